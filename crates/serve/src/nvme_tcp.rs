@@ -496,12 +496,23 @@ impl Session {
                     self.connected.notified().await;
                 }
             });
+            // Its controller may end for others before its host has authenticated.
+            let over = pin!(async {
+                match self.queue.is_connected() {
+                    true => self.queue.over().await,
+                    false => std::future::pending().await,
+                }
+            });
             let reading = pin!(self.read_on(&mut chunk));
-            match before(pin!(clock.timer(limit)), first(reached, reading)).await {
+            let reading = pin!(first(reached, reading));
+            match before(pin!(clock.timer(limit)), first(over, reading)).await.map(Option::flatten) {
                 Some(None) => {}
                 Some(Some(gone)) => return gone,
                 None => return late,
             }
+        }
+        if let Some(ended) = self.queue.controller().and_then(|own| own.ended()) {
+            return Gone::Ended(ended);
         }
         if let Some(why) = self.queue.refusal() {
             return Gone::Unauthenticated(why);

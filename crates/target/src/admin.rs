@@ -336,6 +336,10 @@ fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFea
         return ended(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
     match command.fid {
+        // NVMe Base 2.1, 5.1.25.1.5
+        fid::NUMBER_OF_QUEUES if controller.io_queues() > 0 => {
+            ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())
+        }
         fid::NUMBER_OF_QUEUES => {
             let (submission, completion) = (command.cdw11 as u16, (command.cdw11 >> 16) as u16);
             if submission == u16::MAX || completion == u16::MAX {

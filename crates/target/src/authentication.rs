@@ -187,7 +187,10 @@ impl Authentication {
         self.part.replace(Some(part));
         self.last.set(self.clock.now());
         match (progress, failure) {
-            (Progress::Authenticated, _) => self.is_authenticated.set(true),
+            (Progress::Authenticated, _) => {
+                self.is_authenticated.set(true);
+                controller.admit();
+            }
             (Progress::Failed(explanation), _) => self.due.set(Some(explanation)),
             // It goes on so far that the host learns why.
             (_, Some(explanation)) => self.refuse_soon(controller, explanation),

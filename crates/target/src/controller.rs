@@ -25,6 +25,8 @@ pub(crate) const AERL: u8 = 3;
 pub(crate) const KEEP_ALIVE_GRANULARITY: u16 = 10;
 /// Entries of a Discovery controller's admin queue.
 pub(crate) const DISCOVERY_ENTRIES_MAX: u16 = 128;
+/// How long a controller is kept that is not enabled, or shut down. Hosts in use expect two minutes.
+const UNUSED_LIMIT: Delay = Delay::from_s(120);
 /// CAP.CSS: the NVM command set.
 const CSS_NVM: u8 = 1;
 
@@ -37,6 +39,12 @@ pub enum Ended {
     Silent,
     /// Its host has failed to authenticate again.
     Unauthenticated,
+    /// Further hosts have come, and this one had not authenticated.
+    Displaced,
+    /// Its host has authenticated, and has as many controllers already as it may.
+    Crowded,
+    /// Its host has not enabled it, or has shut it down, and left it so.
+    Unused,
     /// The target ends.
     Stopped,
 }
@@ -47,6 +55,9 @@ impl fmt::Display for Ended {
             Ended::Disconnected => "its host has disconnected",
             Ended::Silent => "its host has been silent for longer than the keep-alive time-out",
             Ended::Unauthenticated => "its host has failed to authenticate again",
+            Ended::Displaced => "others have come, and its host has not authenticated",
+            Ended::Crowded => "its host has as many controllers as it may",
+            Ended::Unused => "its host has not enabled it, or has shut it down, and left it so for 120 s",
             Ended::Stopped => "the target stops",
         })
     }
@@ -92,6 +103,12 @@ pub struct Controller {
     reached: Reached,
     /// What its host has of the subsystem; a Discovery controller's has nothing that counts.
     usage: Option<Rc<HostUsage>>,
+    /// Of all of the service's, in the order in which they were made.
+    number: u64,
+    /// Whether it counts as its host's: it has authenticated, or needn't.
+    is_admitted: Cell<bool>,
+    /// Since when it is not enabled, or shut down; none: it is in use.
+    unused: Cell<Option<Time>>,
     cc: Cell<Cc>,
     csts: Cell<Csts>,
     keep_alive: Cell<Delay>,
@@ -147,6 +164,7 @@ impl Controller {
         reached: Reached,
         keep_alive: Delay,
         usage: Option<Rc<HostUsage>>,
+        is_admitted: bool,
     ) -> Rc<Self> {
         let clock = &service.clock().clone();
         let granted = match &service {
@@ -158,12 +176,16 @@ impl Controller {
             Service::Drive(subsystem) => subsystem.config.ports.state(reached.port),
             Service::Discovery(_) => AnaState::OPTIMIZED,
         };
+        let number = service.controllers().number();
         let controller = Rc::new(Controller {
             service,
             id,
             host,
             reached,
             usage,
+            number,
+            is_admitted: Cell::new(is_admitted),
+            unused: Cell::new(Some(clock.now())),
             cc: Cell::new(Cc::new()),
             csts: Cell::new(Csts::new()),
             keep_alive: Cell::new(keep_alive),
@@ -224,6 +246,25 @@ impl Controller {
     pub(crate) fn raise(&self, event: AsyncEvent) {
         if self.events.raise(event) {
             self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether it counts as its host's.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.is_admitted.get()
+    }
+
+    /// Its host has authenticated: it counts from now on, unless there are too many.
+    pub(crate) fn admit(&self) {
+        if !self.is_admitted.get() {
+            match self.subsystem().is_none_or(|subsystem| subsystem.has_room_for(&self.host)) {
+                true => self.is_admitted.set(true),
+                false => self.end(Ended::Crowded),
+            }
         }
     }
 
@@ -429,20 +470,29 @@ impl Controller {
         let (before, cc) = (self.cc.get(), Cc::from_bits(value));
         self.cc.set(cc);
         match (before.en(), cc.en()) {
-            (false, true) => self.csts.set(Csts::new().with_rdy(true)),
+            (false, true) => {
+                self.csts.set(Csts::new().with_rdy(true));
+                self.unused.set(None);
+            }
             (true, false) => self.reset(),
             _ => {}
         }
         if cc.shn() != Cc::SHN_NONE {
             // What was acknowledged is the drive's, which goes on for others.
             self.csts.set(self.csts.get().with_shst(Csts::SHST_COMPLETE));
+            self.leave_unused();
         }
+    }
+
+    fn leave_unused(&self) {
+        self.unused.set(self.unused.get().or(Some(self.service.clock().now())));
     }
 
     /// A controller reset: I/O queues go, and what the host has set.
     fn reset(&self) {
         self.cc.set(Cc::new());
         self.csts.set(Csts::new());
+        self.leave_unused();
         self.events.reset();
         self.forget_changed_namespaces();
         self.life.set(self.life.get() + 1);
@@ -450,12 +500,16 @@ impl Controller {
     }
 }
 
-/// Ends a controller whose host is silent. It holds nothing that would keep the controller.
+/// Ends a controller whose host is silent, or leaves it unused. It holds nothing that would keep the controller.
 async fn keep_alive_timer(controller: Weak<Controller>, clock: byteway_clock::Clock) {
     loop {
         let wait = {
             let Some(controller) = controller.upgrade() else { return };
             if controller.ended().is_some() {
+                return;
+            }
+            if controller.unused.get().is_some_and(|since| clock.now() >= since + UNUSED_LIMIT) {
+                controller.end(Ended::Unused);
                 return;
             }
             let (limit, heard) = (controller.keep_alive.get(), controller.heard.get());
@@ -468,7 +522,7 @@ async fn keep_alive_timer(controller: Weak<Controller>, clock: byteway_clock::Cl
                     controller.end(Ended::Silent);
                     return;
                 }
-                _ => (heard + limit + granularity).since(clock.now()),
+                _ => (heard + limit + granularity).since(clock.now()).min(UNUSED_LIMIT),
             }
         };
         clock.timer(wait).await;

@@ -252,7 +252,7 @@ impl Discovery {
         keep_alive: Delay,
     ) -> Result<Rc<Controller>, Status> {
         self.controllers.make(CONTROLLERS_MAX, |id| {
-            Controller::new(Service::Discovery(self.clone()), id, host, reached, keep_alive, None)
+            Controller::new(Service::Discovery(self.clone()), id, host, reached, keep_alive, None, true)
         })
     }
 }

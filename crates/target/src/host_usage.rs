@@ -3,10 +3,11 @@
 use byteway_clock::semaphore::Permit;
 use byteway_clock::{Clock, Semaphore};
 
-/// What a host may have of a subsystem. Hosts are told apart by their NQNs.
+/// What a host may have of a subsystem. Hosts are told apart by their NQNs and Host Identifiers: two machines that were given one
+/// name are two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostLimits {
-    /// Controllers at once.
+    /// Controllers at once. Those that have yet to authenticate don't count.
     pub controllers_max: usize,
     /// I/O queues at once, of all its controllers together.
     pub io_queues_max: usize,

@@ -476,8 +476,7 @@ impl Queue {
                 if !controller.is_ready() || !is_secure {
                     return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));
                 }
-                let host = &controller.host().nqn;
-                if controller.subsystem().is_some_and(|subsystem| !subsystem.has_queue_for(host)) {
+                if controller.subsystem().is_some_and(|subsystem| !subsystem.has_queue_for(&host)) {
                     return Err(ended(CONTROLLER_BUSY));
                 }
                 controller

@@ -2,7 +2,7 @@
 
 use crate::ana::PortStates;
 use crate::channel::{GeneratedKeys, Peer, Terms};
-use crate::controller::{Controller, Service};
+use crate::controller::{Controller, Ended, Service};
 use crate::discovery::Reached;
 use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
@@ -50,7 +50,8 @@ pub struct SubsystemConfig {
     pub entries_max: u16,
     /// Bytes of data that a host may send with a command (in-capsule data): a multiple of 16.
     pub in_capsule_bytes: u32,
-    /// Controllers at once, of all hosts together.
+    /// Controllers at once, of all hosts together. Of those that have yet to authenticate there are 16 at most besides: the oldest
+    /// ends when a further one comes.
     pub controllers_max: usize,
     /// A host that names no keep-alive time-out, and is connected and silent, is kept for ever; one that names a longer one is
     /// given this.
@@ -99,6 +100,8 @@ pub struct HostName {
 
 /// Entries of an admin queue, at least (NVMe Base 2.1, 6.3).
 const ADMIN_ENTRIES_MIN: u16 = 32;
+/// Controllers at once whose hosts have yet to authenticate.
+const UNADMITTED_MAX: usize = 16;
 /// The identifiers that controllers are given: FFF0h and above mean something else (NVMe Base 2.1, 5.1.13.2.1).
 const IDENTIFIERS: RangeInclusive<u16> = 1..=CNTLID_MAX;
 /// The same where the drive has a port for a host of its own: the drive's controllers there are of the same subsystem.
@@ -229,6 +232,11 @@ impl Subsystem {
         self.controllers.all()
     }
 
+    /// Whether a host has a secret, with which its queues have to authenticate.
+    fn authenticates(&self, host: &Nqn) -> bool {
+        self.authenticator.as_ref().is_some_and(|own| own.credentials.of(host).is_some())
+    }
+
     /// Makes a controller for a host: the dynamic model. `keep_alive`: what its Connect asks for; zero: no time-out.
     ///
     /// # Errors
@@ -239,27 +247,47 @@ impl Subsystem {
         reached: Reached,
         keep_alive: Delay,
     ) -> Result<Rc<Controller>, Status> {
-        let own = self.controllers_of(&host.nqn);
-        if own.len() >= self.config.host.controllers_max {
+        if !self.has_room_for(&host) {
             return Err(CONTROLLER_BUSY);
         }
+        // Whoever knows a host's name must not keep that host out.
+        let is_admitted = !self.authenticates(&host.nqn);
+        if !is_admitted {
+            let mut waiting = self.controllers();
+            waiting.retain(|other| !other.is_admitted());
+            if waiting.len() >= UNADMITTED_MAX
+                && let Some(oldest) = waiting.iter().min_by_key(|other| other.number())
+            {
+                oldest.end(Ended::Displaced);
+            }
+        }
+        let own = self.controllers_of(&host);
         // It is the host's as long as one of its controllers, or a command, is there.
         let usage = match own.first().and_then(|other| other.usage().cloned()) {
             Some(usage) => usage,
             None => Rc::new(HostUsage::new(&self.clock, &self.config.host)),
         };
-        self.controllers.make(self.config.controllers_max, |id| {
-            Controller::new(Service::Drive(self.clone()), id, host, reached, keep_alive, Some(usage))
+        self.controllers.make(self.config.controllers_max + UNADMITTED_MAX, |id| {
+            let service = Service::Drive(self.clone());
+            Controller::new(service, id, host, reached, keep_alive, Some(usage), is_admitted)
         })
     }
 
-    fn controllers_of(&self, nqn: &Nqn) -> Vec<Rc<Controller>> {
-        self.controllers().into_iter().filter(|controller| controller.host().nqn == *nqn).collect()
+    /// Whether a host may have one more controller that counts.
+    pub(crate) fn has_room_for(&self, host: &HostName) -> bool {
+        let all = self.controllers();
+        let admitted = || all.iter().filter(|controller| controller.is_admitted());
+        let own = admitted().filter(|controller| controller.host() == host).count();
+        own < self.config.host.controllers_max && admitted().count() < self.config.controllers_max
+    }
+
+    fn controllers_of(&self, host: &HostName) -> Vec<Rc<Controller>> {
+        self.controllers().into_iter().filter(|controller| controller.host() == host).collect()
     }
 
     /// Whether a host may connect one more I/O queue.
-    pub(crate) fn has_queue_for(&self, nqn: &Nqn) -> bool {
-        let queues: usize = self.controllers_of(nqn).iter().map(|controller| controller.io_queues()).sum();
+    pub(crate) fn has_queue_for(&self, host: &HostName) -> bool {
+        let queues: usize = self.controllers_of(host).iter().map(|controller| controller.io_queues()).sum();
         queues < self.config.host.io_queues_max
     }
 
@@ -288,6 +316,7 @@ pub(crate) struct Controllers {
     all: RefCell<BTreeMap<u16, Rc<Controller>>>,
     identifiers: RangeInclusive<u16>,
     next: Cell<u16>,
+    made: Cell<u64>,
 }
 
 impl Default for Controllers {
@@ -298,7 +327,12 @@ impl Default for Controllers {
 
 impl Controllers {
     fn new(identifiers: RangeInclusive<u16>) -> Self {
-        Controllers { all: RefCell::default(), next: Cell::new(*identifiers.start()), identifiers }
+        Controllers {
+            all: RefCell::default(),
+            next: Cell::new(*identifiers.start()),
+            identifiers,
+            made: Cell::default(),
+        }
     }
 
     pub fn all(&self) -> Vec<Rc<Controller>> {
@@ -307,6 +341,11 @@ impl Controllers {
 
     pub fn get(&self, id: u16) -> Option<Rc<Controller>> {
         self.all.borrow().get(&id).cloned()
+    }
+
+    /// The number of one that is being made: how many were before.
+    pub fn number(&self) -> u64 {
+        self.made.replace(self.made.get() + 1)
     }
 
     /// Makes one with an identifier that is free, if there are not `max` already.

@@ -2,11 +2,13 @@
 
 use crate::host::{HOST, Host, by_transport, with_target};
 use byteway_clock::Delay;
-use byteway_target::HostLimits;
+use byteway_clock::random::Rng;
+use byteway_target::{Ended, HostLimits};
+use byteway_wire::fabrics::Disconnect;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::status::CONTROLLER_BUSY;
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, H2cData, Pdu};
-use byteway_wire::nvme::{Abort, NvmOpcode, ReadWrite, Sqe, Status};
+use byteway_wire::nvme::{Abort, KeepAlive, NvmOpcode, ReadWrite, SetFeatures, Sqe, Status, fid};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -28,10 +30,10 @@ fn a_host_has_so_many_controllers_and_queues() {
             let (first, second) = (Host::admin(&target).await, Host::admin(&target).await);
             let mut third = Host::initialized(&target, Digests::new());
             assert!(third.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status().is(CONTROLLER_BUSY));
-            // Another identifier makes no other host of it; another name does.
+            // Another identifier makes another host of it, and so does another name.
             let mut same = Host::initialized(&target, Digests::new());
-            let refused = same.connect(0, 0xFFFF, 32, |data| data.hostid = [9; 16]).await.cqe.status();
-            assert!(refused.is(CONTROLLER_BUSY));
+            let connected = same.connect(0, 0xFFFF, 32, |data| data.hostid = [9; 16]).await.cqe.status();
+            assert_eq!(connected, Status::SUCCESS);
             let name = Nqn::new(OTHER).unwrap().field();
             let mut other = Host::initialized(&target, Digests::new());
             let connected = other.connect(0, 0xFFFF, 32, |data| data.hostnqn = name).await.cqe.status();
@@ -185,6 +187,157 @@ fn a_host_aborts_what_of_its_own_still_waits() {
             let ends: Vec<Option<Status>> = ends.iter().map(|end| end.get()).collect();
             assert_eq!(ends, [Some(Status::SUCCESS), Some(Status::ABORT_REQUESTED), Some(Status::SUCCESS)]);
             assert_eq!(answer(&mut admin, 1, cids[2]).await, Abort::NOT_ABORTED);
+        },
+    );
+}
+
+fn read(lba: u64, blocks: u16) -> Sqe {
+    let sqe = ReadWrite { slba: lba, nlb_z: blocks - 1, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2);
+    by_transport(sqe, u32::from(blocks) * 4096)
+}
+
+// What was read for a host that takes nothing would take the target's memory, if only executing it had a limit.
+#[test]
+fn a_read_has_its_credit_until_its_data_is_sent() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let admin = Host::admin(&target).await;
+            let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
+            let controller = admin.queue.controller().unwrap();
+            let free = controller.free_credit().unwrap();
+            let mut work = io.begin(read(0, 8));
+            let cqe = work.execute(&io.queue).await;
+            io.connection.finish(work, cqe);
+            assert_eq!(controller.free_credit(), Some((free.0, free.1 - 32768)));
+            io.connection.sent(100);
+            assert_eq!(controller.free_credit(), Some((free.0, free.1 - 32768)));
+            let rest = io.connection.unsent().len();
+            io.connection.sent(rest);
+            assert_eq!(controller.free_credit(), Some(free));
+        },
+    );
+}
+
+// Connections that are cut with reads, writes, and requests for data in any state would keep their host's credit, and its other
+// connections would wait for it indefinitely.
+#[test]
+fn connections_that_are_cut_at_random_give_all_credit_back() {
+    for seed in 0..40 {
+        println!("seed {seed}");
+        with_target(
+            |config| {
+                config.host = HostLimits { commands_max: 3, bytes_max: 96 << 10, ..HostLimits::default() };
+            },
+            async move |target, clock| {
+                let admin = Host::admin(&target).await;
+                let controller = admin.queue.controller().unwrap();
+                let free = controller.free_credit().unwrap();
+                let mut draws = Rng::new(seed).stream("cuts");
+                let mut ios = Vec::new();
+                for qid in 1..=6 {
+                    ios.push(Host::io(&target, &admin, qid, Digests::new()).await);
+                }
+                let running = Rc::new(Cell::new(0));
+                for _ in 0..120 {
+                    let at = (draws.next_u64() % ios.len() as u64) as usize;
+                    let io = &mut ios[at];
+                    let blocks = 1 + (draws.next_u64() % 8) as u16;
+                    match draws.next_u64() % 8 {
+                        0 | 1 => send(io, write(0, blocks)),
+                        2 | 3 => send(io, read(0, blocks)),
+                        4 => {
+                            for pdu in io.hear() {
+                                let Pdu::R2t(request) = pdu else { continue };
+                                let header = H2cData::new(request.cccid, request.ttag, 0, request.r2tl, true);
+                                let data = vec![1; request.r2tl as usize];
+                                if draws.next_u64() % 4 > 0 {
+                                    io.say(&Pdu::H2cData(header), &data).unwrap();
+                                }
+                            }
+                        }
+                        5 => {
+                            // Its completions nobody takes: they go with the connection.
+                            while let Some(mut work) = io.connection.next_work() {
+                                let (queue, running) = (io.queue.clone(), running.clone());
+                                running.set(running.get() + 1);
+                                clock.spawn("command", async move {
+                                    let _ = work.execute(&queue).await;
+                                    running.set(running.get() - 1);
+                                });
+                            }
+                        }
+                        6 => clock.timer(Delay::from_us(draws.next_u64() % 200)).await,
+                        _ => {
+                            io.queue.close();
+                            io.connection.abandon(false);
+                            let qid = at as u16 + 1;
+                            ios[at] = Host::io(&target, &admin, qid, Digests::new()).await;
+                        }
+                    }
+                }
+                for io in &mut ios {
+                    io.queue.close();
+                    io.connection.abandon(false);
+                }
+                while running.get() > 0 {
+                    clock.timer(Delay::from_us(10)).await;
+                }
+                assert_eq!(controller.free_credit(), Some(free));
+            },
+        );
+    }
+}
+
+/// Sends a command, if its queue has a free entry.
+fn send(io: &mut Host, sqe: Sqe) {
+    let sqe = sqe.with_cid(io.next_cid());
+    let _ = io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]);
+}
+
+// A host that has disconnected a queue may connect another with its identifier at once (NVMe Base 2.1, 6.4).
+#[test]
+fn a_queue_is_deleted_with_the_completion_of_disconnect() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let admin = Host::admin(&target).await;
+            let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
+            assert_eq!(io.ask(Disconnect::default().sqe(0), &[]).await.cqe.status(), Status::SUCCESS);
+            let mut next = Host::io(&target, &admin, 1, Digests::new()).await;
+            // The end of the first connection is not the second's.
+            io.queue.close();
+            assert_eq!(next.ask(read(0, 1), &[]).await.cqe.status(), Status::SUCCESS);
+            // NVMe Base 2.1, 5.1.25.1.5
+            let queues =
+                SetFeatures { fid: fid::NUMBER_OF_QUEUES, cdw11: 0x1_0001, ..SetFeatures::default() };
+            let mut admin = admin;
+            let refused = admin.ask(queues.sqe(0, 0), &[]).await.cqe.status();
+            assert!(refused.is(Status::COMMAND_SEQUENCE_ERROR), "{refused}");
+            next.queue.close();
+            assert_eq!(admin.ask(queues.sqe(0, 0), &[]).await.cqe.status(), Status::SUCCESS);
+        },
+    );
+}
+
+// A controller that its host has never enabled, and has no keep-alive time-out, would be kept indefinitely.
+#[test]
+fn a_controller_that_is_left_unused_ends() {
+    with_target(
+        |_| (),
+        async |target, clock| {
+            let mut host = Host::initialized(&target, Digests::new());
+            assert_eq!(host.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status(), Status::SUCCESS);
+            let unused = host.queue.controller().unwrap();
+            let mut other = Host::admin(&target).await;
+            let used = other.queue.controller().unwrap();
+            for _ in 0..125 {
+                clock.timer(Delay::from_s(1)).await;
+                host.ask(KeepAlive.sqe(0), &[]).await; // heard, and refused
+                assert!(other.ask(KeepAlive.sqe(0), &[]).await.cqe.status().is_success());
+            }
+            assert_eq!(unused.ended(), Some(Ended::Unused));
+            assert_eq!(used.ended(), None);
         },
     );
 }

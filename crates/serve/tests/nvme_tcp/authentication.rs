@@ -7,7 +7,7 @@ use byteway_auth::{
 };
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, DhGroup, Explanation, SecurityProtocol};
-use byteway_wire::fabrics::status::AUTHENTICATION_REQUIRED;
+use byteway_wire::fabrics::status::{AUTHENTICATION_REQUIRED, CONTROLLER_BUSY};
 use byteway_wire::nvme::{KeepAlive, NvmOpcode, ReadWrite, Sqe};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -159,5 +159,29 @@ fn connections_that_do_not_authenticate_keep_nobody_out() {
     assert!(good.ask(KeepAlive.sqe(0), &[]).unwrap().cqe.status().is_success());
     let mut late = Client::connected(address, &nqn, HOST).unwrap();
     authenticate(&mut late, &mut login(&nqn, &secrets(SECRET, None))).unwrap();
+    service.end();
+}
+
+// Who knows a host's name, and no secret, could otherwise hold all controllers that this host may have.
+#[test]
+fn controllers_that_are_not_authenticated_keep_the_host_not_out() {
+    let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Null])), |_, subsystem, _| {
+        subsystem.host.controllers_max = 2;
+    });
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let mut silent: Vec<Client> = (0..20).map(|_| Client::connected(address, &nqn, HOST).unwrap()).collect();
+    // The oldest make place for the newest.
+    for client in &mut silent[..4] {
+        assert!(is_closed(client, Duration::from_secs(5)));
+    }
+    let mut good: Vec<Client> = (0..2).map(|_| Client::connected(address, &nqn, HOST).unwrap()).collect();
+    for client in &mut good {
+        authenticate(client, &mut login(&nqn, &secrets(SECRET, None))).unwrap();
+        client.enable();
+    }
+    // Those that have authenticated count.
+    assert!(Client::connected(address, &nqn, HOST).is_err_and(|status| status.is(CONTROLLER_BUSY)));
+    drop(good);
+    drop(silent);
     service.end();
 }
