@@ -16,7 +16,7 @@ use byteway_wire::nvme::Cqe;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
+use rustix::net::sockopt::{set_socket_keepalive, set_socket_reuseaddr, set_tcp_keepidle, set_tcp_nodelay};
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, accept_with, bind, getpeername, getsockname, listen, socket_with,
 };
@@ -53,6 +53,8 @@ const DRAIN_LIMIT: Delay = Delay::from_ms(500);
 const LINGER_LIMIT: Delay = Delay::from_ms(200);
 /// How long to wait when the system has no descriptor left for a connection.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
+/// How long nothing comes before the system asks whether there is a machine still.
+const KEEP_IDLE: std::time::Duration = std::time::Duration::from_secs(60);
 /// Bytes taken from a socket at once, at most.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes that gather before they are sent, unless nothing more is about to.
@@ -332,6 +334,8 @@ impl Serving {
             oldest.stream.close();
         }
         let _ = set_tcp_nodelay(&socket, true);
+        // A machine that is gone without a word, and whose host asked for no keep-alive, is found by the system.
+        let _ = set_socket_keepalive(&socket, true).and_then(|()| set_tcp_keepidle(&socket, KEEP_IDLE));
         let own = getsockname(&socket).ok().and_then(|own| own.try_into().ok());
         let is_secure = matches!(tls, Tls::Required(_));
         let reached = own.map_or(Reached::default(), |address| Reached { port, address, is_secure });
