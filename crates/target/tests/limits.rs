@@ -251,7 +251,7 @@ fn connections_that_are_cut_at_random_give_all_credit_back() {
                                 let Pdu::R2t(request) = pdu else { continue };
                                 let header = H2cData::new(request.cccid, request.ttag, 0, request.r2tl, true);
                                 let data = vec![1; request.r2tl as usize];
-                                if draws.next_u64() % 4 > 0 {
+                                if !draws.next_u64().is_multiple_of(4) {
                                     io.say(&Pdu::H2cData(header), &data).unwrap();
                                 }
                             }
