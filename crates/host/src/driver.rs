@@ -6,7 +6,7 @@ use crate::error::DriverError;
 use crate::error::Lost;
 use crate::extension::Extensions;
 use crate::fabric::Initiator;
-use crate::lending::Lending;
+use crate::lending::Loan;
 use crate::port::{ABSENT, Port};
 use crate::queue::{Band, OutOfBand, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
 use crate::watchdog;
@@ -222,7 +222,8 @@ pub(crate) struct Inner {
     condition: Cell<Condition>,
     changed: Notify,
     pub(crate) identity: RefCell<Rc<IdentifyController>>,
-    pub(crate) lending: Lending,
+    /// Memory that was made to be lent to it.
+    pub(crate) loan: Cell<Option<Loan>>,
     namespaces: RefCell<Rc<[Namespace]>>,
     kv_namespaces: RefCell<Rc<[KvNamespace]>>,
     pub(crate) extensions: Rc<Extensions>,
@@ -327,7 +328,7 @@ impl Driver {
             condition: Cell::new(Condition::Up),
             changed: Notify::new(&clock),
             identity: RefCell::new(Rc::new(IdentifyController::default())),
-            lending: Lending::default(),
+            loan: Cell::default(),
             namespaces: RefCell::new(Rc::new([])),
             kv_namespaces: RefCell::new(Rc::new([])),
             extensions,
@@ -1078,7 +1079,7 @@ impl Driver {
     }
 
     /// Holds submissions up. What is outstanding at a controller that is lost has no end any more: its connections are closed, so that
-    /// nothing of it reaches the host, and nobody has to wait for another controller to know.
+    /// nothing of it reaches the host, and no command waits for another controller to know.
     fn hold(&self) {
         let is_lost = matches!(&self.0.port, Port::Fabric(initiator) if initiator.is_lost());
         self.0.each_queue(|pair| {

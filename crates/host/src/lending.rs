@@ -7,21 +7,13 @@ use crate::port::Port;
 use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::host::PlanError;
 use byteway_wire::nvme::feature::{HostBufferEntry, HostMemoryBuffer};
-use std::cell::Cell;
 
-/// What is lent: pages of one run of memory, and the list that names it.
+/// What is lent to a drive: pages of one run of memory, and the list that names it. It is made once, and the drive's again after each
+/// reset.
 #[derive(Clone, Copy, Debug)]
-struct Loan {
+pub(crate) struct Loan {
     pages: u32,
     list: u64,
-}
-
-/// What a host lends to one drive.
-#[derive(Default)]
-pub(crate) struct Lending {
-    /// Memory that was made for it, once: it is the drive's again after each reset.
-    loan: Cell<Option<Loan>>,
-    is_taken: Cell<bool>,
 }
 
 impl Driver {
@@ -29,8 +21,6 @@ impl Driver {
     /// is too little for it. A drive that refuses it then does without.
     pub(crate) async fn lend(&self) -> Result<(), DriverError> {
         let inner = &self.0;
-        let lending = &inner.lending;
-        lending.is_taken.set(false);
         let (preferred, least) = {
             let identity = inner.identity.borrow();
             (identity.hmpre, identity.hmmin)
@@ -40,12 +30,12 @@ impl Driver {
         if matches!(inner.port, Port::Fabric(_)) || pages == 0 || pages < least {
             return Ok(());
         }
-        let before = lending.loan.get();
+        let before = inner.loan.get();
         let loan = match before {
             Some(loan) => loan,
             None => self.make_loan(pages)?,
         };
-        lending.loan.set(Some(loan));
+        inner.loan.set(Some(loan));
         let asked = HostMemoryBuffer {
             is_enabled: true,
             is_returned: before.is_some(),
@@ -53,9 +43,7 @@ impl Driver {
             list: loan.list,
             entries: 1,
         };
-        let status = self.set_features(asked.command()).await?;
-        lending.is_taken.set(status.is_success());
-        Ok(())
+        self.set_features(asked.command()).await.map(drop)
     }
 
     fn make_loan(&self, pages: u32) -> Result<Loan, DriverError> {
@@ -66,12 +54,5 @@ impl Driver {
         let entry = HostBufferEntry { address, pages };
         memory.write(list, &entry.to_bytes()).map_err(|fault| DriverError::Data(PlanError::Fault(fault)))?;
         Ok(Loan { pages, list })
-    }
-
-    /// Bytes of memory that are lent to the drive now.
-    pub fn lent_bytes(&self) -> u64 {
-        let lending = &self.0.lending;
-        let loan = lending.loan.get().filter(|_| lending.is_taken.get());
-        loan.map_or(0, |loan| u64::from(loan.pages) * PAGE_BYTES)
     }
 }

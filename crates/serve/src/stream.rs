@@ -52,7 +52,7 @@ impl Stream {
                 }
                 Err(Errno::AGAIN) => self.readable(clock).await,
                 Err(Errno::INTR) => {}
-                // Whoever reads finds what is the matter.
+                // The next read finds what is the matter.
                 Ok(_) | Err(_) => return Ok(()),
             }
         }

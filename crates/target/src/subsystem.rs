@@ -250,7 +250,7 @@ impl Subsystem {
         if !self.has_room_for(&host) {
             return Err(CONTROLLER_BUSY);
         }
-        // Whoever knows a host's name must not keep that host out.
+        // A host's name, which others may know, must not be enough to keep that host out.
         let is_admitted = !self.authenticates(&host.nqn);
         if !is_admitted {
             let mut waiting = self.controllers();

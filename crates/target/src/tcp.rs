@@ -65,7 +65,7 @@ impl Work {
         self.status
     }
 
-    /// Has its queue execute it, unless it is refused. None: nobody is to be told.
+    /// Has its queue execute it, unless it is refused. None: no completion is to be sent.
     pub async fn execute(&mut self, queue: &Queue) -> Option<Cqe> {
         let Work { sqe, movement, data, credit, .. } = self;
         queue.execute_for(Errand::NONE, sqe, *movement, data, credit).await

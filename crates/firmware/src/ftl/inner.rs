@@ -95,7 +95,7 @@ pub(super) struct Inner {
     pub(super) locks: Locks,
     /// If the DRAM does not hold the whole map.
     pub(super) cache: Option<Cache>,
-    /// Memory that somebody else lends for the map.
+    /// Memory that is lent for the map.
     pub(super) lending: Lending,
     pub(super) idleness: Idleness,
     pub(super) superseded: Superseded,

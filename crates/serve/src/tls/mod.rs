@@ -169,7 +169,7 @@ struct Identities {
 }
 
 impl Identities {
-    /// The keys that may go with an identity; none: nobody has it.
+    /// The keys that may go with an identity; none: no host has it.
     fn psks(&self, identity: &[u8]) -> Option<Vec<TlsPsk>> {
         let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
         match configured.get(identity) {

@@ -12,7 +12,6 @@ use crate::controller::queue::ring::SubmissionQueue;
 use crate::controller::state::feature::{Features, TEMPERATURE, is_of_namespace, is_saveable};
 use crate::controller::state::operations::Operation;
 use byteway_link::{Fault, Purpose};
-use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::feature::{
     Arbitration, AsyncEventConfig, HostBehavior, HostBufferEntry, HostMemoryBuffer, InterruptCoalescing,
     InterruptVectorConfiguration, NumberOfQueues, TemperatureThreshold, Timestamp, VolatileWriteCache,
@@ -94,13 +93,11 @@ async fn set_host_buffer(core: &Core, asked: HostMemoryBuffer) -> Result<u32, St
         return Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
     }
     let page_bytes = core.registers.page_bytes.get();
-    host_buffer::check(&asked, page_bytes, config.least_units)?;
+    let units_max = host_buffer::units(&asked, page_bytes, config)?;
     let mut list = vec![0; asked.entries as usize * HostBufferEntry::BYTES];
     let read = core.port.read(asked.list, &mut list, Purpose::HostBuffer).await;
     read.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
     let (entries, _) = list.as_chunks();
-    let asked_units = u64::from(asked.pages) * u64::from(page_bytes) / UNIT_BYTES as u64;
-    let units_max = asked_units.min(config.preferred_units.into()) as u32;
     let entries = entries.iter().map(HostBufferEntry::from_bytes);
     let buffer = HostBuffer::new(&core.port, entries, page_bytes, units_max)?;
     let places = buffer.places();

@@ -1,5 +1,6 @@
 //! Memory that the host lends to the drive, for copies of translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
 
+use crate::config::HostBufferConfig;
 use byteway_firmware::LentMemory;
 use byteway_link::{DeviceEnd, Purpose};
 use byteway_wire::content::UNIT_BYTES;
@@ -78,10 +79,14 @@ impl LentMemory for HostBuffer {
     }
 }
 
-/// What the host may ask for: a list that there is room for, on 16 bytes, of memory that is enough.
-pub fn check(asked: &HostMemoryBuffer, page_bytes: u32, least_units: u32) -> Result<(), Status> {
+/// How many units of what the host offers are used, at most.
+///
+/// # Errors
+/// There is no room for its list, or too little memory.
+pub fn units(asked: &HostMemoryBuffer, page_bytes: u32, config: HostBufferConfig) -> Result<u32, Status> {
     let units = u64::from(asked.pages) * u64::from(page_bytes) / UNIT_BYTES as u64;
+    let units = units.min(config.preferred_units.into()) as u32;
     let is_possible =
-        (1..=u32::from(HOST_BUFFER_ENTRIES_MAX)).contains(&asked.entries) && units >= u64::from(least_units);
-    is_possible.then_some(()).ok_or(Status::INVALID_FIELD.with_dnr())
+        (1..=u32::from(HOST_BUFFER_ENTRIES_MAX)).contains(&asked.entries) && units >= config.least_units;
+    is_possible.then_some(units).ok_or(Status::INVALID_FIELD.with_dnr())
 }

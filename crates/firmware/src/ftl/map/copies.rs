@@ -1,4 +1,4 @@
-//! Copies of translation pages in memory that somebody else lends: in which places they are, and who is loading them.
+//! Copies of translation pages in memory that a host lends: in which places they are, and who is loading them.
 
 use crate::ftl::map::frames::Frames;
 use byteway_clock::{Clock, Notify};

@@ -1,10 +1,10 @@
-//! Memory that somebody else lends for translation pages: a host, across the link (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
+//! Memory that a host lends, across the link, for translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
 //!
 //! It is a second cache behind the first one. A clean page that leaves the DRAM leaves a *copy* there, and is loaded from its copy
 //! instead of from flash. A copy is what flash has of its page, or is about to have, so it is of no use any more when the page is
 //! written; that a page's entries change while it is away makes it neither better nor worse than flash.
 //!
-//! Who lends it may take it away at any time, and may damage it: a copy is known by its checksum, which stays in DRAM, and what
+//! The host may take it away at any time, and may damage it: a copy is known by its checksum, which stays in DRAM, and what
 //! doesn't fit is read from flash. Nothing is lost with it. The checksum finds accidents; against a host that forges copies a real
 //! drive needs one with a key. Here a forged one does no harm, as the simulator knows the map without it.
 //!

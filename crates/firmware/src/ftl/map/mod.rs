@@ -6,7 +6,7 @@
 //! | [`pages`], [`page`] | translation pages: which are dirty, and what one says |
 //! | [`cache`] | the cached map: misses, the evictor, pages that change while they are away, places lent and taken |
 //! | [`frames`] | its places, by last use |
-//! | [`copies`], [`lent`] | copies of pages in memory that somebody else lends; when they are made, used and given up |
+//! | [`copies`], [`lent`] | copies of pages in memory that a host lends; when they are made, used and given up |
 
 pub(in crate::ftl) mod cache;
 pub(in crate::ftl) mod copies;
