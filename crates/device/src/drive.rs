@@ -90,6 +90,28 @@ impl Drive {
         Ok(Drive { controller, second: OnceCell::new(), site })
     }
 
+    /// A drive whose translation layer runs elsewhere, over flash that is not its own: `ftl` is that of a drive with this `config`.
+    /// To a host it is a drive like any other. `placement` says where its firmware runs, and `site` is what it has itself.
+    ///
+    /// # Errors
+    /// There can be no such drive.
+    pub fn over(
+        port: &DeviceEnd,
+        config: DriveConfig,
+        site: Site,
+        placement: Placement,
+        ftl: Ftl,
+    ) -> Result<Drive, ConfigError> {
+        config.validate()?;
+        let controller = Controller::start(port, config, placement, ftl);
+        Ok(Drive { controller, second: OnceCell::new(), site })
+    }
+
+    /// The translation layer's parameters of a drive with this `config`, with those that follow from the drive.
+    pub fn ftl_config(config: &DriveConfig) -> FtlConfig {
+        ftl_config(config)
+    }
+
     /// Gives the drive a second port, at a link of its own, with a controller for another host: a dual-ported NVM subsystem (NVMe Base
     /// 2.1, 2.4). Both controllers have the same namespaces, attached to both or to none, and work at once. A reset or shutdown of
     /// one leaves the other working. To be called before a host has asked the drive what it is.
@@ -117,8 +139,8 @@ impl Drive {
         [&self.controller].into_iter().chain(self.second.get())
     }
 
-    /// The power goes. Gives what outlives it; the executor and all its tasks are to be dropped.
-    pub fn power_off(&self) -> Medium {
+    /// The power goes. Gives what outlives it, if that is the drive's own; the executor and all its tasks are to be dropped.
+    pub fn power_off(&self) -> Option<Medium> {
         self.second.get().into_iter().for_each(Controller::detach);
         self.controller.power_off()
     }

@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use crate::work::{Cycles, Work};
-use byteway_clock::{Clock, Delay, Pipe, Rate, Service, SpanId, Spans, Stage};
+use byteway_clock::{Clock, Delay, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage};
 use std::rc::Rc;
 
 /// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
@@ -82,13 +82,15 @@ pub struct Placement {
     cycles: Cycles,
     /// Between which sites there is what; between others there is nothing.
     distances: Vec<(Site, Site, Distance)>,
+    /// Who works on map and write buffer, where that is one at a time.
+    lock: Option<Rc<Semaphore>>,
 }
 
 impl Placement {
     /// All work at one site: a drive of the usual kind.
     pub fn all_at(site: &Site, cycles: Cycles) -> Self {
         let sites = vec![std::array::from_fn(|_| site.clone())];
-        Placement { sites, cycles, distances: Vec::new() }
+        Placement { sites, cycles, distances: Vec::new(), lock: None }
     }
 
     /// The same, but with `work` at `site`, whose DRAM then holds what the work is on.
@@ -101,6 +103,34 @@ impl Placement {
     pub fn with_distance(mut self, from: &Site, to: &Site, distance: &Distance) -> Self {
         self.distances.push((from.clone(), to.clone(), distance.clone()));
         self
+    }
+
+    /// The same, where map and write buffer have one lock, as a driver's do that runs on any of a host's processors: translating and
+    /// buffering are done for one command at a time. Who waits for the lock sleeps, and keeps no core.
+    pub fn with_lock(mut self, clock: &Clock) -> Self {
+        self.lock = Some(Rc::new(Semaphore::new(clock, 1)));
+        self
+    }
+
+    /// Whether there is a lock.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    /// Takes the lock for a command's work on map and buffer; charges what that waits.
+    pub(crate) async fn lock(&self, clock: &Clock, errand: Errand, spans: &Spans) -> Option<Permit> {
+        let lock = self.lock.as_deref()?;
+        let permit = lock.acquire(1).await;
+        spans.charge(errand.span, clock.now(), Stage::Queueing);
+        Some(permit)
+    }
+
+    /// A further route: as [`Route::OWN`], but with all work at `site`. The map and the write buffer stay where they are. None:
+    /// there are 256 already.
+    pub fn add_route_to(&mut self, site: &Site) -> Option<Route> {
+        let route = Route(u8::try_from(self.sites.len()).ok()?);
+        self.sites.push(std::array::from_fn(|_| site.clone()));
+        Some(route)
     }
 
     /// A further route: as [`Route::OWN`], but with `work` at `site`. The map and the write buffer stay where they are. None:
@@ -179,6 +209,7 @@ impl Placement {
     /// Does `count` times [`Work::Translate`] and the one access to the map that it waits for, and charges both.
     pub(crate) async fn translate(&self, clock: &Clock, errand: Errand, spans: &Spans, count: u64) {
         let Errand { span, route } = errand;
+        let _lock = self.lock(clock, errand, spans).await;
         let service = self.reserve_by(route, Work::Translate, count);
         let access = self.site(Work::Translate).dram_latency();
         let Some(distance) = self.distance(Work::Translate, route) else {

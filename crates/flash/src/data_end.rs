@@ -253,6 +253,11 @@ impl DataEnd {
         both!(self, end => end.erases_since_made(block))
     }
 
+    /// [`Flash::each_erases`].
+    pub fn each_erases(&self, take: impl FnMut(u32)) {
+        both!(self, end => end.each_erases(take));
+    }
+
     /// [`Flash::reads_since_erase`].
     #[inline]
     pub fn reads_since_erase(&self, block: BlockId) -> u32 {

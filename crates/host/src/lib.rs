@@ -26,7 +26,7 @@
 //! | [`oracle`] | what each logical block must hold |
 //! | [`kv`] | key value operations, and what each key must hold |
 //! | [`request_layer`] | what commands go through before they are submitted, such as a block layer |
-//! | [`raw_flash`] | a drive's flash array, for a translation layer on this host |
+//! | [`raw_flash`], [`endpoints`] | a drive's flash array, or several as one, for a translation layer on this host |
 //! | [`error`] | what can go wrong |
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
@@ -40,6 +40,7 @@ pub mod costs;
 mod device_memory;
 pub mod discovery;
 pub mod driver;
+pub mod endpoints;
 pub mod error;
 mod event;
 mod extension;
@@ -66,6 +67,7 @@ pub use byteway_transfer::{Limits, Method, Rules};
 pub use carrier::{Carrier, Counts, Results, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
+pub use endpoints::Endpoints;
 pub use error::{AnyClientError, AnyIoError, ClientError, DriverError, IoError, Lost, Meaning};
 pub use io::{BlockError, BlockIoError, Client, ClientConfig, Opened};
 pub use kv::{

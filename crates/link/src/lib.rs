@@ -8,6 +8,7 @@
 //! | [`network`] | a network between two machines: adapters, packets, messages in order, its ledgers |
 //! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
 //! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
+//! | [`switch`] | several links behind one, which they share |
 //! | [`watch`] | the completion queues that a host waits on |
 //!
 //! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
@@ -20,6 +21,7 @@ pub mod memory;
 pub mod network;
 pub mod pcie;
 pub mod port;
+pub mod switch;
 pub mod watch;
 
 pub use cxl::{CxlConfig, Flit, Lines};
@@ -29,4 +31,5 @@ pub use memory::{Epoch, Fault, Memory};
 pub use network::{NetworkConfig, NetworkEnd, NetworkLedger, Parcel};
 pub use pcie::{Generation, PcieConfig, Tlps};
 pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, Reading, STORE_BYTES, TakeParts};
+pub use switch::{Switch, SwitchConfig};
 pub use watch::Watch;

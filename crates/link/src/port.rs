@@ -8,6 +8,7 @@ use crate::hdm::Cxl;
 use crate::ledger::{Direction, Entry, Ledger, Purpose};
 use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
+use crate::switch::Switch;
 use crate::watch::{Ring, Rings, Watch};
 use byteway_clock::{
     Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Time, Track,
@@ -142,6 +143,8 @@ pub struct Link {
     config: PcieConfig,
     down: Pipe,
     up: Pipe,
+    /// What lies between the host and this link, if not nothing.
+    switch: Option<Switch>,
     ledger: Ledger,
     memory: Memory,
     tags: Semaphore,
@@ -180,11 +183,31 @@ pub struct DeviceEnd(pub(crate) Rc<Link>);
 impl Link {
     /// A link to `memory`. `config` is valid ([`PcieConfig::validate`]).
     pub fn connect(clock: &Clock, config: PcieConfig, memory: Memory) -> (HostEnd, DeviceEnd) {
+        Self::make(clock, config, memory, None)
+    }
+
+    /// The same from a downstream port of a switch, whose upstream link all its ports share.
+    pub fn connect_behind(
+        switch: &Switch,
+        clock: &Clock,
+        config: PcieConfig,
+        memory: Memory,
+    ) -> (HostEnd, DeviceEnd) {
+        Self::make(clock, config, memory, Some(switch.clone()))
+    }
+
+    fn make(
+        clock: &Clock,
+        config: PcieConfig,
+        memory: Memory,
+        switch: Option<Switch>,
+    ) -> (HostEnd, DeviceEnd) {
         let rate = config.rate();
         let link = Rc::new(Link {
             clock: clock.clone(),
             down: Pipe::new(clock, rate, config.propagation),
             up: Pipe::new(clock, rate, config.propagation),
+            switch,
             ledger: Ledger::default(),
             memory,
             tags: Semaphore::new(clock, config.read_tags as usize),
@@ -354,6 +377,10 @@ impl Link {
         let crossing = tlps.carrying(payload);
         self.ledger.enter(purpose, Direction::Down, crossing);
         let passage = self.down.send(tlps.wire);
+        let passage = match &self.switch {
+            None => passage,
+            Some(switch) => switch.pass(Direction::Down, passage, tlps.wire),
+        };
         if self.clock.is_traced() {
             self.trace(Resource::LinkDown, purpose, crossing, passage);
         }
@@ -393,6 +420,10 @@ impl Link {
         let crossing = tlps.carrying(payload);
         self.ledger.enter(purpose, Direction::Up, crossing);
         let passage = self.up.send(tlps.wire);
+        let passage = match &self.switch {
+            None => passage,
+            Some(switch) => switch.pass(Direction::Up, passage, tlps.wire),
+        };
         if self.clock.is_traced() {
             self.trace(Resource::LinkUp, purpose, crossing, passage);
         }

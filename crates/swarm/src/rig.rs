@@ -271,7 +271,7 @@ enum End {
 
 /// A drive's medium while its power is off.
 enum Kept {
-    Memory(Box<Medium>),
+    Memory(Vec<Medium>),
     Files(SimulatedFiles),
 }
 
@@ -280,14 +280,17 @@ impl Kept {
     fn new(plan: &Plan, config: &DriveConfig) -> Result<Kept, Failure> {
         match plan.drive.files {
             true => Ok(Kept::Files(SimulatedFiles::new())),
-            false => Drive::medium(config).map(|medium| Kept::Memory(Box::new(medium))).map_err(impossible),
+            false => Drive::medium(config).map(|medium| Kept::Memory(vec![medium])).map_err(impossible),
         }
     }
 
     /// The medium, and the files that it is in.
     fn open(self, config: &DriveConfig) -> Result<(Medium, Option<SimulatedFiles>), Failure> {
         match self {
-            Kept::Memory(medium) => Ok((*medium, None)),
+            Kept::Memory(mut media) => match media.pop() {
+                Some(medium) => Ok((medium, None)),
+                None => Err(Failure::new(Kind::Plan, "a drive has a medium")),
+            },
             Kept::Files(files) => {
                 let opened = Drive::open_medium_tuned(config, Arc::new(files.clone()), TUNING);
                 // What a power cut leaves must be a medium.
@@ -587,9 +590,12 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         Ok(Ran::Cut) => End::Cut,
     };
     let files: Vec<_> = powered.iter().map(|powered| powered.cut_files(lives.len())).collect();
-    for ((powered, files), medium) in powered.into_iter().zip(files).zip(world.power_off()) {
+    for ((powered, files), media) in powered.into_iter().zip(files).zip(world.power_off()) {
         let Powered { run, config, .. } = powered;
-        let medium = files.map_or_else(|| Kept::Memory(Box::new(medium)), Kept::Files);
+        let medium = match files {
+            Some(files) => Kept::Files(files),
+            None => Kept::Memory(media),
+        };
         seats.push(Seat { run, config, medium });
     }
     drop(life);

@@ -3,9 +3,9 @@
 use crate::drive::PoweredDrive;
 use byteway_clock::Clock;
 use byteway_device::{ConfigError, Drive, DriveConfig};
-use byteway_firmware::{Placement, Site};
+use byteway_firmware::{Ftl, Placement, Site};
 use byteway_flash::Medium;
-use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
+use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig, Switch};
 use std::rc::Rc;
 
 /// A link and, behind its host end, the host memory that a drive reaches over it, as behind an IOMMU: no other drive's.
@@ -23,6 +23,12 @@ impl DriveBay {
     /// A bay without a drive. In a trace everything in it belongs to `clock`'s owner.
     pub fn new(clock: &Clock, link: PcieConfig, memory: Memory) -> DriveBay {
         let (host, device) = Link::connect(clock, link, memory.clone());
+        DriveBay { name: None, host, device, memory }
+    }
+
+    /// The same at a port of a switch.
+    pub fn behind(switch: &Switch, clock: &Clock, link: PcieConfig, memory: Memory) -> DriveBay {
+        let (host, device) = Link::connect_behind(switch, clock, link, memory.clone());
         DriveBay { name: None, host, device, memory }
     }
 
@@ -52,8 +58,29 @@ impl DriveBay {
             Some(medium) => medium,
             None => Drive::medium(&config)?,
         };
-        let drive = Rc::new(Drive::power_on(&self.device, config, site, placement, medium)?);
+        let drive = Drive::power_on(&self.device, config, site, placement, medium)?;
+        Ok(self.hold(drive, dma_granularity, Vec::new()))
+    }
+
+    /// Gives power to a drive in this bay whose translation layer runs elsewhere, over what is `behind` it ([`Drive::over`]).
+    ///
+    /// # Errors
+    /// As [`DriveBay::power_on`].
+    pub fn power_on_over(
+        self,
+        config: DriveConfig,
+        site: Site,
+        placement: Placement,
+        ftl: Ftl,
+        behind: Vec<PoweredDrive>,
+    ) -> Result<PoweredDrive, ConfigError> {
+        let dma_granularity = config.controller.dma_granularity;
+        let drive = Drive::over(&self.device, config, site, placement, ftl)?;
+        Ok(self.hold(drive, dma_granularity, behind))
+    }
+
+    fn hold(self, drive: Drive, dma_granularity: u32, behind: Vec<PoweredDrive>) -> PoweredDrive {
         let DriveBay { name, host, device, memory } = self;
-        Ok(PoweredDrive { name, host, device, memory, drive, dma_granularity })
+        PoweredDrive { name, host, device, memory, drive: Rc::new(drive), behind, dma_granularity }
     }
 }

@@ -30,6 +30,7 @@ impl PoweredDrive {
     /// # Errors
     /// They have not.
     pub fn balance(&self) -> Result<(), UnbalancedBooks> {
+        self.behind.iter().try_for_each(PoweredDrive::balance)?;
         self.balance_memory()?;
         let counters = self.drive.controller.counters();
         let commands = self.crossed(Direction::Down, &[Purpose::SqeFetch, Purpose::InlineChunk]);

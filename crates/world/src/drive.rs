@@ -1,7 +1,7 @@
 //! A drive in its bay, from power-on to the end of the power.
 
 use byteway_device::{ConfigError, Controller, Drive};
-use byteway_flash::Medium;
+use byteway_flash::{Flash, Medium};
 use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
 use std::rc::Rc;
 
@@ -20,6 +20,9 @@ pub struct PoweredDrive {
     pub memory: Memory,
     /// The drive.
     pub drive: Rc<Drive>,
+    /// What its data is on, if that is not its own: the endpoints whose flash the host's firmware commands. They have power of their
+    /// own, and the books of their own links.
+    pub behind: Vec<PoweredDrive>,
     pub(crate) dma_granularity: u32,
 }
 
@@ -52,10 +55,34 @@ impl PoweredDrive {
         Ok(SecondPort { host, device, controller })
     }
 
-    /// The power goes; unless the drive was shut down before, this is a power cut. Gives the medium, to be called once. From now on
-    /// nothing that was asked of the drive ends: its executor is to be dropped.
+    /// The power of a drive whose flash is its own goes: [`PoweredDrive::power_off_all`].
+    ///
+    /// # Panics
+    /// Its flash is that of drives behind it.
     pub fn power_off(&self) -> Medium {
-        self.drive.power_off()
+        self.drive.power_off().expect("the flash is the drive's own")
+    }
+
+    /// The power goes, of what is behind the drive as well; unless the drive was shut down before, this is a power cut. Gives the
+    /// medium, or those of the drives behind it in their order; to be called once. From now on nothing that was asked of the drive
+    /// ends: its executor is to be dropped.
+    pub fn power_off_all(&self) -> Vec<Medium> {
+        let own = self.drive.power_off();
+        own.into_iter().chain(self.behind.iter().flat_map(PoweredDrive::power_off_all)).collect()
+    }
+
+    /// The flash arrays that hold its data: its own, or those of the drives behind it in their order.
+    pub fn arrays(&self) -> impl Iterator<Item = &Flash> {
+        let own = self.drive.controller.ftl().data_end().own();
+        let behind = self.behind.iter().filter_map(|drive| drive.drive.controller.ftl().data_end().own());
+        own.into_iter().chain(behind)
+    }
+
+    /// The links between the host and its data, at the host's end: its own, or those of the drives behind it, to which the
+    /// host's firmware talks.
+    pub fn links(&self) -> impl Iterator<Item = &HostEnd> {
+        let own = self.behind.is_empty().then_some(&self.host);
+        own.into_iter().chain(self.behind.iter().map(|drive| &drive.host))
     }
 }
 

@@ -51,9 +51,15 @@ impl World {
         &self.drives
     }
 
-    /// The power of all drives goes at once, as [`PoweredDrive::power_off`] says: their media, in the order of the drives.
-    pub fn power_off(&self) -> Vec<Medium> {
-        self.drives.iter().map(PoweredDrive::power_off).collect()
+    /// Adds a drive that has power already.
+    pub fn hold(&mut self, drive: PoweredDrive) -> &PoweredDrive {
+        self.drives.push(drive);
+        &self.drives[self.drives.len() - 1]
+    }
+
+    /// The power of all drives goes at once, as [`PoweredDrive::power_off_all`] says: the media of each, in the order of the drives.
+    pub fn power_off(&self) -> Vec<Vec<Medium>> {
+        self.drives.iter().map(PoweredDrive::power_off_all).collect()
     }
 
     /// Whether the books of each drive balance, as [`PoweredDrive::balance`] says.

@@ -141,11 +141,18 @@ impl Controller {
     }
 
     /// The power of the drive goes: this controller answers nothing any more, and its link lets go of it. Of a drive's controllers
-    /// the first is told.
-    pub(crate) fn power_off(&self) -> Medium {
+    /// the first is told. None: its flash is across a link, and has its own power.
+    pub(crate) fn power_off(&self) -> Option<Medium> {
         self.detach();
         self.0.power_off();
-        self.0.core.ftl.power_off()
+        let ftl = &self.0.core.ftl;
+        match ftl.data_end().own() {
+            Some(_) => Some(ftl.power_off()),
+            None => {
+                ftl.stop();
+                None
+            }
+        }
     }
 
     /// Writes down what it holds in buffers, and what recovery would have to find out, as a shutdown does that a host asks

@@ -15,7 +15,10 @@ impl Ftl {
     /// the work is done next to it.
     #[inline]
     pub fn is_plain(&self, route: Route) -> bool {
-        route == Route::OWN && self.0.cache.is_none() && self.0.power.is_ready.get()
+        route == Route::OWN
+            && !self.0.placement.is_locked()
+            && self.0.cache.is_none()
+            && self.0.power.is_ready.get()
     }
 
     /// [`Ftl::read`] of one unit, while it [may be](Ftl::is_plain).

@@ -62,6 +62,10 @@ impl Mirror {
         &self.blocks[block.0 as usize]
     }
 
+    pub(super) fn each_erases(&self) -> impl Iterator<Item = u32> {
+        self.blocks.iter().map(|known| known.erases_since_made)
+    }
+
     pub(super) fn block_mut(&mut self, block: BlockId) -> &mut Known {
         &mut self.blocks[block.0 as usize]
     }

@@ -341,6 +341,11 @@ impl Far {
         self.0.mirror.borrow().block(block).erases_since_made
     }
 
+    /// As [`Flash::each_erases`](crate::Flash::each_erases).
+    pub fn each_erases(&self, take: impl FnMut(u32)) {
+        self.0.mirror.borrow().each_erases().for_each(take);
+    }
+
     /// As [`Flash::reads_since_erase`](crate::Flash::reads_since_erase): those before attach, and those that came from here.
     pub fn reads_since_erase(&self, block: BlockId) -> u32 {
         self.0.mirror.borrow().block(block).reads

@@ -24,7 +24,7 @@ fn lasting_warnings(health: &Health) -> u8 {
 impl Core {
     /// The share of the flash's endurance that is used, in per cent, by the mean of its erases over its life.
     pub(crate) fn percentage_used(&self) -> u8 {
-        let flash = self.ftl.flash();
+        let flash = self.ftl.data_end();
         let mut erases = 0;
         flash.each_erases(|of_block| erases += u64::from(of_block));
         let endured = u64::from(flash.geometry().total_blocks()) * u64::from(self.config.endurance_erases);

@@ -35,7 +35,7 @@ pub struct Context<'a> {
 impl Context<'_> {
     /// What the translation layer's work for it is done for.
     pub(crate) fn errand(&self) -> Errand {
-        Errand { span: self.span, route: self.core.route(self.sqe) }
+        Errand { span: self.span, route: self.core.route(self.queue.id, self.sqe) }
     }
 
     /// Whether to go on; asked after each wait.

@@ -45,8 +45,8 @@ pub mod waiting;
 /// Looks again whether all posted writes have arrived after this time.
 const ARRIVAL: Delay = Delay::from_ns(100);
 
-/// Says by which route of the placement a command's firmware work is done.
-pub type Router = Rc<dyn Fn(&Sqe) -> Route>;
+/// Says by which route of the placement the firmware work of a command of a submission queue is done.
+pub type Router = Rc<dyn Fn(u16, &Sqe) -> Route>;
 
 /// What a controller has of its drive, in common with the drive's other controllers.
 struct Shared {
@@ -167,8 +167,8 @@ impl Core {
 
     /// The route of a command.
     #[inline]
-    pub(crate) fn route(&self, sqe: &Sqe) -> Route {
-        self.router.get().map_or(Route::OWN, |router| router(sqe))
+    pub(crate) fn route(&self, qid: u16, sqe: &Sqe) -> Route {
+        self.router.get().map_or(Route::OWN, |router| router(qid, sqe))
     }
 
     /// Begins something that a reset waits for.

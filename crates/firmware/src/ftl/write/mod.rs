@@ -252,6 +252,7 @@ impl Ftl {
     /// Does the work of buffering `count` units, and moves them into the buffer's DRAM.
     pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
+        let lock = inner.placement.lock(&inner.clock, errand, spans).await;
         let service = inner.reserve_buffering(route, count);
         inner.clock.sleep_until(service.end).await;
         let mut queued = service.queued;
@@ -262,6 +263,7 @@ impl Ftl {
             queued += service.queued;
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
+        drop(lock);
         placement.update_map(&inner.clock, errand, spans).await;
         placement.add_to_buffer(&inner.clock, errand, spans, count * UNIT_BYTES as u64).await;
     }

@@ -1,0 +1,21 @@
+//! Drives that are made of others, and to a host are one: what is behind has power and a link of its own, and drivers attach to it
+//! before the whole can be used.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
+//!
+//! ```text
+//!   jobs ── a driver ── [front: a controller at a link that costs next to nothing]
+//!                              │ its translation layer, on the host's processors
+//!                        [far flash] ── drivers ── PCIe ── switch ── endpoints: raw flash
+//! ```
+//!
+//! The front is what the system's driver for such hardware shows to applications: a block device. It is a whole NVMe controller, so
+//! everything that uses a drive uses this one as well: jobs, oracles, traces, power cuts.
+//!
+//! What it does not do: it knows configurations, not scenarios; the power of what is behind is `world`'s.
+
+pub mod hosted;
+
+pub use hosted::{EndpointConfig, Hosted, HostedConfig, HostedError};

@@ -1,0 +1,290 @@
+//! A drive whose firmware runs on the host.
+//!
+//! Verified: it holds what the same drive with its own firmware holds, whatever is asked of both; what was flushed is there after
+//! power cuts at any poll, of attaching too, and the answer stays the same; work is done on the processors that it is placed on, one
+//! command at a time where there is a lock; endpoints share the switch; what can't be is refused.
+
+use byteway_assembly::{EndpointConfig, Hosted, HostedConfig};
+use byteway_clock::random::Rng;
+use byteway_clock::{Delay, Executor, Ran, Station};
+use byteway_device::{DriveConfig, NamespaceConfig};
+use byteway_firmware::{Cycles, FtlConfig, Work};
+use byteway_flash::{Geometry, Medium};
+use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
+use byteway_host::{BaseState, Client, ClientConfig, HostCosts, IoBuffer, Method, Oracle, Port, Rules};
+use byteway_link::SwitchConfig;
+use byteway_testkit::{drive_config, link_config};
+use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::Range;
+use byteway_world::PoweredDrive;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const PROCESSORS: usize = 4;
+const UNITS: u64 = 2048;
+const BLOCKS: u64 = UNITS * 8;
+
+/// A small drive with four channels, whose firmware takes cycles of a GHz.
+fn drive() -> DriveConfig {
+    let small = drive_config();
+    DriveConfig {
+        geometry: Geometry { channels: 4, ways: 1, planes: 1, blocks: 10, pages: 32, page_bytes: 16384 },
+        namespaces: vec![NamespaceConfig::blocks(UNITS, BlockSize::B512)],
+        ftl: FtlConfig { write_buffer_units: 64, ..FtlConfig::default() },
+        ..small
+    }
+}
+
+fn hosted(endpoints: u32) -> HostedConfig {
+    let mut drive = drive();
+    drive.site.cycles = Cycles::FREE.with(Work::Translate, 2_000).with(Work::Buffer, 3_000);
+    let mut controller = drive.controller.clone();
+    controller.transfer_bytes_max = 1 << 17;
+    HostedConfig {
+        endpoint: EndpointConfig { controller, site: drive_config().site, link: link_config() },
+        drive,
+        endpoints,
+        switch: Some(SwitchConfig {
+            upstream: link_config(),
+            latency: Delay::from_ns(150),
+            buffer_bytes: 4096,
+        }),
+        lanes: 16,
+        costs: HostCosts {
+            submit: Delay::from_ns(200),
+            complete: Delay::from_ns(300),
+            ..HostCosts::default()
+        },
+        completion: Completion::Interrupt,
+        is_locked: true,
+    }
+}
+
+/// The processors of a host.
+fn processors(executor: &Executor) -> Vec<Rc<Station>> {
+    (0..PROCESSORS).map(|_| Rc::new(Station::new(executor.clock(), 1))).collect()
+}
+
+type Truth = Rc<RefCell<Oracle>>;
+
+fn truth() -> Truth {
+    let oracle = Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Zeroes);
+    Rc::new(RefCell::new(oracle.with_power_cuts(false)))
+}
+
+/// A client on each of so many queues.
+async fn clients(powered: &PoweredDrive, truth: &Truth, count: usize) -> (Driver, Vec<Client>) {
+    let driver = Driver::attach(Port::Link(powered.host.clone()), DriverConfig::default()).await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 64 << 10,
+            oracle: Some(truth.clone()),
+            verify_bytes: true,
+        };
+        clients.push(Client::new(queue, driver.namespaces()[0], config).unwrap());
+    }
+    (driver, clients)
+}
+
+/// One of everything that a host asks for, at random.
+async fn ask(client: &Client, buffer: &mut IoBuffer, stream: &mut byteway_clock::random::Stream) {
+    let most = if stream.chance(0.5) { 8 } else { 100 };
+    let blocks = 1 + stream.below(most);
+    let lba = stream.below(BLOCKS - blocks + 1);
+    match stream.below(100) {
+        0..50 => client.write(buffer, lba, blocks as u32).await.map(drop).unwrap(),
+        50..60 => client.write_fua(buffer, lba, blocks as u32).await.map(drop).unwrap(),
+        60..85 => client.read(buffer, lba, blocks as u32).await.map(drop).unwrap(),
+        85..92 => client.trim(buffer, &[Range::new(lba, blocks as u32)]).await.map(drop).unwrap(),
+        92..96 => client.write_zeroes(lba, blocks as u32, true).await.map(drop).unwrap(),
+        _ => client.flush().await.map(drop).unwrap(),
+    }
+}
+
+/// Reads all there is, each block verified.
+async fn look(client: &Client, buffer: &mut IoBuffer) {
+    for lba in (0..BLOCKS).step_by(128) {
+        client.read(buffer, lba, 128).await.unwrap();
+    }
+}
+
+// The firmware's place must make no difference to what is stored: the same commands, held against one oracle, on the drive's own
+// cores and on the host's, with one endpoint and with four.
+#[test]
+fn the_same_commands_leave_the_same_bytes() {
+    let commands = |powered: PoweredDrive| async move {
+        let truth = truth();
+        let (_, clients) = clients(&powered, &truth, 1).await;
+        let mut buffer = clients[0].buffer().unwrap();
+        let mut stream = Rng::new(7).stream("commands");
+        for _ in 0..2500 {
+            ask(&clients[0], &mut buffer, &mut stream).await;
+        }
+        clients[0].flush().await.unwrap();
+        let mut held = Vec::new();
+        let mut bytes = vec![0; 64 << 10];
+        for lba in (0..BLOCKS).step_by(128) {
+            clients[0].read(&mut buffer, lba, 128).await.unwrap();
+            clients[0].get(&buffer, &mut bytes).unwrap();
+            held.push(crc32(&bytes));
+        }
+        powered.balance().unwrap();
+        (held, powered.drive.controller.ftl().counters().blocks_collected)
+    };
+    let own = byteway_testkit::SmallWorld::of(drive()).run(commands);
+    for endpoints in [1, 2, 4] {
+        let executor = Executor::new();
+        let placed =
+            Hosted::power_on(executor.clock(), hosted(endpoints), &processors(&executor), None).unwrap();
+        let (held, collected) =
+            executor.run(async move { commands(placed.attach().await.unwrap()).await }).unwrap();
+        assert!(held == own.0, "{endpoints} endpoints hold something else");
+        assert!(collected > 0 && own.1 > 0, "nothing was collected: {collected}, {}", own.1);
+    }
+}
+
+/// A sum that tells contents apart.
+fn crc32(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// A life of the drive: attaches, looks, works, until the power goes before poll `polls`. Whether it got so far as to work.
+fn life(media: Vec<Medium>, truth: &Truth, seed: u64, polls: u64) -> (bool, Vec<Medium>) {
+    let executor = Executor::new();
+    let placed = Hosted::power_on(executor.clock(), hosted(2), &processors(&executor), Some(media)).unwrap();
+    let drives: Vec<_> = placed.drives().cloned().collect();
+    let truth = truth.clone();
+    let worked = Rc::new(RefCell::new(false));
+    let working = worked.clone();
+    let ran = executor.run_cut(
+        async move {
+            let powered = placed.attach().await.unwrap();
+            let (_, clients) = clients(&powered, &truth, 1).await;
+            let mut buffer = clients[0].buffer().unwrap();
+            look(&clients[0], &mut buffer).await;
+            working.replace(true);
+            let mut stream = Rng::new(seed).stream("commands");
+            loop {
+                ask(&clients[0], &mut buffer, &mut stream).await;
+            }
+        },
+        polls,
+    );
+    assert!(matches!(ran, Ok(Ran::<()>::Cut)));
+    let media = drives.iter().map(|drive| drive.power_off().unwrap()).collect();
+    let worked = *worked.borrow();
+    (worked, media)
+}
+
+// The map is in the host's DRAM, and gone with its power: without the spare areas it would take everything with it.
+#[test]
+fn what_was_flushed_is_there_after_power_cuts() {
+    let mut stream = Rng::new(11).stream("cuts");
+    let (mut working, mut attaching) = (0, 0);
+    for seed in 0..12 {
+        let (mut media, truth) = (hosted(2).media().unwrap(), truth());
+        for cut in 0..6 {
+            let polls =
+                if stream.chance(0.4) { stream.below(30_000) } else { 30_000 + stream.below(150_000) };
+            let (worked, left) = life(media, &truth, seed * 100 + cut, polls);
+            truth.borrow_mut().cut_power();
+            media = left;
+            *if worked { &mut working } else { &mut attaching } += 1;
+        }
+    }
+    assert!(working > 10 && attaching > 10, "{working} cuts while it worked, {attaching} before");
+}
+
+// Firmware on the host takes the processors that applications run on, or its cost would show nowhere.
+#[test]
+fn a_commands_work_is_done_on_the_processor_of_its_queue() {
+    let executor = Executor::new();
+    let processors = processors(&executor);
+    let placed = Hosted::power_on(executor.clock(), hosted(2), &processors, None).unwrap();
+    let busy = move |of: usize| processors[of].busy();
+    executor
+        .run(async move {
+            let powered = placed.attach().await.unwrap();
+            let truth = truth();
+            let (_, clients) = clients(&powered, &truth, 3).await;
+            for (number, client) in clients.iter().enumerate() {
+                let mut buffer = client.buffer().unwrap();
+                let before: Vec<Delay> = (0..PROCESSORS).map(&busy).collect();
+                for _ in 0..5 {
+                    client.write(&mut buffer, number as u64 * 64, 8).await.unwrap();
+                }
+                let spent = |of: usize| busy(of).saturating_sub(before[of]);
+                // A unit is buffered and translated: 5,000 cycles of a GHz.
+                assert_eq!(spent(number), Delay::from_us(25), "queue {number}");
+                let others = (0..PROCESSORS - 1).filter(|of| *of != number);
+                others.for_each(|of| assert_eq!(spent(of), Delay::ZERO, "queue {number} at {of}"));
+            }
+            // Programs and their interrupts are the home processor's.
+            let home = busy(PROCESSORS - 1);
+            clients[0].flush().await.unwrap();
+            assert!(busy(PROCESSORS - 1) > home);
+        })
+        .unwrap();
+}
+
+// With one lock four processors do no more than one can, but for what lies outside it.
+#[test]
+fn a_lock_lets_one_command_at_a_time_through() {
+    let elapsed = |is_locked: bool| {
+        let executor = Executor::new();
+        let config = HostedConfig { is_locked, ..hosted(2) };
+        let placed = Hosted::power_on(executor.clock(), config, &processors(&executor), None).unwrap();
+        let clock = executor.clock().clone();
+        executor
+            .run(async move {
+                let powered = placed.attach().await.unwrap();
+                let truth = truth();
+                let (_, clients) = clients(&powered, &truth, 3).await;
+                let begun = clock.now();
+                let left = Rc::new(RefCell::new(clients.len()));
+                for (number, client) in clients.into_iter().enumerate() {
+                    let left = left.clone();
+                    clock.spawn("client", async move {
+                        let mut buffer = client.buffer().unwrap();
+                        for at in 0..10 {
+                            client.write(&mut buffer, (number as u64 * 100 + at) * 8, 8).await.unwrap();
+                        }
+                        *left.borrow_mut() -= 1;
+                    });
+                }
+                while *left.borrow() > 0 {
+                    clock.sleep(Delay::from_us(1)).await;
+                }
+                clock.now().since(begun)
+            })
+            .unwrap()
+    };
+    let (with, without) = (elapsed(true), elapsed(false));
+    assert!(with >= Delay::from_us(30 * 5), "thirty writes of 5 us each, one at a time: {with}");
+    assert!(without < Delay::from_us(10 * 7), "ten writes of 5 us each on each processor: {without}");
+}
+
+// Configurations come from files: what can't be is an error that says what would be right.
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |change: &dyn Fn(&mut HostedConfig), words: &str| {
+        let mut config = hosted(2);
+        change(&mut config);
+        let executor = Executor::new();
+        let error = Hosted::power_on(executor.clock(), config, &processors(&executor), None).err().unwrap();
+        assert!(error.message.contains(words), "{error}");
+    };
+    refused(&|config| config.endpoints = 3, "multiple of endpoints");
+    refused(&|config| config.endpoints = 0, "multiple of endpoints");
+    refused(&|config| config.lanes = 0, "lanes");
+    refused(&|config| config.drive.base = byteway_firmware::Base::Filled, "empty at first");
+    refused(&|config| config.drive.ftl.plp = true, "plp = false");
+    let executor = Executor::new();
+    let error = Hosted::power_on(executor.clock(), hosted(2), &[], None).err().unwrap();
+    assert!(error.message.contains("no processor"), "{error}");
+}

@@ -1,0 +1,5 @@
+//! Drives that are made of others.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+mod hosted;
