@@ -79,7 +79,13 @@ pub enum HostedError {
     NotRaw(usize),
     /// The endpoints' flash can't be used.
     #[error("the endpoints' flash is of no use: {0}")]
-    Flash(#[from] Gone),
+    Flash(String),
+}
+
+impl From<Gone> for HostedError {
+    fn from(gone: Gone) -> HostedError {
+        HostedError::Flash(gone.to_string())
+    }
 }
 
 fn impossible(message: String) -> ConfigError {

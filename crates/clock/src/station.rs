@@ -23,6 +23,8 @@ pub struct Station {
     served: Cell<u64>,
     /// What its servers are in a trace: of which kind, and which the first one is.
     track: Option<Track>,
+    /// What was reserved for work of each name, in the order in which names came; none: it is not kept apart.
+    by_name: Option<RefCell<Vec<(&'static str, Delay)>>>,
 }
 
 impl Station {
@@ -34,6 +36,32 @@ impl Station {
             reserved: Cell::default(),
             served: Cell::default(),
             track: None,
+            by_name: None,
+        }
+    }
+
+    /// Keeps apart what is reserved for work of each name ([`Station::each_name`]).
+    pub fn keeping_names(mut self) -> Self {
+        self.by_name = Some(RefCell::default());
+        self
+    }
+
+    /// What was reserved for work of each name up to now, in the order in which names came first: nothing, unless it
+    /// [keeps them](Station::keeping_names). Where time is modelled as none, that is zero.
+    pub fn each_name(&self, take: impl FnMut(&(&'static str, Delay))) {
+        if let Some(names) = &self.by_name {
+            names.borrow().iter().for_each(take);
+        }
+    }
+
+    #[cold]
+    fn note(names: &RefCell<Vec<(&'static str, Delay)>>, parts: &[(&'static str, Delay)]) {
+        let mut names = names.borrow_mut();
+        for (name, duration) in parts {
+            match names.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += *duration,
+                None => names.push((name, *duration)),
+            }
         }
     }
 
@@ -62,8 +90,14 @@ impl Station {
         parts: impl FnOnce() -> [(&'static str, Delay); PARTS],
     ) -> Service {
         let (index, service) = self.take(duration);
-        if self.clock.is_traced() {
-            self.trace(index, service.end, &parts());
+        if self.clock.is_traced() || self.by_name.is_some() {
+            let parts = parts();
+            if let Some(names) = self.by_name.as_ref().filter(|_| !self.clock.is_immediate()) {
+                Self::note(names, &parts);
+            }
+            if self.clock.is_traced() {
+                self.trace(index, service.end, &parts);
+            }
         }
         service
     }

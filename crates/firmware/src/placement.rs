@@ -112,9 +112,9 @@ impl Placement {
         self
     }
 
-    /// Whether there is a lock.
-    pub(crate) fn is_locked(&self) -> bool {
-        self.lock.is_some()
+    /// Whether it is entered from elsewhere: by a lock, or by work of its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.lock.is_some() || self.cycles.of(Work::Enter) > 0
     }
 
     /// Takes the lock for a command's work on map and buffer; charges what that waits.
@@ -206,10 +206,20 @@ impl Placement {
         self.site(work).work(work, self.cycles.of(work).saturating_mul(count)).await
     }
 
+    /// Does [`Work::Enter`], and charges it.
+    pub(crate) async fn enter(&self, clock: &Clock, errand: Errand, spans: &Spans) {
+        if self.cycles.of(Work::Enter) > 0 {
+            let service = self.reserve_by(errand.route, Work::Enter, 1);
+            clock.sleep_until(service.end).await;
+            spans.charge_split(errand.span, clock.now(), service.queued, Stage::Firmware);
+        }
+    }
+
     /// Does `count` times [`Work::Translate`] and the one access to the map that it waits for, and charges both.
     pub(crate) async fn translate(&self, clock: &Clock, errand: Errand, spans: &Spans, count: u64) {
         let Errand { span, route } = errand;
         let _lock = self.lock(clock, errand, spans).await;
+        self.enter(clock, errand, spans).await;
         let service = self.reserve_by(route, Work::Translate, count);
         let access = self.site(Work::Translate).dram_latency();
         let Some(distance) = self.distance(Work::Translate, route) else {

@@ -8,6 +8,9 @@ pub enum Work {
     Fetch,
     /// Decoding and checking a command. Per command.
     Parse,
+    /// Entering the translation layer, where it runs apart from who decodes commands: a driver's way to it on the host, its locks,
+    /// its bookkeeping. Per command.
+    Enter,
     /// Looking a unit up in the map, or changing its entry. Per unit of 4 KiB.
     Translate,
     /// Taking a unit into the write buffer. Per unit of 4 KiB.
@@ -32,9 +35,10 @@ pub enum Work {
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 12] = [
+    pub const ALL: [Work; 13] = [
         Work::Fetch,
         Work::Parse,
+        Work::Enter,
         Work::Translate,
         Work::Buffer,
         Work::Collect,
@@ -52,6 +56,7 @@ impl Work {
         match self {
             Work::Fetch => "fetch",
             Work::Parse => "parse",
+            Work::Enter => "enter",
             Work::Translate => "translate",
             Work::Buffer => "buffer",
             Work::Collect => "collect",

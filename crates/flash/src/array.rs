@@ -52,6 +52,42 @@ pub struct Counters {
     pub failed_erases: u64,
 }
 
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        fn each<const N: usize>(sums: &mut [u64; N], others: [u64; N]) {
+            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
+        }
+        let Counters {
+            reads,
+            programs,
+            units_read,
+            units_read_one_bit,
+            units_programmed,
+            erases,
+            failed,
+            suspends,
+            retries,
+            reads_retried,
+            units_uncorrectable,
+            failed_programs,
+            failed_erases,
+        } = other;
+        each(&mut self.reads, reads);
+        each(&mut self.programs, programs);
+        each(&mut self.units_read, units_read);
+        each(&mut self.units_programmed, units_programmed);
+        each(&mut self.reads_retried, reads_retried);
+        self.units_read_one_bit += units_read_one_bit;
+        self.erases += erases;
+        self.failed += failed;
+        self.suspends += suspends;
+        self.retries += retries;
+        self.units_uncorrectable += units_uncorrectable;
+        self.failed_programs += failed_programs;
+        self.failed_erases += failed_erases;
+    }
+}
+
 impl Counters {
     /// Numbers of retries that are told apart.
     pub const RETRIES_TOLD: usize = 8;

@@ -1,20 +1,22 @@
 //! From a scenario's plan to the parts of a simulation: world, link, drive, host.
 
+use crate::error::RunError;
+use byteway_assembly::{EndpointConfig, Hosted, HostedConfig};
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Rate};
+use byteway_clock::{Clock, Delay, Executor, Owner, Rate};
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
-    ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig,
-    NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
+    SiteConfig, TransferConfig,
 };
 use byteway_firmware::{Background, Base, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work};
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::HostCosts;
 use byteway_kv::{KvConfig, Packing};
-use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig};
+use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
-    self, CellKind, Completion, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking, Profile,
+    self, CellKind, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking, Profile,
 };
 use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
@@ -28,18 +30,77 @@ const VECTORS: u16 = 64;
 /// From CC.EN to CSTS.RDY: not part of any figure.
 const READY_DELAY: Delay = Delay::from_ms(1);
 
-/// The host of a scenario and its drives, new and with power, in the order of [`Scenario::drives`].
+/// The host of a scenario and its drives, new and with power, in the order of [`Scenario::drives`]. Those whose firmware runs on the
+/// host have been attached to, for which `executor` has run.
 ///
 /// # Errors
 /// There can be no such drive.
-pub fn world(clock: &Clock, scenario: &Scenario) -> Result<World, ConfigError> {
-    let mut world = World::new(clock, scenario.host.profile.cores);
+pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError> {
+    let clock = executor.clock();
+    let processors = scenario.host.profile.cores;
+    let host = match scenario.accounts_for_host() {
+        true => byteway_world::Host::keeping_names(clock, processors),
+        false => byteway_world::Host::new(clock, processors),
+    };
+    let mut world = World::around(clock, host);
     for (number, attached) in scenario.drives.iter().enumerate() {
         let plan = &attached.plan;
-        world.add(plan.name.clone(), link(&plan.profile), drive(scenario, number), None)?;
+        let (link, config) = (link(&plan.profile), drive(scenario, number));
+        let Some(endpoints) = &plan.profile.endpoints else {
+            world.add(plan.name.clone(), link, config, None).map_err(RunError::NotBuilt)?;
+            continue;
+        };
+        let owned = clock.owned_by(Owner(number as u16));
+        let config = hosted(&plan.profile, endpoints, link, config);
+        let placed = Hosted::power_on(&owned, config, world.host.processors(), None);
+        let attached = executor.run(placed.map_err(RunError::NotBuilt)?.attach());
+        let powered = attached.map_err(RunError::Stalled)?.map_err(RunError::NotHosted)?;
+        world.hold(plan.name.clone(), powered);
     }
     Ok(world)
 }
+
+/// A drive whose firmware runs on the host: `config` is what it is to applications.
+fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: DriveConfig) -> HostedConfig {
+    let own = endpoints.lanes.map_or(link.lanes, u32::from);
+    let latency = delay(endpoints.latency);
+    HostedConfig {
+        endpoint: EndpointConfig {
+            controller: ControllerConfig {
+                io_queues_max: 1,
+                command_slots: endpoints.outstanding + 2,
+                transfer_bytes_max: RAW_TRANSFER_BYTES_MAX,
+                host_buffer: None,
+                read_pipeline: latency,
+                read_large_pipeline: latency,
+                write_pipeline: latency,
+                ..controller(profile)
+            },
+            // Hardware, whose time is its latency.
+            site: SiteConfig { cores: 1, cycles: Cycles::FREE, ..config.site.clone() },
+            link: PcieConfig { lanes: own, ..link.clone() },
+        },
+        endpoints: endpoints.count,
+        switch: Some(SwitchConfig {
+            upstream: link,
+            latency: delay(endpoints.switch),
+            buffer_bytes: endpoints.buffer.0,
+        }),
+        lanes: endpoints.outstanding as usize,
+        costs: HostCosts {
+            submit: delay(endpoints.submit),
+            complete: delay(endpoints.complete),
+            interrupt: delay(endpoints.interrupt),
+            ..HostCosts::default()
+        },
+        completion: how(endpoints.completion),
+        is_locked: endpoints.lock,
+        drive: config,
+    }
+}
+
+/// A stripe of raw flash with its metadata, at most.
+const RAW_TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 /// A bay with a profile's link, for a single drive.
 pub fn bay(clock: &Clock, profile: &Profile) -> DriveBay {
@@ -200,6 +261,7 @@ fn site(profile: &Profile) -> SiteConfig {
         cycles: Cycles::default()
             .with(Work::Fetch, cycles.fetch)
             .with(Work::Parse, cycles.parse)
+            .with(Work::Enter, cycles.enter)
             .with(Work::Translate, cycles.translate)
             .with(Work::Buffer, cycles.buffer)
             .with(Work::Complete, cycles.complete)
@@ -410,7 +472,11 @@ pub fn costs(profile: &HostProfile) -> HostCosts {
 
 /// How it learns of completions.
 pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
-    match plan.profile.completion {
+    how(plan.profile.completion)
+}
+
+fn how(completion: Completion) -> byteway_host::Completion {
+    match completion {
         Completion::Polled => byteway_host::Completion::Polled,
         Completion::Interrupt => byteway_host::Completion::Interrupt,
     }

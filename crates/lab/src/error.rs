@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use byteway_assembly::HostedError;
 use byteway_auth::LoginError;
 use byteway_clock::Stalled;
 use byteway_console::error::InputError;
@@ -33,6 +34,9 @@ pub enum RunError {
     /// There can be no such drive.
     #[error("the drive can't be built")]
     NotBuilt(#[source] ConfigError),
+    /// A drive whose firmware runs on the host does not come to be.
+    #[error("the drive's firmware can't be started on the host")]
+    NotHosted(#[source] HostedError),
     /// The drive does not answer as a controller must, or refuses a command of the driver's own.
     #[error(transparent)]
     Driver(#[from] DriverError),

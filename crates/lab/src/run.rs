@@ -4,19 +4,22 @@ use crate::build;
 use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::remote::{self, Remote, RemoteSnapshot};
-use byteway_clock::{Clock, Delay, Executor, Notify, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
 use byteway_firmware::FtlCounters;
+use byteway_flash::Flash;
 use byteway_host::Port;
-use byteway_host::driver::{Arbitration, Driver, DriverConfig};
+use byteway_host::driver::{Arbitration, Completion, Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::Ledger;
+use byteway_measure::host::HostUsage;
 use byteway_measure::output::{OutputError, Unfinished};
 use byteway_measure::results::{DriveResults, Results, Wear, steadiness};
 use byteway_measure::summary::{
-    BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
+    BulkRow, FlashSummary, HostSummary, KvSummary, MemoryRow, Summary, TransferSummary, Utilisation,
+    link_rows,
 };
 use byteway_measure::timeline::{Stage, StageDrive, Timeline};
 use byteway_measure::{
@@ -96,13 +99,17 @@ fn perform(
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
-    let world = Rc::new(build::world(&clock, scenario).map_err(RunError::NotBuilt)?);
+    let world = Rc::new(build::world(&executor, scenario)?);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
     let powered = world.clone();
     let remote = OnceCell::new();
-    let stage = Rc::new(Setting { clock, world, scenario: scenario.clone(), mark, ios, timeline, remote });
+    let scenario = scenario.clone();
+    let interrupt_processors =
+        (0..scenario.drives.len()).map(|drive| world.host.interrupt_processor(drive)).collect();
+    let stage =
+        Rc::new(Setting { clock, world, scenario, mark, ios, timeline, remote, interrupt_processors });
     let (result, bar) = executor.run(stage.play(bar, interrupt.clone())).map_err(RunError::Stalled)?;
     *progress = bar;
     powered.power_off();
@@ -119,13 +126,17 @@ struct Setting {
     timeline: Option<Rc<Timeline>>,
     /// The target that the drives are behind, once it is there.
     remote: OnceCell<Remote>,
+    /// Of each drive, the processor that takes its interrupts where those of queues don't.
+    interrupt_processors: Vec<Rc<Station>>,
 }
 
 /// Counters when measuring begins, or when all jobs have ended.
 #[derive(Default)]
 struct Counted {
+    at: Time,
     drives: Vec<Snapshot>,
     remote: RemoteSnapshot,
+    host: HostUsage,
 }
 
 /// A drive when the last of its jobs has ended.
@@ -151,11 +162,39 @@ impl Setting {
     /// All counters.
     fn count(&self) -> Counted {
         let remote = self.remote.get().map(Remote::snapshot).unwrap_or_default();
-        Counted { drives: self.snapshots(), remote }
+        let at = self.clock.now();
+        Counted { at, drives: self.snapshots(), remote, host: self.host_usage() }
     }
 
-    fn snapshot(&self, PoweredDrive { host, drive, .. }: &PoweredDrive) -> Snapshot {
-        Snapshot::take(&self.clock, host, drive)
+    /// What the host's processors have done, if that is kept apart.
+    fn host_usage(&self) -> HostUsage {
+        let processors = self.world.host.processors().iter().chain(self.interrupt_processors.iter());
+        HostUsage::of(processors.map(Rc::as_ref))
+    }
+
+    /// What I/O has cost the host since `begin`.
+    fn host_summary(&self, begin: &Counted, ios: u64) -> HostSummary {
+        let elapsed_ps = self.clock.now().since(begin.at).0;
+        let usage = self.host_usage().since(&begin.host);
+        let processors = self.world.host.processors().len() as u64;
+        HostSummary::new(&usage, processors, elapsed_ps, ios, self.host_memory())
+    }
+
+    /// What the host's memory holds for its drives.
+    fn host_memory(&self) -> Vec<MemoryRow> {
+        let mut application = 0;
+        let mut driver = 0;
+        for powered in self.world.drives() {
+            application += powered.memory.allocated_bytes();
+            driver += powered.behind.iter().map(|drive| drive.memory.allocated_bytes()).sum::<u64>();
+        }
+        [("queues and buffers", application), ("raw flash driver", driver)]
+            .map(|(component, bytes)| MemoryRow { component: component.to_owned(), bytes })
+            .to_vec()
+    }
+
+    fn snapshot(&self, powered: &PoweredDrive) -> Snapshot {
+        Snapshot::take(&self.clock, &powered.drive, powered.links(), powered.arrays())
     }
 
     /// Runs the jobs; gives the result and the progress bar back.
@@ -207,7 +246,7 @@ impl Setting {
 
     fn end_of(&self, drive: usize) -> DriveEnd {
         let (powered, plan) = (&self.world.drives()[drive], &self.scenario.drives[drive].plan);
-        let flash = powered.drive.controller.ftl().flash();
+        let flash = powered.drive.controller.ftl().data_end();
         DriveEnd {
             snapshot: self.snapshot(powered),
             wear: wear(flash, plan.profile.flash.endurance.into(), plan.worn.0 > 0.0),
@@ -222,7 +261,7 @@ impl Setting {
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
             for (powered, snapshot) in world.drives().iter().zip(&mut now) {
-                snapshot.retake(&clock, &powered.host, &powered.drive);
+                snapshot.retake(&clock, &powered.drive, powered.links(), powered.arrays());
             }
             series.end_step(&mut now);
             Some(series.until())
@@ -235,7 +274,7 @@ impl Setting {
         let cores = u32::from(self.scenario.host.profile.cores).max(1);
         let is_several = self.is_several();
         let drives = self.world.drives().iter().zip(&self.scenario.drives).map(|(powered, attached)| {
-            let geometry = powered.drive.controller.ftl().flash().geometry();
+            let geometry = powered.drive.controller.ftl().data_end().geometry();
             StageDrive {
                 name: attached.plan.name.clone().filter(|_| is_several),
                 cores: powered.drive.site.cores() as u32,
@@ -252,7 +291,7 @@ impl Setting {
     fn end_timeline(&self) {
         if let Some(timeline) = &self.timeline {
             for powered in self.world.drives() {
-                powered.drive.controller.ftl().flash().trace_under_way();
+                powered.arrays().for_each(Flash::trace_under_way);
             }
             timeline.end(&self.clock);
         }
@@ -293,7 +332,11 @@ impl Setting {
         let scenario = &self.scenario;
         let Attached { plan, transfer } = &scenario.drives[drive];
         let host = &scenario.host;
-        let completion = build::completion(host);
+        // What shows a drive to applications whose firmware runs on the host calls them back.
+        let completion = match plan.profile.is_hosted() {
+            true => Completion::Polled,
+            false => build::completion(host),
+        };
         let weighted = build::weighted(host);
         let remote_jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
         let workers: u32 = remote_jobs.map(|job| job.workers).sum();
@@ -302,7 +345,7 @@ impl Setting {
         let config = DriverConfig {
             costs: remote.map_or(costs, |remote| remote.host_costs(costs)),
             completion,
-            cpu: Some(self.world.host.interrupt_processor(drive)),
+            cpu: Some(self.interrupt_processors[drive].clone()),
             interrupts_queue: build::interrupts_queue(host),
             queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
@@ -391,6 +434,10 @@ impl Setting {
             let elapsed_ps = (summary.elapsed_ns * 1000.0) as u64;
             remote.summary(&begin.remote, &end.remote, elapsed_ps, summary.ios)
         });
+        if scenario.accounts_for_host() {
+            let end = self.count();
+            summary.host = Some(self.host_summary(begin.as_ref().unwrap_or(&end), summary.ios));
+        }
         summary.notes.extend(recorded.note.clone());
         summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs));
         if let [_] = &measured[..] {

@@ -474,6 +474,11 @@ macro_rules! shared {
                 (self.0.down.busy(), self.0.up.busy())
             }
 
+            /// The same of the link at the root complex: of a port of a switch, of the switch's upstream link.
+            pub fn root_busy(&self) -> (Delay, Delay) {
+                self.0.switch.as_ref().map_or_else(|| self.busy(), Switch::busy)
+            }
+
             /// Posted writes that arrived where no memory was (any more).
             pub fn faults(&self) -> u64 {
                 self.0.faults.get()

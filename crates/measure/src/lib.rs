@@ -11,6 +11,7 @@
 //! | `snapshot.rs` | [`Snapshot`]: every counter at one instant; [`MeasuredDrive`]: a drive between two of them |
 //! | `store.rs` | what the stores of key-value drives did in between |
 //! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
+//! | [`host`] | what the host's processors did, and for whom |
 //! | `upkeep.rs` | what drives do beside the host's I/O |
 //! | `wear.rs` | how worn the flash is |
 //! | [`summary`] | what a run found: `summary.json`, tables |
@@ -22,6 +23,7 @@
 //! What it does not do: it starts nothing, and draws nothing.
 
 mod columns;
+pub mod host;
 mod ios;
 pub mod output;
 mod recorder;
@@ -440,6 +442,7 @@ impl Meter {
             spans: Vec::new(),
             link: Vec::new(),
             transfer: None,
+            host: None,
             network: None,
             paths: Vec::new(),
             utilisation: Vec::new(),

@@ -4,7 +4,7 @@ use crate::results::Wear;
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
 use byteway_firmware::FtlCounters;
-use byteway_flash::Counters as FlashCounters;
+use byteway_flash::{Counters as FlashCounters, Flash};
 use byteway_kv::{KvCounters, KvUsage};
 use byteway_link::{HostEnd, Ledger};
 use byteway_scenario::DrivePlan;
@@ -48,28 +48,45 @@ pub struct MeasuredDrive<'a> {
 }
 
 impl Snapshot {
-    /// Takes one.
-    pub fn take(clock: &Clock, host: &HostEnd, drive: &Drive) -> Self {
+    /// Takes one of a drive, of the host's links to its data and of the arrays that this is in.
+    pub fn take<'a>(
+        clock: &Clock,
+        drive: &Drive,
+        links: impl Iterator<Item = &'a HostEnd>,
+        arrays: impl Iterator<Item = &'a Flash>,
+    ) -> Self {
         let mut snapshot = Snapshot::default();
-        snapshot.retake(clock, host, drive);
+        snapshot.retake(clock, drive, links, arrays);
         snapshot
     }
 
     /// Takes it anew, without a new allocation. It only looks: nothing is delivered, woken or charged.
-    pub fn retake(&mut self, clock: &Clock, host: &HostEnd, drive: &Drive) {
-        let ftl = drive.controller.ftl();
-        let flash = ftl.flash();
-        let geometry = flash.geometry();
+    pub fn retake<'a>(
+        &mut self,
+        clock: &Clock,
+        drive: &Drive,
+        links: impl Iterator<Item = &'a HostEnd>,
+        arrays: impl Iterator<Item = &'a Flash>,
+    ) {
         self.at = clock.now();
-        self.ledger = host.ledger().snapshot();
-        self.ftl = ftl.counters();
-        self.flash = flash.counters();
+        self.ftl = drive.controller.ftl().counters();
+        (self.ledger, self.link) = Default::default();
+        for link in links {
+            self.ledger = self.ledger.with(link.ledger());
+            // Ports of a switch share its upstream link, and each says how busy that is.
+            let (down, up) = link.root_busy();
+            self.link = (self.link.0.max(down), self.link.1.max(up));
+        }
+        self.flash = FlashCounters::default();
         self.dies.clear();
-        self.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
         self.channels.clear();
-        self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
+        for flash in arrays {
+            let geometry = flash.geometry();
+            self.flash += flash.counters();
+            self.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
+            self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
+        }
         self.cores = drive.site.busy();
-        self.link = host.busy();
         self.commits = (drive.controller.counters().records.get(), drive.controller.commit_looks());
         self.pairs.clear();
         drive.controller.each_pairs(|pairs| self.pairs.push((pairs.counters(), pairs.usage())));

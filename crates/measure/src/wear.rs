@@ -1,6 +1,6 @@
 //! How worn the flash is.
 
-use byteway_flash::Flash;
+use byteway_flash::DataEnd;
 
 use crate::results::Wear;
 use byteway_console::number::ratio;
@@ -9,7 +9,7 @@ use byteway_console::number::ratio;
 const STEPS_MAX: u64 = 256;
 
 /// The erases of all blocks, which began worn or not. Two passes over their counts, and nothing is kept of each.
-pub fn wear(flash: &Flash, endurance: u64, began_worn: bool) -> Wear {
+pub fn wear(flash: &DataEnd, endurance: u64, began_worn: bool) -> Wear {
     let (mut blocks, mut sum, mut min, mut max) = (0u64, 0u128, u64::MAX, 0u64);
     flash.each_erases(|erases| {
         blocks += 1;

@@ -9,6 +9,7 @@ use toml::de::DeValue;
 
 use super::drive::{DrivePlan, overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
+use super::hosted;
 use super::plan::Options;
 use crate::profile::{Fault, fault};
 use crate::source::{Index, Sources, Texts, Tree};
@@ -148,6 +149,7 @@ impl Device {
         let checked = checked.and_then(|()| check_not_named(&file.drive));
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
         let checked = checked.and_then(|()| check_files(&drive, options.in_files));
+        let checked = checked.and_then(|()| hosted::check_served(&drive));
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }

@@ -147,6 +147,9 @@ impl DriveDraft<'_> {
             }
         }
         let has_pairs = only_pairs || section.kv_capacity.is_some();
+        if profile.is_hosted() {
+            self.check_hosted(begins_written, has_pairs)?;
+        }
         if has_pairs && (self.said)("precondition") && begins_written {
             let what = ": a drive with a namespace of pairs begins empty";
             return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
@@ -164,7 +167,10 @@ impl DriveDraft<'_> {
             geometry,
             lba_bytes: lba.0 as u32,
             store: section.store,
-            precondition: if has_pairs { Precondition::Empty } else { section.precondition },
+            precondition: match has_pairs || profile.is_hosted() {
+                true => Precondition::Empty,
+                false => section.precondition,
+            },
             age: section.age,
             worn: section.worn,
             namespaces: section.namespaces,
@@ -172,6 +178,25 @@ impl DriveDraft<'_> {
             namespace_blocks: namespace_bytes / lba.0,
             profile,
         })
+    }
+
+    /// Whether a drive whose firmware runs on the host can be as the section says.
+    fn check_hosted(&self, begins_written: bool, has_pairs: bool) -> Result<(), Fault> {
+        if (self.said)("precondition") && begins_written {
+            let what = ": a drive whose firmware runs on the host begins empty";
+            return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
+        }
+        if has_pairs {
+            let key = if self.section.kv_capacity.is_some() { "kv_capacity" } else { "personality" };
+            let what = ": a drive whose firmware runs on the host has blocks only";
+            return Err(self.fault(key, what, "leave it out"));
+        }
+        let is_worn = self.section.age != Age(0) || self.section.worn != Percent(0.0);
+        let key = if self.section.worn != Percent(0.0) { "worn" } else { "age" };
+        match is_worn {
+            true => Err(self.fault(key, ": a drive whose firmware runs on the host is new", "leave it out")),
+            false => Ok(()),
+        }
     }
 
     /// Bytes of the namespace of pairs beside those of blocks, of so many.

@@ -509,6 +509,10 @@ pub struct MeasureSection {
     /// steps: more are joined.
     #[serde(default)]
     pub interval: Option<Picos>,
+    /// Whether what I/O costs the host's processors and memory is reported by component. Left out, if the firmware of a drive runs on
+    /// the host.
+    #[serde(default)]
+    pub host: Option<bool>,
 }
 
 /// What is left out of the figures at the beginning.

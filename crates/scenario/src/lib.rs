@@ -29,6 +29,7 @@ mod drive;
 mod drive_names;
 mod file;
 pub mod fio;
+mod hosted;
 mod job;
 mod kv;
 mod kv_section;
@@ -92,6 +93,8 @@ pub struct Scenario {
     pub warmup: Option<Warmup>,
     /// Width of the steps of the series over time.
     pub interval: Option<Picos>,
+    /// Whether what I/O costs the host is reported by component; none: if the firmware of a drive runs there.
+    pub host_cost: Option<bool>,
     /// The text that it was read from; of a fio job file, what it came to.
     pub text: String,
     /// What a fio job file asked for that means something else here, or nothing.
@@ -212,6 +215,10 @@ impl Scenario {
         let placed = |index: &Index, fault: Fault| placed(&sources, index, fault);
         host_profile.check().map_err(|fault| placed(&host_index, fault))?;
 
+        for (path, drive) in &drives {
+            let checked = hosted::check(path, drive, &host_profile, target.is_some());
+            checked.map_err(|fault| placed(&index, fault))?;
+        }
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;
         let mut job_paths: Vec<String> = Vec::new();
@@ -344,6 +351,7 @@ impl Scenario {
             jobs,
             warmup: file.measure.warmup,
             interval: file.measure.interval,
+            host_cost: file.measure.host,
             text,
             translated: Vec::new(),
             sets: options.sets.clone(),
@@ -450,6 +458,12 @@ impl Scenario {
     /// The jobs of a drive.
     pub fn jobs_of(&self, drive: usize) -> impl Iterator<Item = &JobPlan> {
         self.jobs.iter().filter(move |job| job.drive == drive)
+    }
+
+    /// Whether what I/O costs the host is reported by component.
+    pub fn accounts_for_host(&self) -> bool {
+        let is_hosted = |drive: &Attached| drive.plan.profile.is_hosted();
+        self.host_cost.unwrap_or_else(|| self.drives.iter().any(is_hosted))
     }
 
     /// Whether any job's reads of a drive are checked.

@@ -30,7 +30,8 @@ impl PoweredDrive {
     /// # Errors
     /// They have not.
     pub fn balance(&self) -> Result<(), UnbalancedBooks> {
-        self.behind.iter().try_for_each(PoweredDrive::balance)?;
+        // Programs of what is buffered before them may be under way at any time.
+        self.behind.iter().try_for_each(PoweredDrive::balance_memory)?;
         self.balance_memory()?;
         let counters = self.drive.controller.counters();
         let commands = self.crossed(Direction::Down, &[Purpose::SqeFetch, Purpose::InlineChunk]);

@@ -7,13 +7,23 @@ use std::rc::Rc;
 pub struct Host {
     clock: Clock,
     processors: Vec<Rc<Station>>,
+    keeps_names: bool,
 }
 
 impl Host {
     /// A host with `processors`, at least one, which in a trace belong to `clock`'s owner.
     pub fn new(clock: &Clock, processors: u16) -> Host {
+        Self::make(clock, processors, false)
+    }
+
+    /// The same, whose processors keep apart what they do, by name ([`Station::keeping_names`]).
+    pub fn keeping_names(clock: &Clock, processors: u16) -> Host {
+        Self::make(clock, processors, true)
+    }
+
+    fn make(clock: &Clock, processors: u16, keeps_names: bool) -> Host {
         let count = u32::from(processors.max(1));
-        let host = Host { clock: clock.clone(), processors: Vec::new() };
+        let host = Host { clock: clock.clone(), processors: Vec::new(), keeps_names };
         let processors = (0..count).map(|index| host.processor(index)).collect();
         Host { processors, ..host }
     }
@@ -29,6 +39,7 @@ impl Host {
     }
 
     fn processor(&self, index: u32) -> Rc<Station> {
-        Rc::new(Station::new(&self.clock, 1).traced_as(Resource::HostCore, index))
+        let processor = Station::new(&self.clock, 1).traced_as(Resource::HostCore, index);
+        Rc::new(if self.keeps_names { processor.keeping_names() } else { processor })
     }
 }

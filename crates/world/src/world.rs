@@ -24,7 +24,12 @@ pub struct World {
 impl World {
     /// A host with so many processors, at least one, and no drive.
     pub fn new(clock: &Clock, processors: u16) -> World {
-        World { clock: clock.clone(), host: Host::new(clock, processors), drives: Vec::new() }
+        Self::around(clock, Host::new(clock, processors))
+    }
+
+    /// This host, and no drive.
+    pub fn around(clock: &Clock, host: Host) -> World {
+        World { clock: clock.clone(), host, drives: Vec::new() }
     }
 
     /// Adds a bay with simulated host memory, and a drive in it as [`DriveBay::power_on`] does. In a trace what they use
@@ -51,8 +56,9 @@ impl World {
         &self.drives
     }
 
-    /// Adds a drive that has power already.
-    pub fn hold(&mut self, drive: PoweredDrive) -> &PoweredDrive {
+    /// Adds a drive that has power already, by this name.
+    pub fn hold(&mut self, name: Option<String>, mut drive: PoweredDrive) -> &PoweredDrive {
+        drive.name = name;
         self.drives.push(drive);
         &self.drives[self.drives.len() - 1]
     }

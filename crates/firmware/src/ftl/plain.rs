@@ -16,7 +16,7 @@ impl Ftl {
     #[inline]
     pub fn is_plain(&self, route: Route) -> bool {
         route == Route::OWN
-            && !self.0.placement.is_locked()
+            && !self.0.placement.is_apart()
             && self.0.cache.is_none()
             && self.0.power.is_ready.get()
     }

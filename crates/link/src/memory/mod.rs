@@ -121,6 +121,14 @@ impl Memory {
         }
     }
 
+    /// Bytes that were given and not taken back; of memory that another process shares, none.
+    pub fn allocated_bytes(&self) -> u64 {
+        match &self.0.kind {
+            Kind::Simulated(memory) => memory.allocated_bytes(),
+            Kind::Regions(_) => 0,
+        }
+    }
+
     /// Takes pages back that [`Memory::allocate`] gave: from then on an access to them is a fault.
     pub fn free(&self, address: u64, pages: usize) {
         match &self.0.kind {

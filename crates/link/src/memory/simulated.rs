@@ -40,6 +40,12 @@ struct Pages {
 pub struct Simulated(RefCell<Pages>);
 
 impl Simulated {
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        let memory = self.0.borrow();
+        let free: usize = memory.free.iter().map(|(pages, extents)| pages * extents.len()).sum();
+        (memory.pages.len() - free) as u64 * PAGE_BYTES
+    }
+
     pub(super) fn allocate(&self, pages: usize) -> u64 {
         let mut memory = self.0.borrow_mut();
         let again = memory.free.get_mut(&pages).and_then(Vec::pop);

@@ -3,6 +3,7 @@
 //! Every float comes from one division of exact integers, rounded by plain arithmetic, so that two machines agree
 //! on every digit. Shares and utilisations are fractions of 1.
 
+mod host;
 mod kv;
 mod network;
 mod row;
@@ -19,6 +20,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use byteway_scenario::profile::Completion;
 
+pub use host::{HostRow, HostSummary, MemoryRow};
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
 pub use network::{NetworkSummary, PathRow, ns_per_io};
@@ -75,6 +77,10 @@ pub struct Summary {
     /// How payloads crossed; `None`, and left out, if all went by data pointers, as to any drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<TransferSummary>,
+    /// What I/O cost the host's processors and memory; `None`, and left out, unless a drive's firmware runs there or it was asked for
+    /// (`measure.host`). Of all drives together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSummary>,
     /// What crossed the network to the target that the drives are behind; `None`, and left out, if they are the host's. Of all
     /// drives together.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -70,6 +70,10 @@ impl Summary {
         if let Some(transfer) = &self.transfer {
             let _ = writeln!(out, "\n{}", transfer.sentence());
         }
+        if let Some(host) = &self.host {
+            out.section(HOST_TITLE, &host.processor_table());
+            out.section("The host's memory in the end", &host.memory_table());
+        }
         if let Some(network) = &self.network {
             out.section(NETWORK_TITLE, &link_table(&network.crossings, self.ios));
             let _ = writeln!(out, "\n{}", network.sentence(self.ios));
@@ -329,6 +333,9 @@ pub fn latency_cells(latency: &Latency) -> [Cell; 8] {
 pub const DRIVES_TITLE: &str = "Drive by drive, each over the time of its own jobs";
 
 /// What stands above the table of a network.
+/// What stands above the table of the host's processors.
+const HOST_TITLE: &str = "The host's processors (100 %: one of them, all the time)";
+
 const NETWORK_TITLE: &str = "The network, by purpose (payload as messages have it, wire with headers)";
 
 /// What stands above [`link_table`].

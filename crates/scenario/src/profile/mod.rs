@@ -4,6 +4,7 @@
 mod catalog;
 mod cells;
 mod cxl;
+mod endpoints;
 mod fault;
 mod kv;
 mod load;
@@ -29,6 +30,7 @@ pub use catalog::{
 };
 pub use cells::{Slc, Suspend};
 pub use cxl::Cxl;
+pub use endpoints::{Endpoints, FirmwarePlacement};
 pub use fault::{Fault, MAP_UNIT_BYTES};
 pub(crate) use fault::{fault, within};
 pub use kv::{KvPacking, KvStore};
@@ -40,7 +42,7 @@ pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 15] = [
+pub const DRIVES: [(&str, &str); 16] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
@@ -56,14 +58,16 @@ pub const DRIVES: [(&str, &str); 15] = [
     ("cosmos-plus-gen5x8", include_str!("../../../../profiles/cosmos-plus-gen5x8.toml")),
     ("cosmos-plus-gen6x8", include_str!("../../../../profiles/cosmos-plus-gen6x8.toml")),
     ("bandslim-gen5x8", include_str!("../../../../profiles/bandslim-gen5x8.toml")),
+    ("fssd", include_str!("../../../../profiles/fssd.toml")),
 ];
 
 /// The profiles of hosts that are part of the program, by name.
-pub const HOSTS: [(&str, &str); 4] = [
+pub const HOSTS: [(&str, &str); 5] = [
     ("linux-polled", include_str!("../../../../profiles/host-linux-polled.toml")),
     ("linux-interrupt", include_str!("../../../../profiles/host-linux-interrupt.toml")),
     ("cosmos", include_str!("../../../../profiles/host-cosmos.toml")),
     ("xeon-e5-v4", include_str!("../../../../profiles/host-xeon-e5-v4.toml")),
+    ("sandy-bridge", include_str!("../../../../profiles/host-sandy-bridge.toml")),
 ];
 
 /// Capacities that a drive may have, in bytes: 1 GiB to 64 TiB.
@@ -85,6 +89,9 @@ pub struct Profile {
     pub dram: Dram,
     /// The flash array.
     pub flash: Flash,
+    /// The hardware that firmware on the host commands: there is some if `firmware.placement` is "host".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<Endpoints>,
     /// What it offers small payloads.
     #[serde(default)]
     pub transfer: Transfer,
@@ -157,6 +164,14 @@ pub struct Controller {
     pub arbitration_burst: Option<u8>,
 }
 
+fn is_zero(cycles: &u64) -> bool {
+    *cycles == 0
+}
+
+fn is_device(placement: &FirmwarePlacement) -> bool {
+    *placement == FirmwarePlacement::Device
+}
+
 fn exact() -> Bytes {
     Bytes(1)
 }
@@ -165,7 +180,10 @@ fn exact() -> Bytes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
-    /// Cores that share the work.
+    /// Where it runs. Left out, on the drive's own cores.
+    #[serde(default, skip_serializing_if = "is_device")]
+    pub placement: FirmwarePlacement,
+    /// Cores that share the work; on the host, the least number of processors that it needs.
     pub cores: u16,
     /// Their frequency.
     pub clock: Frequency,
@@ -215,6 +233,9 @@ pub struct Cycles {
     pub fetch: u64,
     /// A command: check and dispatch it.
     pub parse: u64,
+    /// A command, of firmware on the host: enter the translation layer from the driver. Left out, 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub enter: u64,
     /// 4 KiB of a command: look its place up or change it.
     pub translate: u64,
     /// 4 KiB of a command: move it through the buffer.
@@ -516,6 +537,7 @@ impl Profile {
         self.check_controller()?;
         self.check_firmware()?;
         self.check_flash()?;
+        self.check_endpoints()?;
         self.cxl.as_ref().map_or(Ok(()), Cxl::check)?;
         if self.transfer.offers(Extension::CxlMem) && self.cxl.is_none() {
             let what = "`transfer.methods` names `cxl-mem`, and the drive has no memory for it";
@@ -566,6 +588,7 @@ impl Profile {
         for (key, count) in [
             ("fetch", cycles.fetch),
             ("parse", cycles.parse),
+            ("enter", cycles.enter),
             ("translate", cycles.translate),
             ("buffer", cycles.buffer),
             ("complete", cycles.complete),

@@ -27,8 +27,20 @@ pub(super) fn of(
     hashed: &mut BTreeMap<PathBuf, String>,
 ) -> Result<Fingerprint, InputError> {
     let mut hash = Fnv::default();
-    let Scenario { name, seed, drives, host, target, jobs, warmup, interval, text: _, sets: _, translated } =
-        scenario;
+    let Scenario {
+        name,
+        seed,
+        drives,
+        host,
+        target,
+        jobs,
+        warmup,
+        interval,
+        host_cost,
+        text: _,
+        sets: _,
+        translated,
+    } = scenario;
     let mut jobs = jobs.clone();
     let mut contents = Vec::new();
     for job in &mut jobs {
@@ -53,7 +65,7 @@ pub(super) fn of(
     }
     let _ = write!(
         hash,
-        "{SOURCES} {name:?} {seed} {drives:?} {host:?} {target:?} {jobs:?} {warmup:?} {interval:?} {contents:?} {translated:?}"
+        "{SOURCES} {name:?} {seed} {drives:?} {host:?} {target:?} {jobs:?} {warmup:?} {interval:?} {host_cost:?} {contents:?} {translated:?}"
     );
     Ok(Fingerprint(hash.hex()))
 }

@@ -253,6 +253,7 @@ impl Ftl {
     pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
         let lock = inner.placement.lock(&inner.clock, errand, spans).await;
+        inner.placement.enter(&inner.clock, errand, spans).await;
         let service = inner.reserve_buffering(route, count);
         inner.clock.sleep_until(service.end).await;
         let mut queued = service.queued;

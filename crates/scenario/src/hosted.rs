@@ -1,0 +1,36 @@
+//! Drives whose firmware runs on the host: what they need of it.
+
+use super::drive::DrivePlan;
+use crate::profile::{Fault, HostProfile, fault};
+
+/// Whether the host of a scenario can run the firmware of the drive at `path`, if it is to.
+pub(super) fn check(path: &str, drive: &DrivePlan, host: &HostProfile, is_remote: bool) -> Result<(), Fault> {
+    let firmware = &drive.profile.firmware;
+    if !drive.profile.is_hosted() {
+        return Ok(());
+    }
+    if is_remote {
+        let what = format!("`{path}`: its firmware runs on the host at its link, which is the target here");
+        let cure = "choose a drive with firmware of its own, or leave `[target]` and `[network]` out";
+        return Err(fault(path, what, cure));
+    }
+    if host.cores < firmware.cores {
+        let what = format!(
+            "`{path}`: its firmware needs {} processors of the host, which has {} (`firmware.cores`)",
+            firmware.cores, host.cores
+        );
+        let cure = format!("set `cores = {}` in [host.override], or choose another host", firmware.cores);
+        return Err(fault(path, what, cure));
+    }
+    Ok(())
+}
+
+/// Whether a drive can be served.
+pub(super) fn check_served(drive: &DrivePlan) -> Result<(), Fault> {
+    if !drive.profile.is_hosted() {
+        return Ok(());
+    }
+    let what = "`drive.profile`: its firmware runs on the host, so there is no drive to attach to";
+    let cure = "choose a drive with firmware of its own; `byteway run` simulates this one";
+    Err(fault("drive.profile", what, cure))
+}

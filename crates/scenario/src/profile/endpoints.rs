@@ -1,0 +1,145 @@
+//! `[endpoints]` of a profile: the hardware of a drive whose firmware runs on the host.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fault::{Fault, MILLISECOND, SECOND, fault, within};
+use super::{Completion, Profile};
+use byteway_console::units::{Bytes, Picos};
+
+/// Where the firmware runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FirmwarePlacement {
+    /// On the drive's own cores.
+    #[default]
+    Device,
+    /// On the host's processors, before the link: `firmware.clock`, `firmware.cycles` and `dram` are the host's, and the drive's
+    /// hardware is in `[endpoints]`.
+    Host,
+}
+
+/// The hardware of a drive whose firmware runs on the host: endpoints with raw flash, behind a switch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoints {
+    /// Endpoints: each has the same number of the flash's channels.
+    pub count: u32,
+    /// Lanes of an endpoint's own link, of the generation of `link`; left out, as many as that has.
+    #[serde(default)]
+    pub lanes: Option<u8>,
+    /// The switch's latency; `link` is the one between host and switch. Left out, 150 ns.
+    #[serde(default = "switch_latency")]
+    pub switch: Picos,
+    /// What an endpoint has room for in the switch, in each direction. Left out, 4 KiB.
+    #[serde(default = "buffer")]
+    pub buffer: Bytes,
+    /// Commands under way at an endpoint. Left out, 64.
+    #[serde(default = "outstanding")]
+    pub outstanding: u32,
+    /// An endpoint's hardware: from a command's fetch to the flash, and from there to its completion. It keeps no processor busy.
+    #[serde(default)]
+    pub latency: Picos,
+    /// Processor time of the host for a raw command: to submit it.
+    #[serde(default)]
+    pub submit: Picos,
+    /// For its completion.
+    #[serde(default)]
+    pub complete: Picos,
+    /// For an interrupt, before the first completion is looked at.
+    #[serde(default)]
+    pub interrupt: Picos,
+    /// How the host learns of a raw command's completion. Left out, by interrupt.
+    #[serde(default = "by_interrupt")]
+    pub completion: Completion,
+    /// Whether map and write buffer have one lock, so that one command at a time is translated and buffered, whatever the number of
+    /// processors. Left out, true.
+    #[serde(default = "locked")]
+    pub lock: bool,
+}
+
+fn switch_latency() -> Picos {
+    Picos(150_000)
+}
+
+fn buffer() -> Bytes {
+    Bytes(4096)
+}
+
+fn outstanding() -> u32 {
+    64
+}
+
+fn by_interrupt() -> Completion {
+    Completion::Interrupt
+}
+
+fn locked() -> bool {
+    true
+}
+
+impl Profile {
+    /// Whether the firmware runs on the host.
+    pub fn is_hosted(&self) -> bool {
+        self.firmware.placement == FirmwarePlacement::Host
+    }
+
+    /// The endpoints, and whether the rest of the profile goes with them.
+    pub(super) fn check_endpoints(&self) -> Result<(), Fault> {
+        let Some(endpoints) = &self.endpoints else {
+            return match self.is_hosted() {
+                false => Ok(()),
+                true => Err(fault(
+                    "firmware.placement",
+                    "`firmware.placement` = \"host\", and the profile says nothing of the hardware that it commands",
+                    "add `[endpoints]` with at least `count = 1`",
+                )),
+            };
+        };
+        if !self.is_hosted() {
+            return Err(fault(
+                "endpoints",
+                "`[endpoints]` are commanded by firmware on the host, and this drive has its own",
+                "add `firmware.placement = \"host\"`, or leave the section out",
+            ));
+        }
+        within("endpoints.count", endpoints.count, 1, 64)?;
+        if !self.flash.channels.is_multiple_of(endpoints.count) {
+            let what = format!(
+                "`flash.channels` = {} don't divide among `endpoints.count` = {}",
+                self.flash.channels, endpoints.count
+            );
+            return Err(fault("endpoints.count", what, "choose a divisor of the number of channels"));
+        }
+        if let Some(lanes) = endpoints.lanes {
+            super::one_of("endpoints.lanes", lanes.into(), &[1, 2, 4, 8, 12, 16, 32])?;
+        }
+        within("endpoints.switch", endpoints.switch, Picos(0), MILLISECOND)?;
+        within("endpoints.buffer", endpoints.buffer, Bytes(256), Bytes(1 << 20))?;
+        within("endpoints.outstanding", endpoints.outstanding, 1, 4096)?;
+        for (key, time) in [
+            ("latency", endpoints.latency),
+            ("submit", endpoints.submit),
+            ("complete", endpoints.complete),
+            ("interrupt", endpoints.interrupt),
+        ] {
+            within(&format!("endpoints.{key}"), time, Picos(0), SECOND)?;
+        }
+        let wrong = |key: &str, what: &str, cure: &str| Err(fault(key, what, cure));
+        if self.firmware.plp {
+            return wrong(
+                "firmware.plp",
+                "`firmware.plp`: no capacitors save what is buffered in the host's memory",
+                "set it to false, or leave it out",
+            );
+        }
+        if self.firmware.host_buffer.is_some() || self.cxl.is_some() || self.transfer.sink.0 > 0 {
+            return wrong(
+                "firmware.placement",
+                "a drive whose firmware runs on the host has no memory of its own: no `host_buffer`, `[cxl]` or sink",
+                "leave these out",
+            );
+        }
+        Ok(())
+    }
+}
