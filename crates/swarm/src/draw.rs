@@ -51,6 +51,7 @@ fn one(rng: &Rng, name: &str) -> Plan {
     plan.drive.data_out_first = one_in(&mut rng.stream(&format!("{name}/channel")), 4);
     plan.drive.wide_map = one_in(&mut rng.stream(&format!("{name}/map")), 4);
     plan.drive.untimed = one_in(&mut rng.stream(&format!("{name}/timing")), 4);
+    placement(&mut rng.stream(&format!("{name}/placement")), &mut plan.drive);
     // A drive whose flash may fail needs more room than another.
     plan.faults = failures;
     shrink_to_fit(&mut plan);
@@ -63,6 +64,17 @@ fn one(rng: &Rng, name: &str) -> Plan {
     plan.faults = faults(&mut random, &plan);
     plan.faults.extend(failures);
     plan
+}
+
+/// Where the firmware runs: on the host, in some runs of what can be so.
+fn placement(random: &mut Stream, drive: &mut DriveSpec) {
+    let (is_hosted, endpoints) = (one_in(random, 4), pick(random, &[1, 2, 4]));
+    if is_hosted && !drive.has_pairs() {
+        drive.base = BaseSpec::Empty;
+        (drive.protected, drive.files, drive.host_buffer_pages) = (false, false, None);
+        drive.channels = drive.channels.next_multiple_of(endpoints);
+        drive.endpoints = endpoints;
+    }
 }
 
 /// What the drive does for its flash, and where it keeps its map and its contents: each in some runs. The superblocks
@@ -282,6 +294,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         canary: None,
         files: false,
         untimed: false,
+        endpoints: 0,
         upkeep: UpkeepSpec::default(),
         kv: KvSpec::default(),
         namespaces: Vec::new(),
@@ -466,7 +479,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 21] = [
+        let features: [(&str, Has<'_>); 22] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -484,6 +497,7 @@ mod tests {
             ("memory that the host lends", &|plan| plan.drive.host_buffer_pages.is_some()),
             ("a wide map", &|plan| plan.drive.wide_map),
             ("data before commands", &|plan| plan.drive.data_out_first),
+            ("firmware on the host", &|plan| plan.drive.endpoints > 0),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
             ("one neighbour drive", &|plan| plan.neighbours.len() == 1),

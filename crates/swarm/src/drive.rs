@@ -1,7 +1,8 @@
 //! From a plan's drive to a drive.
 
 use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
-use byteway_clock::{Delay, Executor, Rate};
+use byteway_assembly::{EndpointConfig, Hosted, HostedConfig};
+use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{
     ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig,
     TransferConfig,
@@ -10,12 +11,13 @@ use byteway_firmware::{
     Background, Base, Canary, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
 };
 use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
-use byteway_host::BaseState;
+use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
-use byteway_link::{Generation, Memory, PcieConfig};
+use byteway_link::{Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_wire::content::{BlockSize, Keep};
 use byteway_world::DriveBay;
+use std::rc::Rc;
 
 /// The most bytes of a command.
 pub(super) const TRANSFER_BYTES_MAX: u32 = 128 << 10;
@@ -33,6 +35,11 @@ pub(super) fn link() -> PcieConfig {
         memory_latency: Delay::from_ns(150),
         slowdown: 1,
     }
+}
+
+/// The one processor of a host.
+pub(super) fn processor(clock: &Clock) -> [Rc<Station>; 1] {
+    [Rc::new(Station::new(clock, 1))]
 }
 
 /// The failures of flash that a plan has for a life. If it has any the drive knows in all lives that its flash may fail.
@@ -202,9 +209,38 @@ fn upkeep(spec: &UpkeepSpec) -> Upkeep {
     }
 }
 
+/// The drive, if its firmware runs on the host. `config` is what it is to the host's work.
+pub(super) fn hosted(plan: &Plan, config: &DriveConfig) -> Option<HostedConfig> {
+    let endpoints = plan.drive.endpoints;
+    (endpoints > 0).then(|| HostedConfig {
+        drive: config.clone(),
+        endpoints,
+        endpoint: EndpointConfig {
+            controller: ControllerConfig { transfer_bytes_max: 1 << 20, ..config.controller.clone() },
+            site: config.site.clone(),
+            link: link(),
+        },
+        switch: (endpoints > 1).then(|| SwitchConfig {
+            upstream: link(),
+            latency: Delay::from_ns(150),
+            buffer_bytes: 4096,
+        }),
+        lanes: 1 + (plan.seed % 16) as usize,
+        costs: HostCosts::default(),
+        completion: if plan.host.interrupts { Completion::Interrupt } else { Completion::Polled },
+        is_locked: plan.seed.is_multiple_of(2),
+    })
+}
+
 /// Whether a plan's drive can be built.
 pub(super) fn is_possible(plan: &Plan) -> bool {
     let executor = Executor::new();
+    if let Some(config) = hosted(plan, &config(plan)) {
+        return Hosted::power_on(executor.clock(), config, &processor(executor.clock()), None).is_ok()
+            && DriveBay::new(executor.clock(), link(), Memory::simulated())
+                .power_on(self::config(plan), None)
+                .is_ok();
+    }
     DriveBay::new(executor.clock(), link(), Memory::simulated()).power_on(config(plan), None).is_ok()
 }
 

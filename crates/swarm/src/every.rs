@@ -65,6 +65,7 @@ impl Every {
             canary: None,
             files: false,
             untimed: false,
+            endpoints: 0,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![

@@ -97,6 +97,11 @@ impl Plan {
             (self.drive.namespaces.iter().all(is_block), "a namespace's block has 512 or 4096 bytes"),
             (self.drive.kv.value_bytes_max <= 48 << 10, "drive.kv.value_bytes_max must be at most 49152"),
             (
+                self.drive.endpoints == 0 || self.drive.can_be_hosted(),
+                "a drive whose firmware runs on the host (drive.endpoints) is empty at first, without protection, files, pairs \
+                 and memory of the host's, and its channels divide among the endpoints",
+            ),
+            (
                 !self.drive.has_pairs() || self.drive.base == BaseSpec::Empty,
                 "a drive with a namespace of pairs is empty at first",
             ),
@@ -240,6 +245,7 @@ mod tests {
             canary: None,
             files: false,
             untimed: false,
+            endpoints: 0,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false }],

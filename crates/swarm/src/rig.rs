@@ -14,13 +14,14 @@ use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
 use super::space::{Holds, Space};
 use byteway_clock::random::Rng;
-use byteway_clock::{Executor, Ran, Timing};
+use byteway_assembly::{Hosted, HostedError};
+use byteway_clock::{Clock, Executor, Ran, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
-use byteway_flash::Medium;
+use byteway_flash::{Flash, Medium};
 use byteway_flash::file::{SimulatedFiles, Tuning};
 use byteway_host::{BaseState, KvOracle, Oracle};
 use byteway_wire::content::BlockSize;
-use byteway_world::World;
+use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub struct Tally {
     pub ends_of_life: u64,
     /// Runs whose medium was in files.
     pub in_files: u64,
+    /// Of the runs, those of drives whose firmware runs on the host.
+    pub hosted: u64,
     /// Runs in which modelled waits took no time.
     pub untimed: u64,
     /// Namespaces that were created.
@@ -135,6 +138,7 @@ impl Tally {
             ends_of_life,
             in_files,
             untimed,
+            hosted,
             namespaces_created,
             namespaces_deleted,
             formats,
@@ -172,6 +176,7 @@ impl Tally {
         self.ends_of_life += ends_of_life;
         self.in_files += in_files;
         self.untimed += untimed;
+        self.hosted += hosted;
         self.namespaces_created += namespaces_created;
         self.namespaces_deleted += namespaces_deleted;
         self.formats += formats;
@@ -280,7 +285,12 @@ impl Kept {
     fn new(plan: &Plan, config: &DriveConfig) -> Result<Kept, Failure> {
         match plan.drive.files {
             true => Ok(Kept::Files(SimulatedFiles::new())),
-            false => Drive::medium(config).map(|medium| Kept::Memory(vec![medium])).map_err(impossible),
+            false => match drive::hosted(plan, config) {
+                Some(hosted) => hosted.media(),
+                None => Drive::medium(config).map(|medium| vec![medium]),
+            }
+            .map(Kept::Memory)
+            .map_err(impossible),
         }
     }
 
@@ -325,6 +335,79 @@ impl Seat {
         let medium = Kept::new(plan, &config)?;
         Ok(Seat { run: Run::new(plan, is_first), config, medium })
     }
+
+    /// The drive, with the failures of flash that a life has; `lives` have ended.
+    fn faulty(&self, lives: usize) -> DriveConfig {
+        let mut faulty = self.config.clone();
+        faulty.media.faults = drive::faults(&self.run.plan, lives);
+        faulty
+    }
+}
+
+/// Drives whose firmware is put on the host, before anything else in a life.
+#[derive(Default)]
+struct Placing {
+    /// The endpoints' drives of each, by its place among the seats.
+    drives: Vec<(usize, Vec<Rc<Drive>>)>,
+    hosted: Vec<Hosted>,
+}
+
+impl Placing {
+    /// Gives power to the endpoints of the seats that have some, and takes their media; `lives` have ended.
+    fn power_on(world: &World, clock: &Clock, seats: &mut [Seat], lives: usize) -> Result<Placing, Failure> {
+        let mut placing = Placing::default();
+        for (number, seat) in seats.iter_mut().enumerate() {
+            let config = drive::hosted(&seat.run.plan, &seat.faulty(lives));
+            if let (Some(config), Kept::Memory(media)) = (config, &mut seat.medium) {
+                let media = Some(std::mem::take(media));
+                let hosted = Hosted::power_on(clock, config, world.host.processors(), media);
+                let hosted = hosted.map_err(impossible)?;
+                placing.drives.push((number, hosted.drives().cloned().collect()));
+                placing.hosted.push(hosted);
+            }
+        }
+        Ok(placing)
+    }
+
+    /// Attaches to all of them, before poll `polls`: each with its place among the seats. None: the power was cut before.
+    fn attach(&mut self, executor: &Executor, polls: u64) -> Result<Option<Vec<Placed>>, Failure> {
+        if self.hosted.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let (hosted, mut places) = (std::mem::take(&mut self.hosted), self.drives.iter().map(|(place, _)| *place));
+        let attaching = async move {
+            let mut placed = Vec::new();
+            for one in hosted {
+                placed.push(one.attach().await);
+            }
+            placed
+        };
+        match executor.run_cut(attaching, polls) {
+            Err(stalled) => Err(Failure::new(Kind::Hang, format!("while it attached: {stalled}"))),
+            Ok(Ran::Cut) => Ok(None),
+            Ok(Ran::Ended(placed)) => {
+                let place = |placed: Result<PoweredDrive, HostedError>| match placed {
+                    Ok(placed) => Ok(Placed { place: places.next().unwrap_or_default(), drive: placed }),
+                    Err(error) => Err(Failure::new(Kind::Data, error.to_string())),
+                };
+                placed.into_iter().map(place).collect::<Result<_, _>>().map(Some)
+            }
+        }
+    }
+
+    /// The power has gone before drivers had attached: gives the media back.
+    fn power_off(self, seats: &mut [Seat]) {
+        for (place, drives) in self.drives {
+            let media = drives.iter().filter_map(|drive| drive.power_off());
+            seats[place].medium = Kept::Memory(media.collect());
+        }
+    }
+}
+
+/// A drive whose firmware runs on the host, and whose it is.
+struct Placed {
+    place: usize,
+    drive: PoweredDrive,
 }
 
 impl Run {
@@ -338,6 +421,7 @@ impl Run {
                 runs: of_runs(true),
                 in_files: of_runs(plan.drive.files),
                 untimed: of_runs(plan.drive.untimed),
+                hosted: of_runs(plan.drive.endpoints > 0),
                 with_pairs: of_runs(plan.drive.has_pairs()),
                 neighbours: u64::from(!is_first),
                 ..Tally::default()
@@ -482,27 +566,36 @@ struct Powered {
     run: Rc<Run>,
     config: DriveConfig,
     drive: Rc<Drive>,
+    arrays: Vec<Flash>,
     files: Option<SimulatedFiles>,
     life: Rc<Life>,
 }
 
 impl Powered {
-    /// The drive of a seat, as the next of a world; `lives` have ended.
+    /// The drive of a seat, as the next of a world, or the one whose firmware was `placed` on the host; `lives` have ended.
     fn on(
         world: &mut World,
         seat: Seat,
+        placed: Option<PoweredDrive>,
         (watched, looks): (Option<usize>, bool),
         lives: usize,
     ) -> Result<Powered, Failure> {
+        let faulty = seat.faulty(lives);
         let Seat { run, config, medium } = seat;
-        let mut faulty = config.clone();
-        faulty.media.faults = drive::faults(&run.plan, lives);
-        let (medium, files) = medium.open(&faulty)?;
-        let powered = world.add(None, drive::link(), faulty, Some(medium)).map_err(impossible)?;
+        let mut files = None;
+        let powered = match placed {
+            Some(placed) => world.hold(None, placed),
+            None => {
+                let (medium, in_files) = medium.open(&faulty)?;
+                files = in_files;
+                world.add(None, drive::link(), faulty, Some(medium)).map_err(impossible)?
+            }
+        };
         let (host, drive) = (powered.host.clone(), powered.drive.clone());
+        let arrays = powered.arrays().cloned().collect();
         let clock = host.clock().clone();
         let life = Life::begin(&clock, run.clone(), host, drive.clone(), watched, looks);
-        Ok(Powered { run, config, drive, files, life })
+        Ok(Powered { run, config, drive, arrays, files, life })
     }
 
     fn count(&self) {
@@ -517,9 +610,11 @@ impl Powered {
             tally.blocks_folded += counters.blocks_folded;
             tally.map_misses += counters.map_misses;
             tally.ends_of_life = u64::from(ftl.health().is_read_only);
-            let flash = ftl.flash().counters();
-            tally.flash_failures += flash.failed_programs + flash.failed_erases;
-            tally.units_uncorrectable += flash.units_uncorrectable;
+            for flash in &self.arrays {
+                let flash = flash.counters();
+                tally.flash_failures += flash.failed_programs + flash.failed_erases;
+                tally.units_uncorrectable += flash.units_uncorrectable;
+            }
             self.drive.controller.each_pairs(|pairs| {
                 let counters = pairs.counters();
                 tally.pairs_stored += counters.values_stored;
@@ -548,18 +643,36 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         Cut::At(Anchor { op: Some(op), .. }) => Some(op),
         _ => None,
     };
-    let mut world = World::new(&clock, 1);
-    let mut powered = Vec::new();
-    for (number, seat) in seats.drain(..).enumerate() {
-        let watched = watched.filter(|_| number == 0);
-        powered.push(Powered::on(&mut world, seat, (watched, looks), lives.len())?);
-    }
     let ops: usize = plan.all().map(|plan| plan.ops.len()).sum();
-    let polls_max = POLLS_MAX * powered.len() as u64 + POLLS_PER_OP_MAX * ops as u64;
+    let polls_max = POLLS_MAX * seats.len() as u64 + POLLS_PER_OP_MAX * ops as u64;
     let first = match cut {
         Cut::At(Anchor { op: None, later }) => later.min(polls_max),
         _ => polls_max,
     };
+    let mut world = World::new(&clock, 1);
+    let mut placing = Placing::power_on(&world, &clock, seats, lives.len())?;
+    let Some(mut placed) = placing.attach(&executor, first)? else {
+        let polls = clock.counters().polls;
+        lives.push(polls);
+        if polls >= polls_max {
+            return Err(Failure::new(Kind::Hang, format!("{polls} polls are not enough to attach")));
+        }
+        placing.power_off(seats);
+        drop(executor);
+        seats.iter().for_each(|seat| cut_power(&seat.run));
+        seats[0].run.count(|tally| {
+            tally.cuts += 1;
+            tally.cuts_mounting += 1;
+        });
+        return Ok(End::Cut);
+    };
+    let mut powered = Vec::new();
+    for (number, seat) in seats.drain(..).enumerate() {
+        let watched = watched.filter(|_| number == 0);
+        let own = placed.iter().position(|placed| placed.place == number);
+        let own = own.map(|index| placed.swap_remove(index).drive);
+        powered.push(Powered::on(&mut world, seat, own, (watched, looks), lives.len())?);
+    }
     let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
     if let (Ok(Ran::Ended(Moment::Begun)), Cut::At(anchor)) = (&ran, cut) {

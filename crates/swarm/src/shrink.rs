@@ -148,6 +148,8 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.host.entries = 64);
         self.try_change(|plan| plan.drive.base = Default::default());
         self.try_change(|plan| plan.drive.cost_benefit = false);
+        self.try_change(|plan| plan.drive.endpoints = 0);
+        self.try_change(|plan| plan.drive.endpoints = plan.drive.endpoints.min(1));
         self.try_change(|plan| plan.drive.host_buffer_pages = None);
         self.try_change(|plan| {
             plan.drive.map_cache_pages = None;

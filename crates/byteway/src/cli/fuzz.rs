@@ -109,6 +109,7 @@ struct Report {
     ends_of_life: u64,
     runs_in_files: u64,
     runs_untimed: u64,
+    runs_hosted: u64,
     neighbour_drives: u64,
     namespaces_created: u64,
     namespaces_deleted: u64,
@@ -362,6 +363,7 @@ impl Report {
             ends_of_life: tally.ends_of_life,
             runs_in_files: tally.in_files,
             runs_untimed: tally.untimed,
+            runs_hosted: tally.hosted,
             neighbour_drives: tally.neighbours,
             namespaces_created: tally.namespaces_created,
             namespaces_deleted: tally.namespaces_deleted,
@@ -392,7 +394,8 @@ impl Report {
              {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
              {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
-             {} runs in files, {} without modelled time, {} neighbour drives; {} blocks verified;\n\
+             {} runs in files, {} without modelled time, {} with firmware on the host, {} neighbour drives;\n\
+             {} blocks verified;\n\
              {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
             HumanCount(self.runs),
             self.seed,
@@ -421,6 +424,7 @@ impl Report {
             HumanCount(self.map_misses),
             HumanCount(self.runs_in_files),
             HumanCount(self.runs_untimed),
+            HumanCount(self.runs_hosted),
             HumanCount(self.neighbour_drives),
             HumanCount(self.blocks_verified),
             HumanCount(self.runs_with_pairs),

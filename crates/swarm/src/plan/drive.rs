@@ -66,6 +66,9 @@ pub struct DriveSpec {
     /// Modelled waits take no time, as in a drive that is served with `timing = "none"`: tasks meet in other orders.
     #[serde(default, skip_serializing_if = "is_default")]
     pub untimed: bool,
+    /// Its firmware runs on the host, over so many endpoints; 0: it has its own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub endpoints: u32,
     /// What it does for its flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upkeep: UpkeepSpec,
@@ -240,6 +243,16 @@ impl DriveSpec {
     /// Units of a stripe, which a Compare and Write may have as blocks.
     pub fn stripe_units(&self) -> u32 {
         self.planes * (self.page_bytes / 4096)
+    }
+
+    /// Whether its firmware can run on the host.
+    pub fn can_be_hosted(&self) -> bool {
+        self.base == BaseSpec::Empty
+            && !self.protected
+            && !self.files
+            && self.host_buffer_pages.is_none()
+            && !self.has_pairs()
+            && self.channels.is_multiple_of(self.endpoints)
     }
 
     /// Whether there is a namespace of pairs at first.

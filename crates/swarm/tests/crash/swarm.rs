@@ -48,6 +48,7 @@ fn random_runs_find_nothing() {
         tally.ends_of_life,
         tally.in_files,
         tally.untimed,
+        tally.hosted,
         tally.neighbours,
         tally.with_pairs,
         tally.pairs_stored,
