@@ -68,6 +68,9 @@ struct Inner {
     tasks: RefCell<Vec<TaskId>>,
 }
 
+/// How often what a unit holds is asked for before it counts as unreadable.
+const CONTENT_READS: u32 = 4;
+
 impl Far {
     /// Takes up the flash behind `link`.
     ///
@@ -250,16 +253,21 @@ impl Far {
         self.0.sendable.notify_one();
     }
 
-    /// What a unit holds, by a read; none if it can't be read.
+    /// What a unit holds, by a read; none if it can't be read, tried several times: a read may fail for once, and who asks here has
+    /// nothing else to go by.
     pub async fn content(&self, ppa: Ppa) -> Option<Content> {
         let geometry = self.geometry();
         if ppa.0 >= geometry.total_units() {
             return None;
         }
-        let ticket = self.ticket();
-        self.submit_read(ppa, 1 << geometry.unit_of_stripe(ppa), Priority::Map, &ticket);
-        let outcome = ticket.wait().await;
-        (!outcome.failed).then(|| ticket.content(0))
+        for _ in 0..CONTENT_READS {
+            let ticket = self.ticket();
+            self.submit_read(ppa, 1 << geometry.unit_of_stripe(ppa), Priority::Map, &ticket);
+            if !ticket.wait().await.failed {
+                return Some(ticket.content(0));
+            }
+        }
+        None
     }
 
     /// As [`Flash::spare`](crate::Flash::spare), from what is known here.

@@ -97,4 +97,6 @@ plans! {
     a_fold_into_the_last_superblock = "a-fold-into-the-last-superblock";
     /// An iterator whose next command waited too long for room in the queue was gone, as it may be, which was taken for a failure.
     a_scan_that_came_late = "a-scan-that-came-late";
+    /// A page of the map failed once to be read across a link, in recovery, and the firmware on the host gave up.
+    a_page_of_the_map_that_failed_once_across_a_link = "a-page-of-the-map-that-failed-once-across-a-link";
 }

@@ -131,6 +131,7 @@ fn results(writes: bool) -> Results {
         spans: spans(),
         transfer: None,
         link: link(ios, writes),
+        host: None,
         network: None,
         paths: Vec::new(),
         utilisation: utilisation(),
