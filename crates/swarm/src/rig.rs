@@ -13,12 +13,12 @@ use super::failure::{Failure, Kind};
 use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
 use super::space::{Holds, Space};
-use byteway_clock::random::Rng;
 use byteway_assembly::{Hosted, HostedError};
+use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Executor, Ran, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
-use byteway_flash::{Flash, Medium};
 use byteway_flash::file::{SimulatedFiles, Tuning};
+use byteway_flash::{Flash, Medium};
 use byteway_host::{BaseState, KvOracle, Oracle};
 use byteway_wire::content::BlockSize;
 use byteway_world::{PoweredDrive, World};
@@ -374,7 +374,8 @@ impl Placing {
         if self.hosted.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let (hosted, mut places) = (std::mem::take(&mut self.hosted), self.drives.iter().map(|(place, _)| *place));
+        let (hosted, mut places) =
+            (std::mem::take(&mut self.hosted), self.drives.iter().map(|(place, _)| *place));
         let attaching = async move {
             let mut placed = Vec::new();
             for one in hosted {

@@ -32,7 +32,7 @@ mod ledger;
 mod server;
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_scenario::profile::DRIVES;
+use byteway_scenario::profile::{DRIVES, Profile};
 use client::{Leave, Task, Work};
 use server::{Drive, Server};
 use std::path::Path;
@@ -65,8 +65,9 @@ fn clients_come_work_and_leave() {
     let (mut ends, mut cut_off) = (0, 0);
     loop {
         for (index, (profile, _)) in (0..).zip(DRIVES) {
-            if only.as_deref().is_some_and(|only| only != profile) {
-                continue;
+            let is_hosted = Profile::built_in(profile).is_some_and(|profile| profile.is_hosted());
+            if is_hosted || only.as_deref().is_some_and(|only| only != profile) {
+                continue; // firmware on the host is no drive to attach to
             }
             let drive = Drive::of(profile, index + round * 5);
             let mut stream = Rng::new(seed).stream(&format!("{profile}/{round}"));

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, MILLISECOND, SECOND, fault, within};
-use super::{Completion, Profile};
+use super::completion::Completion;
+use super::fault::{Fault, MILLISECOND, SECOND, fault, one_of, within};
 use byteway_console::units::{Bytes, Picos};
 
 /// Where the firmware runs.
@@ -78,67 +78,30 @@ fn locked() -> bool {
     true
 }
 
-impl Profile {
-    /// Whether the firmware runs on the host.
-    pub fn is_hosted(&self) -> bool {
-        self.firmware.placement == FirmwarePlacement::Host
-    }
-
-    /// The endpoints, and whether the rest of the profile goes with them.
-    pub(super) fn check_endpoints(&self) -> Result<(), Fault> {
-        let Some(endpoints) = &self.endpoints else {
-            return match self.is_hosted() {
-                false => Ok(()),
-                true => Err(fault(
-                    "firmware.placement",
-                    "`firmware.placement` = \"host\", and the profile says nothing of the hardware that it commands",
-                    "add `[endpoints]` with at least `count = 1`",
-                )),
-            };
-        };
-        if !self.is_hosted() {
-            return Err(fault(
-                "endpoints",
-                "`[endpoints]` are commanded by firmware on the host, and this drive has its own",
-                "add `firmware.placement = \"host\"`, or leave the section out",
-            ));
-        }
-        within("endpoints.count", endpoints.count, 1, 64)?;
-        if !self.flash.channels.is_multiple_of(endpoints.count) {
+impl Endpoints {
+    /// Whether a drive with so many channels can have them.
+    pub(super) fn check(&self, channels: u32) -> Result<(), Fault> {
+        within("endpoints.count", self.count, 1, 64)?;
+        if !channels.is_multiple_of(self.count) {
             let what = format!(
                 "`flash.channels` = {} don't divide among `endpoints.count` = {}",
-                self.flash.channels, endpoints.count
+                channels, self.count
             );
             return Err(fault("endpoints.count", what, "choose a divisor of the number of channels"));
         }
-        if let Some(lanes) = endpoints.lanes {
-            super::one_of("endpoints.lanes", lanes.into(), &[1, 2, 4, 8, 12, 16, 32])?;
+        if let Some(lanes) = self.lanes {
+            one_of("endpoints.lanes", lanes.into(), &[1, 2, 4, 8, 12, 16, 32])?;
         }
-        within("endpoints.switch", endpoints.switch, Picos(0), MILLISECOND)?;
-        within("endpoints.buffer", endpoints.buffer, Bytes(256), Bytes(1 << 20))?;
-        within("endpoints.outstanding", endpoints.outstanding, 1, 4096)?;
+        within("endpoints.switch", self.switch, Picos(0), MILLISECOND)?;
+        within("endpoints.buffer", self.buffer, Bytes(256), Bytes(1 << 20))?;
+        within("endpoints.outstanding", self.outstanding, 1, 4096)?;
         for (key, time) in [
-            ("latency", endpoints.latency),
-            ("submit", endpoints.submit),
-            ("complete", endpoints.complete),
-            ("interrupt", endpoints.interrupt),
+            ("latency", self.latency),
+            ("submit", self.submit),
+            ("complete", self.complete),
+            ("interrupt", self.interrupt),
         ] {
             within(&format!("endpoints.{key}"), time, Picos(0), SECOND)?;
-        }
-        let wrong = |key: &str, what: &str, cure: &str| Err(fault(key, what, cure));
-        if self.firmware.plp {
-            return wrong(
-                "firmware.plp",
-                "`firmware.plp`: no capacitors save what is buffered in the host's memory",
-                "set it to false, or leave it out",
-            );
-        }
-        if self.firmware.host_buffer.is_some() || self.cxl.is_some() || self.transfer.sink.0 > 0 {
-            return wrong(
-                "firmware.placement",
-                "a drive whose firmware runs on the host has no memory of its own: no `host_buffer`, `[cxl]` or sink",
-                "leave these out",
-            );
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 mod catalog;
 mod cells;
+mod completion;
 mod cxl;
 mod endpoints;
 mod fault;
@@ -29,6 +30,7 @@ pub use catalog::{
     DriveEntry, HostEntry, NetworkEntry, all_texts, drive_entries, host_entries, network_entries, text_of,
 };
 pub use cells::{Slc, Suspend};
+pub use completion::Completion;
 pub use cxl::Cxl;
 pub use endpoints::{Endpoints, FirmwarePlacement};
 pub use fault::{Fault, MAP_UNIT_BYTES};
@@ -434,16 +436,6 @@ fn thirty_seconds() -> Picos {
     Picos(30_000_000_000_000)
 }
 
-/// How the host learns of completions. Every figure of a result says which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Completion {
-    /// A core watches the queue.
-    Polled,
-    /// The drive sends MSI-X.
-    Interrupt,
-}
-
 /// Which processor takes interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -550,6 +542,49 @@ impl Profile {
         }
         self.transfer.check()?;
         self.kv.check()
+    }
+
+    /// Whether the firmware runs on the host.
+    pub fn is_hosted(&self) -> bool {
+        self.firmware.placement == FirmwarePlacement::Host
+    }
+
+    /// The endpoints, and whether the rest of the profile goes with them.
+    fn check_endpoints(&self) -> Result<(), Fault> {
+        let Some(endpoints) = &self.endpoints else {
+            return match self.is_hosted() {
+                false => Ok(()),
+                true => Err(fault(
+                    "firmware.placement",
+                    "`firmware.placement` = \"host\", and the profile says nothing of the hardware that it commands",
+                    "add `[endpoints]` with at least `count = 1`",
+                )),
+            };
+        };
+        if !self.is_hosted() {
+            return Err(fault(
+                "endpoints",
+                "`[endpoints]` are commanded by firmware on the host, and this drive has its own",
+                "add `firmware.placement = \"host\"`, or leave the section out",
+            ));
+        }
+        endpoints.check(self.flash.channels)?;
+        let wrong = |key: &str, what: &str, cure: &str| Err(fault(key, what, cure));
+        if self.firmware.plp {
+            return wrong(
+                "firmware.plp",
+                "`firmware.plp`: no capacitors save what is buffered in the host's memory",
+                "set it to false, or leave it out",
+            );
+        }
+        if self.firmware.host_buffer.is_some() || self.cxl.is_some() || self.transfer.sink.0 > 0 {
+            return wrong(
+                "firmware.placement",
+                "a drive whose firmware runs on the host has no memory of its own: no `host_buffer`, `[cxl]` or sink",
+                "leave these out",
+            );
+        }
+        Ok(())
     }
 
     fn check_link(&self) -> Result<(), Fault> {
