@@ -11,6 +11,7 @@ use crate::ftl::counters::FtlCounters;
 use crate::ftl::durable::journal::Journal;
 use crate::ftl::durable::{Checkpoints, Power};
 use crate::ftl::map::copies::Lending;
+use crate::ftl::map::extents::Log;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::scratch::Scratch;
@@ -144,6 +145,28 @@ impl State {
             Place::Unmapped => Found::Nowhere,
             Place::Flash(ppa) => Found::Flash(ppa),
             Place::Slot(slot) => Found::Buffered(self.buffer.slot(slot).content.clone()),
+        }
+    }
+
+    /// Nodes that a look-up in the tree of extents visits.
+    pub(super) fn look_ups(&self, first: u64, count: u64) -> u64 {
+        self.map.extents.as_ref().map_or(count, |extents| extents.look_ups(first, count))
+    }
+
+    /// The tree of extents follows what has changed.
+    pub(super) fn settle_extents(&mut self, log: Log) {
+        if let Some(mut extents) = self.map.extents.take() {
+            extents.settle(log, |lpa| self.place_in_flash(lpa));
+            self.map.extents = Some(extents);
+        }
+    }
+
+    /// Where flash has a unit that was programmed, whatever the buffer has of it.
+    #[inline]
+    pub(super) fn place_in_flash(&self, lpa: u64) -> Option<Ppa> {
+        match self.buffer.in_flash(self.map.table.get(lpa)).place() {
+            Place::Flash(ppa) => Some(ppa),
+            Place::Base | Place::Unmapped | Place::Slot(_) => None,
         }
     }
 

@@ -15,6 +15,7 @@ mod collect;
 pub mod config;
 mod counters;
 mod durable;
+mod footprint;
 pub mod health;
 mod inner;
 mod map;
@@ -26,12 +27,13 @@ mod write;
 
 pub use base::greedy_write_amplification;
 pub use config::{
-    Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep, Victim,
-    WearConfig,
+    Background, Base, Canary, ExtentConfig, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep,
+    Victim, WearConfig,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::{Audit, Disagreement, Holds};
 pub use durable::medium::{MediumError, space_of};
+pub use footprint::Footprint;
 pub use health::Health;
 pub use inner::Ftl;
 pub use map::copies::LentMemory;
@@ -39,6 +41,7 @@ pub use space::Space;
 pub use write::exchange::Exchange;
 
 use crate::placement::{Errand, Placement};
+use crate::work::Work;
 use base::BaseState;
 use blocks::{Blocks, Marks};
 use buffer::Buffer;
@@ -54,6 +57,7 @@ use durable::{Checkpoints, Power};
 use inner::{EndOfLife, Found, Inner, Signals, State};
 use map::cache::Access;
 use map::copies::Lending;
+use map::extents::Log;
 use map::{Cache, Mapping};
 use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;
@@ -165,7 +169,7 @@ impl Ftl {
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
         let takes_along = config.canary == Some(Canary::TakeAlong);
         let state = State {
-            map: Mapping::new(space, config.map_cache_pages),
+            map: Mapping::new(space, &config),
             buffer: Buffer::new(slots),
             blocks,
             filling: Filling::new(&geometry, wordline, slots, takes_along, writers.len()),
@@ -237,8 +241,8 @@ impl Ftl {
 
     /// Reads `count` units from `first`; `out` is cleared and gets their contents in order.
     ///
-    /// Charges [`Translate`](crate::work::Work::Translate) for each unit and one access to the DRAM at the site that
-    /// translates. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
+    /// Charges [`Translate`](crate::work::Work::Translate) for each unit, or for each node of a tree of extents that the look-up
+    /// visits, and one access to the DRAM at the site that translates: the upper nodes are in the caches of its cores. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
     /// its DRAM.
     ///
     /// # Errors
@@ -256,7 +260,7 @@ impl Ftl {
         let first = self.check(first, u64::from(count))?;
         self.ready().await;
         let _attending = self.0.attend();
-        self.translate(errand, spans, u64::from(count)).await;
+        self.translate(errand, spans, self.0.look_ups(first, count.into())).await;
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {
@@ -561,7 +565,7 @@ impl Ftl {
         }
     }
 
-    /// Does the work of translating `count` units, with the one access to the map that it waits for.
+    /// Does the work of so many look-ups, with the one access to the map that it waits for.
     async fn translate(&self, errand: Errand, spans: &Spans, count: u64) {
         self.0.placement.translate(&self.0.clock, errand, spans, count).await;
     }
@@ -574,6 +578,34 @@ impl Ftl {
 }
 
 impl Inner {
+    /// How often a look-up of `count` units pays for [`Work::Translate`]: for each unit, or for each node of a tree of extents that
+    /// it visits.
+    #[inline]
+    fn look_ups(&self, first: u64, count: u64) -> u64 {
+        match self.config.extents {
+            None => count,
+            Some(_) => self.state.borrow().look_ups(first, count),
+        }
+    }
+
+    /// The tree of extents, if the map is one, follows what has changed.
+    #[inline]
+    fn settle_extents(&self, state: &mut State) {
+        if state.map.extents.is_some() {
+            state.settle_extents(Log { flash: &self.flash, geometry: &self.geometry });
+        }
+    }
+
+    /// Does the work of the changes of the tree of extents up to now, behind what has changed it.
+    async fn pay_for_changes(&self) {
+        if self.config.extents.is_none() {
+            return;
+        }
+        let visits = self.state.borrow_mut().map.extents.as_mut().map_or(0, |extents| extents.take_visits());
+        let service = self.placement.reserve(Work::Translate, visits);
+        self.clock.sleep_until(service.end).await;
+    }
+
     /// Whether commands may be done within the call that brings them.
     #[inline]
     fn is_at_once(&self) -> bool {
@@ -639,10 +671,26 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     if config.map_cache_pages == Some(0) {
         return Err(FtlError::NoMapCache);
     }
+    if let Some(extents) = &config.extents {
+        validate_extents(extents, config)?;
+    }
     // A die is stuck when none of its superblocks has a wordline's worth of stale units: then all but the reserve and the
     // collector's open one are full of valid units but for less than that. With no more user units than this, one
     // die at least is not stuck. The constructed state has its two open superblocks and the free ones beside.
     room(geometry, config, 1)
+}
+
+/// Whether there can be such a tree of extents beside the rest.
+fn validate_extents(extents: &ExtentConfig, config: &FtlConfig) -> Result<(), FtlError> {
+    let fault = match extents.fault() {
+        Some(fault) => Some(fault),
+        // What the base state has was never programmed, and so it has no place in the log.
+        None if config.base != Base::Empty => Some("the drive holds nothing at first (base)"),
+        None if config.map_cache_pages.is_some() => Some("all of it is in DRAM (map_cache_pages)"),
+        None if config.user_units > 1 << 32 => Some("at most 2^32 units of 4 KiB"),
+        None => None,
+    };
+    fault.map_or(Ok(()), |fault| Err(FtlError::Extents(fault)))
 }
 
 /// Whether the array has room for the units, when so many stripes are a wordline.

@@ -55,6 +55,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
         }
         inner.dispatch();
         inner.look_for_an_end();
+        inner.pay_for_changes().await;
     }
 }
 
@@ -63,7 +64,8 @@ impl Ftl {
     /// Returns when they are buffered: with a write cache, that is when a write may be acknowledged. With `durable` it
     /// returns when they are programmed, which the drive with power-loss protection need not wait for.
     ///
-    /// Charges [`Work::Buffer`] and [`Work::Translate`] for each unit, and the passage into the buffer's DRAM. Units
+    /// Charges [`Work::Buffer`] and [`Work::Translate`] for each unit, and the passage into the buffer's DRAM. A tree of extents
+    /// is changed when the units are programmed: [`Work::Translate`] is then paid behind, for each node that is visited. Units
     /// appear one stripe's worth after another; a reader may see some new and some old.
     ///
     /// # Errors
@@ -85,7 +87,7 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(errand, spans, count).await;
+        self.admit(errand, spans, count, inner.changes_at_once(count)).await;
         let mut contents = contents.drain(..);
         let mut left = count as u32;
         let mut paged = None;
@@ -170,7 +172,7 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(errand, spans, 1).await;
+        self.admit(errand, spans, 1, inner.look_ups(lpa, 1)).await;
         if inner.cache.is_some() {
             self.pages(span, spans, lpa, 1, &mut None).await;
         }
@@ -200,7 +202,8 @@ impl Ftl {
 
     /// Deallocates `count` units from `first`: they read as zeroes. What of them waits in the buffer is dropped.
     ///
-    /// Charges [`Work::Translate`] for each translation page's worth of units.
+    /// Charges [`Work::Translate`] for each translation page's worth of units, or for each node of a tree of extents that is
+    /// visited.
     ///
     /// # Errors
     /// If not all are units of the drive.
@@ -210,7 +213,9 @@ impl Ftl {
         self.ready().await;
         let _attending = inner.attend_writing()?;
         let end = first + count;
-        let service = inner.placement.reserve(Work::Translate, count.div_ceil(inner.space.page_units()));
+        let service = inner
+            .placement
+            .reserve(Work::Translate, inner.changes_at_once(count.div_ceil(inner.space.page_units())));
         inner.clock.sleep_until(service.end).await;
         spans.charge_split(span, inner.clock.now(), service.queued, Stage::Firmware);
         if count == 0 {
@@ -223,6 +228,7 @@ impl Ftl {
         if first == 0 && end == inner.config.user_units && inner.locks.len() == 0 {
             inner.deallocate_all();
             inner.journal_filled();
+            inner.pay_for_changes().await;
             return Ok(());
         }
         if inner.cache.is_some() {
@@ -239,6 +245,7 @@ impl Ftl {
             }
             inner.deallocate(next, stop);
             inner.journal_filled();
+            inner.pay_for_changes().await;
             next = stop;
             if next < end {
                 // A terabyte is a quarter of a million regions: others have their turn in between.
@@ -249,15 +256,17 @@ impl Ftl {
         Ok(())
     }
 
-    /// Does the work of buffering `count` units, and moves them into the buffer's DRAM.
-    pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
+    /// Does the work of buffering `count` units, and of so many look-ups, and moves them into the buffer's DRAM.
+    pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
-        let service = inner.reserve_buffering(route, count);
+        let service = inner.reserve_buffering(route, count, look_ups);
         inner.clock.sleep_until(service.end).await;
         let mut queued = service.queued;
         let placement = &inner.placement;
-        if !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route)) {
-            let service = placement.reserve_by(route, Work::Translate, count);
+        if look_ups > 0
+            && !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route))
+        {
+            let service = placement.reserve_by(route, Work::Translate, look_ups);
             inner.clock.sleep_until(service.end).await;
             queued += service.queued;
         }
@@ -341,13 +350,19 @@ impl Inner {
         Ok(())
     }
 
+    /// How many changes of the map are paid where they are decided: those of a tree of extents are paid behind.
+    #[inline]
+    pub(in crate::ftl) fn changes_at_once(&self, count: u64) -> u64 {
+        if self.config.extents.is_some() { 0 } else { count }
+    }
+
     /// Buffering and translating at the same site are one piece of work.
-    pub(in crate::ftl) fn reserve_buffering(&self, route: Route, count: u64) -> Service {
+    pub(in crate::ftl) fn reserve_buffering(&self, route: Route, count: u64, look_ups: u64) -> Service {
         let placement = &self.placement;
         let site = placement.site_by(Work::Buffer, route);
-        let cycles = |work| (work, placement.cycles().of(work).saturating_mul(count));
-        match site.is(placement.site_by(Work::Translate, route)) {
-            true => site.reserve_both(cycles(Work::Buffer), cycles(Work::Translate)),
+        let cycles = |work, count| (work, placement.cycles().of(work).saturating_mul(count));
+        match look_ups > 0 && site.is(placement.site_by(Work::Translate, route)) {
+            true => site.reserve_both(cycles(Work::Buffer, count), cycles(Work::Translate, look_ups)),
             false => placement.reserve_by(route, Work::Buffer, count),
         }
     }
@@ -534,7 +549,7 @@ impl Inner {
             let current = state.map.table.get(lpa);
             let history = if current == Entry::slot(slot) {
                 state.map.table.set(lpa, entry);
-                state.map.pages.changed(lpa);
+                state.map.changed(lpa);
                 done.old
             } else {
                 match current.as_slot() {
@@ -542,7 +557,7 @@ impl Inner {
                     Some(later) if state.buffer.slot(later).old_sequence <= sequence => {
                         let later = state.buffer.slot_mut(later);
                         later.old_sequence = sequence;
-                        state.map.pages.changed(lpa);
+                        state.map.changed(lpa);
                         std::mem::replace(&mut later.old, entry)
                     }
                     _ => entry,
@@ -560,6 +575,7 @@ impl Inner {
                 }
             }
         }
+        self.settle_extents(state);
         if let Some(die) = state.blocks.programmed(block, 0) {
             self.signals.collectors[die as usize].notify_one();
         }
@@ -643,6 +659,10 @@ impl Inner {
             }
         }
         state.map.pages.deallocated(first, end);
+        if let Some(extents) = &mut state.map.extents {
+            extents.remove(first, end);
+        }
+        self.settle_extents(state);
         state.counters.units_deallocated += end - first;
         state.journal.add(first, end - first, state.buffer.counter());
         state.note_dropped(freed);
@@ -671,6 +691,9 @@ impl Inner {
         let state = &mut *guard;
         state.map.table.deallocate_all();
         state.map.pages.deallocated_all();
+        if let Some(extents) = &mut state.map.extents {
+            extents.clear();
+        }
         state.blocks.lose_all();
         let user = self.config.user_units;
         state.counters.units_deallocated += user;
