@@ -172,3 +172,71 @@ impl Extents {
         Size { bytes: nodes * self.node_bytes, nodes, extents, height }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::map::table::{Entry, Place, Table};
+    use crate::ftl::space::Space;
+    use crate::ftl::{Ftl, FtlConfig};
+    use byteway_clock::Executor;
+    use byteway_clock::permutation::Permutation;
+    use byteway_clock::random::Rng;
+    use byteway_flash::{Flash, Timing};
+    use rustix::time::{ClockId, clock_gettime};
+
+    /// Of this process, in bytes.
+    fn resident() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// That this process has had, in nanoseconds.
+    fn processor_time() -> i64 {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    }
+
+    // A drive of 430 GB whose units were all written at random, and then once more: prints what the tree claims, what it takes, and
+    // how fast it is. To be run by hand, with optimisation.
+    #[test]
+    #[ignore = "takes minutes, and measures"]
+    fn a_drive_of_430_gb_written_at_random() {
+        const UNITS: u64 = 105_000_000;
+        let geometry =
+            Geometry { channels: 8, ways: 4, planes: 2, blocks: 1800, pages: 512, page_bytes: 8192 };
+        let config =
+            FtlConfig { user_units: UNITS, extents: Some(ExtentConfig::default()), ..FtlConfig::default() };
+        let executor = Executor::new();
+        let medium = Ftl::medium(geometry, &config).unwrap();
+        let flash = DataEnd::from(Flash::new(executor.clock(), geometry, Timing::default(), medium));
+        let log = Log { flash: &flash, geometry: &geometry };
+        let before = resident();
+        let mut table = Table::new(Space::new(UNITS, false));
+        let mut extents = Extents::new(&ExtentConfig::default(), UNITS);
+        let mut stream = Rng::new(1).stream("host");
+        let order = Permutation::new(1, UNITS).unwrap();
+        for round in 0..2 {
+            let begun = processor_time();
+            for index in 0..UNITS {
+                // First each unit once, then any.
+                let unit = if round == 0 { order.forward(index) } else { stream.below(UNITS) };
+                table.set(unit, Entry::flash(Ppa(index)));
+                extents.note(unit);
+                extents.settle(log, |lpa| match table.get(lpa).place() {
+                    Place::Flash(ppa) => Some(ppa),
+                    _ => None,
+                });
+            }
+            let (size, spent) = (extents.size(), processor_time() - begun);
+            println!(
+                "round {round}: {size:?}, {} MiB claimed, {} MiB resident (table included), {:.0} ns a change, {} nodes visited",
+                size.bytes >> 20,
+                (resident() - before) >> 20,
+                spent as f64 / UNITS as f64,
+                extents.take_visits(),
+            );
+        }
+    }
+}
