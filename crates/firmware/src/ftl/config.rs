@@ -160,6 +160,10 @@ pub struct FtlConfig {
     pub user_units: u64,
     /// Units that the write buffer holds; taken as two stripes at least.
     pub write_buffer_units: u32,
+    /// Writes of parts of units ([`Ftl::write_part`](crate::ftl::Ftl::write_part)) are acknowledged when the parts are in DRAM, and
+    /// merged with the rest of their units behind: of so many units at most parts may wait, beside the write buffer. None: such a
+    /// write reads its unit first.
+    pub absorbs_parts: Option<u32>,
     /// How the collector chooses.
     pub gc: Victim,
     /// The collector of a die works while no more superblocks than this are free.
@@ -267,6 +271,7 @@ impl Default for FtlConfig {
         FtlConfig {
             user_units: 0,
             write_buffer_units: 1024,
+            absorbs_parts: None,
             gc: Victim::Greedy,
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
@@ -326,6 +331,9 @@ pub enum FtlError {
     /// A buffer beyond what the map can name.
     #[error("a write buffer of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
     Buffer(u32),
+    /// Parts of no unit, or of more than the map can name.
+    #[error("parts of 1 to {max} units of 4 KiB may wait (absorbs_parts)", max = FtlConfig::BUFFER_UNITS_MAX)]
+    Parts,
     /// Upkeep that can't be.
     #[error("{0}")]
     Upkeep(&'static str),

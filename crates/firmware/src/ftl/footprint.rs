@@ -25,7 +25,9 @@ pub struct Footprint {
     pub height: u32,
     /// Units in the write buffer.
     pub buffer: u64,
-    /// The index of the write buffer.
+    /// Parts of units that wait to be merged, a place of 4 KiB for each unit.
+    pub parts: u64,
+    /// The index of the write buffer and of the parts.
     pub buffer_index: u64,
     /// What is kept of the superblocks.
     pub superblocks: u64,
@@ -34,7 +36,7 @@ pub struct Footprint {
 impl Footprint {
     /// All of it.
     pub fn bytes(&self) -> u64 {
-        self.map + self.buffer + self.buffer_index + self.superblocks
+        self.map + self.buffer + self.parts + self.buffer_index + self.superblocks
     }
 }
 
@@ -44,14 +46,15 @@ impl Ftl {
         let inner = &*self.0;
         let state = inner.state.borrow();
         let Size { bytes: map, nodes, extents, height } = state.map_size(&inner.space, inner.cache.is_some());
-        let buffered = u64::from(state.buffer.used());
+        let (buffered, parts) = (u64::from(state.buffer.used()), state.parts.len() as u64);
         Footprint {
             map,
             nodes,
             extents,
             height,
             buffer: buffered * UNIT_BYTES as u64,
-            buffer_index: buffered * INDEX_BYTES,
+            parts: parts * UNIT_BYTES as u64,
+            buffer_index: (buffered + parts) * INDEX_BYTES,
             superblocks: u64::from(inner.geometry.total_blocks()) * SUPERBLOCK_BYTES,
         }
     }

@@ -18,6 +18,7 @@ use crate::ftl::scratch::Scratch;
 use crate::ftl::space::Space;
 use crate::ftl::write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use crate::ftl::write::lock::Locks;
+use crate::ftl::write::parts::{Parts, Patch};
 use crate::ftl::write::superseded::Superseded;
 use crate::placement::Placement;
 use byteway_clock::{Clock, Notify, Semaphore, TaskId};
@@ -35,6 +36,7 @@ pub(super) struct State {
     pub(super) collecting: Collecting,
     pub(super) journal: Journal,
     pub(super) checkpoints: Checkpoints,
+    pub(super) parts: Parts,
     pub(super) counters: FtlCounters,
     /// What may still be written.
     pub(super) end: EndOfLife,
@@ -44,6 +46,8 @@ pub(super) struct State {
 pub(super) struct Signals {
     /// Slots have become free: programmed, or dropped while they waited.
     pub(super) settled: Notify,
+    /// There may be parts of units to be merged.
+    pub(super) mergers: Notify,
     /// There may be a page of the journal to be written.
     pub(super) journal: Notify,
     /// A checkpoint is wanted.
@@ -60,6 +64,7 @@ impl Signals {
     pub(super) fn new(clock: &Clock, dies: u32) -> Self {
         Signals {
             settled: Notify::new(clock),
+            mergers: Notify::new(clock),
             journal: Notify::new(clock),
             checkpoint: Notify::new(clock),
             purged: Notify::new(clock),
@@ -117,6 +122,8 @@ pub(super) enum Found {
     Nowhere,
     Buffered(Content),
     Flash(Ppa),
+    /// In flash, but for these parts, which lie over it.
+    Under(Ppa, Rc<Patch>),
 }
 
 impl State {
@@ -133,13 +140,32 @@ impl State {
             units.map(|slot| (spare(slot), slot.content.clone())).collect();
         // They come back in order, so of a unit that is there twice the later state counts.
         let sequence = self.buffer.next_sequence();
-        units.extend(late.into_iter().map(|(lpa, content)| (Spare { lpa, sequence }, content)));
-        Dump { units, records: self.journal.dump() }
+        let is_late = |lpa| late.iter().any(|(late, _)| *late == lpa);
+        let parts = self.parts.saved(is_late);
+        let parts = parts.map(|(sequence, lpa, content)| (Spare { lpa, sequence }, content)).collect();
+        units.extend(late.iter().map(|(lpa, content)| (Spare { lpa: *lpa, sequence }, content.clone())));
+        Dump { units, parts, records: self.journal.dump() }
     }
 
     /// Where a unit can be had now.
     #[inline]
     pub(super) fn find(&self, base: &BaseState, lpa: u64) -> Found {
+        let found = self.find_beneath(base, lpa);
+        match self.parts.get(lpa) {
+            None => found,
+            Some(patch) => match found {
+                Found::Flash(ppa) if !patch.is_whole() => Found::Under(ppa, patch.clone()),
+                Found::Buffered(content) => Found::Buffered(self.parts.over(patch, &content)),
+                Found::Nowhere | Found::Flash(_) | Found::Under(..) => {
+                    Found::Buffered(self.parts.over(patch, &Content::Zero))
+                }
+            },
+        }
+    }
+
+    /// The same of what the buffer or flash has of it, whatever parts of it wait.
+    #[inline]
+    pub(super) fn find_beneath(&self, base: &BaseState, lpa: u64) -> Found {
         match self.map.table.get(lpa).place() {
             Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
             Place::Unmapped => Found::Nowhere,
@@ -177,7 +203,7 @@ impl State {
         match found {
             Found::Nowhere => self.counters.units_read_unmapped += 1,
             Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
-            Found::Flash(_) => {}
+            Found::Flash(_) | Found::Under(..) => {}
         }
         found
     }

@@ -64,6 +64,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
+use write::merge::MERGERS_MAX;
+use write::parts::Parts;
 use write::superseded::Superseded;
 
 /// How many stripes back a read looks for the one that a unit lies in.
@@ -157,6 +159,7 @@ impl Ftl {
         }
         let dies = geometry.dies();
         // What was saved, also of who is above, comes back whole: flash may take none of it any more.
+        let has_parts = saved.as_ref().is_some_and(|dump| !dump.parts.is_empty());
         let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
         let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe()).max(restored);
         let writers: Vec<Writer> = (0..dies * PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
@@ -176,6 +179,7 @@ impl Ftl {
             collecting: Collecting::new(dies),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
+            parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),
             counters: FtlCounters::default(),
             end: EndOfLife::Far,
         };
@@ -226,6 +230,11 @@ impl Ftl {
             tasks.push(clock.spawn("map evictor", map::cache::evict(inner.clone())));
             tasks.push(clock.spawn("map updater", map::cache::update(inner.clone())));
         }
+        // Also of a drive that absorbed parts when the power went, and does so no more.
+        if inner.config.absorbs_parts.is_some() || has_parts {
+            let mergers = 0..dies.min(MERGERS_MAX);
+            tasks.extend(mergers.map(|_| clock.spawn("merger", write::merge::run(inner.clone()))));
+        }
         tasks.push(clock.spawn("journal", durable::journal_writer::run(inner.clone())));
         tasks.push(clock.spawn("checkpoint", durable::checkpoint::run(inner.clone())));
         if !is_new {
@@ -266,7 +275,7 @@ impl Ftl {
             if self.0.cache.is_some() {
                 self.page(errand.span, spans, self.0.space.page_of(first), Access::Read).await;
             }
-            let content = self.read_unit(errand, spans, first).await?;
+            let content = self.read_unit(errand, spans, first, true).await?;
             out.push(content);
             return Ok(());
         }
@@ -295,16 +304,24 @@ impl Ftl {
                 state.counters.units_read += 1;
                 match state.find_counted(&inner.base, lpa) {
                     Found::Buffered(content) => content,
-                    Found::Nowhere | Found::Flash(_) => Content::Zero,
+                    Found::Nowhere | Found::Flash(_) | Found::Under(..) => Content::Zero,
                 }
             }
+            Found::Under(..) => return None,
         };
         drop(inner.attend()); // the host is not idle
         Some(content)
     }
 
-    /// Reads a unit whose translation is paid for.
-    async fn read_unit(&self, errand: Errand, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
+    /// Reads a unit whose translation is paid for. With `salvages`, one that flash can't give is what waits of it in DRAM, if
+    /// anything does, and blocks that can't be read.
+    async fn read_unit(
+        &self,
+        errand: Errand,
+        spans: &Spans,
+        lpa: u64,
+        salvages: bool,
+    ) -> Result<Content, MediaError> {
         let inner = &*self.0;
         let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
         match found {
@@ -322,6 +339,23 @@ impl Ftl {
                 inner.note_read(ppa);
                 if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.content(0)) }
             }
+            Found::Under(ppa, patch) => {
+                let ticket = inner.flash.ticket();
+                let mask = 1 << inner.geometry.unit_of_stripe(ppa);
+                inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
+                let outcome = ticket.wait().await;
+                spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
+                inner.note_read(ppa);
+                self.leave_buffer(errand, spans, 1).await;
+                match (outcome.failed, salvages) {
+                    (false, _) => Ok(patch.over(&ticket.content(0), inner.config.keep)),
+                    (true, true) => {
+                        self.unreadable(outcome.unreadable);
+                        Ok(patch.over(&Content::unreadable(), inner.config.keep))
+                    }
+                    (true, false) => Err(self.unreadable(outcome.unreadable)),
+                }
+            }
         }
     }
 
@@ -338,7 +372,7 @@ impl Ftl {
         let (inner, span) = (&*self.0, errand.span);
         let scratch = inner.scratch.borrow_mut().pop().unwrap_or_default();
         let mut lent = Lent { pool: &inner.scratch, scratch };
-        let Scratch { groups, wanted, contents } = &mut lent.scratch;
+        let Scratch { groups, wanted, contents, patches } = &mut lent.scratch;
         let mut buffered = 0;
         out.resize(count as usize, Content::Zero);
         let end = first + u64::from(count);
@@ -356,18 +390,23 @@ impl Ftl {
             let mut state = inner.state.borrow_mut();
             for lpa in next..stop {
                 let place = (lpa - first) as u32;
-                match state.find_counted(&inner.base, lpa) {
-                    Found::Nowhere => {}
+                let ppa = match state.find_counted(&inner.base, lpa) {
+                    Found::Nowhere => continue,
                     Found::Buffered(content) => {
                         out[place as usize] = content;
                         buffered += 1;
+                        continue;
                     }
-                    Found::Flash(ppa) => {
-                        let group = inner.group(groups, submitted, ppa);
-                        let unit = inner.geometry.unit_of_stripe(ppa);
-                        wanted.push(Wanted { place, group, unit });
+                    Found::Flash(ppa) => ppa,
+                    Found::Under(ppa, patch) => {
+                        patches.push((place, patch));
+                        buffered += 1;
+                        ppa
                     }
-                }
+                };
+                let group = inner.group(groups, submitted, ppa);
+                let unit = inner.geometry.unit_of_stripe(ppa);
+                wanted.push(Wanted { place, group, unit });
             }
             drop(state);
             for group in &mut groups[submitted..] {
@@ -390,6 +429,10 @@ impl Ftl {
                 let before = (group.mask & ((1 << unit) - 1)).count_ones();
                 out[*place as usize] = std::mem::take(&mut contents[(group.at + before) as usize]);
             }
+            for (place, patch) in patches.iter() {
+                let unit = &mut out[*place as usize];
+                *unit = patch.over(unit, inner.config.keep);
+            }
         }
         if buffered > 0 {
             self.leave_buffer(errand, spans, buffered).await;
@@ -405,6 +448,7 @@ impl Ftl {
             Found::Nowhere => Content::Zero,
             Found::Buffered(content) => content,
             Found::Flash(ppa) => self.flash().content(ppa),
+            Found::Under(ppa, patch) => patch.over(&self.flash().content(ppa), self.0.config.keep),
         }
     }
 
@@ -446,6 +490,11 @@ impl Ftl {
         self.0.state.borrow().buffer.used()
     }
 
+    /// Units of which parts wait to be merged: see [`Ftl::write_part`].
+    pub fn parts_waiting(&self) -> usize {
+        self.0.state.borrow().parts.len()
+    }
+
     /// Slots of the write buffer that are free and promised to nobody.
     pub fn slots_free(&self) -> u32 {
         self.0.credits.available() as u32
@@ -461,7 +510,7 @@ impl Ftl {
         self.0.superseded.is_under_way()
     }
 
-    /// Units that are locked by [`Ftl::modify`].
+    /// Units that are locked by [`Ftl::modify`], or to merge their parts.
     pub fn units_locked(&self) -> usize {
         self.0.locks.len()
     }
@@ -655,6 +704,9 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     }
     if config.upkeep.factory_bad_blocks > config.upkeep.spare_blocks {
         return Err(FtlError::Upkeep("factory_bad_blocks must be at most spare_blocks, of which they are"));
+    }
+    if config.absorbs_parts.is_some_and(|units| !(1..=FtlConfig::BUFFER_UNITS_MAX).contains(&units)) {
+        return Err(FtlError::Parts);
     }
     if config.write_buffer_units > FtlConfig::BUFFER_UNITS_MAX {
         return Err(FtlError::Buffer(config.write_buffer_units));

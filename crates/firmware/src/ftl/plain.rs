@@ -57,6 +57,7 @@ impl Ftl {
                 Ok(content)
             }
             Found::Nowhere => Ok(Content::Zero),
+            Found::Under(..) => self.read_unit(span.into(), spans, lpa, true).await,
         }
     }
 

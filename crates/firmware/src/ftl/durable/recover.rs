@@ -125,6 +125,9 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
         inner.end_life(&mut inner.state.borrow_mut());
     }
     inner.state.borrow_mut().counters.recovery_time = inner.clock.now().since(began);
+    if inner.state.borrow().parts.is_urgent() {
+        inner.signals.mergers.notify_one();
+    }
     inner.power.is_ready.set(true);
     inner.power.readied.notify_all();
     inner.rouse_cornered();
@@ -684,6 +687,12 @@ impl Inner {
                 self.credits.release(1);
             }
             self.dispatch();
+        }
+        // They lie over what was buffered. There may be more of them than have room now; they are merged soon.
+        let parts = self.power.saved.borrow().as_ref().map(|dump| dump.parts.clone()).unwrap_or_default();
+        let state = &mut *self.state.borrow_mut();
+        for (spare, content) in parts.iter().filter(|(spare, _)| spare.lpa < self.space.user) {
+            state.parts.restore(spare.lpa, content);
         }
     }
 

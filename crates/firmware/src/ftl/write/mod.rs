@@ -9,12 +9,15 @@
 //! | [`filling`] | how stripes are filled and programmed: what is under way |
 //! | [`die_set`] | dies as a set of bits |
 //! | [`wordline`] | stripes that wait for the rest of their wordline |
+//! | [`parts`], [`merge`] | parts of units that wait in DRAM; writing them, and merging them with the rest of their units |
 //! | [`lock`], [`exchange`] | read-modify-write of a unit; units that are read and then written as one step |
 
 pub(in crate::ftl) mod die_set;
 pub(in crate::ftl) mod exchange;
 pub(in crate::ftl) mod filling;
 pub(in crate::ftl) mod lock;
+pub(in crate::ftl) mod merge;
+pub(in crate::ftl) mod parts;
 pub(in crate::ftl) mod superseded;
 pub(in crate::ftl) mod wordline;
 
@@ -152,7 +155,8 @@ impl Ftl {
         self.edit(errand, spans, unit, |bytes, _| change(bytes), durable).await
     }
 
-    /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]).
+    /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]). What waits of the unit
+    /// ([`Ftl::write_part`]) is in what it reads, and so in what it writes.
     ///
     /// # Errors
     /// As [`Ftl::modify`].
@@ -179,7 +183,7 @@ impl Ftl {
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
-        let old = self.read_unit(errand, spans, lpa).await?;
+        let old = self.read_unit(errand, spans, lpa, false).await?;
         let new = old.edited(inner.config.keep, edit);
         let taken = inner.take(lpa, std::iter::once(new));
         permit.forget();
@@ -258,6 +262,11 @@ impl Ftl {
 
     /// Does the work of buffering `count` units, and of so many look-ups, and moves them into the buffer's DRAM.
     pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64) {
+        self.admit_bytes(errand, spans, count, look_ups, count * UNIT_BYTES as u64).await;
+    }
+
+    /// The same for so many bytes of the units.
+    async fn admit_bytes(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
         let service = inner.reserve_buffering(route, count, look_ups);
         inner.clock.sleep_until(service.end).await;
@@ -272,7 +281,7 @@ impl Ftl {
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
         placement.update_map(&inner.clock, errand, spans).await;
-        placement.add_to_buffer(&inner.clock, errand, spans, count * UNIT_BYTES as u64).await;
+        placement.add_to_buffer(&inner.clock, errand, spans, bytes).await;
     }
 
     /// If it must be durable: waits until all that is buffered now is programmed.
@@ -299,6 +308,8 @@ impl Inner {
     /// # Errors
     /// At the end of life, if flash has no room for what is buffered.
     async fn settle_all(&self) -> Result<(), MediaError> {
+        // First, so that what they are merged into, or are replaced with meanwhile, is waited for below.
+        self.settle_parts().await?;
         let (target, writes_journal) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
@@ -376,14 +387,19 @@ impl Inner {
     /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
     pub(in crate::ftl) fn take(&self, first: u64, contents: impl Iterator<Item = Content>) -> u32 {
         let mut state = self.state.borrow_mut();
-        let (mut count, mut taken) = (0, 0);
+        let (mut count, mut taken, mut has_dropped) = (0, 0, false);
         let io = self.clock.io().unwrap_or(NOBODY);
         for (lpa, content) in (first..).zip(contents) {
             count += 1;
             taken += u32::from(state.buffer_unit(lpa, content, io).is_some());
+            has_dropped |= state.parts.drop_unit(lpa);
         }
         state.counters.user_units_written += u64::from(count);
         state.counters.units_overwritten_in_buffer += u64::from(count - taken);
+        drop(state);
+        if has_dropped {
+            self.signals.settled.notify_all();
+        }
         taken
     }
 
@@ -665,9 +681,13 @@ impl Inner {
         self.settle_extents(state);
         state.counters.units_deallocated += end - first;
         state.journal.add(first, end - first, state.buffer.counter());
-        state.note_dropped(freed);
+        let parts = state.parts.drop_units(first..end);
+        state.note_dropped(freed + parts);
         drop(guard);
         self.dropped(freed);
+        if parts > 0 {
+            self.signals.settled.notify_all();
+        }
     }
 
     /// Whatever there is of a unit is history; its map entry is the caller's. Gives how many slots that freed.
@@ -700,9 +720,13 @@ impl Inner {
         state.journal.add(0, user, state.buffer.counter());
         let freed = state.buffer.drop_waiting(|lpa| lpa < user);
         state.count_own(&self.base, &self.space);
-        state.note_dropped(freed);
+        let parts = state.parts.drop_units(0..user);
+        state.note_dropped(freed + parts);
         drop(guard);
         self.dropped(freed);
+        if parts > 0 {
+            self.signals.settled.notify_all();
+        }
         self.signals.collectors.iter().for_each(Notify::notify_one);
     }
 
