@@ -14,7 +14,7 @@
 //! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
 //! | [`ftl::space`] | the logical units: the host's, translation pages |
 //! | `ftl::inner` | what it is made of: its parts, and what its tasks wait for |
-//! | `ftl::counters` | what it counts |
+//! | `ftl::counters`, `ftl::footprint` | what it counts, and the DRAM that it takes |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts; the victim |
 //! | `ftl::map` | from a unit to where it is; translation pages and their cache |
 //! | `ftl::buffer` | units that the host has written and flash has not yet |
@@ -34,9 +34,9 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, Canary, Disagreement, Exchange, Ftl, FtlConfig, FtlCounters, FtlError, Health,
-    Holds, LentMemory, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
-    space_of,
+    Audit, Background, Base, Canary, Disagreement, Exchange, ExtentConfig, Footprint, Ftl, FtlConfig,
+    FtlCounters, FtlError, Health, Holds, LentMemory, MediaError, MediumError, Refresh, Region, Rhythm,
+    Space, Upkeep, Victim, WearConfig, space_of,
 };
 pub use placement::{Distance, Errand, Placement, Route};
 pub use site::Site;

@@ -3,6 +3,7 @@
 mod audit;
 mod cached_map;
 mod crash;
+mod extents;
 mod far;
 mod files;
 mod lent_memory;

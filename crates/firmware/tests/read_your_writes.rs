@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+use crate::extents::SMALL_NODES;
 use crate::far;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
@@ -209,6 +210,7 @@ fn check_over(
             assert_eq!(out[lpa], stamp(lpa as u64, *version), "unit {lpa} after the flush");
         }
         clock.sleep(Delay::from_s(1)).await; // the collectors come to rest
+        inner.check_extents();
     });
     if let Err(stalled) = end {
         panic!("seed {seed}: {stalled}; {:?}", ftl.counters());
@@ -251,6 +253,21 @@ fn what_was_written_last_is_read() {
                 check(seed, TINY, config, 1 + seed % 5, 400);
             }
         }
+    }
+}
+
+// A tree of extents changes when programs end: what is paid for that must hold up neither the host nor the collector for good.
+#[test]
+fn with_a_map_of_extents_what_was_written_last_is_read() {
+    for seed in 0..8 {
+        let extents = Some(SMALL_NODES);
+        let config = FtlConfig { extents, plp: seed % 4 == 3, seed, ..config(2 * 4 * 13 - 1, Base::Empty) };
+        check(seed, TINY, config.clone(), 1 + seed % 5, 400);
+        let config = FtlConfig { plp: false, ..config };
+        check_across(seed, TINY, config, 1 + seed % 5, 200);
+        let geometry = Geometry { blocks: 40, pages: 64, ..TINY };
+        let regions = FtlConfig { extents, seed, ..self::config(12_288 + 1000 * (seed / 2), Base::Empty) };
+        check(seed, geometry, regions, 1 + seed % 2, 1500);
     }
 }
 

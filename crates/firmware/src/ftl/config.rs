@@ -105,6 +105,54 @@ pub struct Refresh {
     pub age: Delay,
 }
 
+/// A map that is a B+-tree of extents: runs of consecutive units at consecutive places of the log (Josephson, Bongo, Li, Flynn,
+/// "DFS: A File System for Virtualized Flash Storage", FAST 2010, 3.1, where such a map is described). It takes memory for what
+/// was written and how it is scattered, and a look-up pays for each node that it visits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentConfig {
+    /// Bytes of a node.
+    pub node_bytes: u32,
+    /// Bytes of an extent in a leaf: its first unit, its place in the log, its length.
+    pub entry_bytes: u32,
+    /// Bytes of a child in an inner node: the first unit below it, and where it is.
+    pub child_bytes: u32,
+    /// A node that is filled to less takes entries of a neighbour, or becomes one with it; in percent, from 1 to 50.
+    pub fill_percent_min: u32,
+}
+
+impl Default for ExtentConfig {
+    fn default() -> Self {
+        ExtentConfig { node_bytes: 4096, entry_bytes: 24, child_bytes: 16, fill_percent_min: 50 }
+    }
+}
+
+impl ExtentConfig {
+    /// Extents of a leaf, at most.
+    pub fn leaf_entries(&self) -> u32 {
+        self.node_bytes / self.entry_bytes.max(1)
+    }
+
+    /// Children of an inner node, at most.
+    pub fn inner_entries(&self) -> u32 {
+        self.node_bytes / self.child_bytes.max(1)
+    }
+
+    /// What is wrong with it.
+    pub(in crate::ftl) fn fault(&self) -> Option<&'static str> {
+        let is_few = |entries: u32| (4..=u32::from(u16::MAX)).contains(&entries);
+        match self {
+            Self { entry_bytes: 0, .. } | Self { child_bytes: 0, .. } => {
+                Some("an entry has at least one byte")
+            }
+            _ if !is_few(self.leaf_entries()) || !is_few(self.inner_entries()) => {
+                Some("a node has 4 to 65535 entries: node_bytes over entry_bytes, and over child_bytes")
+            }
+            _ if !(1..=50).contains(&self.fill_percent_min) => Some("fill_percent_min is from 1 to 50"),
+            _ => None,
+        }
+    }
+}
+
 /// Parameters of a translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FtlConfig {
@@ -112,6 +160,10 @@ pub struct FtlConfig {
     pub user_units: u64,
     /// Units that the write buffer holds; taken as two stripes at least.
     pub write_buffer_units: u32,
+    /// Writes of parts of units ([`Ftl::write_part`](crate::ftl::Ftl::write_part)) are acknowledged when the parts are in DRAM, and
+    /// merged with the rest of their units behind: of so many units at most parts may wait, beside the write buffer. None: such a
+    /// write reads its unit first.
+    pub absorbs_parts: Option<u32>,
     /// How the collector chooses.
     pub gc: Victim,
     /// The collector of a die works while no more superblocks than this are free.
@@ -125,6 +177,8 @@ pub struct FtlConfig {
     /// Translation pages in what DRAM for the map is taken and given up in, at least one: see
     /// [`Ftl::take_map_segments`](crate::ftl::Ftl::take_map_segments).
     pub map_segment_pages: u32,
+    /// The map is a B+-tree of extents, as of firmware on a host; none: a table with an entry for each unit.
+    pub extents: Option<ExtentConfig>,
     /// Entries of the map take 8 bytes, not 4: an array of more than [`Geometry::NARROW_UNITS_MAX`] units needs that.
     pub wide_map: bool,
     /// Units programmed between two checkpoints; 0: there is one at shutdown, and when the journal is full.
@@ -217,12 +271,14 @@ impl Default for FtlConfig {
         FtlConfig {
             user_units: 0,
             write_buffer_units: 1024,
+            absorbs_parts: None,
             gc: Victim::Greedy,
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
             plp: false,
             map_cache_pages: None,
             map_segment_pages: FtlConfig::MAP_SEGMENT_PAGES,
+            extents: None,
             wide_map: false,
             checkpoint_units: 0,
             upkeep: Upkeep::default(),
@@ -275,6 +331,9 @@ pub enum FtlError {
     /// A buffer beyond what the map can name.
     #[error("a write buffer of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
     Buffer(u32),
+    /// Parts of no unit, or of more than the map can name.
+    #[error("parts of 1 to {max} units of 4 KiB may wait (absorbs_parts)", max = FtlConfig::BUFFER_UNITS_MAX)]
+    Parts,
     /// Upkeep that can't be.
     #[error("{0}")]
     Upkeep(&'static str),
@@ -290,6 +349,9 @@ pub enum FtlError {
     /// A far end that can't be what this translation layer needs.
     #[error("flash across a link: {0}")]
     Far(&'static str),
+    /// A map of extents that can't be.
+    #[error("map of extents: {0}")]
+    Extents(&'static str),
     /// Regions that are not in order.
     #[error("regions must be given by rising first unit")]
     Regions,

@@ -9,6 +9,11 @@ pub struct FtlCounters {
     pub user_units_written: u64,
     /// Of those, how many replaced one that was waiting in the buffer.
     pub units_overwritten_in_buffer: u64,
+    /// Parts of units that were acknowledged when they were in DRAM; they are among
+    /// [`user_units_written`](Self::user_units_written).
+    pub parts_absorbed: u64,
+    /// Units that were merged with what had come of them since.
+    pub parts_merged: u64,
     /// Units that the host read.
     pub units_read: u64,
     /// Of those, how many were in the buffer.

@@ -11,12 +11,14 @@ use crate::ftl::counters::FtlCounters;
 use crate::ftl::durable::journal::Journal;
 use crate::ftl::durable::{Checkpoints, Power};
 use crate::ftl::map::copies::Lending;
+use crate::ftl::map::extents::Log;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::scratch::Scratch;
 use crate::ftl::space::Space;
 use crate::ftl::write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use crate::ftl::write::lock::Locks;
+use crate::ftl::write::parts::{Parts, Patch};
 use crate::ftl::write::superseded::Superseded;
 use crate::placement::Placement;
 use byteway_clock::{Clock, Notify, Semaphore, TaskId};
@@ -34,6 +36,7 @@ pub(super) struct State {
     pub(super) collecting: Collecting,
     pub(super) journal: Journal,
     pub(super) checkpoints: Checkpoints,
+    pub(super) parts: Parts,
     pub(super) counters: FtlCounters,
     /// What may still be written.
     pub(super) end: EndOfLife,
@@ -43,6 +46,8 @@ pub(super) struct State {
 pub(super) struct Signals {
     /// Slots have become free: programmed, or dropped while they waited.
     pub(super) settled: Notify,
+    /// There may be parts of units to be merged.
+    pub(super) mergers: Notify,
     /// There may be a page of the journal to be written.
     pub(super) journal: Notify,
     /// A checkpoint is wanted.
@@ -59,6 +64,7 @@ impl Signals {
     pub(super) fn new(clock: &Clock, dies: u32) -> Self {
         Signals {
             settled: Notify::new(clock),
+            mergers: Notify::new(clock),
             journal: Notify::new(clock),
             checkpoint: Notify::new(clock),
             purged: Notify::new(clock),
@@ -116,6 +122,8 @@ pub(super) enum Found {
     Nowhere,
     Buffered(Content),
     Flash(Ppa),
+    /// In flash, but for these parts, which lie over it.
+    Under(Ppa, Rc<Patch>),
 }
 
 impl State {
@@ -132,18 +140,59 @@ impl State {
             units.map(|slot| (spare(slot), slot.content.clone())).collect();
         // They come back in order, so of a unit that is there twice the later state counts.
         let sequence = self.buffer.next_sequence();
-        units.extend(late.into_iter().map(|(lpa, content)| (Spare { lpa, sequence }, content)));
-        Dump { units, records: self.journal.dump() }
+        let is_late = |lpa| late.iter().any(|(late, _)| *late == lpa);
+        let parts = self.parts.saved(is_late);
+        let parts = parts.map(|(sequence, lpa, content)| (Spare { lpa, sequence }, content)).collect();
+        units.extend(late.iter().map(|(lpa, content)| (Spare { lpa: *lpa, sequence }, content.clone())));
+        Dump { units, parts, records: self.journal.dump() }
     }
 
     /// Where a unit can be had now.
     #[inline]
     pub(super) fn find(&self, base: &BaseState, lpa: u64) -> Found {
+        let found = self.find_beneath(base, lpa);
+        match self.parts.get(lpa) {
+            None => found,
+            Some(patch) => match found {
+                Found::Flash(ppa) if !patch.is_whole() => Found::Under(ppa, patch.clone()),
+                Found::Buffered(content) => Found::Buffered(self.parts.over(patch, &content)),
+                Found::Nowhere | Found::Flash(_) | Found::Under(..) => {
+                    Found::Buffered(self.parts.over(patch, &Content::Zero))
+                }
+            },
+        }
+    }
+
+    /// The same of what the buffer or flash has of it, whatever parts of it wait.
+    #[inline]
+    pub(super) fn find_beneath(&self, base: &BaseState, lpa: u64) -> Found {
         match self.map.table.get(lpa).place() {
             Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
             Place::Unmapped => Found::Nowhere,
             Place::Flash(ppa) => Found::Flash(ppa),
             Place::Slot(slot) => Found::Buffered(self.buffer.slot(slot).content.clone()),
+        }
+    }
+
+    /// Nodes that a look-up in the tree of extents visits.
+    pub(super) fn look_ups(&self, first: u64, count: u64) -> u64 {
+        self.map.extents.as_ref().map_or(count, |extents| extents.look_ups(first, count))
+    }
+
+    /// The tree of extents follows what has changed.
+    pub(super) fn settle_extents(&mut self, log: Log) {
+        if let Some(mut extents) = self.map.extents.take() {
+            extents.settle(log, |lpa| self.place_in_flash(lpa));
+            self.map.extents = Some(extents);
+        }
+    }
+
+    /// Where flash has a unit that was programmed, whatever the buffer has of it.
+    #[inline]
+    pub(super) fn place_in_flash(&self, lpa: u64) -> Option<Ppa> {
+        match self.buffer.in_flash(self.map.table.get(lpa)).place() {
+            Place::Flash(ppa) => Some(ppa),
+            Place::Base | Place::Unmapped | Place::Slot(_) => None,
         }
     }
 
@@ -154,7 +203,7 @@ impl State {
         match found {
             Found::Nowhere => self.counters.units_read_unmapped += 1,
             Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
-            Found::Flash(_) => {}
+            Found::Flash(_) | Found::Under(..) => {}
         }
         found
     }

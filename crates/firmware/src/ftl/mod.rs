@@ -15,6 +15,7 @@ mod collect;
 pub mod config;
 mod counters;
 mod durable;
+mod footprint;
 pub mod health;
 mod inner;
 mod map;
@@ -26,12 +27,13 @@ mod write;
 
 pub use base::greedy_write_amplification;
 pub use config::{
-    Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep, Victim,
-    WearConfig,
+    Background, Base, Canary, ExtentConfig, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep,
+    Victim, WearConfig,
 };
 pub use counters::FtlCounters;
 pub use durable::audit::{Audit, Disagreement, Holds};
 pub use durable::medium::{MediumError, space_of};
+pub use footprint::Footprint;
 pub use health::Health;
 pub use inner::Ftl;
 pub use map::copies::LentMemory;
@@ -39,6 +41,7 @@ pub use space::Space;
 pub use write::exchange::Exchange;
 
 use crate::placement::{Errand, Placement};
+use crate::work::Work;
 use base::BaseState;
 use blocks::{Blocks, Marks};
 use buffer::Buffer;
@@ -54,12 +57,15 @@ use durable::{Checkpoints, Power};
 use inner::{EndOfLife, Found, Inner, Signals, State};
 use map::cache::Access;
 use map::copies::Lending;
+use map::extents::Log;
 use map::{Cache, Mapping};
 use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;
 use std::rc::Rc;
 use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
+use write::merge::MERGERS_MAX;
+use write::parts::Parts;
 use write::superseded::Superseded;
 
 /// How many stripes back a read looks for the one that a unit lies in.
@@ -153,6 +159,7 @@ impl Ftl {
         }
         let dies = geometry.dies();
         // What was saved, also of who is above, comes back whole: flash may take none of it any more.
+        let has_parts = saved.as_ref().is_some_and(|dump| !dump.parts.is_empty());
         let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
         let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe()).max(restored);
         let writers: Vec<Writer> = (0..dies * PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
@@ -165,13 +172,14 @@ impl Ftl {
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
         let takes_along = config.canary == Some(Canary::TakeAlong);
         let state = State {
-            map: Mapping::new(space, config.map_cache_pages),
+            map: Mapping::new(space, &config),
             buffer: Buffer::new(slots),
             blocks,
             filling: Filling::new(&geometry, wordline, slots, takes_along, writers.len()),
             collecting: Collecting::new(dies),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
+            parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),
             counters: FtlCounters::default(),
             end: EndOfLife::Far,
         };
@@ -222,6 +230,11 @@ impl Ftl {
             tasks.push(clock.spawn("map evictor", map::cache::evict(inner.clone())));
             tasks.push(clock.spawn("map updater", map::cache::update(inner.clone())));
         }
+        // Also of a drive that absorbed parts when the power went, and does so no more.
+        if inner.config.absorbs_parts.is_some() || has_parts {
+            let mergers = 0..dies.min(MERGERS_MAX);
+            tasks.extend(mergers.map(|_| clock.spawn("merger", write::merge::run(inner.clone()))));
+        }
         tasks.push(clock.spawn("journal", durable::journal_writer::run(inner.clone())));
         tasks.push(clock.spawn("checkpoint", durable::checkpoint::run(inner.clone())));
         if !is_new {
@@ -237,8 +250,8 @@ impl Ftl {
 
     /// Reads `count` units from `first`; `out` is cleared and gets their contents in order.
     ///
-    /// Charges [`Translate`](crate::work::Work::Translate) for each unit and one access to the DRAM at the site that
-    /// translates. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
+    /// Charges [`Translate`](crate::work::Work::Translate) for each unit, or for each node of a tree of extents that the look-up
+    /// visits, and one access to the DRAM at the site that translates: the upper nodes are in the caches of its cores. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
     /// its DRAM.
     ///
     /// # Errors
@@ -256,13 +269,13 @@ impl Ftl {
         let first = self.check(first, u64::from(count))?;
         self.ready().await;
         let _attending = self.0.attend();
-        self.translate(errand, spans, u64::from(count)).await;
+        self.translate(errand, spans, self.0.look_ups(first, count.into())).await;
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {
                 self.page(errand.span, spans, self.0.space.page_of(first), Access::Read).await;
             }
-            let content = self.read_unit(errand, spans, first).await?;
+            let content = self.read_unit(errand, spans, first, true).await?;
             out.push(content);
             return Ok(());
         }
@@ -291,16 +304,24 @@ impl Ftl {
                 state.counters.units_read += 1;
                 match state.find_counted(&inner.base, lpa) {
                     Found::Buffered(content) => content,
-                    Found::Nowhere | Found::Flash(_) => Content::Zero,
+                    Found::Nowhere | Found::Flash(_) | Found::Under(..) => Content::Zero,
                 }
             }
+            Found::Under(..) => return None,
         };
         drop(inner.attend()); // the host is not idle
         Some(content)
     }
 
-    /// Reads a unit whose translation is paid for.
-    async fn read_unit(&self, errand: Errand, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
+    /// Reads a unit whose translation is paid for. With `salvages`, one that flash can't give is what waits of it in DRAM, if
+    /// anything does, and blocks that can't be read.
+    async fn read_unit(
+        &self,
+        errand: Errand,
+        spans: &Spans,
+        lpa: u64,
+        salvages: bool,
+    ) -> Result<Content, MediaError> {
         let inner = &*self.0;
         let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
         match found {
@@ -318,6 +339,23 @@ impl Ftl {
                 inner.note_read(ppa);
                 if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.content(0)) }
             }
+            Found::Under(ppa, patch) => {
+                let ticket = inner.flash.ticket();
+                let mask = 1 << inner.geometry.unit_of_stripe(ppa);
+                inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
+                let outcome = ticket.wait().await;
+                spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
+                inner.note_read(ppa);
+                self.leave_buffer(errand, spans, 1).await;
+                match (outcome.failed, salvages) {
+                    (false, _) => Ok(patch.over(&ticket.content(0), inner.config.keep)),
+                    (true, true) => {
+                        self.unreadable(outcome.unreadable);
+                        Ok(patch.over(&Content::unreadable(), inner.config.keep))
+                    }
+                    (true, false) => Err(self.unreadable(outcome.unreadable)),
+                }
+            }
         }
     }
 
@@ -334,7 +372,7 @@ impl Ftl {
         let (inner, span) = (&*self.0, errand.span);
         let scratch = inner.scratch.borrow_mut().pop().unwrap_or_default();
         let mut lent = Lent { pool: &inner.scratch, scratch };
-        let Scratch { groups, wanted, contents } = &mut lent.scratch;
+        let Scratch { groups, wanted, contents, patches } = &mut lent.scratch;
         let mut buffered = 0;
         out.resize(count as usize, Content::Zero);
         let end = first + u64::from(count);
@@ -352,18 +390,23 @@ impl Ftl {
             let mut state = inner.state.borrow_mut();
             for lpa in next..stop {
                 let place = (lpa - first) as u32;
-                match state.find_counted(&inner.base, lpa) {
-                    Found::Nowhere => {}
+                let ppa = match state.find_counted(&inner.base, lpa) {
+                    Found::Nowhere => continue,
                     Found::Buffered(content) => {
                         out[place as usize] = content;
                         buffered += 1;
+                        continue;
                     }
-                    Found::Flash(ppa) => {
-                        let group = inner.group(groups, submitted, ppa);
-                        let unit = inner.geometry.unit_of_stripe(ppa);
-                        wanted.push(Wanted { place, group, unit });
+                    Found::Flash(ppa) => ppa,
+                    Found::Under(ppa, patch) => {
+                        patches.push((place, patch));
+                        buffered += 1;
+                        ppa
                     }
-                }
+                };
+                let group = inner.group(groups, submitted, ppa);
+                let unit = inner.geometry.unit_of_stripe(ppa);
+                wanted.push(Wanted { place, group, unit });
             }
             drop(state);
             for group in &mut groups[submitted..] {
@@ -386,6 +429,10 @@ impl Ftl {
                 let before = (group.mask & ((1 << unit) - 1)).count_ones();
                 out[*place as usize] = std::mem::take(&mut contents[(group.at + before) as usize]);
             }
+            for (place, patch) in patches.iter() {
+                let unit = &mut out[*place as usize];
+                *unit = patch.over(unit, inner.config.keep);
+            }
         }
         if buffered > 0 {
             self.leave_buffer(errand, spans, buffered).await;
@@ -401,6 +448,7 @@ impl Ftl {
             Found::Nowhere => Content::Zero,
             Found::Buffered(content) => content,
             Found::Flash(ppa) => self.flash().content(ppa),
+            Found::Under(ppa, patch) => patch.over(&self.flash().content(ppa), self.0.config.keep),
         }
     }
 
@@ -442,6 +490,11 @@ impl Ftl {
         self.0.state.borrow().buffer.used()
     }
 
+    /// Units of which parts wait to be merged: see [`Ftl::write_part`].
+    pub fn parts_waiting(&self) -> usize {
+        self.0.state.borrow().parts.len()
+    }
+
     /// Slots of the write buffer that are free and promised to nobody.
     pub fn slots_free(&self) -> u32 {
         self.0.credits.available() as u32
@@ -457,7 +510,7 @@ impl Ftl {
         self.0.superseded.is_under_way()
     }
 
-    /// Units that are locked by [`Ftl::modify`].
+    /// Units that are locked by [`Ftl::modify`], or to merge their parts.
     pub fn units_locked(&self) -> usize {
         self.0.locks.len()
     }
@@ -561,7 +614,7 @@ impl Ftl {
         }
     }
 
-    /// Does the work of translating `count` units, with the one access to the map that it waits for.
+    /// Does the work of so many look-ups, with the one access to the map that it waits for.
     async fn translate(&self, errand: Errand, spans: &Spans, count: u64) {
         self.0.placement.translate(&self.0.clock, errand, spans, count).await;
     }
@@ -574,6 +627,34 @@ impl Ftl {
 }
 
 impl Inner {
+    /// How often a look-up of `count` units pays for [`Work::Translate`]: for each unit, or for each node of a tree of extents that
+    /// it visits.
+    #[inline]
+    fn look_ups(&self, first: u64, count: u64) -> u64 {
+        match self.config.extents {
+            None => count,
+            Some(_) => self.state.borrow().look_ups(first, count),
+        }
+    }
+
+    /// The tree of extents, if the map is one, follows what has changed.
+    #[inline]
+    fn settle_extents(&self, state: &mut State) {
+        if state.map.extents.is_some() {
+            state.settle_extents(Log { flash: &self.flash, geometry: &self.geometry });
+        }
+    }
+
+    /// Does the work of the changes of the tree of extents up to now, behind what has changed it.
+    async fn pay_for_changes(&self) {
+        if self.config.extents.is_none() {
+            return;
+        }
+        let visits = self.state.borrow_mut().map.extents.as_mut().map_or(0, |extents| extents.take_visits());
+        let service = self.placement.reserve(Work::Translate, visits);
+        self.clock.sleep_until(service.end).await;
+    }
+
     /// Whether commands may be done within the call that brings them.
     #[inline]
     fn is_at_once(&self) -> bool {
@@ -624,6 +705,9 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     if config.upkeep.factory_bad_blocks > config.upkeep.spare_blocks {
         return Err(FtlError::Upkeep("factory_bad_blocks must be at most spare_blocks, of which they are"));
     }
+    if config.absorbs_parts.is_some_and(|units| !(1..=FtlConfig::BUFFER_UNITS_MAX).contains(&units)) {
+        return Err(FtlError::Parts);
+    }
     if config.write_buffer_units > FtlConfig::BUFFER_UNITS_MAX {
         return Err(FtlError::Buffer(config.write_buffer_units));
     }
@@ -639,10 +723,26 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     if config.map_cache_pages == Some(0) {
         return Err(FtlError::NoMapCache);
     }
+    if let Some(extents) = &config.extents {
+        validate_extents(extents, config)?;
+    }
     // A die is stuck when none of its superblocks has a wordline's worth of stale units: then all but the reserve and the
     // collector's open one are full of valid units but for less than that. With no more user units than this, one
     // die at least is not stuck. The constructed state has its two open superblocks and the free ones beside.
     room(geometry, config, 1)
+}
+
+/// Whether there can be such a tree of extents beside the rest.
+fn validate_extents(extents: &ExtentConfig, config: &FtlConfig) -> Result<(), FtlError> {
+    let fault = match extents.fault() {
+        Some(fault) => Some(fault),
+        // What the base state has was never programmed, and so it has no place in the log.
+        None if config.base != Base::Empty => Some("the drive holds nothing at first (base)"),
+        None if config.map_cache_pages.is_some() => Some("all of it is in DRAM (map_cache_pages)"),
+        None if config.user_units > 1 << 32 => Some("at most 2^32 units of 4 KiB"),
+        None => None,
+    };
+    fault.map_or(Ok(()), |fault| Err(FtlError::Extents(fault)))
 }
 
 /// Whether the array has room for the units, when so many stripes are a wordline.

@@ -30,7 +30,7 @@ impl Ftl {
         let (clock, placement) = (&inner.clock, &inner.placement);
         let lpa = self.check(unit, 1)?;
         let _attending = inner.attend();
-        let service = placement.reserve(Work::Translate, 1);
+        let service = placement.reserve(Work::Translate, inner.look_ups(lpa, 1));
         let access = placement.site(Work::Translate).dram_latency();
         clock.sleep_until(service.end + access).await;
         let now = clock.now();
@@ -60,6 +60,7 @@ impl Ftl {
                 Ok(content)
             }
             Found::Nowhere => Ok(Content::Zero),
+            Found::Under(..) => self.read_unit(span.into(), spans, lpa, true).await,
         }
     }
 
@@ -81,11 +82,12 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        let service = inner.reserve_buffering(Route::OWN, 1);
+        let changes = inner.changes_at_once(1);
+        let service = inner.reserve_buffering(Route::OWN, 1, changes);
         clock.sleep_until(service.end).await;
         let mut queued = service.queued;
-        if !placement.site(Work::Buffer).is(placement.site(Work::Translate)) {
-            let service = placement.reserve(Work::Translate, 1);
+        if changes > 0 && !placement.site(Work::Buffer).is(placement.site(Work::Translate)) {
+            let service = placement.reserve(Work::Translate, changes);
             clock.sleep_until(service.end).await;
             queued += service.queued;
         }

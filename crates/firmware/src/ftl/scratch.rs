@@ -1,8 +1,10 @@
 //! Memory of reads of many units, used again and again.
 
+use crate::ftl::write::parts::Patch;
 use byteway_flash::Ppa;
 use byteway_wire::content::Content;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Units of one stripe, read at once.
 pub(super) struct Group {
@@ -26,6 +28,8 @@ pub(super) struct Scratch {
     pub(super) groups: Vec<Group>,
     pub(super) wanted: Vec<Wanted>,
     pub(super) contents: Vec<Content>,
+    /// Parts of units that lie over what is read, by place.
+    pub(super) patches: Vec<(u32, Rc<Patch>)>,
 }
 
 /// Lent, and given back also if the reader is dropped.
@@ -40,6 +44,7 @@ impl Drop for Lent<'_> {
         scratch.groups.clear();
         scratch.wanted.clear();
         scratch.contents.clear();
+        scratch.patches.clear();
         self.pool.borrow_mut().push(scratch);
     }
 }

@@ -45,6 +45,7 @@ fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed
     let ended = executor.run_cut(
         async move {
             inner.ready().await;
+            inner.check_extents();
             let found = found(&inner).await;
             model.borrow_mut().look(found, &what_then);
             host(inner, model, Rng::new(seed).stream("host"), 60).await;
@@ -140,6 +141,17 @@ fn so_it_is_while_flash_fails_and_is_looked_after() {
     }
 }
 
+// A superblock that fails sends units back, and gives up what it holds: the tree of extents must follow that, too.
+#[test]
+fn so_it_is_with_a_map_of_extents_while_flash_fails() {
+    for case in upkeep_cases().into_iter().map(Case::in_extents) {
+        histories(&case, 0..8 * share(), history);
+    }
+    for case in upkeep_cases().into_iter().map(Case::in_extents).map(Case::across) {
+        histories(&case, 0..4 * share(), history);
+    }
+}
+
 // The flash across a link goes on when the host's power goes, and what was on its way is there or isn't: whatever was said to
 // be durable is there when both come back, and what failed stays out of use.
 #[test]
@@ -166,6 +178,7 @@ fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
         let stream = Rng::new(seed).stream(&format!("host-{turn}"));
         let ended = executor.run(async move {
             inner.ready().await;
+            inner.check_extents();
             let found = found(&inner).await;
             model.borrow_mut().look(found, &what);
             if pause == 0 {

@@ -1,5 +1,6 @@
 //! The host's idea of a drive, the drives, and their power.
 
+use crate::extents::SMALL_NODES;
 use crate::far;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
@@ -146,6 +147,13 @@ impl Case {
     /// The same drive with places for a few pages of the map, which come and go one by one.
     pub fn lending(self) -> Case {
         let config = FtlConfig { map_cache_pages: Some(4), map_segment_pages: 1, ..self.config };
+        Case { config, ..self }
+    }
+
+    /// The same with a map of extents, all of it in DRAM, on a drive that holds nothing at first.
+    pub fn in_extents(self) -> Case {
+        let config =
+            FtlConfig { extents: Some(SMALL_NODES), base: Base::Empty, map_cache_pages: None, ..self.config };
         Case { config, ..self }
     }
 

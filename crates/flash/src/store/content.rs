@@ -86,6 +86,9 @@ pub struct Batch {
 pub struct Dump {
     /// The units of its write buffer, oldest first.
     pub units: Vec<(Spare, Content)>,
+    /// Parts of units that lie over what is older of these, by blocks of 512 bytes: those that "can't be read"
+    /// ([`Content::marred`]) are not there.
+    pub parts: Vec<(Spare, Content)>,
     /// Whatever else firmware must not lose.
     pub records: Vec<u8>,
 }

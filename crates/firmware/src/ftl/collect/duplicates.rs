@@ -115,6 +115,7 @@ fn go_back(inner: &Inner, die: u32, duplicates: &[Duplicate]) -> u64 {
             state.blocks.gained(inner.geometry.block_of(to));
         }
     }
+    inner.settle_extents(state);
     state.journal.note_left(die, inner.space.user, state.buffer.counter());
     let noted = state.buffer.next_sequence();
     state.journal.want(noted);

@@ -200,6 +200,7 @@ impl Collector {
         let outcome = self.ticket.wait().await;
         self.inner.clock.sleep_until(service.end).await;
         self.conclude(outcome.failed);
+        self.inner.pay_for_changes().await;
         true
     }
 
@@ -568,6 +569,7 @@ impl Collector {
             moved += program.units as usize;
             state.blocks.programmed(program.block, valid); // nobody needs to call the one who asks
         }
+        inner.settle_extents(state);
         self.flying.drain(..moved);
         state.collecting.moving[self.die as usize].drain(..safe);
     }
@@ -646,13 +648,13 @@ impl crate::ftl::inner::State {
         let entry = self.map.table.get(lpa);
         if entry == from {
             self.map.table.set(lpa, to);
-            self.map.pages.changed(lpa);
+            self.map.changed(lpa);
             return true;
         }
         match entry.as_slot() {
             Some(slot) if self.buffer.slot(slot).old == from => {
                 self.buffer.slot_mut(slot).old = to;
-                self.map.pages.changed(lpa);
+                self.map.changed(lpa);
                 true
             }
             _ => false,

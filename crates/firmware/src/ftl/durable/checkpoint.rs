@@ -79,6 +79,7 @@ impl State {
     fn is_as_written(&self) -> bool {
         (self.checkpoints.is_clean || self.checkpoints.power_cycles == 0)
             && self.buffer.used() == 0
+            && self.parts.len() == 0
             && self.journal.is_empty()
             && !self.checkpoints.is_over
             && self.map.pages.dirty().next().is_none()
@@ -135,8 +136,11 @@ impl Inner {
     /// # Errors
     /// At the end of life, for the pages take room: the last root then stays the one there is.
     async fn write_checkpoint(&self, is_clean: bool) -> Result<(), MediaError> {
-        if is_clean && self.state.borrow().is_as_written() {
-            return Ok(());
+        if is_clean {
+            self.settle_parts().await?;
+            if self.state.borrow().is_as_written() {
+                return Ok(());
+            }
         }
         self.check_checkpoints()?;
         self.settle_units().await?;

@@ -24,7 +24,7 @@ use crate::ftl::blocks::{Blocks, Found, Marks};
 use crate::ftl::config::Canary;
 use crate::ftl::durable::journal::{self, Journal, Trim};
 use crate::ftl::durable::root::Root;
-use crate::ftl::inner::Inner;
+use crate::ftl::inner::{Inner, State};
 use crate::ftl::map::page;
 use crate::ftl::map::pages::Pages;
 use crate::ftl::map::table::{Entry, Place, Table};
@@ -111,18 +111,23 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     }
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
     recovery.erase_unstable().await;
+    recovery.read_numbers().await;
     let pending = journal::decode(&saved).collect();
     let journal = Journal::recovered(inner.space, last_records, pending);
     for trim in &trims {
         recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
     }
     recovery.install(journal, is_clean, recovered);
+    inner.pay_for_changes().await;
     inner.restore_saved().await;
     inner.power.saved.take();
     if inner.state.borrow().blocks.is_exhausted() {
         inner.end_life(&mut inner.state.borrow_mut());
     }
     inner.state.borrow_mut().counters.recovery_time = inner.clock.now().since(began);
+    if inner.state.borrow().parts.is_urgent() {
+        inner.signals.mergers.notify_one();
+    }
     inner.power.is_ready.set(true);
     inner.power.readied.notify_all();
     inner.rouse_cornered();
@@ -566,6 +571,30 @@ impl<'a> Recovery<'a> {
         failed.filter(|block| flash.is_unstable(*block)).for_each(|block| flash.mark_bad(block));
     }
 
+    /// A tree of extents is made of the numbers of stripes: those that hold something and were not read above are read.
+    async fn read_numbers(&mut self) {
+        if self.inner.config.extents.is_none() {
+            return;
+        }
+        let geometry = &self.inner.geometry;
+        let units = u64::from(geometry.units_per_stripe());
+        let mut holds = vec![false; (geometry.total_units() / units) as usize];
+        self.map.each_kept(0..self.inner.space.user, |_, entry| {
+            if let Place::Flash(ppa) = entry.place() {
+                holds[(ppa.0 / units) as usize] = true;
+            }
+        });
+        for (index, _) in (0..).zip(&holds).filter(|(_, holds)| **holds) {
+            let first = Ppa(index * units);
+            let number = self.inner.flash.stripe_number(geometry.block_of(first), geometry.stripe_of(first));
+            if number.is_none_or(|number| number < self.root.first_stripe) {
+                self.read(first).await;
+                self.stripes_scanned += 1;
+            }
+        }
+        self.await_reads().await;
+    }
+
     /// How many units are valid in each superblock.
     fn count(&self) -> Vec<u32> {
         let (inner, geometry) = (self.inner, &self.inner.geometry);
@@ -620,12 +649,23 @@ impl<'a> Recovery<'a> {
         let cache_pages = state.blocks.cache_pages();
         state.blocks = Blocks::recovered(geometry, &inner.base, config, cache_pages, marks, counts, found);
         (state.map.table, state.map.pages, state.journal) = (map, pages, journal);
+        state.make_extents(inner);
         *state.buffer.counter() = next_sequence;
         state.filling.next_number = next_number;
         state.checkpoints.recovered(&root, is_clean);
         state.counters.stripes_scanned = stripes_scanned;
         state.counters.units_recovered = recovered;
         (0..inner.geometry.dies()).for_each(|die| state.refresh(die));
+    }
+}
+
+impl State {
+    /// Makes the tree of extents, if the map is one, of what the map says, in the order of the units.
+    fn make_extents(&mut self, inner: &Inner) {
+        let Some(extents) = &mut self.map.extents else { return };
+        extents.clear();
+        self.map.table.each_kept(0..inner.space.user, |lpa, _| extents.note(lpa));
+        inner.settle_extents(self);
     }
 }
 
@@ -647,6 +687,12 @@ impl Inner {
                 self.credits.release(1);
             }
             self.dispatch();
+        }
+        // They lie over what was buffered. There may be more of them than have room now; they are merged soon.
+        let parts = self.power.saved.borrow().as_ref().map(|dump| dump.parts.clone()).unwrap_or_default();
+        let state = &mut *self.state.borrow_mut();
+        for (spare, content) in parts.iter().filter(|(spare, _)| spare.lpa < self.space.user) {
+            state.parts.restore(spare.lpa, content);
         }
     }
 

@@ -164,7 +164,7 @@ impl Ftl {
             Found::Nowhere => {}
             Found::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
             Found::Flash(_) if self.0.load_copy(span, spans, page).await => {}
-            Found::Flash(ppa) => {
+            Found::Flash(ppa) | Found::Under(ppa, _) => {
                 let ticket = inner.flash.ticket();
                 inner.read_page(ppa, &ticket);
                 let outcome = ticket.wait().await;
@@ -272,7 +272,8 @@ impl Inner {
             return Look::Here;
         }
         let is_void = state.map.pages.is_void(page);
-        let from = if is_void { Found::Nowhere } else { state.find(&self.base, state.map.pages.unit(page)) };
+        let from =
+            if is_void { Found::Nowhere } else { state.find_beneath(&self.base, state.map.pages.unit(page)) };
         let is_empty = is_void || matches!(from, Found::Nowhere) && !state.map.pages.is_dirty(page);
         if is_empty && access == Access::Read {
             return Look::Here;

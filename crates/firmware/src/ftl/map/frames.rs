@@ -47,6 +47,11 @@ impl Frames {
         self.most
     }
 
+    /// How many pages are in them, or on their way there.
+    pub(in crate::ftl) fn held(&self) -> u64 {
+        self.index.len() as u64
+    }
+
     /// From now on there are `most`.
     pub(in crate::ftl) fn resize(&mut self, most: u32) {
         let made = self.frames.len() as u32;

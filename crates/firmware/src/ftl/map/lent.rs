@@ -66,7 +66,7 @@ impl Inner {
     }
 
     fn is_nowhere(&self, state: &State, page: u32) -> bool {
-        matches!(state.find(&self.base, state.map.pages.unit(page)), Found::Nowhere)
+        matches!(state.find_beneath(&self.base, state.map.pages.unit(page)), Found::Nowhere)
     }
 
     /// Loads a page from its copy. False: there is none, or it is not as it was.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`table`] | an overlay over the base |
+//! | [`extents`] | the shape of a map that is a B+-tree of extents, and what it takes |
 //! | [`pages`], [`page`] | translation pages: which are dirty, and what one says |
 //! | [`cache`] | the cached map: misses, the evictor, pages that change while they are away, places lent and taken |
 //! | [`frames`] | its places, by last use |
@@ -10,15 +11,18 @@
 
 pub(in crate::ftl) mod cache;
 pub(in crate::ftl) mod copies;
+pub(in crate::ftl) mod extents;
 pub(in crate::ftl) mod frames;
 pub(in crate::ftl) mod lent;
 pub(in crate::ftl) mod page;
 pub(in crate::ftl) mod pages;
 pub(in crate::ftl) mod table;
 
+use crate::ftl::config::FtlConfig;
 use crate::ftl::space::Space;
 use byteway_clock::{Clock, Notify};
 use copies::Copies;
+use extents::Extents;
 use frames::Frames;
 use pages::Pages;
 use table::Table;
@@ -27,6 +31,8 @@ use table::Table;
 pub(in crate::ftl) struct Mapping {
     pub(in crate::ftl) table: Table,
     pub(in crate::ftl) pages: Pages,
+    /// If it is modelled as a tree of extents.
+    pub(in crate::ftl) extents: Option<Box<Extents>>,
     /// Those of them that are in DRAM, if not all are.
     pub(in crate::ftl) frames: Frames,
     /// Those of which there are copies in lent memory.
@@ -36,14 +42,25 @@ pub(in crate::ftl) struct Mapping {
 }
 
 impl Mapping {
-    /// `cached`: how many pages the DRAM holds, if not all.
-    pub(in crate::ftl) fn new(space: Space, cached: Option<u32>) -> Self {
+    pub(in crate::ftl) fn new(space: Space, config: &FtlConfig) -> Self {
+        let cached = config.map_cache_pages;
+        let extents = config.extents.as_ref().map(|extents| Box::new(Extents::new(extents, space.user)));
         Mapping {
+            extents,
             table: Table::new(space),
             pages: Pages::new(space, cached.is_some()),
             frames: Frames::new(cached.unwrap_or(0)),
             copies: Copies::new(0),
             updates: 0,
+        }
+    }
+
+    /// Where flash has a unit has changed, or that it has it.
+    #[inline]
+    pub(in crate::ftl) fn changed(&mut self, lpa: u64) {
+        self.pages.changed(lpa);
+        if let Some(extents) = &mut self.extents {
+            extents.note(lpa);
         }
     }
 

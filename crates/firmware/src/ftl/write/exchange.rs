@@ -48,8 +48,9 @@ impl Ftl {
         }
         self.ready().await;
         let attending = inner.attend_writing()?;
-        self.translate(span.into(), spans, count.into()).await;
-        self.admit(span.into(), spans, count.into()).await;
+        let look_ups = units.iter().map(|unit| inner.look_ups(*unit, 1)).sum();
+        self.translate(span.into(), spans, look_ups).await;
+        self.admit(span.into(), spans, count.into(), inner.changes_at_once(count.into())).await;
         if inner.cache.is_some() {
             let mut last = None;
             for unit in &units {

@@ -42,6 +42,11 @@ impl Locks {
         UnitLock { locks: self.clone(), unit }
     }
 
+    /// Whether a unit is locked.
+    pub(in crate::ftl) fn has(&self, unit: u64) -> bool {
+        self.any(unit, 1)
+    }
+
     /// How many units are locked.
     pub(in crate::ftl) fn len(&self) -> usize {
         self.0.units.borrow().len()

@@ -9,12 +9,15 @@
 //! | [`filling`] | how stripes are filled and programmed: what is under way |
 //! | [`die_set`] | dies as a set of bits |
 //! | [`wordline`] | stripes that wait for the rest of their wordline |
+//! | [`parts`], [`merge`] | parts of units that wait in DRAM; writing them, and merging them with the rest of their units |
 //! | [`lock`], [`exchange`] | read-modify-write of a unit; units that are read and then written as one step |
 
 pub(in crate::ftl) mod die_set;
 pub(in crate::ftl) mod exchange;
 pub(in crate::ftl) mod filling;
 pub(in crate::ftl) mod lock;
+pub(in crate::ftl) mod merge;
+pub(in crate::ftl) mod parts;
 pub(in crate::ftl) mod superseded;
 pub(in crate::ftl) mod wordline;
 
@@ -55,6 +58,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
         }
         inner.dispatch();
         inner.look_for_an_end();
+        inner.pay_for_changes().await;
     }
 }
 
@@ -63,7 +67,8 @@ impl Ftl {
     /// Returns when they are buffered: with a write cache, that is when a write may be acknowledged. With `durable` it
     /// returns when they are programmed, which the drive with power-loss protection need not wait for.
     ///
-    /// Charges [`Work::Buffer`] and [`Work::Translate`] for each unit, and the passage into the buffer's DRAM. Units
+    /// Charges [`Work::Buffer`] and [`Work::Translate`] for each unit, and the passage into the buffer's DRAM. A tree of extents
+    /// is changed when the units are programmed: [`Work::Translate`] is then paid behind, for each node that is visited. Units
     /// appear one stripe's worth after another; a reader may see some new and some old.
     ///
     /// # Errors
@@ -85,7 +90,7 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(errand, spans, count).await;
+        self.admit(errand, spans, count, inner.changes_at_once(count)).await;
         let mut contents = contents.drain(..);
         let mut left = count as u32;
         let mut paged = None;
@@ -150,7 +155,8 @@ impl Ftl {
         self.edit(errand, spans, unit, |bytes, _| change(bytes), durable).await
     }
 
-    /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]).
+    /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]). What waits of the unit
+    /// ([`Ftl::write_part`]) is in what it reads, and so in what it writes.
     ///
     /// # Errors
     /// As [`Ftl::modify`].
@@ -170,14 +176,14 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(errand, spans, 1).await;
+        self.admit(errand, spans, 1, inner.look_ups(lpa, 1)).await;
         if inner.cache.is_some() {
             self.pages(span, spans, lpa, 1, &mut None).await;
         }
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
-        let old = self.read_unit(errand, spans, lpa).await?;
+        let old = self.read_unit(errand, spans, lpa, false).await?;
         let new = old.edited(inner.config.keep, edit);
         let taken = inner.take(lpa, std::iter::once(new));
         permit.forget();
@@ -200,7 +206,8 @@ impl Ftl {
 
     /// Deallocates `count` units from `first`: they read as zeroes. What of them waits in the buffer is dropped.
     ///
-    /// Charges [`Work::Translate`] for each translation page's worth of units.
+    /// Charges [`Work::Translate`] for each translation page's worth of units, or for each node of a tree of extents that is
+    /// visited.
     ///
     /// # Errors
     /// If not all are units of the drive.
@@ -210,7 +217,9 @@ impl Ftl {
         self.ready().await;
         let _attending = inner.attend_writing()?;
         let end = first + count;
-        let service = inner.placement.reserve(Work::Translate, count.div_ceil(inner.space.page_units()));
+        let service = inner
+            .placement
+            .reserve(Work::Translate, inner.changes_at_once(count.div_ceil(inner.space.page_units())));
         inner.clock.sleep_until(service.end).await;
         spans.charge_split(span, inner.clock.now(), service.queued, Stage::Firmware);
         if count == 0 {
@@ -223,6 +232,7 @@ impl Ftl {
         if first == 0 && end == inner.config.user_units && inner.locks.len() == 0 {
             inner.deallocate_all();
             inner.journal_filled();
+            inner.pay_for_changes().await;
             return Ok(());
         }
         if inner.cache.is_some() {
@@ -239,6 +249,7 @@ impl Ftl {
             }
             inner.deallocate(next, stop);
             inner.journal_filled();
+            inner.pay_for_changes().await;
             next = stop;
             if next < end {
                 // A terabyte is a quarter of a million regions: others have their turn in between.
@@ -249,24 +260,31 @@ impl Ftl {
         Ok(())
     }
 
-    /// Does the work of buffering `count` units, and moves them into the buffer's DRAM.
-    pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
+    /// Does the work of buffering `count` units, and of so many look-ups, and moves them into the buffer's DRAM.
+    pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64) {
+        self.admit_bytes(errand, spans, count, look_ups, count * UNIT_BYTES as u64).await;
+    }
+
+    /// The same for so many bytes of the units.
+    async fn admit_bytes(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
         let lock = inner.placement.lock(&inner.clock, errand, spans).await;
         inner.placement.enter(&inner.clock, errand, spans).await;
-        let service = inner.reserve_buffering(route, count);
+        let service = inner.reserve_buffering(route, count, look_ups);
         inner.clock.sleep_until(service.end).await;
         let mut queued = service.queued;
         let placement = &inner.placement;
-        if !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route)) {
-            let service = placement.reserve_by(route, Work::Translate, count);
+        if look_ups > 0
+            && !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route))
+        {
+            let service = placement.reserve_by(route, Work::Translate, look_ups);
             inner.clock.sleep_until(service.end).await;
             queued += service.queued;
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
         drop(lock);
         placement.update_map(&inner.clock, errand, spans).await;
-        placement.add_to_buffer(&inner.clock, errand, spans, count * UNIT_BYTES as u64).await;
+        placement.add_to_buffer(&inner.clock, errand, spans, bytes).await;
     }
 
     /// If it must be durable: waits until all that is buffered now is programmed.
@@ -293,6 +311,8 @@ impl Inner {
     /// # Errors
     /// At the end of life, if flash has no room for what is buffered.
     async fn settle_all(&self) -> Result<(), MediaError> {
+        // First, so that what they are merged into, or are replaced with meanwhile, is waited for below.
+        self.settle_parts().await?;
         let (target, writes_journal) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
@@ -344,13 +364,19 @@ impl Inner {
         Ok(())
     }
 
+    /// How many changes of the map are paid where they are decided: those of a tree of extents are paid behind.
+    #[inline]
+    pub(in crate::ftl) fn changes_at_once(&self, count: u64) -> u64 {
+        if self.config.extents.is_some() { 0 } else { count }
+    }
+
     /// Buffering and translating at the same site are one piece of work.
-    pub(in crate::ftl) fn reserve_buffering(&self, route: Route, count: u64) -> Service {
+    pub(in crate::ftl) fn reserve_buffering(&self, route: Route, count: u64, look_ups: u64) -> Service {
         let placement = &self.placement;
         let site = placement.site_by(Work::Buffer, route);
-        let cycles = |work| (work, placement.cycles().of(work).saturating_mul(count));
-        match site.is(placement.site_by(Work::Translate, route)) {
-            true => site.reserve_both(cycles(Work::Buffer), cycles(Work::Translate)),
+        let cycles = |work, count| (work, placement.cycles().of(work).saturating_mul(count));
+        match look_ups > 0 && site.is(placement.site_by(Work::Translate, route)) {
+            true => site.reserve_both(cycles(Work::Buffer, count), cycles(Work::Translate, look_ups)),
             false => placement.reserve_by(route, Work::Buffer, count),
         }
     }
@@ -364,14 +390,19 @@ impl Inner {
     /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
     pub(in crate::ftl) fn take(&self, first: u64, contents: impl Iterator<Item = Content>) -> u32 {
         let mut state = self.state.borrow_mut();
-        let (mut count, mut taken) = (0, 0);
+        let (mut count, mut taken, mut has_dropped) = (0, 0, false);
         let io = self.clock.io().unwrap_or(NOBODY);
         for (lpa, content) in (first..).zip(contents) {
             count += 1;
             taken += u32::from(state.buffer_unit(lpa, content, io).is_some());
+            has_dropped |= state.parts.drop_unit(lpa);
         }
         state.counters.user_units_written += u64::from(count);
         state.counters.units_overwritten_in_buffer += u64::from(count - taken);
+        drop(state);
+        if has_dropped {
+            self.signals.settled.notify_all();
+        }
         taken
     }
 
@@ -537,7 +568,7 @@ impl Inner {
             let current = state.map.table.get(lpa);
             let history = if current == Entry::slot(slot) {
                 state.map.table.set(lpa, entry);
-                state.map.pages.changed(lpa);
+                state.map.changed(lpa);
                 done.old
             } else {
                 match current.as_slot() {
@@ -545,7 +576,7 @@ impl Inner {
                     Some(later) if state.buffer.slot(later).old_sequence <= sequence => {
                         let later = state.buffer.slot_mut(later);
                         later.old_sequence = sequence;
-                        state.map.pages.changed(lpa);
+                        state.map.changed(lpa);
                         std::mem::replace(&mut later.old, entry)
                     }
                     _ => entry,
@@ -563,6 +594,7 @@ impl Inner {
                 }
             }
         }
+        self.settle_extents(state);
         if let Some(die) = state.blocks.programmed(block, 0) {
             self.signals.collectors[die as usize].notify_one();
         }
@@ -646,11 +678,19 @@ impl Inner {
             }
         }
         state.map.pages.deallocated(first, end);
+        if let Some(extents) = &mut state.map.extents {
+            extents.remove(first, end);
+        }
+        self.settle_extents(state);
         state.counters.units_deallocated += end - first;
         state.journal.add(first, end - first, state.buffer.counter());
-        state.note_dropped(freed);
+        let parts = state.parts.drop_units(first..end);
+        state.note_dropped(freed + parts);
         drop(guard);
         self.dropped(freed);
+        if parts > 0 {
+            self.signals.settled.notify_all();
+        }
     }
 
     /// Whatever there is of a unit is history; its map entry is the caller's. Gives how many slots that freed.
@@ -674,15 +714,22 @@ impl Inner {
         let state = &mut *guard;
         state.map.table.deallocate_all();
         state.map.pages.deallocated_all();
+        if let Some(extents) = &mut state.map.extents {
+            extents.clear();
+        }
         state.blocks.lose_all();
         let user = self.config.user_units;
         state.counters.units_deallocated += user;
         state.journal.add(0, user, state.buffer.counter());
         let freed = state.buffer.drop_waiting(|lpa| lpa < user);
         state.count_own(&self.base, &self.space);
-        state.note_dropped(freed);
+        let parts = state.parts.drop_units(0..user);
+        state.note_dropped(freed + parts);
         drop(guard);
         self.dropped(freed);
+        if parts > 0 {
+            self.signals.settled.notify_all();
+        }
         self.signals.collectors.iter().for_each(Notify::notify_one);
     }
 

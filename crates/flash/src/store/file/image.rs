@@ -175,16 +175,23 @@ impl Image {
 const BYTES: u8 = 0;
 const STAMP: u8 = 1;
 const MARRED: u8 = 2;
+/// Blocks of a unit, of which those that can't be read are not there.
+const PART: u8 = 3;
 
 /// A dump as bytes.
 pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + dump.units.len() * (UNIT_BYTES + 13) + dump.records.len());
     out.counted(&dump.records);
-    for (spare, content) in &dump.units {
+    let units = dump.units.iter().map(|unit| (unit, false));
+    for ((spare, content), is_part) in units.chain(dump.parts.iter().map(|part| (part, true))) {
         let (lpa, above) = lpa_bits(*spare);
         out.u32(lpa);
         out.u64(spare.sequence);
         match content {
+            _ if is_part => {
+                out.u8(PART | above);
+                out.u8(content.marred());
+            }
             Content::Bytes(_) | Content::Head(_) => out.u8(BYTES | above),
             Content::Zero | Content::Stamp(_) => out.u8(STAMP | above),
             Content::Marred(marred) => {
@@ -203,21 +210,21 @@ pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
 pub(super) fn dump_of(bytes: &[u8]) -> Option<Dump> {
     let mut reader = Reader(bytes);
     let records = reader.counted()?.to_vec();
-    let mut units = Vec::new();
+    let (mut units, mut parts) = (Vec::new(), Vec::new());
     while !reader.0.is_empty() {
         let (lpa, sequence, kind) = (reader.u32()?, reader.u64()?, reader.u8()?);
         let spare = spare_of(lpa, kind, sequence);
         let content = match kind & KIND {
-            MARRED => {
-                let (blocks, bytes) = (reader.u8()?, reader.take(UNIT_BYTES)?.try_into().ok()?);
-                Content::Marred(Rc::new(Marred { bytes, blocks }))
-            }
+            PART | MARRED => match (reader.u8()?, reader.take(UNIT_BYTES)?) {
+                (0, bytes) => Content::of(bytes, Keep::Bytes),
+                (blocks, bytes) => Content::Marred(Rc::new(Marred { bytes: bytes.try_into().ok()?, blocks })),
+            },
             STAMP => Content::of(reader.take(UNIT_BYTES)?, Keep::Stamps),
             _ => Content::of(reader.take(UNIT_BYTES)?, Keep::Bytes),
         };
-        units.push((spare, content));
+        if kind & KIND == PART { &mut parts } else { &mut units }.push((spare, content));
     }
-    Some(Dump { units, records })
+    Some(Dump { units, parts, records })
 }
 
 #[cfg(test)]
@@ -260,8 +267,10 @@ mod tests {
         let marred = Content::Marred(Rc::new(Marred { bytes: [4; UNIT_BYTES], blocks: 3 }));
         let bytes = Content::Bytes([3; UNIT_BYTES].into());
         let units = vec![(spare(1), Content::Zero), (spare(2), bytes), (spare((1 << 34) + 3), marred)];
-        let dump = Dump { units, records: vec![1, 2, 3] };
+        let part = Content::Marred(Rc::new(Marred { bytes: [9; UNIT_BYTES], blocks: 0xfe }));
+        let parts = vec![(spare(1), part), (spare((1 << 34) + 5), Content::Bytes([8; UNIT_BYTES].into()))];
+        let dump = Dump { units, parts, records: vec![1, 2, 3] };
         let back = dump_of(&dump_bytes(&dump)).unwrap();
-        assert_eq!((back.units, back.records), (dump.units, dump.records));
+        assert_eq!((back.units, back.parts, back.records), (dump.units, dump.parts, dump.records));
     }
 }

@@ -174,16 +174,21 @@ pub(crate) async fn write_part(
     for index in 0..span.units {
         let (offset, count) = span.part(index);
         let edit = |unit: &mut [u8; UNIT_BYTES], marred: &mut u8| {
-            let (part, parts) = (&mut unit[offset..offset + count], marred_parts(offset, count));
-            match fill {
-                Fill::Bytes(bytes) => part.copy_from_slice(&bytes[at..at + count]),
-                Fill::Zero => part.fill(0),
-                Fill::Unreadable => return *marred |= parts,
+            let parts = marred_parts(offset, count);
+            if let Fill::Unreadable = fill {
+                return *marred |= parts;
             }
+            unit[offset..offset + count].fill(0);
             *marred &= !parts;
         };
         let (unit, _) = namespace.run(span.unit + u64::from(index), 1);
-        let edited = core.ftl.edit(context.errand(), core.port.spans(), unit, edit, durable).await;
+        let (errand, spans) = (context.errand(), core.port.spans());
+        let edited = match fill {
+            Fill::Bytes(bytes) => {
+                core.ftl.write_part(errand, spans, unit, offset, &bytes[at..at + count], durable).await
+            }
+            Fill::Zero | Fill::Unreadable => core.ftl.edit(errand, spans, unit, edit, durable).await,
+        };
         edited.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         at += count;
         context.check()?;

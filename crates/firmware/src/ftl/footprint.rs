@@ -1,0 +1,88 @@
+//! What a translation layer holds in DRAM: of interest where that is the host's.
+
+use crate::ftl::inner::{Ftl, State};
+use crate::ftl::map::extents::{Log, Size};
+use crate::ftl::space::Space;
+use byteway_wire::content::UNIT_BYTES;
+
+/// Bytes that the index of the write buffer takes for a unit in it: the unit, its slot, and its neighbour in the list by age.
+const INDEX_BYTES: u64 = 16;
+
+/// Bytes kept of a superblock: how many units are valid, how often it was erased, when it was closed.
+const SUPERBLOCK_BYTES: u64 = 16;
+
+/// The DRAM that a translation layer's structures take now, in bytes where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// The map: nodes of a tree of extents, as wholes; pages that a cached map holds; else an entry of 4 or 8 bytes for each unit
+    /// that the host can address.
+    pub map: u64,
+    /// Nodes of the tree; 0 if the map is none, and so the next two.
+    pub nodes: u64,
+    /// Extents in it.
+    pub extents: u64,
+    /// Nodes from its root to a leaf.
+    pub height: u32,
+    /// Units in the write buffer.
+    pub buffer: u64,
+    /// Parts of units that wait to be merged, a place of 4 KiB for each unit.
+    pub parts: u64,
+    /// The index of the write buffer and of the parts.
+    pub buffer_index: u64,
+    /// What is kept of the superblocks.
+    pub superblocks: u64,
+}
+
+impl Footprint {
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        self.map + self.buffer + self.parts + self.buffer_index + self.superblocks
+    }
+}
+
+impl Ftl {
+    /// How much DRAM it takes now. Costs no modelled time, and no more than a few look-ups.
+    pub fn footprint(&self) -> Footprint {
+        let inner = &*self.0;
+        let state = inner.state.borrow();
+        let Size { bytes: map, nodes, extents, height } = state.map_size(&inner.space, inner.cache.is_some());
+        let (buffered, parts) = (u64::from(state.buffer.used()), state.parts.len() as u64);
+        Footprint {
+            map,
+            nodes,
+            extents,
+            height,
+            buffer: buffered * UNIT_BYTES as u64,
+            parts: parts * UNIT_BYTES as u64,
+            buffer_index: (buffered + parts) * INDEX_BYTES,
+            superblocks: u64::from(inner.geometry.total_blocks()) * SUPERBLOCK_BYTES,
+        }
+    }
+}
+
+impl Ftl {
+    /// Compares the tree of extents, if the map is one, with one that is made anew.
+    ///
+    /// # Panics
+    /// If they differ, or the tree is none.
+    #[doc(hidden)]
+    pub fn check_extents(&self) {
+        let inner = &*self.0;
+        let state = inner.state.borrow();
+        if let Some(extents) = &state.map.extents {
+            let log = Log { flash: &inner.flash, geometry: &inner.geometry };
+            extents.check(log, |lpa| state.place_in_flash(lpa));
+        }
+    }
+}
+
+impl State {
+    fn map_size(&self, space: &Space, is_cached: bool) -> Size {
+        let without_tree = |bytes| Size { bytes, nodes: 0, extents: 0, height: 0 };
+        match &self.map.extents {
+            Some(extents) => extents.size(),
+            None if is_cached => without_tree(self.map.frames.held() * UNIT_BYTES as u64),
+            None => without_tree(space.user * if space.is_wide { 8 } else { 4 }),
+        }
+    }
+}

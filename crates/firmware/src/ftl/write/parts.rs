@@ -1,0 +1,352 @@
+//! Parts of units that the host has written, and that wait in DRAM for the rest of their units: see
+//! [`FtlConfig::absorbs_parts`](crate::ftl::FtlConfig::absorbs_parts).
+//!
+//! A part is newer than whatever the buffer and flash have of its unit. Whoever writes or deallocates the whole unit drops it at
+//! the same instant; whoever reads the unit lays it over what is found.
+
+use byteway_wire::content::{Content, Keep, MARRED_BYTES, Marred, UNIT_BYTES, marred_parts};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Blocks of 512 bytes of a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::ftl) struct Patch {
+    bytes: [u8; UNIT_BYTES],
+    /// Which blocks it has, a bit for each, the first one's lowest.
+    blocks: u8,
+}
+
+impl Patch {
+    /// Whether it has the whole unit.
+    #[inline]
+    pub(in crate::ftl) fn is_whole(&self) -> bool {
+        self.blocks == u8::MAX
+    }
+
+    /// What the unit holds when this lies over `old`. Blocks of `old` that can't be read still can't, unless they are covered.
+    pub(in crate::ftl) fn over(&self, old: &Content, keep: Keep) -> Content {
+        if self.is_whole() {
+            return Content::of(&self.bytes, keep);
+        }
+        old.edited(keep, |bytes, marred| {
+            let blocks = bytes.chunks_exact_mut(MARRED_BYTES).zip(self.bytes.chunks_exact(MARRED_BYTES));
+            for (_, (old, new)) in blocks.enumerate().filter(|(block, _)| self.blocks >> block & 1 == 1) {
+                old.copy_from_slice(new);
+            }
+            *marred &= !self.blocks;
+        })
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.blocks |= marred_parts(offset, bytes.len());
+    }
+
+    /// As it is saved: what it does not have can't be read.
+    fn to_saved(&self) -> Content {
+        match self.blocks {
+            u8::MAX => Content::of(&self.bytes, Keep::Bytes),
+            blocks => Content::Marred(Rc::new(Marred { bytes: self.bytes, blocks: !blocks })),
+        }
+    }
+
+    /// The way back.
+    fn of_saved(saved: &Content) -> Patch {
+        let mut bytes = [0; UNIT_BYTES];
+        saved.write_to(&mut bytes);
+        Patch { bytes, blocks: !saved.marred() }
+    }
+}
+
+/// What waits of a unit.
+struct Part {
+    /// Parts are numbered as their units are begun.
+    sequence: u64,
+    patch: Rc<Patch>,
+    /// It is being merged, and its unit is locked for that: what comes meanwhile is merged with it.
+    is_held: bool,
+}
+
+/// The parts that wait, by unit.
+pub(in crate::ftl) struct Parts {
+    most: usize,
+    keep: Keep,
+    units: BTreeMap<u64, Part>,
+    /// By number: those that nobody merges yet, and those that are being merged.
+    waiting: BTreeMap<u64, u64>,
+    claimed: BTreeMap<u64, u64>,
+    /// Units of which all is there, with their numbers, some of which may have gone: they are merged without a read.
+    whole: VecDeque<(u64, u64)>,
+    next_sequence: u64,
+    /// What has begun before this number must not wait.
+    flush_to: u64,
+    /// Memory of those that have gone.
+    spare: Vec<Rc<Patch>>,
+}
+
+impl Parts {
+    /// Of so many units at most. `keep`: how what is merged is kept.
+    pub(in crate::ftl) fn new(most: u32, keep: Keep) -> Self {
+        Parts {
+            most: most as usize,
+            keep,
+            units: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            claimed: BTreeMap::new(),
+            whole: VecDeque::new(),
+            next_sequence: 1,
+            flush_to: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// How many units.
+    #[inline]
+    pub(in crate::ftl) fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// What waits of a unit.
+    #[inline]
+    pub(in crate::ftl) fn get(&self, lpa: u64) -> Option<&Rc<Patch>> {
+        if self.units.is_empty() {
+            return None;
+        }
+        self.units.get(&lpa).map(|part| &part.patch)
+    }
+
+    /// What a unit holds: what waits of it over what is beneath.
+    pub(in crate::ftl) fn over(&self, patch: &Patch, old: &Content) -> Content {
+        patch.over(old, self.keep)
+    }
+
+    /// Whether a part of this unit is taken now.
+    pub(in crate::ftl) fn has_room(&self, lpa: u64) -> bool {
+        self.units.len() < self.most || self.units.contains_key(&lpa)
+    }
+
+    /// Whether the unit is locked by who merges it.
+    pub(in crate::ftl) fn is_held(&self, lpa: u64) -> bool {
+        self.units.get(&lpa).is_some_and(|part| part.is_held)
+    }
+
+    /// Takes whole blocks of a unit from `offset` on. Whether others of it were there.
+    pub(in crate::ftl) fn absorb(&mut self, lpa: u64, offset: usize, bytes: &[u8]) -> bool {
+        if let Some(part) = self.units.get_mut(&lpa) {
+            let was_whole = part.patch.is_whole();
+            Rc::make_mut(&mut part.patch).write(offset, bytes); // a reader may have it as it was
+            if !was_whole && part.patch.is_whole() {
+                self.whole.push_back((lpa, part.sequence));
+            }
+            return true;
+        }
+        let mut patch =
+            self.spare.pop().unwrap_or_else(|| Rc::new(Patch { bytes: [0; UNIT_BYTES], blocks: 0 }));
+        let fresh = Rc::make_mut(&mut patch);
+        fresh.blocks = 0;
+        fresh.write(offset, bytes);
+        self.add(lpa, patch);
+        false
+    }
+
+    fn add(&mut self, lpa: u64, patch: Rc<Patch>) {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        if patch.is_whole() {
+            self.whole.push_back((lpa, sequence));
+        }
+        self.waiting.insert(sequence, lpa);
+        self.units.insert(lpa, Part { sequence, patch, is_held: false });
+    }
+
+    /// Takes a unit's parts out.
+    pub(in crate::ftl) fn remove(&mut self, lpa: u64) -> Option<Rc<Patch>> {
+        if self.units.is_empty() {
+            return None;
+        }
+        let Part { sequence, patch, .. } = self.units.remove(&lpa)?;
+        self.waiting.remove(&sequence);
+        self.claimed.remove(&sequence);
+        Some(patch)
+    }
+
+    /// Drops what waits of a unit. Whether anything did.
+    #[inline]
+    pub(in crate::ftl) fn drop_unit(&mut self, lpa: u64) -> bool {
+        match self.remove(lpa) {
+            None => false,
+            Some(patch) => {
+                self.give_back(patch);
+                true
+            }
+        }
+    }
+
+    /// Drops what waits of these units. Gives of how many.
+    pub(in crate::ftl) fn drop_units(&mut self, units: Range<u64>) -> u32 {
+        let mut dropped = 0;
+        while let Some(lpa) = self.units.range(units.clone()).next().map(|(lpa, _)| *lpa) {
+            dropped += u32::from(self.drop_unit(lpa));
+        }
+        dropped
+    }
+
+    /// The memory of a patch that nobody needs.
+    pub(in crate::ftl) fn give_back(&mut self, patch: Rc<Patch>) {
+        if self.spare.len() < self.most {
+            self.spare.push(patch);
+        }
+    }
+
+    /// The number that the next unit gets.
+    pub(in crate::ftl) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// Everything before this number has been merged, or dropped.
+    pub(in crate::ftl) fn settled(&self) -> u64 {
+        let first = |parts: &BTreeMap<u64, u64>| parts.first_key_value().map(|(sequence, _)| *sequence);
+        [first(&self.waiting), first(&self.claimed)].into_iter().flatten().min().unwrap_or(self.next_sequence)
+    }
+
+    /// What has begun up to now must not wait.
+    pub(in crate::ftl) fn hurry(&mut self) {
+        self.flush_to = self.next_sequence;
+    }
+
+    /// Whether there is something to be merged: what must not wait, what is whole, or the oldest, as more than half of the room is
+    /// taken.
+    pub(in crate::ftl) fn is_urgent(&self) -> bool {
+        let is_late = || self.waiting.first_key_value().is_some_and(|(first, _)| *first < self.flush_to);
+        !self.whole.is_empty() || self.waiting.len() > self.most / 2 || is_late()
+    }
+
+    /// Claims a unit that is to be merged: the unit, and its number.
+    pub(in crate::ftl) fn claim(&mut self) -> Option<(u64, u64)> {
+        let (sequence, lpa) = loop {
+            // Those that have waited longest, before those that cost no read: a flush waits for them.
+            let oldest = self.waiting.first_key_value().map(|(sequence, lpa)| (*sequence, *lpa));
+            match oldest {
+                Some((sequence, lpa)) if sequence < self.flush_to || self.waiting.len() > self.most / 2 => {
+                    break (sequence, lpa);
+                }
+                _ => {}
+            }
+            let (lpa, sequence) = self.whole.pop_front()?;
+            if self.waiting.contains_key(&sequence) {
+                break (sequence, lpa);
+            }
+        };
+        self.waiting.remove(&sequence);
+        self.claimed.insert(sequence, lpa);
+        Some((lpa, sequence))
+    }
+
+    /// Gives a claim back.
+    pub(in crate::ftl) fn disclaim(&mut self, lpa: u64, sequence: u64) {
+        if self.claimed.remove(&sequence).is_some() {
+            self.waiting.insert(sequence, lpa);
+        }
+    }
+
+    /// The unit of a claim is locked. What is there to be merged with what is beneath; none if it has gone.
+    pub(in crate::ftl) fn hold(&mut self, lpa: u64, sequence: u64) -> Option<&Patch> {
+        let part = self.units.get_mut(&lpa).filter(|part| part.sequence == sequence)?;
+        part.is_held = true;
+        Some(&part.patch)
+    }
+
+    /// What capacitors save, but for units that `leaves_out` names: number, unit, and what is there of it.
+    pub(in crate::ftl) fn saved(
+        &self,
+        leaves_out: impl Fn(u64) -> bool,
+    ) -> impl Iterator<Item = (u64, u64, Content)> {
+        let kept = self.units.iter().filter(move |(lpa, _)| !leaves_out(**lpa));
+        kept.map(|(lpa, part)| (part.sequence, *lpa, part.patch.to_saved()))
+    }
+
+    /// Puts back what was saved of a unit, whether there is room or not.
+    pub(in crate::ftl) fn restore(&mut self, lpa: u64, saved: &Content) {
+        self.drop_unit(lpa);
+        self.add(lpa, Rc::new(Patch::of_saved(saved)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(fill: u8) -> [u8; 512] {
+        [fill; 512]
+    }
+
+    fn bytes_of(content: &Content) -> [u8; UNIT_BYTES] {
+        let mut bytes = [0; UNIT_BYTES];
+        content.write_to(&mut bytes);
+        bytes
+    }
+
+    // A block that is laid over the wrong place, or over what it has no bytes for, is somebody else's data.
+    #[test]
+    fn a_part_covers_its_blocks_and_no_others() {
+        let mut parts = Parts::new(4, Keep::Bytes);
+        assert!(!parts.absorb(9, 512, &block(1)));
+        assert!(parts.absorb(9, 1024, &[2; 1024]));
+        let patch = parts.get(9).unwrap().clone();
+        let old = Content::of(&[7; UNIT_BYTES], Keep::Bytes);
+        let new = bytes_of(&patch.over(&old, Keep::Bytes));
+        let expected = [7, 1, 2, 2, 7, 7, 7, 7];
+        assert!(new.chunks_exact(512).zip(expected).all(|(bytes, fill)| *bytes == block(fill)));
+        let lost = patch.over(&Content::unreadable(), Keep::Bytes);
+        assert_eq!(lost.marred(), 0b1111_0001, "what nobody has written can't be read still");
+        // Who reads has it as it was.
+        parts.absorb(9, 512, &block(5));
+        assert_eq!(bytes_of(&patch.over(&old, Keep::Bytes)), new);
+        // Saved and back.
+        let saved: Vec<_> = parts.saved(|lpa| lpa == 8).collect();
+        let mut back = Parts::new(4, Keep::Bytes);
+        back.restore(saved[0].1, &saved[0].2);
+        assert_eq!(back.get(9), parts.get(9));
+    }
+
+    // Memory that is used again must not bring what was in it before.
+    #[test]
+    fn a_part_begins_with_nothing() {
+        let mut parts = Parts::new(4, Keep::Bytes);
+        parts.absorb(1, 0, &[3; UNIT_BYTES]);
+        assert!(parts.drop_unit(1) && !parts.drop_unit(1));
+        parts.absorb(2, 0, &block(4));
+        let held = bytes_of(&parts.get(2).unwrap().over(&Content::Zero, Keep::Bytes));
+        assert_eq!(
+            (held[..512].to_vec(), held[512..].iter().all(|byte| *byte == 0)),
+            (block(4).to_vec(), true)
+        );
+    }
+
+    // A part that is never merged holds up every flush; one that is merged while there is room costs a read that later parts would
+    // have shared.
+    #[test]
+    fn what_is_late_or_whole_or_too_much_is_merged() {
+        let mut parts = Parts::new(4, Keep::Bytes);
+        (1..=2).for_each(|lpa| _ = parts.absorb(lpa, 0, &block(1)));
+        assert!(!parts.is_urgent());
+        assert_eq!(parts.claim(), None);
+        parts.absorb(3, 0, &block(1));
+        assert!(parts.is_urgent(), "more than half of the room is taken");
+        assert_eq!((parts.claim(), parts.claim()), (Some((1, 1)), None));
+        parts.absorb(3, 512, &[1; UNIT_BYTES - 512]);
+        assert_eq!((parts.claim(), parts.settled()), (Some((3, 3)), 1));
+        parts.hurry();
+        parts.absorb(4, 0, &block(1));
+        assert!(!parts.has_room(5) && parts.has_room(4));
+        assert_eq!((parts.claim(), parts.claim()), (Some((2, 2)), None));
+        assert!(parts.hold(1, 1).is_some() && parts.hold(1, 2).is_none());
+        assert!(parts.is_held(1) && !parts.is_held(2));
+        parts.disclaim(2, 2);
+        assert_eq!(parts.claim(), Some((2, 2)));
+        assert_eq!(parts.drop_units(0..3), 2);
+        assert_eq!((parts.settled(), parts.len()), (3, 2));
+        assert_eq!((parts.drop_units(0..9), parts.settled()), (2, 5));
+    }
+}
