@@ -9,7 +9,9 @@ use byteway_device::{
     ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
     SiteConfig, TransferConfig,
 };
-use byteway_firmware::{Background, Base, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work};
+use byteway_firmware::{
+    Background, Base, Cycles, ExtentConfig, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
+};
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::HostCosts;
@@ -367,6 +369,13 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
         // Nothing protects a process, nor what its system has not written yet.
         plp: firmware.plp && plan.store != Store::File,
         map_cache_pages: firmware.map_cache.map(units),
+        extents: firmware.extents.as_ref().map(|tree| ExtentConfig {
+            node_bytes: tree.node.0 as u32,
+            entry_bytes: tree.extent.0 as u32,
+            child_bytes: tree.child.0 as u32,
+            fill_percent_min: tree.fill.0 as u32,
+        }),
+        absorbs_parts: firmware.absorb.map(units),
         checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: upkeep(plan),
         ..FtlConfig::default()

@@ -14,12 +14,11 @@ use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Completion, Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::Ledger;
-use byteway_measure::host::HostUsage;
+use byteway_measure::host::{HostCost, HostMemory, HostUsage};
 use byteway_measure::output::{OutputError, Unfinished};
 use byteway_measure::results::{DriveResults, Results, Wear, steadiness};
 use byteway_measure::summary::{
-    BulkRow, FlashSummary, HostSummary, KvSummary, MemoryRow, Summary, TransferSummary, Utilisation,
-    link_rows,
+    BulkRow, FlashSummary, HostSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
 };
 use byteway_measure::timeline::{Stage, StageDrive, Timeline};
 use byteway_measure::{
@@ -177,24 +176,35 @@ impl Setting {
         let elapsed_ps = self.clock.now().since(begin.at).0;
         let usage = self.host_usage().since(&begin.host);
         let processors = self.world.host.processors().len() as u64;
-        HostSummary::new(&usage, processors, elapsed_ps, ios, self.host_memory())
+        HostSummary::new(&usage, processors, elapsed_ps, ios, &self.host_memory())
     }
 
     /// What the host's memory holds for its drives.
-    fn host_memory(&self) -> Vec<MemoryRow> {
-        let mut application = 0;
-        let mut driver = 0;
-        for powered in self.world.drives() {
-            application += powered.memory.allocated_bytes();
-            driver += powered.behind.iter().map(|drive| drive.memory.allocated_bytes()).sum::<u64>();
+    fn host_memory(&self) -> HostMemory {
+        let mut memory = HostMemory { system: self.scenario.host.profile.memory.0, ..HostMemory::default() };
+        for (powered, attached) in self.world.drives().iter().zip(&self.scenario.drives) {
+            memory.driver += powered.memory.allocated_bytes();
+            memory.driver += powered.behind.iter().map(|drive| drive.memory.allocated_bytes()).sum::<u64>();
+            if let Some(endpoints) = &attached.plan.profile.endpoints {
+                let firmware = powered.drive.controller.ftl().footprint();
+                memory.system += endpoints.image.0;
+                memory.map += firmware.map;
+                memory.buffer += firmware.buffer + firmware.parts + firmware.buffer_index;
+                memory.superblocks += firmware.superblocks;
+            }
         }
-        [("queues and buffers", application), ("raw flash driver", driver)]
-            .map(|(component, bytes)| MemoryRow { component: component.to_owned(), bytes })
-            .to_vec()
+        memory
+    }
+
+    /// What I/O has cost the host, if that is followed.
+    fn host_cost(&self) -> Option<HostCost> {
+        let is_followed = self.scenario.accounts_for_host();
+        is_followed.then(|| HostCost { usage: self.host_usage(), memory: self.host_memory() })
     }
 
     fn snapshot(&self, powered: &PoweredDrive) -> Snapshot {
-        Snapshot::take(&self.clock, &powered.drive, powered.links(), powered.arrays())
+        let snapshot = Snapshot::take(&self.clock, &powered.drive, powered.links(), powered.arrays());
+        Snapshot { host: self.host_cost(), ..snapshot }
     }
 
     /// Runs the jobs; gives the result and the progress bar back.
@@ -254,14 +264,15 @@ impl Setting {
     }
 
     /// Has the clock end the steps of the series, each with the drives' counters.
-    fn observe(&self, series: Rc<RefCell<SeriesRecorder>>) {
-        let (clock, world) = (self.clock.clone(), self.world.clone());
+    fn observe(self: &Rc<Self>, series: Rc<RefCell<SeriesRecorder>>) {
+        let (clock, world, stage) = (self.clock.clone(), self.world.clone(), self.clone());
         let mut now: Vec<Snapshot> = world.drives().iter().map(|_| Snapshot::default()).collect();
         let first = series.borrow().until();
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
             for (powered, snapshot) in world.drives().iter().zip(&mut now) {
                 snapshot.retake(&clock, &powered.drive, powered.links(), powered.arrays());
+                snapshot.host = stage.host_cost();
             }
             series.end_step(&mut now);
             Some(series.until())

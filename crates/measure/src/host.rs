@@ -75,6 +75,57 @@ impl HostComponent {
     }
 }
 
+/// What of the host's memory is taken, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostMemory {
+    /// What is taken before any I/O: the system, and the images of drivers.
+    pub system: u64,
+    /// Queues, and buffers of applications and drivers.
+    pub driver: u64,
+    /// Maps of translation layers.
+    pub map: u64,
+    /// Their write buffers, with parts of units and the index.
+    pub buffer: u64,
+    /// What they know of superblocks.
+    pub superblocks: u64,
+}
+
+impl HostMemory {
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Part by part, with the names of results.
+    pub fn parts(&self) -> [(&'static str, u64); 5] {
+        [
+            ("system and drivers", self.system),
+            ("queues and buffers", self.driver),
+            ("map", self.map),
+            ("write buffer", self.buffer),
+            ("superblocks", self.superblocks),
+        ]
+    }
+}
+
+/// What I/O costs the host, up to a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCost {
+    /// Processors.
+    pub usage: HostUsage,
+    /// Memory.
+    pub memory: HostMemory,
+}
+
+impl HostCost {
+    /// What two steps that follow one another cost.
+    pub(super) fn then(&self, after: &HostCost) -> HostCost {
+        let mut usage = self.usage.clone();
+        usage.0.iter_mut().zip(after.usage.0).for_each(|(sum, more)| *sum += more);
+        HostCost { usage, memory: after.memory }
+    }
+}
+
 /// How long each component had processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostUsage([Delay; HostComponent::ALL.len()]);

@@ -10,10 +10,11 @@ use byteway_clock::Time;
 use byteway_link::Direction;
 use byteway_wire::content::UNIT_BYTES;
 
+use super::host::{HostComponent, HostCost};
 use super::snapshot::Snapshot;
 use super::tally::{Count, Tally, merge, percentile_ns};
 use super::upkeep::map_misses;
-use crate::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
+use crate::results::{Crossing, DrivePoint, Flow, HostPoint, JobPoint, Point, Series};
 use byteway_console::number::{ns, ratio};
 use byteway_console::units::Picos;
 use byteway_workload::{JobPlan, Kind};
@@ -123,6 +124,8 @@ struct DriveSteps {
     /// How long each die and each channel was busy in picoseconds, step by step.
     busy: Vec<u64>,
     sums: Vec<DriveSums>,
+    /// What I/O cost the host in each, if that is followed.
+    hosts: Vec<HostCost>,
 }
 
 /// What a drive did in a step, but for dies and channels.
@@ -195,6 +198,9 @@ impl DriveSteps {
         };
         each(now, &self.last, &mut self.busy);
         self.sums.push(DriveSums::between(&self.last, now));
+        if let (Some(now), Some(then)) = (&now.host, &self.last.host) {
+            self.hosts.push(HostCost { usage: now.usage.since(&then.usage), memory: now.memory });
+        }
         std::mem::swap(&mut self.last, now);
     }
 
@@ -210,6 +216,10 @@ impl DriveSteps {
             sums.add(&self.sums[2 * pair + 1]);
             self.sums[pair] = sums;
         }
+        for pair in 0..self.hosts.len() / 2 {
+            self.hosts[pair] = self.hosts[2 * pair].then(&self.hosts[2 * pair + 1]);
+        }
+        self.hosts.truncate(self.hosts.len() / 2);
         self.busy.truncate(pairs * self.things);
         self.sums.truncate(pairs);
     }
@@ -223,6 +233,11 @@ impl DriveSteps {
         }
         let sums = self.sums[last];
         self.sums[last - 1].add(&sums);
+        if let Some(after) = self.hosts.pop()
+            && let Some(before) = self.hosts.last_mut()
+        {
+            *before = before.then(&after);
+        }
         self.busy.truncate(last * self.things);
         self.sums.truncate(last);
     }
@@ -254,6 +269,13 @@ impl DriveSteps {
             map_misses: sums.map_misses,
             suspends: sums.suspends,
             retries: sums.retries,
+            host: self.hosts.get(step).map(|host| HostPoint {
+                busy: HostComponent::ALL
+                    .iter()
+                    .map(|component| share(host.usage.busy(*component).0))
+                    .collect(),
+                memory: host.memory.parts().map(|(_, bytes)| bytes).to_vec(),
+            }),
         }
     }
 }
@@ -295,6 +317,7 @@ impl SeriesRecorder {
             busy: Vec::with_capacity(self.steps_max * things(&now)),
             last: now,
             sums: Vec::with_capacity(self.steps_max),
+            hosts: Vec::new(),
         };
         self.drives = drives.into_iter().map(steps).collect();
         self

@@ -1,5 +1,6 @@
 //! Every counter of link, drive and flash at one instant, and a drive between two of them.
 
+use crate::host::HostCost;
 use crate::results::Wear;
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub pairs: Vec<(KvCounters, KvUsage)>,
     /// Commit records answered, and looks for them.
     pub commits: (u64, u64),
+    /// What I/O has cost the host, if that is followed: of all drives together.
+    pub host: Option<HostCost>,
 }
 
 /// A drive over the measured part of its jobs.

@@ -33,6 +33,21 @@ pub struct Footprint {
     pub superblocks: u64,
 }
 
+impl std::ops::AddAssign for Footprint {
+    /// Of several; the height is the largest.
+    fn add_assign(&mut self, other: Footprint) {
+        let Footprint { map, nodes, extents, height, buffer, parts, buffer_index, superblocks } = other;
+        self.map += map;
+        self.nodes += nodes;
+        self.extents += extents;
+        self.height = self.height.max(height);
+        self.buffer += buffer;
+        self.parts += parts;
+        self.buffer_index += buffer_index;
+        self.superblocks += superblocks;
+    }
+}
+
 impl Footprint {
     /// All of it.
     pub fn bytes(&self) -> u64 {

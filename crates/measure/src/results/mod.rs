@@ -133,6 +133,31 @@ pub struct DrivePoint {
     pub suspends: u64,
     /// Sensings of reads beyond the first.
     pub retries: u64,
+    /// What I/O cost the host, of all drives together; none, and left out, if that was not followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostPoint>,
+}
+
+/// What I/O cost the host in a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostPoint {
+    /// How many processors were busy with each component, in the mean, in the order of
+    /// [`HostComponent::ALL`](crate::host::HostComponent::ALL).
+    pub busy: Vec<f64>,
+    /// Memory at the end of the step, in bytes, part by part, in the order of [`HostMemory::parts`](crate::host::HostMemory::parts).
+    pub memory: Vec<u64>,
+}
+
+impl HostPoint {
+    /// Processors that were busy, in the mean.
+    pub fn processors_busy(&self) -> f64 {
+        self.busy.iter().sum()
+    }
+
+    /// All memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.iter().sum()
+    }
 }
 
 /// One direction of the link in a step.

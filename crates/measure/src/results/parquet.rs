@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
 
-use super::{DrivePoint, DriveResults, JobPoint, Point, Results};
+use super::{DrivePoint, DriveResults, HostPoint, JobPoint, Point, Results};
 use crate::columns::{self, Column};
 use crate::output::OutputError;
 use crate::summary::{ClockKind, Summary};
@@ -43,7 +43,7 @@ const JOB_TIMES: [Figure<JobPoint, f64>; 4] = [
     ("max_ns", "Longest latency of them", |job| job.max_ns),
 ];
 
-const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
+const DRIVE_SHARES: [Figure<DrivePoint, f64>; 9] = [
     ("dies_busy_mean", "Share of the step in which a die was busy, in the mean", |drive| mean(&drive.dies)),
     ("dies_busy_min", "The same of the least busy die", |drive| {
         drive.dies.iter().copied().reduce(f64::min).unwrap_or_default()
@@ -60,9 +60,14 @@ const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
         drive.link_down.busy
     }),
     ("link_up_busy", "Share of the step in which the link to the host was busy", |drive| drive.link_up.busy),
+    (
+        "host_processors_busy",
+        "Processors of the host that were busy, in the mean; 0 if that was not followed",
+        |drive| drive.host.as_ref().map_or(0.0, HostPoint::processors_busy),
+    ),
 ];
 
-const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
+const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 12] = [
     ("link_down_payload_bytes", "Payload that crossed to the device", |drive| drive.link_down.payload_bytes),
     ("link_down_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_down.wire_bytes),
     ("link_up_payload_bytes", "Payload that crossed to the host", |drive| drive.link_up.payload_bytes),
@@ -80,6 +85,11 @@ const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
     ("map_misses", "Those of a page that was not", |drive| drive.map_misses),
     ("suspends", "Programs and erases suspended for reads, each time counted", |drive| drive.suspends),
     ("retries", "Sensings of reads beyond the first", |drive| drive.retries),
+    (
+        "host_memory_bytes",
+        "Memory of the host that is taken at the end of the step; 0 if that was not followed",
+        |drive| drive.host.as_ref().map_or(0, HostPoint::memory_bytes),
+    ),
 ];
 
 fn mean(shares: &[f64]) -> f64 {

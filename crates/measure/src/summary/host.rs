@@ -1,7 +1,7 @@
 //! What I/O cost the host, by component: processor time and memory.
 
 use super::network::ns_per_io;
-use crate::host::{HostComponent, HostUsage};
+use crate::host::{HostComponent, HostMemory, HostUsage};
 use byteway_console::number::ratio;
 use byteway_console::table::{Cell, Column, Quantity, TextTable};
 use serde::{Deserialize, Serialize};
@@ -41,13 +41,7 @@ pub struct MemoryRow {
 
 impl HostSummary {
     /// Of `usage` in `elapsed_ps`, for `ios` I/Os.
-    pub fn new(
-        usage: &HostUsage,
-        processors: u64,
-        elapsed_ps: u64,
-        ios: u64,
-        memory: Vec<MemoryRow>,
-    ) -> Self {
+    pub fn new(usage: &HostUsage, processors: u64, elapsed_ps: u64, ios: u64, memory: &HostMemory) -> Self {
         let busy = |time: u64| ratio(time.into(), elapsed_ps.into());
         let components = HostComponent::ALL.into_iter().filter_map(|component| {
             let time = usage.busy(component).0;
@@ -61,7 +55,10 @@ impl HostSummary {
             processors,
             busy: busy(usage.total().0),
             components: components.collect(),
-            memory: memory.into_iter().filter(|row| row.bytes > 0).collect(),
+            memory: (memory.parts().iter())
+                .filter(|(_, bytes)| *bytes > 0)
+                .map(|(component, bytes)| MemoryRow { component: (*component).to_owned(), bytes: *bytes })
+                .collect(),
         }
     }
 

@@ -52,6 +52,9 @@ pub struct Endpoints {
     /// How the host learns of a raw command's completion. Left out, by interrupt.
     #[serde(default = "by_interrupt")]
     pub completion: Completion,
+    /// Memory of the host that the driver takes before any I/O: its image, and what it keeps ready. Left out, 0.
+    #[serde(default)]
+    pub image: Bytes,
     /// Whether map and write buffer have one lock, so that one command at a time is translated and buffered, whatever the number of
     /// processors. Left out, true.
     #[serde(default = "locked")]
@@ -95,6 +98,7 @@ impl Endpoints {
         within("endpoints.switch", self.switch, Picos(0), MILLISECOND)?;
         within("endpoints.buffer", self.buffer, Bytes(256), Bytes(1 << 20))?;
         within("endpoints.outstanding", self.outstanding, 1, 4096)?;
+        within("endpoints.image", self.image, Bytes(0), Bytes(1 << 40))?;
         for (key, time) in [
             ("latency", self.latency),
             ("submit", self.submit),

@@ -41,7 +41,7 @@ pub use network::{BlockCosts, InitiatorCosts, NETWORKS, NetworkProfile, TargetCo
 pub(crate) use offers::drives_with;
 pub use reliability::{CellKind, OneBit, Reliability};
 pub use transfer::{Thresholds, Transfer};
-pub use upkeep::{Background, Refresh, Wear};
+pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
 pub const DRIVES: [(&str, &str); 16] = [
@@ -170,6 +170,10 @@ fn is_zero(cycles: &u64) -> bool {
     *cycles == 0
 }
 
+fn is_no_bytes(bytes: &Bytes) -> bool {
+    bytes.0 == 0
+}
+
 fn is_device(placement: &FirmwarePlacement) -> bool {
     *placement == FirmwarePlacement::Device
 }
@@ -212,6 +216,16 @@ pub struct Firmware {
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Bytes>")]
     pub map_cache: Option<Bytes>,
+    /// The map is a tree of extents: memory and look-ups follow from what was written and how it is scattered. Left out, or false, it
+    /// has an entry for each 4 KiB.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<ExtentTree>")]
+    pub extents: Option<ExtentTree>,
+    /// DRAM for parts of 4 KiB that the host writes: they are acknowledged there, and merged with the rest behind. Left out, or false,
+    /// such a write reads the rest first.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Bytes>")]
+    pub absorb: Option<Bytes>,
     /// Memory of the host's that the drive asks for, to hold pages of the map beside those in DRAM (Host Memory Buffer). Left out, or
     /// false, it asks for none. It needs `map_cache`.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
@@ -419,6 +433,9 @@ pub struct HostProfile {
     /// With `transfer.method = "sgl"`, shorter payloads go by PRP, as a driver may have it; left out, none.
     #[serde(default)]
     pub sgl_min: Bytes,
+    /// Memory that the system takes before any I/O; left out, 0.
+    #[serde(default, skip_serializing_if = "is_no_bytes")]
+    pub memory: Bytes,
     /// How the host learns of completions.
     pub completion: Completion,
     /// From an interrupt's arrival to its handler.
@@ -791,6 +808,7 @@ impl HostProfile {
 
     pub(crate) fn check(&self) -> Result<(), Fault> {
         within("cores", self.cores, 1, 1024)?;
+        within("memory", self.memory, Bytes(0), Bytes(1 << 50))?;
         within("submit", self.submit, Picos(0), SECOND)?;
         within("chunk", self.chunk, Picos(0), SECOND)?;
         within("turnaround", self.turnaround, Picos(0), SECOND)?;

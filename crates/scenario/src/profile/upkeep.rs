@@ -43,6 +43,50 @@ pub struct Refresh {
     pub age: Age,
 }
 
+/// A map that is a B+-tree of extents: runs of units that lie one behind the other in the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExtentTree {
+    /// A node. Left out, 4 KiB.
+    #[serde(default = "four_kib")]
+    pub node: Bytes,
+    /// An extent in a leaf. Left out, 24 B: its first unit, its place, its length.
+    #[serde(default = "extent_bytes")]
+    pub extent: Bytes,
+    /// A child in an inner node. Left out, 16 B.
+    #[serde(default = "child_bytes")]
+    pub child: Bytes,
+    /// A node that is filled to less takes entries of a neighbour, or becomes one with it. Left out, 50 %.
+    #[serde(default = "fifty_percent")]
+    pub fill: Percent,
+}
+
+fn four_kib() -> Bytes {
+    Bytes(4096)
+}
+
+fn extent_bytes() -> Bytes {
+    Bytes(24)
+}
+
+fn child_bytes() -> Bytes {
+    Bytes(16)
+}
+
+fn fifty_percent() -> Percent {
+    Percent(50.0)
+}
+
+impl ExtentTree {
+    fn check(&self) -> Result<(), Fault> {
+        within("firmware.extents.node", self.node, Bytes(256), Bytes(1 << 20))?;
+        let most = Bytes(self.node.0 / 4);
+        within("firmware.extents.extent", self.extent, Bytes(1), most)?;
+        within("firmware.extents.child", self.child, Bytes(1), most)?;
+        within("firmware.extents.fill", self.fill, Percent(1.0), Percent(50.0))
+    }
+}
+
 /// The most that virtual time can hold.
 pub(super) const AGE_MAX: Age = Age(200 * 86_400);
 
@@ -55,6 +99,19 @@ impl Firmware {
         within("firmware.checkpoint", self.checkpoint, Percent(0.0), Percent(1000.0))?;
         if let Some(bytes) = self.map_cache {
             within("firmware.map_cache", bytes, Bytes(8 * MAP_UNIT_BYTES), Bytes(16 << 30))?;
+        }
+        if let Some(tree) = &self.extents {
+            tree.check()?;
+            if self.map_cache.is_some() {
+                return Err(fault(
+                    "firmware.extents",
+                    "`firmware.extents`: a map with `firmware.map_cache` has pages, and is no tree",
+                    "leave one of them out",
+                ));
+            }
+        }
+        if let Some(bytes) = self.absorb {
+            within("firmware.absorb", bytes, Bytes(MAP_UNIT_BYTES), Bytes(16 << 30))?;
         }
         if let Some(bytes) = self.host_buffer {
             within("firmware.host_buffer", bytes, Bytes(MAP_UNIT_BYTES), Bytes(4 << 30))?;

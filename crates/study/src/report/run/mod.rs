@@ -7,6 +7,7 @@
 //! | `flow.rs` | throughput, latency, and where the time of an I/O goes |
 //! | `kinds.rs` | reads, writes and trims, and what one of them comes to |
 //! | `link.rs` | what crossed the link |
+//! | `host.rs` | what I/O cost the host, by component and over time |
 //! | `drive.rs` | dies, channels and cores in use; write amplification; wear |
 //! | `pairs.rs` | a key-value drive: operations by kind, and its store |
 //! | `upkeep.rs` | what the drive does for its map and its flash, if anything |
@@ -15,6 +16,7 @@
 
 mod drive;
 mod flow;
+mod host;
 mod kinds;
 mod link;
 mod pairs;
@@ -39,12 +41,15 @@ use steps::Steps;
 pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
     let summary = &results.summary;
     let steps = Steps::of(&results.series);
+    // What I/O costs the host is of all drives together, and stands with each.
+    let whole = Steps::of(results.drives.first().map_or(&results.series, |drive| &drive.series));
     let first = [
         Some(flow::throughput(&steps, summary)),
         Some(flow::latency(&steps, results)),
         each_drive(summary),
         flow::spans(summary),
         link::link(&steps, summary),
+        host::host(&whole, summary),
         pairs::pairs(summary),
         drive::usage(&steps, summary),
         drive::writing(&steps, results),

@@ -1,0 +1,55 @@
+//! What I/O cost the host: processors and memory, by component and over time.
+
+use super::flow::{elapsed, with_warmup};
+use super::steps::Steps;
+use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
+use byteway_measure::host::{HostComponent, HostMemory};
+use byteway_measure::results::{HostPoint, Point};
+use byteway_measure::summary::Summary;
+
+/// None, if that was not followed.
+pub(super) fn host(steps: &Steps, summary: &Summary) -> Option<Section> {
+    let host = summary.host.as_ref()?;
+    let mut section = Section::new("The host")
+        .text(format!(
+            "The host has {} processors. What its software takes of them is told by component; 100 % is one processor, all the time. \
+             Memory is what the structures of the model hold, not what this simulation takes.",
+            host.processors
+        ))
+        .table(Table::from(host.processor_table()))
+        .table(Table::from(host.memory_table()));
+    let of = |point: &Point, value: &dyn Fn(&HostPoint) -> Option<f64>| {
+        let host = point.drive.as_ref().and_then(|drive| drive.host.as_ref());
+        host.and_then(value).unwrap_or(f64::NAN)
+    };
+    let busy = |point: &Point, index: usize| of(point, &|host| host.busy.get(index).copied());
+    let shown: Vec<usize> = (0..HostComponent::ALL.len())
+        .filter(|index| steps.points.iter().any(|point| busy(point, *index) > 0.0))
+        .collect();
+    if shown.is_empty() {
+        return Some(section);
+    }
+    let mut chart = Chart::new(elapsed(), Axis::linear("processors busy", Unit::Share));
+    for (place, index) in shown.into_iter().enumerate() {
+        let line = steps.line(|point| busy(point, index));
+        chart = chart.steps(HostComponent::ALL[index].name(), Ink::nth(place), line);
+    }
+    section = section.figure(Figure::new(
+        "The host's processors over time",
+        "Processors that were busy with each component, in the mean over a step.",
+        with_warmup(chart, steps),
+    ));
+    let mut chart = Chart::new(elapsed(), Axis::linear("memory", Unit::Bytes));
+    let names = HostMemory::default().parts();
+    for (place, (name, _)) in names.into_iter().enumerate() {
+        let bytes = |point: &Point| of(point, &|host| host.memory.get(place).map(|bytes| *bytes as f64));
+        if steps.points.iter().any(|point| bytes(point) > 0.0) {
+            chart = chart.steps(name, Ink::nth(place), steps.line(bytes));
+        }
+    }
+    Some(section.figure(Figure::new(
+        "The host's memory over time",
+        "What each component holds at the end of a step.",
+        with_warmup(chart, steps),
+    )))
+}
