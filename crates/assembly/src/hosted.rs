@@ -14,7 +14,8 @@
 //! What a power cut takes: the map and the buffer are in the host's DRAM, which nothing protects. What was not flushed may be lost;
 //! the map is found again in the spare areas, as after any power cut of a drive without power-loss protection.
 
-use byteway_clock::{Clock, Station};
+use byteway_clock::random::Rng;
+use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{ConfigError, ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Base, Ftl, FtlConfig, FtlError, Placement, Route, Site};
 use byteway_flash::{Far, Geometry, Gone, Medium};
@@ -55,6 +56,8 @@ pub struct HostedConfig {
     pub completion: Completion,
     /// Map and buffer are worked on by one command at a time.
     pub is_locked: bool,
+    /// Commands come by calls, one at a time from each processor, of which so much keeps no core; none: any number at a time.
+    pub call: Option<Delay>,
 }
 
 /// Why such a drive does not come to be.
@@ -101,8 +104,8 @@ fn call() -> PcieConfig {
         mrrs: 4096,
         rcb: 128,
         read_tags: 1024,
-        propagation: byteway_clock::Delay::ZERO,
-        memory_latency: byteway_clock::Delay::ZERO,
+        propagation: Delay::ZERO,
+        memory_latency: Delay::ZERO,
         slowdown: 1,
     }
 }
@@ -161,7 +164,7 @@ impl HostedConfig {
 
     fn endpoint_number(&self, number: u32) -> DriveConfig {
         let endpoint = self.endpoint();
-        let rng = byteway_clock::random::Rng::new(self.drive.seed);
+        let rng = Rng::new(self.drive.seed);
         DriveConfig {
             serial: format!("{:.16}-E{number}", self.drive.serial),
             seed: rng.stream(&format!("endpoint/{number}")).next_u64(),
@@ -252,7 +255,10 @@ impl Hosted {
         if config.is_locked {
             placement = placement.with_lock(&clock);
         }
-        let routes = processors.iter().map(|processor| placement.add_route_to(&site(processor)));
+        if let Some(wait) = config.call {
+            placement = placement.with_calls(wait);
+        }
+        let routes = processors.iter().map(|processor| placement.add_route_to(&clock, &site(processor)));
         let routes: Vec<Route> = routes.map(|route| route.unwrap_or(Route::OWN)).collect();
         let ftl = Ftl::over(&clock, placement.clone(), far, Drive::ftl_config(&config.drive))?;
         let front = DriveBay::new(&clock, call(), Memory::simulated());

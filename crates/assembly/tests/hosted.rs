@@ -57,6 +57,7 @@ fn hosted(endpoints: u32) -> HostedConfig {
         },
         completion: Completion::Interrupt,
         is_locked: true,
+        call: None,
     }
 }
 

@@ -84,13 +84,30 @@ pub struct Placement {
     distances: Vec<(Site, Site, Distance)>,
     /// Who works on map and write buffer, where that is one at a time.
     lock: Option<Rc<Semaphore>>,
+    /// What comes by a route of its own comes by calls.
+    calls: Option<Calls>,
+}
+
+/// Calls into a translation layer.
+#[derive(Clone)]
+struct Calls {
+    /// Of each, what keeps no core.
+    wait: Delay,
+    /// Of each route but [`Route::OWN`], whose turn it is.
+    by_route: Vec<Rc<Semaphore>>,
+}
+
+/// What a command holds while it is in the translation layer.
+pub(crate) struct Entered {
+    _call: Option<Permit>,
+    _lock: Option<Permit>,
 }
 
 impl Placement {
     /// All work at one site: a drive of the usual kind.
     pub fn all_at(site: &Site, cycles: Cycles) -> Self {
         let sites = vec![std::array::from_fn(|_| site.clone())];
-        Placement { sites, cycles, distances: Vec::new(), lock: None }
+        Placement { sites, cycles, distances: Vec::new(), lock: None, calls: None }
     }
 
     /// The same, but with `work` at `site`, whose DRAM then holds what the work is on.
@@ -105,31 +122,61 @@ impl Placement {
         self
     }
 
-    /// The same, where map and write buffer have one lock, as a driver's do that runs on any of a host's processors: translating and
-    /// buffering are done for one command at a time. Who waits for the lock sleeps, and keeps no core.
+    /// The same, where map and write buffer have one lock, as a driver's do that runs on any of a host's processors: entering,
+    /// translating and buffering are done for one command at a time. Who waits for the lock sleeps, and keeps no core.
     pub fn with_lock(mut self, clock: &Clock) -> Self {
         self.lock = Some(Rc::new(Semaphore::new(clock, 1)));
         self
     }
 
-    /// Whether it is entered from elsewhere: by a lock, or by work of its own.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.lock.is_some() || self.cycles.of(Work::Enter) > 0
+    /// The same, where what comes by a route of its own comes by a call that returns when the command is buffered or looked up: by
+    /// each route one at a time, and `wait` of each call keeps no core. To be called before routes are added.
+    pub fn with_calls(mut self, wait: Delay) -> Self {
+        self.calls = Some(Calls { wait, by_route: Vec::new() });
+        self
     }
 
-    /// Takes the lock for a command's work on map and buffer; charges what that waits.
-    pub(crate) async fn lock(&self, clock: &Clock, errand: Errand, spans: &Spans) -> Option<Permit> {
-        let lock = self.lock.as_deref()?;
-        let permit = lock.acquire(1).await;
-        spans.charge(errand.span, clock.now(), Stage::Queueing);
-        Some(permit)
+    /// Whether it is entered from elsewhere: by calls, by a lock, or by work of its own.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.lock.is_some() || self.calls.is_some() || self.cycles.of(Work::Enter) > 0
+    }
+
+    /// Enters the translation layer for a command: the call that it comes by, the lock, and [`Work::Enter`]; charges them. What the
+    /// layer does by itself has no call, and is within already. What this gives is held until the work is done.
+    pub(crate) async fn enter(&self, clock: &Clock, errand: Errand, spans: &Spans) -> Entered {
+        let Errand { span, route } = errand;
+        let mut entered = Entered { _call: None, _lock: None };
+        let is_call = route != Route::OWN;
+        if let Some(calls) = self.calls.as_ref().filter(|_| is_call)
+            && let Some(turn) = calls.by_route.get(usize::from(route.0) - 1)
+        {
+            entered._call = Some(turn.acquire(1).await);
+            spans.charge(span, clock.now(), Stage::Queueing);
+            if calls.wait > Delay::ZERO {
+                clock.sleep(calls.wait).await;
+                spans.charge(span, clock.now(), Stage::Firmware);
+            }
+        }
+        if let Some(lock) = self.lock.as_deref() {
+            entered._lock = Some(lock.acquire(1).await);
+            spans.charge(span, clock.now(), Stage::Queueing);
+        }
+        if is_call && self.cycles.of(Work::Enter) > 0 {
+            let service = self.reserve_by(route, Work::Enter, 1);
+            clock.sleep_until(service.end).await;
+            spans.charge_split(span, clock.now(), service.queued, Stage::Firmware);
+        }
+        entered
     }
 
     /// A further route: as [`Route::OWN`], but with all work at `site`. The map and the write buffer stay where they are. None:
     /// there are 256 already.
-    pub fn add_route_to(&mut self, site: &Site) -> Option<Route> {
+    pub fn add_route_to(&mut self, clock: &Clock, site: &Site) -> Option<Route> {
         let route = Route(u8::try_from(self.sites.len()).ok()?);
         self.sites.push(std::array::from_fn(|_| site.clone()));
+        if let Some(calls) = &mut self.calls {
+            calls.by_route.push(Rc::new(Semaphore::new(clock, 1)));
+        }
         Some(route)
     }
 
@@ -206,20 +253,10 @@ impl Placement {
         self.site(work).work(work, self.cycles.of(work).saturating_mul(count)).await
     }
 
-    /// Does [`Work::Enter`], and charges it.
-    pub(crate) async fn enter(&self, clock: &Clock, errand: Errand, spans: &Spans) {
-        if self.cycles.of(Work::Enter) > 0 {
-            let service = self.reserve_by(errand.route, Work::Enter, 1);
-            clock.sleep_until(service.end).await;
-            spans.charge_split(errand.span, clock.now(), service.queued, Stage::Firmware);
-        }
-    }
-
     /// Does `count` times [`Work::Translate`] and the one access to the map that it waits for, and charges both.
     pub(crate) async fn translate(&self, clock: &Clock, errand: Errand, spans: &Spans, count: u64) {
         let Errand { span, route } = errand;
-        let _lock = self.lock(clock, errand, spans).await;
-        self.enter(clock, errand, spans).await;
+        let _entered = self.enter(clock, errand, spans).await;
         let service = self.reserve_by(route, Work::Translate, count);
         let access = self.site(Work::Translate).dram_latency();
         let Some(distance) = self.distance(Work::Translate, route) else {

@@ -97,6 +97,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
         },
         completion: how(endpoints.completion),
         is_locked: endpoints.lock,
+        call: endpoints.call.map(delay),
         drive: config,
     }
 }

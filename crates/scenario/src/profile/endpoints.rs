@@ -55,6 +55,10 @@ pub struct Endpoints {
     /// Memory of the host that the driver takes before any I/O: its image, and what it keeps ready. Left out, 0.
     #[serde(default)]
     pub image: Bytes,
+    /// An application's thread calls the firmware, and comes back when its command is buffered or looked up: from each processor one
+    /// at a time. Of a call so much keeps no processor busy. Left out, a processor may have any number of commands in the firmware.
+    #[serde(default)]
+    pub call: Option<Picos>,
     /// Whether map and write buffer have one lock, so that one command at a time is translated and buffered, whatever the number of
     /// processors. Left out, true.
     #[serde(default = "locked")]
@@ -104,6 +108,7 @@ impl Endpoints {
             ("submit", self.submit),
             ("complete", self.complete),
             ("interrupt", self.interrupt),
+            ("call", self.call.unwrap_or_default()),
         ] {
             within(&format!("endpoints.{key}"), time, Picos(0), SECOND)?;
         }

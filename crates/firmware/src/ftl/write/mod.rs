@@ -268,8 +268,7 @@ impl Ftl {
     /// The same for so many bytes of the units.
     async fn admit_bytes(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
-        let lock = inner.placement.lock(&inner.clock, errand, spans).await;
-        inner.placement.enter(&inner.clock, errand, spans).await;
+        let entered = inner.placement.enter(&inner.clock, errand, spans).await;
         let service = inner.reserve_buffering(route, count, look_ups);
         inner.clock.sleep_until(service.end).await;
         let mut queued = service.queued;
@@ -282,7 +281,7 @@ impl Ftl {
             queued += service.queued;
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
-        drop(lock);
+        drop(entered);
         placement.update_map(&inner.clock, errand, spans).await;
         placement.add_to_buffer(&inner.clock, errand, spans, bytes).await;
     }
