@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
+//! | [`partial`] | a drive of which the map, or the collector, is on the host |
 //!
 //! ```text
 //!   jobs ── a driver ── [front: a controller at a link that costs next to nothing]
@@ -17,5 +18,8 @@
 //! What it does not do: it knows configurations, not scenarios; the power of what is behind is `world`'s.
 
 pub mod hosted;
+pub mod partial;
+
+pub use partial::{PartialConfig, power_on_partial};
 
 pub use hosted::{EndpointConfig, Hosted, HostedConfig, HostedError};

@@ -3,3 +3,4 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod hosted;
+mod partial;

@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use crate::work::{Cycles, Work};
-use byteway_clock::{Clock, Delay, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage};
+use byteway_clock::{Clock, Delay, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time};
 use std::rc::Rc;
 
 /// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
@@ -86,7 +86,32 @@ pub struct Placement {
     lock: Option<Rc<Semaphore>>,
     /// What comes by a route of its own comes by calls.
     calls: Option<Calls>,
+    /// What of it runs on the host, across a link.
+    on_host: Option<OnHost>,
 }
+
+/// The way between a drive and the host, for parts of its firmware that run on either side of it.
+pub trait HostLink {
+    /// Sends `bytes` to the host. Gives when they are there.
+    fn to_host(&self, bytes: u64) -> Time;
+
+    /// Sends `bytes` to the drive. Gives when they are there.
+    fn to_drive(&self, bytes: u64) -> Time;
+}
+
+/// What of a drive's firmware runs on the host.
+#[derive(Clone)]
+struct OnHost {
+    link: Rc<dyn HostLink>,
+    map: bool,
+    collection: bool,
+}
+
+/// What the host is told of a unit that was programmed: the unit, and where it is.
+const TOLD_BYTES: u64 = 16;
+/// What the host is asked before a collector moves units: an entry of a queue; and what it decides.
+const ASKED_BYTES: u64 = 16;
+const DECIDED_BYTES: u64 = 64;
 
 /// Calls into a translation layer.
 #[derive(Clone)]
@@ -107,7 +132,7 @@ impl Placement {
     /// All work at one site: a drive of the usual kind.
     pub fn all_at(site: &Site, cycles: Cycles) -> Self {
         let sites = vec![std::array::from_fn(|_| site.clone())];
-        Placement { sites, cycles, distances: Vec::new(), lock: None, calls: None }
+        Placement { sites, cycles, distances: Vec::new(), lock: None, calls: None, on_host: None }
     }
 
     /// The same, but with `work` at `site`, whose DRAM then holds what the work is on.
@@ -134,6 +159,35 @@ impl Placement {
     pub fn with_calls(mut self, wait: Delay) -> Self {
         self.calls = Some(Calls { wait, by_route: Vec::new() });
         self
+    }
+
+    /// The same, where the map, or the collector's decisions, are on the host, at the other end of `link`, where the sites of
+    /// [`Work::Translate`] and [`Work::Collect`] are to be as well. A command brings the places that it needs along, the host is told
+    /// of every unit that is programmed, and is asked before units are moved.
+    pub fn with_on_host(mut self, link: Rc<dyn HostLink>, map: bool, collection: bool) -> Self {
+        self.on_host = Some(OnHost { link, map, collection });
+        self
+    }
+
+    /// So many units were programmed: a map on the host is told.
+    pub(crate) fn programmed(&self, units: u64) {
+        if let Some(on_host) = self.on_host.as_ref().filter(|on_host| on_host.map && units > 0) {
+            on_host.link.to_host(units * TOLD_BYTES);
+        }
+    }
+
+    /// Whether it is decided on the host what a collector does.
+    pub(crate) fn asks_to_collect(&self) -> bool {
+        self.on_host.as_ref().is_some_and(|on_host| on_host.collection)
+    }
+
+    /// Has the host decide on moving `units`, across the link and back.
+    pub(crate) async fn ask_to_collect(&self, clock: &Clock, units: u64) {
+        let Some(on_host) = &self.on_host else { return };
+        clock.sleep_until(on_host.link.to_host(ASKED_BYTES)).await;
+        let service = self.reserve(Work::Collect, units);
+        clock.sleep_until(service.end).await;
+        clock.sleep_until(on_host.link.to_drive(DECIDED_BYTES)).await;
     }
 
     /// Whether it is entered from elsewhere: by calls, by a lock, or by work of its own.

@@ -1,7 +1,7 @@
 //! From a scenario's plan to the parts of a simulation: world, link, drive, host.
 
 use crate::error::RunError;
-use byteway_assembly::{EndpointConfig, Hosted, HostedConfig};
+use byteway_assembly::{EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Owner, Rate};
 use byteway_console::units::{Bytes, Percent, Picos};
@@ -48,6 +48,20 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
     for (number, attached) in scenario.drives.iter().enumerate() {
         let plan = &attached.plan;
         let (link, config) = (link(&plan.profile), drive(scenario, number));
+        if let Some(on_host) = &plan.profile.firmware.on_host {
+            let owned = clock.owned_by(Owner(number as u16));
+            let bay = DriveBay::new(&owned, link, Memory::simulated());
+            let partial = PartialConfig {
+                map: on_host.map,
+                collection: on_host.collection,
+                hertz: on_host.clock.0,
+                dram_latency: delay(on_host.dram),
+                dram_rate: Rate::per_second(plan.profile.dram.bandwidth.0),
+            };
+            let powered = power_on_partial(&owned, bay, config, partial, world.host.processors(), None);
+            world.hold(plan.name.clone(), powered.map_err(RunError::NotBuilt)?);
+            continue;
+        }
         let Some(endpoints) = &plan.profile.endpoints else {
             world.add(plan.name.clone(), link, config, None).map_err(RunError::NotBuilt)?;
             continue;

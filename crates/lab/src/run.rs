@@ -185,8 +185,12 @@ impl Setting {
         for (powered, attached) in self.world.drives().iter().zip(&self.scenario.drives) {
             memory.driver += powered.memory.allocated_bytes();
             memory.driver += powered.behind.iter().map(|drive| drive.memory.allocated_bytes()).sum::<u64>();
-            if let Some(endpoints) = &attached.plan.profile.endpoints {
-                let firmware = powered.drive.controller.ftl().footprint();
+            let profile = &attached.plan.profile;
+            let firmware = powered.drive.controller.ftl().footprint();
+            if profile.firmware.on_host.as_ref().is_some_and(|on_host| on_host.map) {
+                memory.map += firmware.map;
+            }
+            if let Some(endpoints) = &profile.endpoints {
                 memory.system += endpoints.image.0;
                 memory.map += firmware.map;
                 memory.buffer += firmware.buffer + firmware.parts + firmware.buffer_index;

@@ -32,11 +32,13 @@ pub enum Purpose {
     PeerToPeer,
     /// What the device keeps in memory that the host lends it.
     HostBuffer,
+    /// What parts of the device's firmware on either side of the link tell each other.
+    Firmware,
 }
 
 impl Purpose {
     /// All, in the order in which they are reported.
-    pub const ALL: [Purpose; 13] = [
+    pub const ALL: [Purpose; 14] = [
         Purpose::Doorbell,
         Purpose::Register,
         Purpose::SqeFetch,
@@ -50,6 +52,7 @@ impl Purpose {
         Purpose::CxlMem,
         Purpose::PeerToPeer,
         Purpose::HostBuffer,
+        Purpose::Firmware,
     ];
 
     /// Its name in reports.
@@ -68,6 +71,7 @@ impl Purpose {
             Purpose::CxlMem => "CXL.mem",
             Purpose::PeerToPeer => "peer-to-peer",
             Purpose::HostBuffer => "host buffer",
+            Purpose::Firmware => "firmware",
         }
     }
 }

@@ -674,6 +674,16 @@ fn follow_first(followed: &mut Vec<Vec<SpanId>>, queue: usize, slot: usize, span
 }
 
 impl DeviceEnd {
+    /// What parts of the device's firmware on either side of the link tell each other: posted, into the other side's memory. It is
+    /// entered and takes its time; what it says is the model's.
+    pub fn tell(&self, direction: Direction, bytes: u64) -> Passage {
+        let tlps = self.0.config.write(BAR_ADDRESS, bytes);
+        match direction {
+            Direction::Down => self.0.send_down(Purpose::Firmware, tlps, bytes),
+            Direction::Up => self.0.send_up(Purpose::Firmware, tlps, bytes),
+        }
+    }
+
     /// Sets what answers register reads.
     pub fn attach(&self, bar: Rc<dyn Bar>) {
         self.0.bar.replace(Some(bar));

@@ -6,7 +6,7 @@ use crate::profile::{Fault, HostProfile, fault};
 /// Whether the host of a scenario can run the firmware of the drive at `path`, if it is to.
 pub(super) fn check(path: &str, drive: &DrivePlan, host: &HostProfile, is_remote: bool) -> Result<(), Fault> {
     let firmware = &drive.profile.firmware;
-    if !drive.profile.is_hosted() {
+    if !drive.profile.takes_host() {
         return Ok(());
     }
     if is_remote {
@@ -14,7 +14,7 @@ pub(super) fn check(path: &str, drive: &DrivePlan, host: &HostProfile, is_remote
         let cure = "choose a drive with firmware of its own, or leave `[target]` and `[network]` out";
         return Err(fault(path, what, cure));
     }
-    if host.cores < firmware.cores {
+    if drive.profile.is_hosted() && host.cores < firmware.cores {
         let what = format!(
             "`{path}`: its firmware needs {} processors of the host, which has {} (`firmware.cores`)",
             firmware.cores, host.cores
@@ -27,10 +27,11 @@ pub(super) fn check(path: &str, drive: &DrivePlan, host: &HostProfile, is_remote
 
 /// Whether a drive can be served.
 pub(super) fn check_served(drive: &DrivePlan) -> Result<(), Fault> {
-    if !drive.profile.is_hosted() {
+    if !drive.profile.takes_host() {
         return Ok(());
     }
-    let what = "`drive.profile`: its firmware runs on the host, so there is no drive to attach to";
+    let what =
+        "`drive.profile`: its firmware, or a part of it, runs on the host, so there is no drive to attach to";
     let cure = "choose a drive with firmware of its own; `byteway run` simulates this one";
     Err(fault("drive.profile", what, cure))
 }

@@ -462,7 +462,7 @@ impl Scenario {
 
     /// Whether what I/O costs the host is reported by component.
     pub fn accounts_for_host(&self) -> bool {
-        let is_hosted = |drive: &Attached| drive.plan.profile.is_hosted();
+        let is_hosted = |drive: &Attached| drive.plan.profile.takes_host();
         self.host_cost.unwrap_or_else(|| self.drives.iter().any(is_hosted))
     }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::completion::Completion;
 use super::fault::{Fault, MILLISECOND, SECOND, fault, one_of, within};
-use byteway_console::units::{Bytes, Picos};
+use byteway_console::units::{Bytes, Frequency, Picos};
 
 /// Where the firmware runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +17,41 @@ pub enum FirmwarePlacement {
     /// On the host's processors, before the link: `firmware.clock`, `firmware.cycles` and `dram` are the host's, and the drive's
     /// hardware is in `[endpoints]`.
     Host,
+}
+
+/// Parts of a drive's firmware that run on the host, while the rest is on its own cores.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OnHost {
+    /// The map is in the host's memory: look-ups are work of the processor of a command's queue.
+    #[serde(default)]
+    pub map: bool,
+    /// The host decides what is collected.
+    #[serde(default)]
+    pub collection: bool,
+    /// A processor of the host. What a piece of work takes stands in `firmware.cycles`.
+    pub clock: Frequency,
+    /// An access to the host's memory. Left out, 80 ns.
+    #[serde(default = "dram_latency")]
+    pub dram: Picos,
+}
+
+fn dram_latency() -> Picos {
+    Picos(80_000)
+}
+
+impl OnHost {
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        if !self.map && !self.collection {
+            return Err(fault(
+                "firmware.on_host",
+                "`firmware.on_host`: neither the map nor collection is to be on the host",
+                "set `map` or `collection` to true, or leave it out",
+            ));
+        }
+        within("firmware.on_host.clock", self.clock, Frequency(1_000_000), Frequency(10_000_000_000))?;
+        within("firmware.on_host.dram", self.dram, Picos(0), MILLISECOND)
+    }
 }
 
 /// The hardware of a drive whose firmware runs on the host: endpoints with raw flash, behind a switch.

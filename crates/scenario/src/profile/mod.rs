@@ -32,7 +32,7 @@ pub use catalog::{
 pub use cells::{Slc, Suspend};
 pub use completion::Completion;
 pub use cxl::Cxl;
-pub use endpoints::{Endpoints, FirmwarePlacement};
+pub use endpoints::{Endpoints, FirmwarePlacement, OnHost};
 pub use fault::{Fault, MAP_UNIT_BYTES};
 pub(crate) use fault::{fault, within};
 pub use kv::{KvPacking, KvStore};
@@ -189,6 +189,10 @@ pub struct Firmware {
     /// Where it runs. Left out, on the drive's own cores.
     #[serde(default, skip_serializing_if = "is_device")]
     pub placement: FirmwarePlacement,
+    /// Parts of it that run on the host. Left out, or false, none does, or with `placement = "host"` all.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<OnHost>")]
+    pub on_host: Option<OnHost>,
     /// Cores that share the work; on the host, the least number of processors that it needs.
     pub cores: u16,
     /// Their frequency.
@@ -566,8 +570,23 @@ impl Profile {
         self.firmware.placement == FirmwarePlacement::Host
     }
 
+    /// Whether some of the firmware, or all, runs on the host.
+    pub fn takes_host(&self) -> bool {
+        self.is_hosted() || self.firmware.on_host.is_some()
+    }
+
     /// The endpoints, and whether the rest of the profile goes with them.
     fn check_endpoints(&self) -> Result<(), Fault> {
+        if let Some(part) = &self.firmware.on_host {
+            part.check()?;
+            if self.is_hosted()
+                || part.map && (self.firmware.map_cache.is_some() || self.firmware.extents.is_some())
+            {
+                let what = "`firmware.on_host`: with `placement = \"host\"` all of the firmware is there, and a map there is a table \
+                     that is all in memory: no `map_cache`, no `extents`";
+                return Err(fault("firmware.on_host", what, "leave one of them out"));
+            }
+        }
         let Some(endpoints) = &self.endpoints else {
             return match self.is_hosted() {
                 false => Ok(()),

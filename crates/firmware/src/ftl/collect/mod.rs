@@ -196,10 +196,15 @@ impl Collector {
             return false;
         }
         let units = self.reading.len() as u64;
-        let service = self.inner.placement.reserve(Work::Collect, units);
+        let (clock, placement) = (&self.inner.clock, &self.inner.placement);
+        let service = (!placement.asks_to_collect()).then(|| placement.reserve(Work::Collect, units));
         let outcome = self.ticket.wait().await;
-        self.inner.clock.sleep_until(service.end).await;
+        match service {
+            Some(service) => clock.sleep_until(service.end).await,
+            None => placement.ask_to_collect(clock, units).await,
+        }
         self.conclude(outcome.failed);
+        self.inner.placement.programmed(units);
         self.inner.pay_for_changes().await;
         true
     }

@@ -511,6 +511,7 @@ impl Inner {
         let is_checkpoint_due = state.is_checkpoint_due(self.config.checkpoint_units);
         let calls_updater = self.cache.is_some() && state.allow_updates(host_units);
         drop(guard);
+        self.placement.programmed(count as u64);
         self.superseded.settle(|units| self.flash.forget(units));
         if count > 0 {
             self.credits.release(count);
