@@ -11,6 +11,7 @@ pub(crate) fn status_of(error: MediaError, unreadable: Status) -> Status {
         MediaError::Unreadable => unreadable,
         MediaError::WriteProtected => Status::NAMESPACE_WRITE_PROTECTED,
         MediaError::NotErased => Status::INTERNAL_ERROR,
+        MediaError::Failed => Status::WRITE_FAULT,
     }
 }
 

@@ -1,0 +1,8 @@
+//! Arrays over drives in memory, in virtual time.
+
+mod crash;
+mod degraded;
+mod double_failure;
+mod levels;
+mod model;
+mod ram;
