@@ -35,7 +35,8 @@ impl Area {
         let members = members as u64;
         let chunk = u64::from(config.chunk_units);
         // Two entries of a whole stripe fit, so one can be written while the other is carried out.
-        let journal_units = if config.level == Level::Raid5 { (2 * (members * chunk + 1)).max(64) } else { 0 };
+        let journal_units =
+            if config.level == Level::Raid5 { (2 * (members * chunk + 1)).max(64) } else { 0 };
         // No level offers more than all members have.
         let lost_units =
             if config.level.is_redundant() { (members * member_units).div_ceil(UNIT_BITS) } else { 0 };

@@ -73,6 +73,7 @@ impl Array {
         }
         inner.write_superblocks().await;
         inner.gate.open().await;
+        inner.upkeep.notify_one();
         array.unless_a_member_is_gone()
     }
 
@@ -97,7 +98,8 @@ impl Array {
                 None => port.stop(),
             }
         }
-        let newest = found.iter().map(|(superblock, _)| superblock).max_by_key(|superblock| superblock.events);
+        let newest =
+            found.iter().map(|(superblock, _)| superblock).max_by_key(|superblock| superblock.events);
         let newest = newest.cloned().ok_or(ArrayError::NoMembers)?;
         for (what, found, expected) in [
             ("level", newest.level as u64, config.level as u64),
@@ -148,7 +150,8 @@ impl Array {
         }
         array.start();
         array.load(newest.has_lost).await;
-        if inner.layout.level == Level::Raid5 && newest.slots.iter().any(|state| *state != SlotState::Active) {
+        if inner.layout.level == Level::Raid5 && newest.slots.iter().any(|state| *state != SlotState::Active)
+        {
             inner.replay().await;
         }
         match missing.is_empty() {
@@ -156,6 +159,7 @@ impl Array {
             false => missing.iter().for_each(|slot| inner.fail(*slot, Gone::because("it is missing").into())),
         }
         inner.gate.open().await;
+        inner.upkeep.notify_one();
         Ok(array)
     }
 
@@ -319,8 +323,8 @@ impl Array {
                 old.stop();
             }
             slots.states[slot] = SlotState::Rebuilding { mark: 0 };
+            inner.joined.borrow_mut()[slot] = inner.events.get() as u32 + 1;
         }
-        inner.joined.borrow_mut()[slot] = inner.events.get() as u32 + 1;
         let pages = inner.lost.borrow().all();
         inner.write_lost_pages(&pages, &[slot]).await;
         if let Some(record) = self.record() {

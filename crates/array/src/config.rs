@@ -159,7 +159,9 @@ pub enum ArrayError {
         first: u64,
     },
     /// Members too small for data next to what the array keeps there.
-    #[error("members of {units} units; the array itself keeps {reserved} of them, and at least a chunk is for data")]
+    #[error(
+        "members of {units} units; the array itself keeps {reserved} of them, and at least a chunk is for data"
+    )]
     TooSmall {
         /// Capacity of a member, units.
         units: u64,

@@ -24,6 +24,8 @@ pub(crate) enum Verb {
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) slot: usize,
+    /// The event with which the slot's member joined, when this was sent: what fails of one says nothing of the next.
+    pub(crate) joined: u32,
     pub(crate) verb: Verb,
     pub(crate) first: u64,
     pub(crate) count: u64,
@@ -71,7 +73,7 @@ impl Group {
         let mut contents = std::mem::take(&mut pieces[index].contents);
         contents.clear();
         fill(&mut contents);
-        pieces[index] = Piece { slot, verb, first, count, contents, error: None };
+        pieces[index] = Piece { slot, joined: 0, verb, first, count, contents, error: None };
         self.used.set(index + 1);
         index
     }
@@ -80,7 +82,8 @@ impl Group {
     pub(crate) fn add_read(&self, slot: usize, first: u64, count: u64) -> (usize, usize) {
         {
             let mut pieces = self.pieces.borrow_mut();
-            let last = pieces[..self.used.get()].iter_mut().enumerate().rfind(|(_, piece)| piece.slot == slot);
+            let last =
+                pieces[..self.used.get()].iter_mut().enumerate().rfind(|(_, piece)| piece.slot == slot);
             if let Some((index, piece)) = last
                 && piece.verb == Verb::Read
                 && piece.first + piece.count == first

@@ -159,7 +159,8 @@ impl Inner {
     /// Slots that are there, rebuilt or not.
     pub(crate) fn present(&self) -> Vec<usize> {
         let slots = self.slots.borrow();
-        let is_there = |slot: &usize| slots.states[*slot] != SlotState::Failed && slots.ports[*slot].is_some();
+        let is_there =
+            |slot: &usize| slots.states[*slot] != SlotState::Failed && slots.ports[*slot].is_some();
         (0..slots.states.len()).filter(is_there).collect()
     }
 
@@ -199,11 +200,12 @@ impl Inner {
 
     /// Sends the pieces of a group from `first` on. Those for members that are not there fail at once.
     pub(crate) fn send_from(&self, group: &LentGroup<'_>, first: usize, cause: Cause) {
-        let slots = self.slots.borrow();
+        let (slots, joined) = (self.slots.borrow(), self.joined.borrow());
         for index in first..group.len() {
             let (slot, verb, count) = {
-                let pieces = group.pieces.borrow();
-                (pieces[index].slot, pieces[index].verb, pieces[index].count)
+                let piece = &mut group.pieces.borrow_mut()[index];
+                piece.joined = joined[piece.slot];
+                (piece.slot, piece.verb, piece.count)
             };
             self.counting.count(|counters| {
                 let traffic = &mut counters.traffic[cause as usize];
@@ -243,8 +245,12 @@ impl Inner {
             let (slot, error) = group.error(index);
             let Some(error) = error else { continue };
             all = false;
-            let is_read = group.pieces.borrow()[index].verb == Verb::Read;
-            if !is_read || matches!(error, MemberError::Gone(_)) {
+            let (verb, joined) = {
+                let pieces = group.pieces.borrow();
+                (pieces[index].verb, pieces[index].joined)
+            };
+            let is_out = verb != Verb::Read || matches!(error, MemberError::Gone(_));
+            if is_out && joined == self.joined.borrow()[slot] {
                 self.fail(slot, error);
             }
         }

@@ -94,7 +94,9 @@ impl Inner {
         drop(turn);
         let slot = self.journal_slot().ok_or(Stopped::Broken)?;
         debug_assert!(
-            group.pieces.borrow()[..group.len()].iter().all(|piece| piece.first / self.layout.chunk == stripe),
+            group.pieces.borrow()[..group.len()]
+                .iter()
+                .all(|piece| piece.first / self.layout.chunk == stripe),
             "an entry is of one stripe"
         );
         let log = self.group(span, false);

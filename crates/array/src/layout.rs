@@ -69,11 +69,7 @@ impl Layout {
 
     pub(crate) fn place(&self, unit: u64) -> Place {
         let in_stripe = unit % self.stripe_units();
-        Place {
-            stripe: self.stripe_of(unit),
-            column: in_stripe / self.chunk,
-            offset: in_stripe % self.chunk,
-        }
+        Place { stripe: self.stripe_of(unit), column: in_stripe / self.chunk, offset: in_stripe % self.chunk }
     }
 
     /// The unit of the array at a place.
@@ -118,8 +114,7 @@ mod tests {
     // A unit that is written in one place and looked for in another is lost; two at one place overwrite each other.
     #[test]
     fn every_unit_has_a_place_of_its_own() {
-        for (level, members) in
-            [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 5), (Level::Raid10, 6)]
+        for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 5), (Level::Raid10, 6)]
         {
             let layout = Layout::new(level, members, 4, 43);
             assert_eq!(layout.stripes, 10);

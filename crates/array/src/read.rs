@@ -39,7 +39,8 @@ impl Inner {
             let at = (fragment.first - first) as usize;
             match fragment.read {
                 Some((piece, offset)) if all || group.error(piece).1.is_none() => {
-                    group.take(piece, offset, fragment.count as usize, |nth, content| out[at + nth] = content);
+                    group
+                        .take(piece, offset, fragment.count as usize, |nth, content| out[at + nth] = content);
                 }
                 _ => missed.push(index),
             }
@@ -102,7 +103,9 @@ impl Inner {
         let place = self.layout.place(first);
         if out.len() > 1 && self.layout.level == Level::Raid5 {
             let slot = self.layout.slot(place.stripe, place.column);
-            if !self.has(slot, place.stripe) && self.reconstruct(errand, slot, place, out, false).await.is_ok() {
+            if !self.has(slot, place.stripe)
+                && self.reconstruct(errand, slot, place, out, false).await.is_ok()
+            {
                 return;
             }
         }

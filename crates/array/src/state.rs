@@ -120,7 +120,8 @@ impl Inner {
         for region in self.intents.unsynced() {
             let stripes = self.intents.stripes(region);
             for stripe in stripes.start..stripes.end.min(layout.stripes) {
-                let column = layout.column_of(stripe, slot).filter(|_| before.has(stripe) && self.is_unsynced(stripe));
+                let column =
+                    layout.column_of(stripe, slot).filter(|_| before.has(stripe) && self.is_unsynced(stripe));
                 let Some(column) = column else { continue };
                 for offset in 0..layout.chunk {
                     let unit = layout.unit(Place { stripe, column, offset });

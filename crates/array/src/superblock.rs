@@ -94,9 +94,8 @@ impl Superblock {
         content.write_to(&mut bytes);
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let is_whole = bytes[..8] == MAGIC
-            && word(8) == VERSION
-            && word(12) == crc32c::crc32c(&bytes[CHECKED_FROM..]);
+        let is_whole =
+            bytes[..8] == MAGIC && word(8) == VERSION && word(12) == crc32c::crc32c(&bytes[CHECKED_FROM..]);
         if content.marred() != 0 || !is_whole || usize::from(bytes[33]) > MEMBERS_MAX {
             return None;
         }
@@ -120,7 +119,9 @@ impl Superblock {
             journal_from: long(72),
             has_lost: bytes[34] != 0,
             slots: (0..bytes[33].into()).map(slot_state).collect::<Option<_>>()?,
-            joined: (0..bytes[33].into()).map(|index: usize| word(SLOTS_AT + index * SLOT_BYTES + 4)).collect(),
+            joined: (0..bytes[33].into())
+                .map(|index: usize| word(SLOTS_AT + index * SLOT_BYTES + 4))
+                .collect(),
         })
     }
 }

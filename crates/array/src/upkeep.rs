@@ -327,9 +327,7 @@ impl Inner {
         }
         let is_lost = |slot: usize| {
             let column = layout.column_of(stripe, slot);
-            column.is_some_and(|column| {
-                self.lost.borrow().has(layout.unit(Place { stripe, column, offset }))
-            })
+            column.is_some_and(|column| self.lost.borrow().has(layout.unit(Place { stripe, column, offset })))
         };
         let all = units.iter().all(|(_, unit)| unit.is_some());
         let mut parity = Parity::new();
@@ -342,7 +340,8 @@ impl Inner {
         // What can't be read of the others is lost, and with it what was to be computed from it. That is durable before zeroes
         // take their place, over which the parity then holds: nobody can compute anything from them.
         let parity_slot = layout.parity_slot(stripe);
-        let bad: Vec<usize> = units.iter().filter(|(_, unit)| unit.is_none()).map(|(other, _)| *other).collect();
+        let bad: Vec<usize> =
+            units.iter().filter(|(_, unit)| unit.is_none()).map(|(other, _)| *other).collect();
         bad.iter().chain([&slot]).for_each(|slot| self.lose_slot(stripe, *slot, offset));
         self.write_lost().await;
         for other in bad.into_iter().filter(|other| *other != parity_slot) {

@@ -109,7 +109,8 @@ impl Inner {
         let slot = layout.slot(place.stripe, place.column);
         let at = layout.member_unit(place.stripe, place.offset);
         for slot in (slot..slot + layout.copies).filter(|slot| self.has(*slot, place.stripe)) {
-            group.add(slot, Verb::WritePart(offset, bytes, durable), at, 1, |into| into.push(content.clone()));
+            group
+                .add(slot, Verb::WritePart(offset, bytes, durable), at, 1, |into| into.push(content.clone()));
         }
         self.exchange(&group, Cause::Data).await;
         drop(entered);

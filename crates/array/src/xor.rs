@@ -61,8 +61,13 @@ mod tests {
         let head = Content::of_bytes(&[0; UNIT_BYTES].into());
         let mut bytes = [0; UNIT_BYTES];
         bytes[..13].copy_from_slice(b"thirteen long");
-        let units =
-            [stamp(5), Content::Zero, Content::of(&[9; UNIT_BYTES], Keep::Bytes), head, Content::of_bytes(&bytes.into())];
+        let units = [
+            stamp(5),
+            Content::Zero,
+            Content::of(&[9; UNIT_BYTES], Keep::Bytes),
+            head,
+            Content::of_bytes(&bytes.into()),
+        ];
         let parity_of = |left_out: usize, more: &Content| {
             let mut parity = Parity::new();
             units.iter().enumerate().filter(|(at, _)| *at != left_out).for_each(|(_, unit)| parity.add(unit));

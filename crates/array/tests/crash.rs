@@ -3,7 +3,7 @@
 use crate::levels::disks;
 use crate::model::{Model, run_all};
 use crate::ram::{Disk, RamMember, assemble, config, create};
-use byteway_array::{Array, ArrayConfig, Canary, Level};
+use byteway_array::{Array, ArrayConfig, Canary, Level, SlotState};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Ran, SpanId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,7 +54,7 @@ fn survive(case: &Case) -> u64 {
     };
     let model = Model::new(units);
     let mut chance = Rng::new(seed).stream("cuts");
-    let mut lost = 0;
+    let (mut lost, mut was_degraded) = (0, false);
     let spare = Disk::new(500);
     let victim = chance.below(members as u64) as usize;
     for life in 0..3 {
@@ -88,13 +88,18 @@ fn survive(case: &Case) -> u64 {
         assert!(matches!(ran, Ok(Ran::Cut)), "{ran:?}");
         drop(executor);
         if trouble == Trouble::Rebuilding && life == 0 {
-            disks[victim].is_gone.set(true);
             disks.push(spare.clone());
         }
+        // One that was unplugged is back, with what it held then.
+        disks[victim].is_gone.set(false);
         disks.iter().for_each(|disk| disk.cut(&mut chance));
         model.cut();
         if trouble == Trouble::LostWithPower && life == 2 {
             disks[victim].is_gone.set(true);
+            model.may_lose.set(true);
+        }
+        // From the second life on the member may be unplugged while what the cut has left is repaired.
+        if trouble == Trouble::Unplugged {
             model.may_lose.set(true);
         }
         let (here, model_here) = (disks.clone(), model.clone());
@@ -104,21 +109,33 @@ fn survive(case: &Case) -> u64 {
             model_here.read_all(&array, &context).await;
             settled(&clock, &array).await;
             model_here.read_all(&array, &format!("{context}, repaired")).await;
-            array.state().lost_units
+            if life == 2 {
+                while array.state().slots.iter().any(|(slot, _)| matches!(slot, SlotState::Rebuilding { .. }))
+                {
+                    clock.sleep(Delay::from_us(100)).await;
+                }
+                array.shutdown(SpanId::NONE).await.expect("it is whole");
+            }
+            (array.state().lost_units, array.state().is_degraded())
         });
-        assert!(found == 0 || trouble == Trouble::LostWithPower, "seed {seed}, life {life}: units are lost");
+        let (found, is_degraded) = found;
+        was_degraded = is_degraded;
+        let may_lose = match trouble {
+            Trouble::LostWithPower => life == 2,
+            Trouble::Unplugged => life > 0,
+            _ => false,
+        };
+        assert!(found == 0 || may_lose, "seed {seed}, life {life}: units are lost");
         lost += found;
     }
     // Now that all is repaired, any member may go: what the others say must be the same.
-    let present: Vec<usize> = (0..disks.len()).filter(|disk| !disks[*disk].is_gone.get()).collect();
-    for missing in present {
+    for missing in 0..if was_degraded { 0 } else { disks.len() } {
         let copies: Vec<Rc<Disk>> = disks.iter().map(|disk| copy(disk)).collect();
         copies[missing].is_gone.set(true);
         let model = model.clone();
         run(async move |clock| {
-            let Ok(array) = assemble(&clock, config(), &copies, seed).await else { return };
+            let array = assemble(&clock, config(), &copies, seed).await.expect("one may be missing");
             model.read_all(&array, &format!("seed {seed}, without member {missing}")).await;
-            array.shutdown(SpanId::NONE).await.ok();
         });
     }
     lost

@@ -1,7 +1,7 @@
 //! More members fail than the level can do without: a state that is clear, never garbage.
 
-use crate::model::{Model, run_all};
 use crate::levels::disks;
+use crate::model::{Model, run_all};
 use crate::ram::{assemble, config, create};
 use byteway_array::{ArrayError, Level};
 use byteway_clock::random::Rng;

@@ -83,8 +83,11 @@ fn a_member_gets_one_command_for_what_is_contiguous() {
         let mut out = Vec::new();
         array.read(SpanId::NONE, 4, 80, &mut out).await.unwrap();
         assert!((4..84).zip(&out).all(|(unit, content)| *content == stamp(unit, 1)));
-        let read: Vec<u64> =
-            before.iter().zip(commands(|disk| disk.reads.get())).map(|(before, after)| after - before).collect();
+        let read: Vec<u64> = before
+            .iter()
+            .zip(commands(|disk| disk.reads.get()))
+            .map(|(before, after)| after - before)
+            .collect();
         assert_eq!(read, [1, 1, 1, 1]);
     });
 }

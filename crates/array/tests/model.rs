@@ -83,10 +83,17 @@ impl Model {
             Some(acked) => writes[*acked..].iter().any(|write| same(write, content)),
             None => writes[*settled..].iter().any(|write| same(write, content)),
         };
-        assert!(is_right, "{context}: unit {unit} holds {content:?}; it may hold {:?}", &writes[*settled..]);
+        let held = format!("{content:?}").chars().take(80).collect::<String>();
+        assert!(is_right, "{context}: unit {unit} holds {held}; it may hold {:.500?}", &writes[*settled..]);
     }
 
-    pub async fn write(&self, array: &Array, first: u64, count: u64, durable: bool) -> Result<(), MediaError> {
+    pub async fn write(
+        &self,
+        array: &Array,
+        first: u64,
+        count: u64,
+        durable: bool,
+    ) -> Result<(), MediaError> {
         let version = self.version.get();
         self.version.set(version + 1);
         let mut contents: Vec<Content> = (first..first + count).map(|unit| stamp(unit, version)).collect();
@@ -96,7 +103,13 @@ impl Model {
         self.end(written, first, &begun, durable)
     }
 
-    fn end(&self, written: Result<(), MediaError>, first: u64, begun: &[usize], durable: bool) -> Result<(), MediaError> {
+    fn end(
+        &self,
+        written: Result<(), MediaError>,
+        first: u64,
+        begun: &[usize],
+        durable: bool,
+    ) -> Result<(), MediaError> {
         match &written {
             Ok(()) => (first..).zip(begun).for_each(|(unit, index)| self.ack(unit, *index, durable)),
             Err(error) => {

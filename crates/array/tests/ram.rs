@@ -1,12 +1,12 @@
 //! Drives as tables in memory: with times by chance, a volatile cache, faults, and the power that goes.
 
 use byteway_array::{Array, ArrayConfig, ArrayError, Initial, Level};
+use byteway_clock::Rate;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, SpanId};
 use byteway_firmware::{Cycles, Placement, Site, Work};
 use byteway_member::{Gone, Member, MemberError, MemberShape};
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
-use byteway_clock::Rate;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
