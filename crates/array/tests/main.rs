@@ -3,6 +3,7 @@
 mod crash;
 mod degraded;
 mod double_failure;
+mod drives;
 mod levels;
 mod model;
 mod ram;

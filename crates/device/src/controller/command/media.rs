@@ -17,6 +17,6 @@ pub(crate) fn status_of(error: MediaError, unreadable: Status) -> Status {
 
 /// Waits until everything that is buffered is on flash.
 pub(crate) async fn settle(context: &Context<'_>) -> Result<(), Status> {
-    let flushed = context.core.ftl.flush(context.span, context.core.port.spans()).await;
+    let flushed = context.core.backing.flush(context.span, context.core.port.spans()).await;
     flushed.map_err(|error| status_of(error, Status::WRITE_FAULT))
 }
