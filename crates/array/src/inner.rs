@@ -232,6 +232,8 @@ impl Inner {
     /// Sends all pieces and waits for the answers; members that fail a write, or are gone, are dropped. Time is charged to the
     /// group's I/O. Whether every piece was carried out.
     pub(crate) async fn exchange(&self, group: &LentGroup<'_>, cause: Cause) -> bool {
+        // A bridge speaks another protocol to its members.
+        self.work(group.span.get().into(), Work::Convert, group.len() as u64).await;
         self.send(group, cause);
         self.conclude(group).await
     }
@@ -259,7 +261,7 @@ impl Inner {
 
     /// Does `count` times `work`, and charges it.
     pub(crate) async fn work(&self, errand: Errand, work: Work, count: u64) {
-        if count == 0 {
+        if count == 0 || self.placement.cycles().of(work) == 0 {
             return;
         }
         let service = self.placement.reserve_by(errand.route, work, count);

@@ -23,6 +23,7 @@
 //! | `lost` | units that can't be known any more |
 //! | `upkeep` | repair after a power cut, rebuilding |
 //! | [`counters`] | what is counted |
+//! | [`bridge`] | a cache in front of an array: small writes into non-volatile memory |
 //!
 //! **Order of waits.** An operation locks its units, has its regions marked, and then enters the gate. Who has entered waits for
 //! members alone. The gate closes while the failure of a member is taken down, which waits for those who have entered.
@@ -33,6 +34,7 @@
 mod area;
 pub mod array;
 mod assemble;
+pub mod bridge;
 pub mod config;
 pub mod counters;
 mod group;
@@ -52,6 +54,8 @@ mod write;
 mod xor;
 
 pub use array::{Array, ArrayHealth, ArrayMemory, Exchange};
+pub use bridge::nvram::Nvram;
+pub use bridge::{Bridge, BridgeCounters, BridgeExchange, NvramConfig};
 pub use config::{ArrayConfig, ArrayError, Canary, Initial, Level, MEMBERS_MAX, RebuildConfig};
 pub use counters::{ArrayCounters, Cause, Traffic};
 pub use superblock::SlotState;

@@ -3,11 +3,11 @@
 //! The verbs are those of [`Ftl`]. What only a translation layer can do says so, and is neither offered to hosts nor asked for
 //! over an array: [`Backing::has_own_media`].
 
-use byteway_array::{Array, ArrayCounters};
+use byteway_array::{Array, ArrayCounters, Bridge};
 use byteway_clock::{SpanId, Spans};
 use byteway_firmware::{Errand, Ftl, Health, LentMemory, MediaError, Route};
 use byteway_flash::Medium;
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
 /// What a controller's units are on. Cheap to clone; clones are the same.
@@ -17,6 +17,8 @@ pub enum Backing {
     Ftl(Ftl),
     /// An array of drives, which have power of their own.
     Array(Array),
+    /// The same behind a bridge with a memory for small writes.
+    Bridge(Bridge),
 }
 
 impl From<Ftl> for Backing {
@@ -31,13 +33,19 @@ impl From<Array> for Backing {
     }
 }
 
+impl From<Bridge> for Backing {
+    fn from(bridge: Bridge) -> Backing {
+        Backing::Bridge(bridge)
+    }
+}
+
 impl Backing {
     /// The translation layer; none: it is an array.
     #[inline]
     pub fn ftl(&self) -> Option<&Ftl> {
         match self {
             Backing::Ftl(ftl) => Some(ftl),
-            Backing::Array(_) => None,
+            Backing::Array(_) | Backing::Bridge(_) => None,
         }
     }
 
@@ -45,6 +53,7 @@ impl Backing {
     pub fn array(&self) -> Option<&Array> {
         match self {
             Backing::Array(array) => Some(array),
+            Backing::Bridge(bridge) => Some(bridge.array()),
             Backing::Ftl(_) => None,
         }
     }
@@ -73,6 +82,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.user_units(),
             Backing::Array(array) => array.user_units(),
+            Backing::Bridge(bridge) => bridge.array().user_units(),
         }
     }
 
@@ -81,6 +91,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.counters().user_units_written,
             Backing::Array(array) => array.counters().user_units_written,
+            Backing::Bridge(bridge) => bridge.array().counters().user_units_written,
         }
     }
 
@@ -89,7 +100,7 @@ impl Backing {
     pub(crate) fn is_plain(&self, route: Route) -> bool {
         match self {
             Backing::Ftl(ftl) => ftl.is_plain(route),
-            Backing::Array(_) => false,
+            Backing::Array(_) | Backing::Bridge(_) => false,
         }
     }
 
@@ -146,6 +157,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.read(errand, spans, first, count, out).await,
             Backing::Array(array) => array.read(errand, first, count, out).await,
+            Backing::Bridge(bridge) => bridge.read(errand, first, count, out).await,
         }
     }
 
@@ -161,6 +173,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.write(errand, spans, first, contents, durable).await,
             Backing::Array(array) => array.write(errand, first, contents, durable).await,
+            Backing::Bridge(bridge) => bridge.write(errand, first, contents, durable).await,
         }
     }
 
@@ -176,6 +189,39 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.edit(errand, spans, unit, edit, durable).await,
             Backing::Array(array) => array.edit(errand, unit, edit, durable).await,
+            Backing::Bridge(bridge) => bridge.edit(errand, unit, edit, durable).await,
+        }
+    }
+
+    /// As [`Ftl::write_part`].
+    pub(crate) async fn write_part(
+        &self,
+        errand: Errand,
+        spans: &Spans,
+        part: UnitPart<'_>,
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        let UnitPart { unit, offset, bytes, command_bytes } = part;
+        let (from, count) = (offset as u32, bytes.len() as u32);
+        let edit = |whole: &mut [u8; UNIT_BYTES], marred: &mut u8| {
+            whole[offset..offset + bytes.len()].copy_from_slice(bytes);
+            *marred &= !marred_parts(offset, bytes.len());
+        };
+        let content = || {
+            let mut whole = [0; UNIT_BYTES];
+            edit(&mut whole, &mut 0);
+            Content::of(&whole, Keep::Stamps)
+        };
+        match self {
+            Backing::Ftl(ftl) => ftl.write_part(errand, spans, unit, offset, bytes, durable).await,
+            Backing::Array(array) if array.takes_parts(from, count) => {
+                array.write_part(errand, unit, from, count, &content(), durable).await
+            }
+            Backing::Array(array) => array.edit(errand, unit, edit, durable).await,
+            Backing::Bridge(bridge) if bridge.takes_parts(from, count) => {
+                bridge.write_part(errand, unit, from, count, &content(), durable, command_bytes).await
+            }
+            Backing::Bridge(bridge) => bridge.edit(errand, unit, edit, durable).await,
         }
     }
 
@@ -190,6 +236,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.trim(span, spans, first, count).await,
             Backing::Array(array) => array.trim(span, first, count).await,
+            Backing::Bridge(bridge) => bridge.trim(span, first, count).await,
         }
     }
 
@@ -197,7 +244,7 @@ impl Backing {
     pub(crate) fn exchange_units_max(&self) -> u32 {
         match self {
             Backing::Ftl(ftl) => ftl.exchange_units_max(),
-            Backing::Array(_) => 1,
+            Backing::Array(_) | Backing::Bridge(_) => 1,
         }
     }
 
@@ -214,6 +261,10 @@ impl Backing {
                 [unit] => array.exchange(span, *unit).await.map(Exchange::Array),
                 _ => Err(MediaError::OutOfRange),
             },
+            Backing::Bridge(bridge) => match units {
+                [unit] => bridge.exchange(span, *unit).await.map(Exchange::Bridge),
+                _ => Err(MediaError::OutOfRange),
+            },
         }
     }
 
@@ -222,6 +273,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.flush(span, spans).await,
             Backing::Array(array) => array.flush(span).await,
+            Backing::Bridge(bridge) => bridge.flush(span).await,
         }
     }
 
@@ -230,6 +282,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.shutdown(span, spans).await,
             Backing::Array(array) => array.shutdown(span).await,
+            Backing::Bridge(bridge) => bridge.shutdown(span).await,
         }
     }
 
@@ -237,7 +290,7 @@ impl Backing {
     pub(crate) async fn ready(&self) {
         match self {
             Backing::Ftl(ftl) => ftl.ready().await,
-            Backing::Array(_) => {}
+            Backing::Array(_) | Backing::Bridge(_) => {}
         }
     }
 
@@ -246,6 +299,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.health(),
             Backing::Array(array) => array.health(),
+            Backing::Bridge(bridge) => bridge.array().health(),
         }
     }
 
@@ -254,6 +308,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.worsened().await,
             Backing::Array(array) => array.worsened().await,
+            Backing::Bridge(bridge) => bridge.array().worsened().await,
         }
     }
 
@@ -264,7 +319,7 @@ impl Backing {
     pub(crate) async fn purge(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         match self {
             Backing::Ftl(ftl) => ftl.purge(progress).await,
-            Backing::Array(_) => Err(MediaError::NotErased),
+            Backing::Array(_) | Backing::Bridge(_) => Err(MediaError::NotErased),
         }
     }
 
@@ -273,6 +328,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.store_record(bytes).await,
             Backing::Array(array) => array.store_record(bytes).await,
+            Backing::Bridge(bridge) => bridge.array().store_record(bytes).await,
         }
     }
 
@@ -281,6 +337,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.record(),
             Backing::Array(array) => array.record(),
+            Backing::Bridge(bridge) => bridge.array().record(),
         }
     }
 
@@ -301,6 +358,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.is_attending(),
             Backing::Array(array) => array.is_attending(),
+            Backing::Bridge(bridge) => bridge.array().is_attending(),
         }
     }
 
@@ -317,6 +375,7 @@ impl Backing {
         match self {
             Backing::Ftl(ftl) => ftl.units_locked(),
             Backing::Array(array) => array.ranges_locked(),
+            Backing::Bridge(bridge) => bridge.ranges_locked(),
         }
     }
 
@@ -334,14 +393,30 @@ impl Backing {
                 array.stop();
                 None
             }
+            // Its memory is there for who takes it: [`Bridge::power_off`].
+            Backing::Bridge(bridge) => {
+                bridge.stop();
+                None
+            }
         }
     }
+}
+
+/// A part of a unit that is written.
+pub(crate) struct UnitPart<'a> {
+    pub(crate) unit: u64,
+    /// Where in the unit it begins, bytes.
+    pub(crate) offset: usize,
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of the command that it is of.
+    pub(crate) command_bytes: u64,
 }
 
 /// Units that no other command changes until this is dropped or has written them.
 pub(crate) enum Exchange<'a> {
     Ftl(byteway_firmware::Exchange<'a>),
     Array(byteway_array::Exchange),
+    Bridge(byteway_array::BridgeExchange),
 }
 
 impl Exchange<'_> {
@@ -358,6 +433,7 @@ impl Exchange<'_> {
                 exchange.read(span, contents).await;
                 Ok(())
             }
+            Exchange::Bridge(exchange) => exchange.read(span, contents).await,
         }
     }
 
@@ -372,6 +448,7 @@ impl Exchange<'_> {
         match self {
             Exchange::Ftl(exchange) => exchange.write(span, spans, contents, durable).await,
             Exchange::Array(exchange) => exchange.write(span, contents, durable).await,
+            Exchange::Bridge(exchange) => exchange.write(span, contents, durable).await,
         }
     }
 }

@@ -107,7 +107,7 @@ impl Drive {
         let backing = backing.into();
         match &backing {
             Backing::Ftl(_) => config.validate()?,
-            Backing::Array(array) => config.validate_over_array(array.user_units())?,
+            Backing::Array(_) | Backing::Bridge(_) => config.validate_over_array(backing.user_units())?,
         }
         let controller = Controller::start(port, config, placement, backing);
         Ok(Drive { controller, second: OnceCell::new(), site })

@@ -1,5 +1,6 @@
 //! Logical blocks over units: read, written, compared, for all commands of the set.
 
+use crate::backing::UnitPart;
 use crate::controller::command::context::Context;
 use crate::controller::command::media::{settle, status_of};
 use crate::controller::command::workspace::Workspace;
@@ -185,7 +186,8 @@ pub(crate) async fn write_part(
         let (errand, spans) = (context.errand(), core.port.spans());
         let edited = match fill {
             Fill::Bytes(bytes) => {
-                core.backing.write_part(errand, spans, unit, offset, &bytes[at..at + count], durable).await
+                let part = UnitPart { unit, offset, bytes: &bytes[at..at + count], command_bytes: span.bytes };
+                core.backing.write_part(errand, spans, part, durable).await
             }
             Fill::Zero | Fill::Unreadable => core.backing.edit(errand, spans, unit, edit, durable).await,
         };
