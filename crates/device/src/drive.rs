@@ -1,5 +1,6 @@
 //! A drive put together: a controller at the device's end of a link, or two, its firmware's site, its flash.
 
+use crate::backing::Backing;
 use crate::config::{ConfigError, DriveConfig};
 use crate::controller::Controller;
 use crate::controller::namespace::Namespace;
@@ -86,12 +87,13 @@ impl Drive {
         };
         let (clock, ftl) = (port.clock(), ftl_config(&config));
         let ftl = Ftl::power_on(clock, placement.clone(), config.geometry, flash, ftl, medium)?;
-        let controller = Controller::start(port, config, placement, ftl);
+        let controller = Controller::start(port, config, placement, ftl.into());
         Ok(Drive { controller, second: OnceCell::new(), site })
     }
 
-    /// A drive whose translation layer runs elsewhere, over flash that is not its own: `ftl` is that of a drive with this `config`.
-    /// To a host it is a drive like any other. `placement` says where its firmware runs, and `site` is what it has itself.
+    /// A drive whose data is not on flash of its own: `backing` is a translation layer that runs elsewhere, that of a drive with this
+    /// `config`, or an array of drives. To a host it is a drive like any other. `placement` says where its firmware runs, and
+    /// `site` is what it has itself.
     ///
     /// # Errors
     /// There can be no such drive.
@@ -100,10 +102,14 @@ impl Drive {
         config: DriveConfig,
         site: Site,
         placement: Placement,
-        ftl: Ftl,
+        backing: impl Into<Backing>,
     ) -> Result<Drive, ConfigError> {
-        config.validate()?;
-        let controller = Controller::start(port, config, placement, ftl);
+        let backing = backing.into();
+        match &backing {
+            Backing::Ftl(_) => config.validate()?,
+            Backing::Array(_) | Backing::Bridge(_) => config.validate_over_array(backing.user_units())?,
+        }
+        let controller = Controller::start(port, config, placement, backing);
         Ok(Drive { controller, second: OnceCell::new(), site })
     }
 

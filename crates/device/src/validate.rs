@@ -150,6 +150,26 @@ impl DriveConfig {
 }
 
 impl DriveConfig {
+    /// Checks a drive whose data is on an array of `units`: what needs flash of its own there can't be.
+    pub(crate) fn validate_over_array(&self, units: u64) -> Result<(), ConfigError> {
+        self.validate()?;
+        first_broken(&[
+            (
+                self.kv.is_none(),
+                "a drive over an array has no namespaces for key-value pairs: these need flash",
+            ),
+            (!self.is_raw(), "a drive over an array has no flash that a raw namespace could be"),
+            (
+                self.controller.host_buffer.is_none(),
+                "a drive over an array has no map for a host memory buffer",
+            ),
+            (
+                self.user_units() <= units,
+                "the namespaces of a drive over an array must be at most as large as that",
+            ),
+        ])
+    }
+
     /// Checks that the drive can have a second port: nothing in it has only one host.
     pub(crate) fn check_second_port(&self) -> Result<(), ConfigError> {
         first_broken(&[

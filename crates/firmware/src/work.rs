@@ -31,11 +31,17 @@ pub enum Work {
     Compact,
     /// Looking once whether the next commit record is there. Per look.
     Poll,
+    /// Finding the member of an array and the place on it. Per piece of an I/O that goes to one member.
+    Stripe,
+    /// Computing parity over real bytes. Per 4 KiB that is XORed into another.
+    Parity,
+    /// Converting a command of one protocol into another's, and its answer back. Per command of a bridge to a member.
+    Convert,
 }
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 13] = [
+    pub const ALL: [Work; 16] = [
         Work::Fetch,
         Work::Parse,
         Work::Enter,
@@ -49,6 +55,9 @@ impl Work {
         Work::Pack,
         Work::Compact,
         Work::Poll,
+        Work::Stripe,
+        Work::Parity,
+        Work::Convert,
     ];
 
     /// Its name in profiles and reports.
@@ -67,6 +76,9 @@ impl Work {
             Work::Pack => "pack",
             Work::Compact => "compact",
             Work::Poll => "poll",
+            Work::Stripe => "stripe",
+            Work::Parity => "parity",
+            Work::Convert => "convert",
         }
     }
 }

@@ -26,7 +26,9 @@
 //! | [`oracle`] | what each logical block must hold |
 //! | [`kv`] | key value operations, and what each key must hold |
 //! | [`request_layer`] | what commands go through before they are submitted, such as a block layer |
+//! | [`member`] | a drive as a member of an array |
 //! | [`raw_flash`], [`endpoints`] | a drive's flash array, or several as one, for a translation layer on this host |
+//! | [`member`] | a drive as a member of an array |
 //! | [`error`] | what can go wrong |
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
@@ -48,6 +50,7 @@ pub mod fabric;
 pub mod io;
 pub mod kv;
 mod lending;
+pub mod member;
 pub mod multipath;
 pub mod oracle;
 mod page_owner;
@@ -74,6 +77,7 @@ pub use kv::{
     Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch,
     KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
 };
+pub use member::{MemberConfig, MemberDrive};
 pub use multipath::{Multipath, MultipathConfig, MultipathError, PathFigures};
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};

@@ -4,7 +4,7 @@ use crate::host::HostCost;
 use crate::results::Wear;
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
-use byteway_firmware::FtlCounters;
+use byteway_firmware::{Ftl, FtlCounters};
 use byteway_flash::{Counters as FlashCounters, Flash};
 use byteway_kv::{KvCounters, KvUsage};
 use byteway_link::{HostEnd, Ledger};
@@ -72,7 +72,7 @@ impl Snapshot {
         arrays: impl Iterator<Item = &'a Flash>,
     ) {
         self.at = clock.now();
-        self.ftl = drive.controller.ftl().counters();
+        self.ftl = drive.controller.backing().ftl().map(Ftl::counters).unwrap_or_default();
         (self.ledger, self.link) = Default::default();
         for link in links {
             self.ledger = self.ledger.with(link.ledger());

@@ -87,5 +87,5 @@ pub fn assert_at_rest(powered: &PoweredDrive) {
     assert_eq!(powered.host.faults(), 0, "posted writes into memory that is not there");
     let controller = &powered.drive.controller;
     assert!(controller.is_quiet(), "slots, permits and tags are free");
-    assert_eq!(controller.ftl().units_locked(), 0, "units locked");
+    assert_eq!(controller.backing().locked(), 0, "units locked");
 }

@@ -2,8 +2,8 @@
 
 use crate::drive::PoweredDrive;
 use byteway_clock::Clock;
-use byteway_device::{ConfigError, Drive, DriveConfig};
-use byteway_firmware::{Ftl, Placement, Site};
+use byteway_device::{Backing, ConfigError, Drive, DriveConfig};
+use byteway_firmware::{Placement, Site};
 use byteway_flash::Medium;
 use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig, Switch};
 use std::rc::Rc;
@@ -62,7 +62,8 @@ impl DriveBay {
         Ok(self.hold(drive, dma_granularity, Vec::new()))
     }
 
-    /// Gives power to a drive in this bay whose translation layer runs elsewhere, over what is `behind` it ([`Drive::over`]).
+    /// Gives power to a drive in this bay whose data is on what is `behind` it: by a translation layer that runs elsewhere, or by an
+    /// array ([`Drive::over`]).
     ///
     /// # Errors
     /// As [`DriveBay::power_on`].
@@ -71,11 +72,11 @@ impl DriveBay {
         config: DriveConfig,
         site: Site,
         placement: Placement,
-        ftl: Ftl,
+        backing: impl Into<Backing>,
         behind: Vec<PoweredDrive>,
     ) -> Result<PoweredDrive, ConfigError> {
         let dma_granularity = config.controller.dma_granularity;
-        let drive = Drive::over(&self.device, config, site, placement, ftl)?;
+        let drive = Drive::over(&self.device, config, site, placement, backing)?;
         Ok(self.hold(drive, dma_granularity, behind))
     }
 

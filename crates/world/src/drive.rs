@@ -73,9 +73,10 @@ impl PoweredDrive {
 
     /// The flash arrays that hold its data: its own, or those of the drives behind it in their order.
     pub fn arrays(&self) -> impl Iterator<Item = &Flash> {
-        let own = self.drive.controller.ftl().data_end().own();
-        let behind = self.behind.iter().filter_map(|drive| drive.drive.controller.ftl().data_end().own());
-        own.into_iter().chain(behind)
+        fn own(drive: &PoweredDrive) -> Option<&Flash> {
+            drive.drive.controller.backing().ftl()?.data_end().own()
+        }
+        own(self).into_iter().chain(self.behind.iter().filter_map(own))
     }
 
     /// The links between the host and its data, at the host's end: its own, or those of the drives behind it, to which the

@@ -139,7 +139,7 @@ async fn enable(sets: &CommandSets) {
     core.queues.add_completion(acq);
     core.queues.add_submission(asq.clone());
     core.queues.arbiter.add(asq);
-    core.ftl.ready().await;
+    core.backing.ready().await;
     sets.ready().await;
     registers.csts.set(Csts::new().with_rdy(true));
 }
@@ -211,7 +211,7 @@ async fn shut_down(sets: &CommandSets) {
     // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
     let _ = sets.flush(SpanId::NONE).await;
     if core.background.persistence.end_use(core.number) {
-        let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
+        let _ = core.backing.shutdown(SpanId::NONE, core.port.spans()).await;
         core.background.persistence.shut_down();
     } else {
         let _ = core.flush().await;

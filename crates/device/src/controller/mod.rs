@@ -18,6 +18,7 @@
 //! Each uses what stands above it, and nothing below: a part of the state never sees the whole, [`core`] knows no command,
 //! and what all command sets have in common knows none of them.
 
+use crate::backing::Backing;
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::media::status_of;
 use crate::controller::command_set::CommandSets;
@@ -52,7 +53,7 @@ pub struct Controller(Rc<CommandSets>);
 
 impl Controller {
     /// A controller at the device's end of a link, powered on and not enabled. Its tasks run until the executor ends.
-    pub fn start(port: &DeviceEnd, config: DriveConfig, placement: Placement, ftl: Ftl) -> Self {
+    pub fn start(port: &DeviceEnd, config: DriveConfig, placement: Placement, backing: Backing) -> Self {
         let c = &config.controller;
         let cap = Cap::new()
             .with_mqes_z((c.queue_entries_max - 1) as u16)
@@ -64,7 +65,7 @@ impl Controller {
             .with_mpsmin(0)
             .with_mpsmax(4)
             .with_crms(0b01); // ready means ready with the media
-        let core = Core::new(port, config, cap, placement, ftl);
+        let core = Core::new(port, config, cap, placement, backing);
         Self::begin(CommandSets::new(core, Rc::default()))
     }
 
@@ -131,8 +132,16 @@ impl Controller {
     }
 
     /// The translation layer behind it.
+    ///
+    /// # Panics
+    /// There is an array of drives instead: [`Controller::backing`] tells.
     pub fn ftl(&self) -> &Ftl {
-        &self.0.core.ftl
+        self.0.core.backing.own_ftl()
+    }
+
+    /// What its units are on.
+    pub fn backing(&self) -> &Backing {
+        &self.0.core.backing
     }
 
     /// Its link lets go of it.
@@ -145,14 +154,7 @@ impl Controller {
     pub(crate) fn power_off(&self) -> Option<Medium> {
         self.detach();
         self.0.power_off();
-        let ftl = &self.0.core.ftl;
-        match ftl.data_end().own() {
-            Some(_) => Some(ftl.power_off()),
-            None => {
-                ftl.stop();
-                None
-            }
-        }
+        self.0.core.backing.power_off()
     }
 
     /// Writes down what it holds in buffers, and what recovery would have to find out, as a shutdown does that a host asks
@@ -163,13 +165,13 @@ impl Controller {
     pub async fn shut_down(&self) -> Result<(), Status> {
         let core = &self.0.core;
         let sets = self.0.flush(SpanId::NONE).await;
-        let ftl = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
+        let ftl = core.backing.shutdown(SpanId::NONE, core.port.spans()).await;
         ftl.map_err(|error| status_of(error, Status::INTERNAL_ERROR)).and(sets)
     }
 
     /// Waits until it knows what its medium holds, pairs too.
     pub async fn ready(&self) {
-        self.0.core.ftl.ready().await;
+        self.0.core.backing.ready().await;
         self.0.core.background.persistence.restored().await;
         self.0.ready().await;
     }
@@ -189,7 +191,7 @@ impl Controller {
     /// asked of the firmware. If nothing moves then, nothing ever will.
     pub fn owes(&self) -> bool {
         let core = &self.0.core;
-        core.lifecycle.is_changing.get() || core.lifecycle.resets.under_way() || core.ftl.is_attending()
+        core.lifecycle.is_changing.get() || core.lifecycle.resets.under_way() || core.backing.is_attending()
     }
 
     /// Whether every slot, permit and fetch is free: nothing leaked.

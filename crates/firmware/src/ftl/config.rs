@@ -372,6 +372,9 @@ pub enum MediaError {
     /// What was deleted may still be in flash: a superblock can't be erased, or not be emptied.
     #[error("not everything that was deleted could be erased")]
     NotErased,
+    /// Too many members of the array behind the drive have failed.
+    #[error("write fault: too many members of the array have failed")]
+    Failed,
 }
 
 /// How long a die works on a superblock, in whose middle [`Base::Steady`] finds it.

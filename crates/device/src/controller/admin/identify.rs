@@ -161,7 +161,10 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         // One test at a time in the subsystem.
         edstt: self_test::EXTENDED_MINUTES,
         dsto: 1,
-        sanicap: sanicap::BLOCK_ERASE | sanicap::NO_DEALLOCATE_INHIBITED | sanicap::NOT_MODIFIED_AFTER,
+        sanicap: match context.core.backing.has_own_media() {
+            true => sanicap::BLOCK_ERASE | sanicap::NO_DEALLOCATE_INHIBITED | sanicap::NOT_MODIFIED_AFTER,
+            false => 0,
+        },
         nn: context.core.inventory.nsid_max(),
         mnan: context.core.inventory.nsid_max(),
         oncs: oncs::SAVE | oncs::TIMESTAMP,

@@ -9,7 +9,7 @@ use byteway_firmware::Health;
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::vendor::pace::PaceLog;
 use byteway_wire::nvme::{
-    AdminOpcode, CommandsSupportedLog, FeaturesSupportedLog, SmartLog, SupportedLogPages, lid,
+    AdminOpcode, CommandsSupportedLog, FeaturesSupportedLog, NvmOpcode, SmartLog, SupportedLogPages, lid,
 };
 
 /// The health page.
@@ -81,7 +81,12 @@ pub fn pace(timing: Timing, pace: Pace) -> PaceLog {
 }
 
 /// Which commands there are, those for I/O of one command set, and what they may change.
-pub fn commands_supported(config: &DriveConfig, set: CommandSet) -> CommandsSupportedLog {
+/// Over an array of drives what needs flash of one's own is left out.
+pub fn commands_supported(
+    config: &DriveConfig,
+    has_own_media: bool,
+    set: CommandSet,
+) -> CommandsSupportedLog {
     const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
     const CHANGES_BLOCKS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
     let mut page = CommandsSupportedLog::default();
@@ -137,6 +142,10 @@ pub fn commands_supported(config: &DriveConfig, set: CommandSet) -> CommandsSupp
         page.acs[usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0)] = SUPPORTED | scope::CONTROLLER;
     }
     set.add_commands(config, &mut page);
+    if !has_own_media {
+        page.acs[usize::from(AdminOpcode::SANITIZE.0)] = 0;
+        page.iocs[usize::from(NvmOpcode::WRITE_UNCORRECTABLE.0)] = 0;
+    }
     page
 }
 

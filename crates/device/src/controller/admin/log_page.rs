@@ -56,7 +56,7 @@ fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
         lid::ERROR_INFORMATION => core.errors.page(),
         lid::SMART => {
             let (warning, used) = (core.critical_warning(), core.percentage_used());
-            smart(&core.totals(), warning, used, &core.ftl.health()).as_bytes().to_vec()
+            smart(&core.totals(), warning, used, &core.backing.health()).as_bytes().to_vec()
         }
         lid::FIRMWARE_SLOT => {
             let mut page = FirmwareSlotLog { afi: 1, ..Default::default() };
@@ -66,14 +66,14 @@ fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
         lid::CHANGED_NAMESPACE_LIST => core.inventory.changed_log().as_bytes().to_vec(),
         lid::COMMANDS_SUPPORTED => {
             let set = CommandSet::of_csi(csi, &core.config).unwrap_or(CommandSet::Nvm);
-            commands_supported(&core.config, set).as_bytes().to_vec()
+            commands_supported(&core.config, core.backing.has_own_media(), set).as_bytes().to_vec()
         }
         lid::DEVICE_SELF_TEST => core.background.self_test.log().as_bytes().to_vec(),
         lid::FEATURES_SUPPORTED => features_supported(&core.config).as_bytes().to_vec(),
         // None: there is no management endpoint.
         lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
         lid::SANITIZE_STATUS => {
-            core.background.sanitize.log(core.ftl.counters().user_units_written).as_bytes().to_vec()
+            core.background.sanitize.log(core.backing.user_units_written()).as_bytes().to_vec()
         }
         lid::PACE => pace(core.clock.timing()?, core.clock.pace()).as_bytes().to_vec(),
         lid::DEVICE_MEMORY if core.config.transfer.memory.is_some() => sets.memory_log().as_bytes().to_vec(),

@@ -62,6 +62,10 @@ pub async fn execute(
         AdminOpcode::FORMAT_NVM => management::format(context).await,
         AdminOpcode::NAMESPACE_MANAGEMENT => management::manage(context, workspace).await,
         AdminOpcode::NAMESPACE_ATTACHMENT => management::attach(context, workspace).await,
+        // Of an array what is deleted is still in its members, who are not asked to erase it.
+        AdminOpcode::SANITIZE if !context.core.backing.has_own_media() => {
+            Err(Status::INVALID_OPCODE.with_dnr())
+        }
         AdminOpcode::SANITIZE => management::sanitize(context).await,
         AdminOpcode::DEVICE_SELF_TEST => self_test::command(context).map(|()| 0),
         AdminOpcode::ABORT => queues::abort(context).await,

@@ -105,7 +105,7 @@ async fn set_host_buffer(core: &Core, asked: HostMemoryBuffer) -> Result<u32, St
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     // Another command may have been faster.
-    if !core.ftl.borrow_memory(Rc::new(buffer), places) {
+    if !core.backing.borrow_memory(Rc::new(buffer), places) {
         return Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
     }
     core.features.host_buffer.set(asked);

@@ -24,10 +24,9 @@ fn lasting_warnings(health: &Health) -> u8 {
 impl Core {
     /// The share of the flash's endurance that is used, in per cent, by the mean of its erases over its life.
     pub(crate) fn percentage_used(&self) -> u8 {
-        let flash = self.ftl.data_end();
-        let mut erases = 0;
-        flash.each_erases(|of_block| erases += u64::from(of_block));
-        let endured = u64::from(flash.geometry().total_blocks()) * u64::from(self.config.endurance_erases);
+        // The wear of an array is its members', who say it themselves.
+        let Some((erases, blocks)) = self.backing.erases() else { return 0 };
+        let endured = blocks * u64::from(self.config.endurance_erases);
         (erases.saturating_mul(100) / endured.max(1)).min(u8::MAX.into()) as u8
     }
 
@@ -35,17 +34,18 @@ impl Core {
     pub(crate) fn critical_warning(&self) -> u8 {
         let is_hot_or_cold = TEMPERATURE >= self.features.over_temperature.get()
             || TEMPERATURE <= self.features.under_temperature.get();
-        lasting_warnings(&self.ftl.health()) | if is_hot_or_cold { SmartLog::WARNING_TEMPERATURE } else { 0 }
+        lasting_warnings(&self.backing.health())
+            | if is_hot_or_cold { SmartLog::WARNING_TEMPERATURE } else { 0 }
     }
 }
 
 /// Tells of warnings that the host of each controller has asked for, with feature 0Bh.
 pub async fn run(core: Rc<Core>) {
-    core.ftl.ready().await;
-    let mut told = lasting_warnings(&core.ftl.health());
+    core.backing.ready().await;
+    let mut told = lasting_warnings(&core.backing.health());
     loop {
-        core.ftl.worsened().await;
-        let now = lasting_warnings(&core.ftl.health());
+        core.backing.worsened().await;
+        let now = lasting_warnings(&core.backing.health());
         let new = now & !told;
         told = now;
         core.peers.each(|peer| {

@@ -235,7 +235,7 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
         let _ = sets.open(namespace); // it had them before, at that size
     }
     // If that fails the namespaces are formatted all the same, and the host knows that more is left than it wanted.
-    let erased = if erase { core.erase_stale(|_| ()).await } else { Ok(()) };
+    let erased = if erase && core.backing.has_own_media() { core.erase_stale(|_| ()).await } else { Ok(()) };
     core.background.persistence.pending.replace(Pending::None);
     formatted.iter().for_each(|namespace| namespace.formatting.set(None));
     core.store().await;
@@ -287,7 +287,7 @@ impl Core {
 
     /// Fails if nothing can be changed any more: what is begun then could not be carried through.
     fn check_alive(&self) -> Result<(), Status> {
-        let is_read_only = self.ftl.health().is_read_only;
+        let is_read_only = self.backing.health().is_read_only;
         if is_read_only { Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr()) } else { Ok(()) }
     }
 
@@ -308,7 +308,7 @@ impl Core {
             let (mut first, end) = (extent.first, extent.first + extent.units);
             while first < end {
                 let count = STEP_UNITS.min(end - first);
-                self.ftl.trim(SpanId::NONE, self.port.spans(), first, count).await?;
+                self.backing.trim(SpanId::NONE, self.port.spans(), first, count).await?;
                 first += count;
                 done += count;
                 left((100 - done * 100 / all.max(1)) as u8);
@@ -322,7 +322,7 @@ impl Core {
     /// # Errors
     /// At the end of life, if flash has no room for it.
     pub(crate) async fn flush(&self) -> Result<(), MediaError> {
-        self.ftl.flush(SpanId::NONE, self.port.spans()).await
+        self.backing.flush(SpanId::NONE, self.port.spans()).await
     }
 
     /// A namespace has changed: the host of each controller finds it in the log, and is told of it if it wants to be.

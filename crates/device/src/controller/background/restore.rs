@@ -15,7 +15,7 @@ const TOTALS_WAIT: Delay = Delay::from_s(10);
 /// Looks at the record at power-on, carries on what the power has interrupted, and from then on stores what is counted.
 pub async fn run(sets: Rc<CommandSets>) {
     let core = &sets.core;
-    core.ftl.ready().await;
+    core.backing.ready().await;
     restore(core);
     let pending = core.background.persistence.pending.borrow().clone();
     operation::carry_on(&sets, pending).await;
@@ -36,7 +36,7 @@ pub async fn run(sets: Rc<CommandSets>) {
 /// Puts into force what the record says; a new drive has none.
 fn restore(core: &Core) {
     let units = core.inventory.capacity.borrow().units();
-    let record = core.ftl.record().and_then(|bytes| Record::decode(&bytes));
+    let record = core.backing.record().and_then(|bytes| Record::decode(&bytes));
     let Some(record) = record.filter(|record| record.units == units) else {
         core.background.persistence.before.set(Totals { power_cycles: 1, ..Totals::default() });
         return;

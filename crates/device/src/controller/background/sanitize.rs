@@ -30,7 +30,7 @@ pub async fn run(sets: Rc<CommandSets>) {
         }
         // Until that is on the medium nothing may be written: after a power cut it would be erased.
         let outcome = if erased.is_ok() { SanitizeState::Succeeded } else { SanitizeState::Failed };
-        core.background.sanitize.conclude(outcome, core.ftl.counters().user_units_written);
+        core.background.sanitize.conclude(outcome, core.backing.user_units_written());
         core.store().await;
         core.background.sanitize.end();
         core.refresh_refusals();
@@ -68,7 +68,7 @@ impl Core {
             return Err(Status::SANITIZE_FAILED.with_dnr());
         }
         // One that can't end would only take away what can still be read.
-        if self.ftl.health().is_read_only {
+        if self.backing.health().is_read_only {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr());
         }
         sanitize.begin(command.sqe(0).cdw10);
@@ -83,7 +83,7 @@ impl Core {
     /// Erases every superblock that holds what is not valid any more; what is valid in it is moved. `progress` is told
     /// how much is done, per cent.
     pub(crate) async fn erase_stale(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
-        self.ftl.purge(progress).await
+        self.backing.purge(progress).await
     }
 }
 
@@ -98,7 +98,7 @@ async fn erase_all(sets: &CommandSets) -> Result<(), MediaError> {
         core.background.operations.quiesce(&namespace, 2).await;
         sets.close(&namespace).await?;
     }
-    core.ftl.trim(SpanId::NONE, core.port.spans(), 0, core.ftl.user_units()).await?;
+    core.backing.trim(SpanId::NONE, core.port.spans(), 0, core.backing.user_units()).await?;
     core.flush().await?;
     core.background.sanitize.set_progress(DEALLOCATED as u16);
     sets.sanitize();

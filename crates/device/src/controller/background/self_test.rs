@@ -83,11 +83,11 @@ async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
     if !core.background.self_test.has_done(turn, 1) {
         return Ok(());
     }
-    let health = core.ftl.health();
+    let health = core.backing.health();
     if health.is_read_only || health.available_spare_percent < health.spare_threshold_percent {
         return Err(Failure::of(2));
     }
-    if core.ftl.record().is_some_and(|bytes| Record::decode(&bytes).is_none()) {
+    if core.backing.record().is_some_and(|bytes| Record::decode(&bytes).is_none()) {
         return Err(Failure::of(3));
     }
     if !core.background.self_test.has_done(turn, SEGMENTS_BEFORE) {
@@ -113,7 +113,8 @@ async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
             let unit = (u128::from(sample) * u128::from(units) / u128::from(samples)) as u64;
             let (first, _) = namespace.run(unit, 1);
             drop(namespace);
-            let read = core.ftl.read(SpanId::NONE, core.port.spans(), first, 1, &mut contents).await;
+            let read =
+                core.backing.read(SpanId::NONE.into(), core.port.spans(), first, 1, &mut contents).await;
             if read.is_err() {
                 return Err(Failure {
                     segment: SEGMENTS_BEFORE + 1,

@@ -11,11 +11,12 @@ pub(crate) fn status_of(error: MediaError, unreadable: Status) -> Status {
         MediaError::Unreadable => unreadable,
         MediaError::WriteProtected => Status::NAMESPACE_WRITE_PROTECTED,
         MediaError::NotErased => Status::INTERNAL_ERROR,
+        MediaError::Failed => Status::WRITE_FAULT,
     }
 }
 
 /// Waits until everything that is buffered is on flash.
 pub(crate) async fn settle(context: &Context<'_>) -> Result<(), Status> {
-    let flushed = context.core.ftl.flush(context.span, context.core.port.spans()).await;
+    let flushed = context.core.backing.flush(context.span, context.core.port.spans()).await;
     flushed.map_err(|error| status_of(error, Status::WRITE_FAULT))
 }

@@ -11,6 +11,7 @@
 //!
 //! It knows no command and no command set.
 
+use crate::backing::Backing;
 use crate::config::DriveConfig;
 use crate::controller::core::peers::Peers;
 use crate::controller::memory::Memory;
@@ -27,7 +28,7 @@ use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
 use byteway_clock::{Clock, Delay};
-use byteway_firmware::{Ftl, Placement, Route};
+use byteway_firmware::{Placement, Route};
 use byteway_link::DeviceEnd;
 use byteway_wire::nvme::feature::HostMemoryBuffer;
 use byteway_wire::nvme::register::Cap;
@@ -53,7 +54,7 @@ struct Shared {
     peers: Rc<Peers<Core>>,
     config: DriveConfig,
     placement: Placement,
-    ftl: Ftl,
+    backing: Backing,
     inventory: Inventory,
     background: Rc<Background>,
 }
@@ -61,7 +62,7 @@ struct Shared {
 impl Shared {
     /// The state of the drive's next controller, at this end of a link.
     fn core(self, port: &DeviceEnd, cap: Cap) -> Rc<Core> {
-        let Shared { peers, config, placement, ftl, inventory, background } = self;
+        let Shared { peers, config, placement, backing, inventory, background } = self;
         let clock = port.clock().clone();
         let c = &config.controller;
         let features = Features::new(c.arbitration_burst);
@@ -83,7 +84,7 @@ impl Shared {
             memory: Memory::new(&clock, &config),
             placement,
             router: OnceCell::new(),
-            ftl,
+            backing,
             port: port.clone(),
             clock,
             config,
@@ -94,7 +95,7 @@ impl Shared {
 }
 
 /// The controller's state, shared by its tasks. A drive with two ports has a controller at each: `inventory`, `background` and
-/// `ftl` are the drive's, all else is the controller's own.
+/// `backing` are the drive's, all else is the controller's own.
 pub struct Core {
     /// Which of the drive's controllers it is, from 0.
     pub(crate) number: usize,
@@ -105,7 +106,7 @@ pub struct Core {
     pub(crate) port: DeviceEnd,
     pub(crate) placement: Placement,
     pub(crate) router: OnceCell<Router>,
-    pub(crate) ftl: Ftl,
+    pub(crate) backing: Backing,
     pub(crate) registers: Registers,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) interrupts: Interrupts,
@@ -128,10 +129,10 @@ impl Core {
         config: DriveConfig,
         cap: Cap,
         placement: Placement,
-        ftl: Ftl,
+        backing: Backing,
     ) -> Rc<Self> {
         let (inventory, background) = (Inventory::new(&config), Rc::new(Background::new(port.clock())));
-        let shared = Shared { peers: Rc::default(), config, placement, ftl, inventory, background };
+        let shared = Shared { peers: Rc::default(), config, placement, backing, inventory, background };
         shared.core(port, cap)
     }
 
@@ -143,7 +144,7 @@ impl Core {
             peers: self.peers.clone(),
             config,
             placement: self.placement.clone(),
-            ftl: self.ftl.clone(),
+            backing: self.backing.clone(),
             inventory: self.inventory.view(),
             background: self.background.clone(),
         };
@@ -211,7 +212,7 @@ impl Core {
     pub(crate) async fn return_host_buffer(&self) {
         if self.config.controller.host_buffer.is_some() {
             self.features.host_buffer.set(HostMemoryBuffer::default());
-            self.ftl.return_memory().await;
+            self.backing.return_memory().await;
         }
         self.settle().await;
     }

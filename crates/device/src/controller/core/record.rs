@@ -18,7 +18,7 @@ impl Core {
             _ => self.peers.at(0).map_or_else(|| self.record(), |first| first.record()),
         };
         let record = record.encode();
-        self.ftl.store_record(record.into()).await;
+        self.backing.store_record(record.into()).await;
         drop(turn);
     }
 

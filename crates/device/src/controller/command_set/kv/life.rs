@@ -55,7 +55,7 @@ pub(crate) fn open(core: &Core, namespace: &Namespace) -> Result<(), Status> {
     if store_of(namespace).is_some() {
         return Ok(());
     }
-    let store = Kv::power_on(&core.clock, core.placement.clone(), core.ftl.clone(), config);
+    let store = Kv::power_on(&core.clock, core.placement.clone(), core.backing.own_ftl().clone(), config);
     let store = store.map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     namespace.set_contents(store);
     Ok(())
@@ -69,7 +69,7 @@ pub(crate) fn open(core: &Core, namespace: &Namespace) -> Result<(), Status> {
 pub(crate) async fn close(core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
     let Some(store) = store_of(namespace) else { return Ok(()) };
     // Empty, it has nothing left to do to its units. If it can't be for another reason, the units go all the same.
-    let is_left = store.format().await.is_err() && core.ftl.health().is_read_only;
+    let is_left = store.format().await.is_err() && core.backing.health().is_read_only;
     if is_left && store.is_known() {
         return Err(MediaError::WriteProtected);
     }

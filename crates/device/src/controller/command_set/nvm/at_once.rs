@@ -37,7 +37,7 @@ fn read(core: &Core, sqe: &Sqe) -> Option<()> {
     let epoch = core.port.epoch();
     segments.iter().try_for_each(|segment| core.port.check(*segment, Direction::Up, epoch)).ok()?;
     let (unit, _) = namespace.run(span.unit, 1);
-    let content = core.ftl.read_at_once(unit)?;
+    let content = core.backing.read_at_once(unit)?;
     if content.marred() != 0 {
         return None;
     }
@@ -66,7 +66,7 @@ fn write(core: &Core, sqe: &Sqe) -> Option<()> {
     segments.iter().try_for_each(|segment| core.port.check(*segment, Direction::Down, epoch)).ok()?;
     let durable = rw.fua || !core.features.write_cache.get().wce();
     let (unit, _) = namespace.run(span.unit, 1);
-    if !core.ftl.can_write_at_once(unit, durable) {
+    if !core.backing.can_write_at_once(unit, durable) {
         return None; // before the payload is brought: it crosses the link once
     }
     let granularity = u64::from(core.config.controller.dma_granularity);
@@ -78,7 +78,7 @@ fn write(core: &Core, sqe: &Sqe) -> Option<()> {
     };
     core.port.gather_at_once(segments, epoch, granularity, Purpose::Data, take).ok()?;
     let content = content.unwrap_or_else(|| Content::of(&parts, core.config.keep));
-    core.ftl.write_at_once(unit, content);
+    core.backing.write_at_once(unit, content);
     let counters = &core.counters;
     add(&counters.data_in_bytes, span.bytes);
     add(&counters.writes, 1);

@@ -1,5 +1,6 @@
 //! Logical blocks over units: read, written, compared, for all commands of the set.
 
+use crate::backing::UnitPart;
 use crate::controller::command::context::Context;
 use crate::controller::command::media::{settle, status_of};
 use crate::controller::command::workspace::Workspace;
@@ -59,7 +60,7 @@ pub(crate) async fn fetch_units(
     let (core, contents) = (context.core, &mut workspace.contents);
     let (first, count) = namespace.run(span.unit, span.units.into());
     let spans = core.port.spans();
-    let mut read = core.ftl.read(context.errand(), spans, first, count as u32, contents).await;
+    let mut read = core.backing.read(context.errand(), spans, first, count as u32, contents).await;
     if count < u64::from(span.units) && read.is_ok() {
         read = fetch_rest(context, contents, namespace, span, count).await;
     }
@@ -97,7 +98,7 @@ async fn fetch_rest(
     while done < u64::from(span.units) {
         let (first, count) = namespace.run(span.unit + done, u64::from(span.units) - done);
         let spans = context.core.port.spans();
-        context.core.ftl.read(context.errand(), spans, first, count as u32, &mut more).await?;
+        context.core.backing.read(context.errand(), spans, first, count as u32, &mut more).await?;
         contents.append(&mut more);
         done += count;
     }
@@ -140,7 +141,7 @@ pub(crate) async fn write_units(
         if count < contents.len() as u64 {
             rest = contents.split_off(count as usize);
         }
-        let written = core.ftl.write(context.errand(), core.port.spans(), first, contents, durable).await;
+        let written = core.backing.write(context.errand(), core.port.spans(), first, contents, durable).await;
         written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         if rest.is_empty() {
             return Ok(());
@@ -185,9 +186,10 @@ pub(crate) async fn write_part(
         let (errand, spans) = (context.errand(), core.port.spans());
         let edited = match fill {
             Fill::Bytes(bytes) => {
-                core.ftl.write_part(errand, spans, unit, offset, &bytes[at..at + count], durable).await
+                let part = UnitPart { unit, offset, bytes: &bytes[at..at + count], command_bytes: span.bytes };
+                core.backing.write_part(errand, spans, part, durable).await
             }
-            Fill::Zero | Fill::Unreadable => core.ftl.edit(errand, spans, unit, edit, durable).await,
+            Fill::Zero | Fill::Unreadable => core.backing.edit(errand, spans, unit, edit, durable).await,
         };
         edited.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         at += count;

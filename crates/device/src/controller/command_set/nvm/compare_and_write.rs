@@ -18,7 +18,7 @@ use byteway_wire::nvme::{NvmOpcode, ReadWrite, Status};
 /// Blocks of one Compare and Write, at most, of every format (ACWU, one-based). They touch no more units than they are,
 /// wherever they begin.
 pub fn blocks_max(core: &Core) -> u32 {
-    core.ftl.exchange_units_max().min(1 << 16)
+    core.backing.exchange_units_max().min(1 << 16)
 }
 
 /// Executes a fused operation: what both commands complete with.
@@ -73,7 +73,7 @@ async fn compare_and_write(
         Ok(()) => {
             let units: Vec<u64> =
                 (0..u64::from(span.units)).map(|index| namespace.run(span.unit + index, 1).0).collect();
-            let exchange = core.ftl.exchange(first.span, spans, &units).await;
+            let exchange = core.backing.exchange(first.span, spans, &units).await;
             exchange.map_err(|error| status_of(error, Status::WRITE_FAULT))
         }
         Err(status) => Err(status),

@@ -89,12 +89,14 @@ pub(crate) fn controller() -> IdentifyControllerNvm {
 /// What the Identify Controller data structure for all sets says of this one.
 pub(crate) fn describe(core: &Core, id: &mut IdentifyController) {
     id.oncs |= oncs::COMPARE
-        | oncs::WRITE_UNCORRECTABLE
         | oncs::DATASET_MANAGEMENT
         | oncs::WRITE_ZEROES
         | oncs::VERIFY
         | oncs::COPY
         | oncs::COPY_ATOMIC;
+    if core.backing.has_own_media() {
+        id.oncs |= oncs::WRITE_UNCORRECTABLE;
+    }
     id.fuses = fuses::COMPARE_AND_WRITE;
     id.acwu = (blocks_max(core) - 1) as u16;
     id.cdfs = 1; // descriptor format 0h

@@ -93,7 +93,7 @@ async fn zero(context: &Context<'_>, namespace: &Namespace, span: Span) -> Resul
     let mut done = 0;
     while done < count {
         let (at, step) = namespace.run(first + done, (count - done).min(DEALLOCATE_STEP_UNITS));
-        let trimmed = core.ftl.trim(context.span, core.port.spans(), at, step).await;
+        let trimmed = core.backing.trim(context.span, core.port.spans(), at, step).await;
         trimmed.map_err(|error| status_of(error, Status::INTERNAL_ERROR))?;
         done += step;
         context.check()?;

@@ -116,6 +116,10 @@ impl IoCommandSet for Nvm {
             NvmOpcode::DATASET_MANAGEMENT => io::deallocate(context, workspace).await,
             NvmOpcode::COMPARE => io::compare(context, workspace).await,
             NvmOpcode::VERIFY => integrity::verify(context, workspace).await,
+            // Parity over blocks that can't be read would make them readable.
+            NvmOpcode::WRITE_UNCORRECTABLE if !context.core.backing.has_own_media() => {
+                Err(Status::INVALID_OPCODE.with_dnr())
+            }
             NvmOpcode::WRITE_UNCORRECTABLE => integrity::mark_unreadable(context, workspace).await,
             NvmOpcode::COPY => copy::copy(context, workspace).await,
             _ => Err(Status::INVALID_OPCODE.with_dnr()),

@@ -43,7 +43,7 @@ impl Plain {
         let is_pointed =
             context.payload == Payload::Pointer && sqe.psdt() == PSDT_PRP && sqe.fuse() == FUSE_NONE;
         let is_page = sqe.prp1.is_multiple_of(UNIT_BYTES as u64);
-        if !is_pointed || !is_page || rw.fua || !core.ftl.is_plain(core.route(context.queue.id, sqe)) {
+        if !is_pointed || !is_page || rw.fua || !core.backing.is_plain(core.route(context.queue.id, sqe)) {
             return None;
         }
         let namespace = core.namespace(sqe.nsid).ok()?;
@@ -71,7 +71,7 @@ impl Plain {
     pub(crate) async fn read(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
         workspace.failed_lba = self.lba;
         let core = context.core;
-        let read = core.ftl.read_one(context.span, core.clock.spans(), self.unit).await;
+        let read = core.backing.read_one(context.span, core.clock.spans(), self.unit).await;
         let content = read.map_err(|error: MediaError| {
             add(&core.counters.media_errors, 1);
             status_of(error, Status::UNRECOVERED_READ_ERROR)
@@ -123,7 +123,7 @@ impl Plain {
         context.charge(Stage::Link);
         context.check()?;
         let content = workspace.contents.pop().ok_or(Status::INTERNAL_ERROR)?;
-        let written = core.ftl.write_one(context.span, core.clock.spans(), self.unit, content).await;
+        let written = core.backing.write_one(context.span, core.clock.spans(), self.unit, content).await;
         written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         add(&core.counters.writes, 1);
         add(&core.counters.written_bytes, u64::from(bytes));

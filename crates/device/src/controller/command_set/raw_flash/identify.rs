@@ -12,7 +12,7 @@ use byteway_wire::nvme::{Identify, IdentifyController};
 
 /// The Identify Namespace data structure: the geometry, and what there is to know of the array as a whole.
 pub(crate) fn namespace(core: &Core) -> Vec<u8> {
-    let flash = core.ftl.flash();
+    let flash = core.backing.own_ftl().flash();
     let geometry = flash.geometry();
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     let id = RawFlashIdentify {

@@ -112,7 +112,7 @@ impl IoCommandSet for RawFlash {
 impl Context<'_> {
     /// The array.
     fn flash(&self) -> &Flash {
-        self.core.ftl.flash()
+        self.core.backing.own_ftl().flash()
     }
 
     /// An operation of the array has ended.

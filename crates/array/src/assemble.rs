@@ -1,0 +1,373 @@
+//! How an array comes to be: created over new members, or assembled from what its members say.
+//!
+//! **What is guaranteed after a power cut.** A unit holds what was written last, or, if a write of it was not yet durable, what it
+//! held before or what one of those writes wrote. That holds with all members, and with one missing that the array knew to be
+//! missing when the power went: its stripes are in the journal of [`journal`](crate::journal). If a member fails *with* the
+//! power, parity of the regions that were being written can't be trusted: the units that this member held there are lost.
+//! Reads of them fail until they are written; nothing is ever made up.
+
+use crate::area::Area;
+use crate::array::Array;
+use crate::config::{ArrayConfig, ArrayError, Initial, Level};
+use crate::counters::{Cause, Counting};
+use crate::group::{Groups, Verb};
+use crate::inner::{Gate, Inner, Slots, is_complete};
+use crate::intent::Intents;
+use crate::journal::Journal;
+use crate::lock::Locks;
+use crate::lost::Lost;
+use crate::port::Port;
+use crate::superblock::{SlotState, Superblock};
+use crate::{state, upkeep};
+use byteway_clock::{Clock, Notify, Semaphore, SpanId};
+use byteway_firmware::Placement;
+use byteway_member::{Gone, Member};
+use byteway_wire::content::Content;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+impl Array {
+    /// A new array over `members`, whose slots are in this order. What they hold is lost, or trusted to agree as `initial` says.
+    ///
+    /// # Errors
+    /// There can be no such array, or a member is gone.
+    pub async fn create<M: Member>(
+        clock: &Clock,
+        placement: Placement,
+        config: ArrayConfig,
+        members: Vec<M>,
+        initial: Initial,
+    ) -> Result<Array, ArrayError> {
+        let count = members.len();
+        let mut ports = Vec::with_capacity(count);
+        for (member, drive) in members.into_iter().enumerate() {
+            let port = Port::attach(clock, drive).await.map_err(|why| ArrayError::Gone { member, why })?;
+            ports.push(Some(port));
+        }
+        let units: Vec<u64> = ports.iter().flatten().map(|port| port.shape.units).collect();
+        let first = units.first().copied().unwrap_or(0);
+        if let Some(member) = units.iter().position(|units| *units != first) {
+            return Err(ArrayError::Capacity { member, units: units[member], first });
+        }
+        let (states, joined) = (vec![SlotState::Active; count], vec![1; count]);
+        let array = Array::build(clock, placement, config, first, ports, states, joined)?;
+        let inner = &*array.0;
+        array.start();
+        if initial == Initial::Unknown {
+            inner.intents.distrust_all();
+        }
+        let group = inner.group(SpanId::NONE, false);
+        for slot in 0..count {
+            let at = inner.area.lost;
+            group.add(slot, Verb::Deallocate, at, inner.area.superblocks[1] + 1 - at, |_| ());
+        }
+        inner.exchange(&group, Cause::Log).await;
+        drop(group);
+        if initial == Initial::Unknown {
+            let group = inner.group(SpanId::NONE, false);
+            let content = inner.intents.encoded();
+            (0..count).for_each(|slot| {
+                group.add_write(slot, inner.area.intents, true, std::iter::once(content.clone()));
+            });
+            inner.exchange(&group, Cause::Log).await;
+        }
+        inner.write_superblocks().await;
+        inner.gate.open().await;
+        inner.upkeep.notify_one();
+        array.unless_a_member_is_gone()
+    }
+
+    /// The array that `members`, in any order, are of. Those that are stale or of no array are left alone. Returns when it can
+    /// be used: copies and parity of regions that were being written when the power went are repaired behind.
+    ///
+    /// # Errors
+    /// They are of another array or of none, or too many are missing.
+    pub async fn assemble<M: Member>(
+        clock: &Clock,
+        placement: Placement,
+        config: ArrayConfig,
+        members: Vec<M>,
+    ) -> Result<Array, ArrayError> {
+        let groups = Groups::new(clock);
+        let mut found: Vec<(Superblock, Rc<Port>)> = Vec::new();
+        for drive in members {
+            // One that is gone is missing.
+            let Ok(port) = Port::attach(clock, drive).await else { continue };
+            match probe(&groups, &port).await.filter(|superblock| superblock.uuid == config.uuid) {
+                Some(superblock) => found.push((superblock, port)),
+                None => port.stop(),
+            }
+        }
+        let newest =
+            found.iter().map(|(superblock, _)| superblock).max_by_key(|superblock| superblock.events);
+        let newest = newest.cloned().ok_or(ArrayError::NoMembers)?;
+        for (what, found, expected) in [
+            ("level", newest.level as u64, config.level as u64),
+            ("chunk", newest.chunk_units.into(), config.chunk_units.into()),
+        ] {
+            if found != expected {
+                return Err(ArrayError::Differs { what, found, expected });
+            }
+        }
+        let count = newest.slots.len();
+        let mut ports: Vec<Option<Rc<Port>>> = vec![None; count];
+        for (superblock, port) in found {
+            let slot = superblock.slot as usize;
+            let is_member = slot < count
+                && newest.slots[slot] != SlotState::Failed
+                && superblock.joined.get(slot) == newest.joined.get(slot)
+                && port.shape.units == newest.member_units
+                && ports[slot].is_none();
+            match is_member {
+                true => ports[slot] = Some(port),
+                false => port.stop(),
+            }
+        }
+        let missing: Vec<usize> = (0..count)
+            .filter(|slot| ports[*slot].is_none() && newest.slots[*slot] != SlotState::Failed)
+            .collect();
+        let mut states = newest.slots.clone();
+        let (member_units, joined) = (newest.member_units, newest.joined.clone());
+        let array = Array::build(clock, placement, config, member_units, ports, states.clone(), joined)?;
+        let inner = &*array.0;
+        missing.iter().for_each(|slot| states[*slot] = SlotState::Failed);
+        if !is_complete(&inner.layout, &states) {
+            array.stop();
+            let missing = states.iter().filter(|state| **state == SlotState::Failed).count();
+            return Err(ArrayError::Incomplete { missing, members: count });
+        }
+        inner.events.set(newest.events);
+        inner.journal.from.set(newest.journal_from);
+        inner.journal.next.set(newest.journal_from);
+        // Stripes without a member that the array knew to be missing are in the journal.
+        if inner.layout.level == Level::Raid5 {
+            let below = newest.slots.iter().map(|state| match state {
+                SlotState::Active => u64::MAX,
+                SlotState::Rebuilding { mark } => *mark,
+                SlotState::Failed => 0,
+            });
+            inner.unsynced_below.set(below.min().unwrap_or(u64::MAX));
+        }
+        array.start();
+        array.load(newest.has_lost).await;
+        if inner.layout.level == Level::Raid5 && newest.slots.iter().any(|state| *state != SlotState::Active)
+        {
+            inner.replay().await;
+        }
+        match missing.is_empty() {
+            true => inner.write_superblocks().await,
+            false => missing.iter().for_each(|slot| inner.fail(*slot, Gone::because("it is missing").into())),
+        }
+        inner.gate.open().await;
+        inner.upkeep.notify_one();
+        Ok(array)
+    }
+
+    fn unless_a_member_is_gone(self) -> Result<Array, ArrayError> {
+        let states = self.0.slots.borrow().states.clone();
+        match states.iter().position(|state| *state == SlotState::Failed) {
+            None => Ok(self),
+            Some(member) => {
+                self.stop();
+                Err(ArrayError::Gone { member, why: Gone::because("it failed while the array was created") })
+            }
+        }
+    }
+
+    fn build(
+        clock: &Clock,
+        placement: Placement,
+        config: ArrayConfig,
+        member_units: u64,
+        ports: Vec<Option<Rc<Port>>>,
+        states: Vec<SlotState>,
+        joined: Vec<u32>,
+    ) -> Result<Array, ArrayError> {
+        let members = states.len();
+        config.layout(members, 0)?;
+        let area = Area::new(&config, members, member_units)
+            .map_err(|reserved| ArrayError::TooSmall { units: member_units, reserved })?;
+        let layout = config.layout(members, area.data_units)?;
+        let slots = Slots { ports, durable: states.clone(), states, failed: Vec::new(), is_broken: false };
+        Ok(Array(Rc::new(Inner {
+            clock: clock.clone(),
+            placement,
+            slots: RefCell::new(slots),
+            locks: Locks::new(clock),
+            groups: Groups::new(clock),
+            intents: Intents::new(clock, layout.stripes, layout.chunk),
+            lost: RefCell::default(),
+            journal: Journal::new(clock),
+            counting: Counting::default(),
+            gate: Gate::new(clock),
+            superblock_turn: Semaphore::new(clock, 1),
+            unsynced_below: Cell::new(u64::MAX),
+            events: Cell::new(0),
+            joined: RefCell::new(joined),
+            lost_turn: Semaphore::new(clock, 1),
+            record: RefCell::default(),
+            record_number: Cell::default(),
+            ails: Notify::new(clock),
+            upkeep: Notify::new(clock),
+            attending: Cell::default(),
+            scratch: RefCell::default(),
+            tasks: RefCell::default(),
+            config,
+            layout,
+            area,
+            member_units,
+        })))
+    }
+
+    /// Starts its tasks.
+    fn start(&self) {
+        let (inner, clock) = (&self.0, &self.0.clock);
+        let mut tasks = vec![clock.spawn("failed members", state::run(inner.clone()))];
+        if inner.layout.level.is_redundant() {
+            tasks.push(clock.spawn("write-intent log", upkeep::run_log(inner.clone())));
+            tasks.push(clock.spawn("clean regions", upkeep::run_cleaner(inner.clone())));
+            tasks.push(clock.spawn("repair and rebuilding", upkeep::run(inner.clone())));
+        }
+        inner.tasks.replace(tasks);
+    }
+
+    /// Takes over what lies on the members beside data.
+    async fn load(&self, has_lost: bool) {
+        let inner = &*self.0;
+        let (area, present) = (&inner.area, inner.present());
+        let group = inner.group(SpanId::NONE, false);
+        for slot in &present {
+            let is_logged = inner.layout.level.is_redundant();
+            if is_logged {
+                group.add(*slot, Verb::Read, area.intents, 1, |_| ());
+            }
+            for at in area.records {
+                group.add(*slot, Verb::Read, at, crate::area::RECORD_UNITS, |_| ());
+            }
+        }
+        inner.exchange(&group, Cause::Log).await;
+        {
+            let pieces = group.pieces.borrow();
+            for piece in pieces[..group.len()].iter().filter(|piece| piece.error.is_none()) {
+                if piece.first == area.intents {
+                    inner.intents.merge(&piece.contents[0]);
+                } else if let Some((number, record)) = Inner::decode_record(&piece.contents)
+                    && number > inner.record_number.get()
+                {
+                    inner.record_number.set(number);
+                    inner.record.replace(Some(record));
+                }
+            }
+        }
+        drop(group);
+        inner.intents.distrust();
+        let pages = area.journal - area.lost;
+        if has_lost && pages > 0 {
+            let group = inner.group(SpanId::NONE, false);
+            present.iter().for_each(|slot| {
+                group.add(*slot, Verb::Read, area.lost, pages, |_| ());
+            });
+            inner.exchange(&group, Cause::Log).await;
+            let mut lost = Lost::default();
+            let pieces = group.pieces.borrow();
+            for piece in pieces[..group.len()].iter().filter(|piece| piece.error.is_none()) {
+                // Where they differ a unit is lost if one says so.
+                for (page, content) in (0..).zip(&piece.contents) {
+                    lost.load(page, content, inner.layout.units());
+                }
+            }
+            drop(pieces);
+            inner.lost.replace(lost);
+        }
+    }
+
+    /// Puts a drive into a failed slot, where it is rebuilt behind I/Os. Gives the slot.
+    ///
+    /// # Errors
+    /// No slot has failed, or too many, or the drive is gone or has another capacity.
+    pub async fn add_spare<M: Member>(&self, member: M) -> Result<usize, ArrayError> {
+        let inner = &*self.0;
+        inner.gate.open().await;
+        let slot = {
+            let slots = inner.slots.borrow();
+            let is_failed = |state: &SlotState| *state == SlotState::Failed;
+            slots.states.iter().position(is_failed).filter(|_| !slots.is_broken)
+        };
+        let slot = slot.ok_or(ArrayError::NoSlot)?;
+        let gone = |why| ArrayError::Gone { member: slot, why };
+        let port = Port::attach(&inner.clock, member).await.map_err(gone)?;
+        if port.shape.units != inner.member_units {
+            port.stop();
+            let (units, first) = (port.shape.units, inner.member_units);
+            return Err(ArrayError::Capacity { member: slot, units, first });
+        }
+        // Whatever the drive held before: its area is as that of a new member.
+        let groups = Groups::new(&inner.clock);
+        let group = groups.lend(SpanId::NONE, false);
+        let at = inner.area.lost;
+        group.add(slot, Verb::Deallocate, at, inner.area.superblocks[1] + 1 - at, |_| ());
+        port.send(group.shared(), 0);
+        group.wait().await;
+        if let (_, Some(error)) = group.error(0) {
+            port.stop();
+            return Err(gone(Gone::because(error)));
+        }
+        drop(group);
+        {
+            let mut slots = inner.slots.borrow_mut();
+            if slots.states[slot] != SlotState::Failed || slots.is_broken {
+                port.stop();
+                return Err(ArrayError::NoSlot);
+            }
+            if let Some(old) = slots.ports[slot].replace(port) {
+                old.stop();
+            }
+            slots.states[slot] = SlotState::Rebuilding { mark: 0 };
+            inner.joined.borrow_mut()[slot] = inner.events.get() as u32 + 1;
+        }
+        let pages = inner.lost.borrow().all();
+        inner.write_lost_pages(&pages, &[slot]).await;
+        if let Some(record) = self.record() {
+            inner.write_record(record, &inner.present()).await;
+        }
+        {
+            let _turn = inner.intents.turn.acquire(1).await;
+            let group = inner.group(SpanId::NONE, false);
+            group.add_write(slot, inner.area.intents, true, std::iter::once(inner.intents.encoded()));
+            inner.exchange(&group, Cause::Log).await;
+        }
+        inner.write_superblocks().await;
+        inner.gate.open().await;
+        inner.upkeep.notify_one();
+        match inner.slots.borrow().states[slot] {
+            SlotState::Failed => Err(gone(Gone::because("it failed when it was added"))),
+            _ => Ok(slot),
+        }
+    }
+
+    /// Takes a member out of the array, as if it had failed. Returns when the others know.
+    pub async fn remove(&self, slot: usize) {
+        if slot < self.0.layout.members {
+            self.0.fail(slot, Gone::because("it was taken out").into());
+        }
+        self.0.gate.open().await;
+    }
+}
+
+/// The newest superblock of a drive; none: it has none.
+async fn probe(groups: &Groups, port: &Port) -> Option<Superblock> {
+    if port.shape.units < 2 {
+        return None;
+    }
+    let group = groups.lend(SpanId::NONE, false);
+    for back in 1..=2 {
+        // One by one: that one can't be read must not hide the other.
+        let index = group.add(0, Verb::Read, port.shape.units - back, 1, |_| ());
+        port.send(group.shared(), index);
+    }
+    group.wait().await;
+    let pieces = group.pieces.borrow();
+    let readable = pieces[..group.len()].iter().filter(|piece| piece.error.is_none());
+    let decode = |contents: &[Content]| contents.first().and_then(Superblock::decode);
+    readable.filter_map(|piece| decode(&piece.contents)).max_by_key(|superblock| superblock.events)
+}

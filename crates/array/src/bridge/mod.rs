@@ -1,0 +1,504 @@
+//! A bridge's cache in front of an array: small writes are taken into non-volatile memory, large ones pass through.
+//!
+//! Source: "Challenges in getting flash closer to CPU" (HotStorage 2013), section 4.3: a bridge-based drive puts small requests into
+//! its DRAM and non-volatile SRAM, but forwards large ones to the members. A write is small if it is at most
+//! [`NvramConfig::small_bytes`] long and not part of a sequential stream.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`nvram`] | the memory: what it holds outlives the power |
+//! | `stream` | sequential streams among writes |
+//! | `drain` | from the memory to the members |
+//!
+//! **Order.** Writes of a unit are in the memory, or pass through, one at a time. A write that passes through leaves out the units of
+//! which the memory holds something: those are changed there, or what is drained later would undo it. What was drained stays until
+//! a flush has made it durable on the members, so what was acknowledged from the memory always survives a power cut.
+//!
+//! What it does not do: it caches no reads.
+
+mod drain;
+pub mod nvram;
+mod stream;
+
+use crate::array::Array;
+use crate::lock::{Locks, RangeLock};
+use byteway_clock::{Clock, Notify, SpanId, Stage, TaskId};
+use byteway_firmware::{Errand, MediaError, Work};
+use byteway_wire::content::{Content, MARRED_BYTES, UNIT_BYTES};
+use drain::Draining;
+use nvram::{Nvram, merged, parts_of};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use stream::Streams;
+
+/// A bridge's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NvramConfig {
+    /// Bytes that it holds: at least 64 KiB.
+    pub bytes: u64,
+    /// The longest write that is taken into it, bytes.
+    pub small_bytes: u64,
+    /// A write that begins at most so far from the end of another belongs to a stream, bytes.
+    pub stream_window: u64,
+    /// Writes to the array that drain it at once.
+    pub drain_depth: u32,
+}
+
+/// What a bridge counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BridgeCounters {
+    /// Writes that were taken into the memory.
+    pub writes_taken: u64,
+    /// Writes that passed through, as a whole or but for units that the memory had.
+    pub writes_passed: u64,
+    /// Of those that passed through, how many were small and of a stream.
+    pub writes_of_streams: u64,
+    /// Times that a write waited for room.
+    pub waits: u64,
+    /// Writes of what the memory holds to the array.
+    pub drains: u64,
+    /// Units that they are of.
+    pub units_drained: u64,
+    /// Units that were read from the memory.
+    pub units_read: u64,
+}
+
+pub(super) struct Inner {
+    array: Array,
+    clock: Clock,
+    config: NvramConfig,
+    nvram: RefCell<Nvram>,
+    streams: RefCell<Streams>,
+    locks: Locks,
+    draining: Draining,
+    /// There is room, or there never will be.
+    drained: Notify,
+    counters: Cell<BridgeCounters>,
+    tasks: RefCell<Vec<TaskId>>,
+}
+
+/// A cache in front of an array. Cheap to clone. What is said of [`Array`]'s futures holds for these.
+#[derive(Clone)]
+pub struct Bridge(Rc<Inner>);
+
+impl Bridge {
+    /// In front of `array`, with a memory that holds what one before has left, or nothing. Its work is done where the array's is:
+    /// [`Work::Buffer`] for each unit, and the DRAM there is the memory.
+    pub fn new(clock: &Clock, array: Array, config: NvramConfig, nvram: Nvram) -> Bridge {
+        let config = NvramConfig { bytes: config.bytes.max(64 << 10), ..config };
+        let bridge = Bridge(Rc::new(Inner {
+            array,
+            clock: clock.clone(),
+            config,
+            nvram: RefCell::new(nvram),
+            streams: RefCell::new(Streams::new(config.stream_window)),
+            locks: Locks::new(clock),
+            draining: Draining::new(clock),
+            drained: Notify::new(clock),
+            counters: Cell::default(),
+            tasks: RefCell::default(),
+        }));
+        let inner = &bridge.0;
+        let mut tasks = vec![clock.spawn("bridge's memory", drain::run(inner.clone()))];
+        let workers = 0..config.drain_depth.max(1);
+        tasks.extend(workers.map(|_| clock.spawn("bridge's drain", drain::work(inner.clone()))));
+        inner.tasks.replace(tasks);
+        bridge
+    }
+
+    /// The array behind it.
+    pub fn array(&self) -> &Array {
+        &self.0.array
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> BridgeCounters {
+        self.0.counters.get()
+    }
+
+    /// Bytes in the memory.
+    pub fn bytes_held(&self) -> u64 {
+        self.0.nvram.borrow().bytes()
+    }
+
+    fn check(&self, first: u64, count: u64) -> Result<(), MediaError> {
+        match first.checked_add(count) {
+            Some(end) if end <= self.0.array.user_units() => Ok(()),
+            _ => Err(MediaError::OutOfRange),
+        }
+    }
+
+    async fn lock(&self, span: SpanId, units: Range<u64>) -> RangeLock {
+        let lock = self.0.locks.lock(units).await;
+        self.0.clock.spans().charge(span, self.0.clock.now(), Stage::Queueing);
+        lock
+    }
+
+    /// As [`Array::read`], with what the memory holds.
+    ///
+    /// # Errors
+    /// As [`Array::read`].
+    pub async fn read(
+        &self,
+        errand: impl Into<Errand>,
+        first: u64,
+        count: u32,
+        out: &mut Vec<Content>,
+    ) -> Result<(), MediaError> {
+        self.check(first, count.into())?;
+        let errand = errand.into();
+        let inner = &*self.0;
+        // What is held now is what must be read at least: it may be on its way to the members.
+        let held: Vec<(u64, Content, u8)> = {
+            let nvram = inner.nvram.borrow();
+            let units = first..first + u64::from(count);
+            units.filter_map(|unit| nvram.get(unit).map(|(content, parts)| (unit, content, parts))).collect()
+        };
+        if held.is_empty() {
+            return inner.array.read(errand, first, count, out).await;
+        }
+        out.clear();
+        out.resize(count as usize, Content::Zero);
+        let whole = held.iter().filter(|(.., parts)| *parts == u8::MAX).map(|(unit, ..)| *unit);
+        let (mut at, mut run) = (first, Vec::new());
+        for stop in whole.chain([first + u64::from(count)]) {
+            if at < stop {
+                inner.array.read(errand, at, (stop - at) as u32, &mut run).await?;
+                let into = out[(at - first) as usize..].iter_mut();
+                into.zip(run.drain(..)).for_each(|(into, content)| *into = content);
+            }
+            at = stop + 1;
+        }
+        let keep = inner.array.config().keep;
+        let units = held.len() as u64;
+        for (unit, content, parts) in held {
+            let into = &mut out[(unit - first) as usize];
+            *into = merged(into, &content, parts, keep);
+        }
+        inner.count(|counters| counters.units_read += units);
+        inner.pass_memory(errand, "out of the bridge's memory", units * UNIT_BYTES as u64).await;
+        Ok(())
+    }
+
+    /// As [`Array::write`]: small writes are acknowledged when the memory has them.
+    ///
+    /// # Errors
+    /// As [`Array::write`].
+    pub async fn write(
+        &self,
+        errand: impl Into<Errand>,
+        first: u64,
+        contents: &mut Vec<Content>,
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        let count = contents.len() as u64;
+        self.check(first, count)?;
+        let errand = errand.into();
+        let _lock = self.lock(errand.span, first..first + count).await;
+        let bytes = count * UNIT_BYTES as u64;
+        let is_small = self.0.is_small(first * UNIT_BYTES as u64, bytes, bytes);
+        self.write_locked(errand, first, contents, durable, is_small).await
+    }
+
+    async fn write_locked(
+        &self,
+        errand: Errand,
+        first: u64,
+        contents: &mut Vec<Content>,
+        durable: bool,
+        is_small: bool,
+    ) -> Result<(), MediaError> {
+        let inner = &*self.0;
+        if is_small {
+            inner.count(|counters| counters.writes_taken += 1);
+            let taken = inner.take(errand, first, contents).await;
+            contents.clear();
+            return taken;
+        }
+        inner.count(|counters| counters.writes_passed += 1);
+        let units = first..first + contents.len() as u64;
+        let has_any = {
+            let nvram = inner.nvram.borrow();
+            units.clone().any(|unit| nvram.has(unit))
+        };
+        if !has_any {
+            return inner.array.write(errand, first, contents, durable).await;
+        }
+        let mut rest: Vec<Content> = std::mem::take(contents);
+        let mut at = first;
+        while !rest.is_empty() {
+            let (is_held, count) = {
+                let nvram = inner.nvram.borrow();
+                let is_held = nvram.has(at);
+                let run = (at..).take(rest.len()).take_while(|unit| nvram.has(*unit) == is_held);
+                (is_held, run.count())
+            };
+            let later = rest.split_off(count);
+            match is_held {
+                true => inner.take(errand, at, &rest).await?,
+                false => inner.array.write(errand, at, &mut rest, durable).await?,
+            }
+            rest = later;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether a part of a unit can be written without reading the rest.
+    pub fn takes_parts(&self, offset: u32, bytes: u32) -> bool {
+        parts_of(offset, bytes).is_some()
+    }
+
+    /// Writes a part of a unit, if it [can](Bridge::takes_parts): one of a write of `command_bytes`.
+    ///
+    /// # Errors
+    /// As [`Array::write`].
+    #[allow(clippy::too_many_arguments, reason = "the place of a part has three coordinates")]
+    pub async fn write_part(
+        &self,
+        errand: impl Into<Errand>,
+        unit: u64,
+        offset: u32,
+        bytes: u32,
+        content: &Content,
+        durable: bool,
+        command_bytes: u64,
+    ) -> Result<(), MediaError> {
+        self.check(unit, 1)?;
+        let errand = errand.into();
+        let inner = &*self.0;
+        let Some(parts) = parts_of(offset, bytes) else { return Err(MediaError::OutOfRange) };
+        let _lock = self.lock(errand.span, unit..unit + 1).await;
+        let at = unit * UNIT_BYTES as u64 + u64::from(offset);
+        let is_small = inner.is_small(at, bytes.into(), command_bytes);
+        if is_small || inner.nvram.borrow().has(unit) {
+            inner.count(|counters| match is_small {
+                true => counters.writes_taken += 1,
+                false => counters.writes_passed += 1,
+            });
+            return inner.take_part(errand, unit, content, parts).await;
+        }
+        inner.count(|counters| counters.writes_passed += 1);
+        if inner.array.takes_parts(offset, bytes) {
+            return inner.array.write_part(errand, unit, offset, bytes, content, durable).await;
+        }
+        let mut whole = [0; UNIT_BYTES];
+        content.write_to(&mut whole);
+        let range = offset as usize..(offset + bytes) as usize;
+        let edit = |unit: &mut [u8; UNIT_BYTES], marred: &mut u8| {
+            unit[range.clone()].copy_from_slice(&whole[range]);
+            *marred &= !parts;
+        };
+        inner.array.edit(errand, unit, edit, durable).await
+    }
+
+    /// As [`Array::edit`].
+    ///
+    /// # Errors
+    /// As [`Array::edit`].
+    pub async fn edit(
+        &self,
+        errand: impl Into<Errand>,
+        unit: u64,
+        edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        self.check(unit, 1)?;
+        let errand = errand.into();
+        let _lock = self.lock(errand.span, unit..unit + 1).await;
+        if !self.0.nvram.borrow().has(unit) {
+            return self.0.array.edit(errand, unit, edit, durable).await;
+        }
+        let mut read = Vec::new();
+        self.read(errand, unit, 1, &mut read).await?;
+        let new = read[0].edited(self.0.array.config().keep, edit);
+        if new.marred() != 0 {
+            return Err(MediaError::Unreadable);
+        }
+        self.0.take(errand, unit, &[new]).await
+    }
+
+    /// As [`Array::trim`].
+    ///
+    /// # Errors
+    /// As [`Array::trim`].
+    pub async fn trim(&self, errand: impl Into<Errand>, first: u64, count: u64) -> Result<(), MediaError> {
+        self.check(first, count)?;
+        let errand = errand.into();
+        let _lock = self.lock(errand.span, first..first + count).await;
+        let held: Vec<u64> = self.0.nvram.borrow().held_in(first..first + count);
+        for unit in held {
+            // Zeroes take the place of what is held, so that nothing older is drained or found after a power cut.
+            self.0.take(errand, unit, &[Content::Zero]).await?;
+        }
+        self.0.array.trim(errand, first, count).await
+    }
+
+    /// As [`Array::flush`]. What is in the memory is durable already.
+    ///
+    /// # Errors
+    /// As [`Array::flush`].
+    pub async fn flush(&self, span: SpanId) -> Result<(), MediaError> {
+        self.0.array.flush(span).await
+    }
+
+    /// Drains the memory, then as [`Array::shutdown`].
+    ///
+    /// # Errors
+    /// As [`Array::shutdown`]; what could not be drained stays in the memory.
+    pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
+        let inner = &*self.0;
+        inner.draining.empty(true);
+        while inner.nvram.borrow().drainable() > 0 && !inner.draining.is_stuck() {
+            inner.drained.notified().await;
+        }
+        inner.draining.empty(false);
+        if inner.draining.is_stuck() {
+            return Err(MediaError::Failed);
+        }
+        inner.array.shutdown(span).await
+    }
+
+    /// As [`Array::exchange`].
+    ///
+    /// # Errors
+    /// As [`Array::exchange`].
+    pub async fn exchange(&self, span: SpanId, unit: u64) -> Result<BridgeExchange, MediaError> {
+        self.check(unit, 1)?;
+        let lock = self.lock(span, unit..unit + 1).await;
+        Ok(BridgeExchange { bridge: self.clone(), unit, _lock: lock })
+    }
+
+    /// Ranges that are locked or waited for, here or behind.
+    pub fn ranges_locked(&self) -> usize {
+        self.0.locks.len() + self.0.array.ranges_locked()
+    }
+
+    /// Ends its tasks, and the array's, as a power cut does.
+    pub fn stop(&self) {
+        let inner = &*self.0;
+        inner.tasks.take().into_iter().for_each(|task| inner.clock.kill(task));
+        inner.array.stop();
+    }
+
+    /// The power goes: ends all tasks, and gives what outlives it. To be called once.
+    pub fn power_off(&self) -> Nvram {
+        self.stop();
+        self.0.nvram.take()
+    }
+}
+
+/// As [`Exchange`](crate::Exchange), over a bridge.
+pub struct BridgeExchange {
+    bridge: Bridge,
+    unit: u64,
+    _lock: RangeLock,
+}
+
+impl BridgeExchange {
+    /// Reads the unit. May be called again.
+    ///
+    /// # Errors
+    /// As [`Bridge::read`].
+    pub async fn read(&self, span: SpanId, contents: &mut Vec<Content>) -> Result<(), MediaError> {
+        self.bridge.read(span, self.unit, 1, contents).await
+    }
+
+    /// Writes the unit, of which `contents` has the only one, and lets others have it.
+    ///
+    /// # Errors
+    /// As [`Bridge::write`].
+    pub async fn write(
+        self,
+        span: SpanId,
+        contents: &mut Vec<Content>,
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        assert_eq!(contents.len(), 1, "an exchange is of one unit");
+        let bytes = UNIT_BYTES as u64;
+        let is_small = self.bridge.0.is_small(self.unit * bytes, bytes, bytes);
+        self.bridge.write_locked(span.into(), self.unit, contents, durable, is_small).await
+    }
+}
+
+impl Inner {
+    fn count(&self, count: impl FnOnce(&mut BridgeCounters)) {
+        let mut counters = self.counters.get();
+        count(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// Whether a write of `bytes`, or a part of one of `command_bytes`, is for the memory.
+    fn is_small(&self, at: u64, bytes: u64, command_bytes: u64) -> bool {
+        let goes_on = self.streams.borrow_mut().goes_on(at, bytes);
+        let is_short = command_bytes <= self.config.small_bytes;
+        if goes_on && is_short {
+            self.count(|counters| counters.writes_of_streams += 1);
+        }
+        is_short && !goes_on
+    }
+
+    /// Takes whole units into the memory, waiting for room.
+    async fn take(&self, errand: Errand, first: u64, contents: &[Content]) -> Result<(), MediaError> {
+        let count = contents.len() as u64;
+        self.array.0.work(errand, Work::Buffer, count).await;
+        self.pass_memory(errand, "into the bridge's memory", count * UNIT_BYTES as u64).await;
+        for (unit, content) in (first..).zip(contents) {
+            self.admit(errand, unit, u8::MAX).await?;
+            self.nvram.borrow_mut().put(unit, content.clone(), u8::MAX, self.array.config().keep);
+        }
+        self.draining.look();
+        Ok(())
+    }
+
+    async fn take_part(
+        &self,
+        errand: Errand,
+        unit: u64,
+        content: &Content,
+        parts: u8,
+    ) -> Result<(), MediaError> {
+        self.array.0.work(errand, Work::Buffer, 1).await;
+        let bytes = u64::from(parts.count_ones()) * MARRED_BYTES as u64;
+        self.pass_memory(errand, "into the bridge's memory", bytes).await;
+        self.admit(errand, unit, parts).await?;
+        self.nvram.borrow_mut().put(unit, content.clone(), parts, self.array.config().keep);
+        self.draining.look();
+        Ok(())
+    }
+
+    /// Waits until there is room for blocks of a unit.
+    async fn admit(&self, errand: Errand, unit: u64, parts: u8) -> Result<(), MediaError> {
+        let mut has_waited = false;
+        loop {
+            let is_full = {
+                let nvram = self.nvram.borrow();
+                nvram.bytes() + nvram.growth(unit, parts) > self.config.bytes
+            };
+            if !is_full {
+                break;
+            }
+            if self.draining.is_stuck() || self.nvram.borrow().drainable() == 0 {
+                return Err(MediaError::Failed);
+            }
+            if !has_waited {
+                self.count(|counters| counters.waits += 1);
+                has_waited = true;
+            }
+            self.draining.look();
+            self.drained.notified().await;
+        }
+        if has_waited {
+            self.clock.spans().charge(errand.span, self.clock.now(), Stage::Queueing);
+        }
+        Ok(())
+    }
+
+    /// Waits for bytes to pass the memory's port.
+    async fn pass_memory(&self, errand: Errand, what: &'static str, bytes: u64) {
+        let passage = self.array.placement().site(Work::Buffer).dram(what, bytes);
+        self.clock.sleep_until(passage.arrival).await;
+        self.clock.spans().charge_split(errand.span, self.clock.now(), passage.queued, Stage::Dram);
+    }
+}

@@ -1,0 +1,336 @@
+//! What an array is made of, and how its parts send to members.
+
+use crate::area::Area;
+use crate::config::{ArrayConfig, Level};
+use crate::counters::{Cause, Counting};
+use crate::group::{Groups, LentGroup, Verb};
+use crate::intent::Intents;
+use crate::journal::Journal;
+use crate::layout::Layout;
+use crate::lock::{Locks, RangeLock};
+use crate::lost::Lost;
+use crate::port::Port;
+use crate::superblock::SlotState;
+use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, TaskId};
+use byteway_firmware::{Errand, Placement, Work};
+use byteway_member::{Gone, MemberError};
+use byteway_wire::content::Content;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+pub(crate) struct Inner {
+    pub(crate) clock: Clock,
+    pub(crate) placement: Placement,
+    pub(crate) config: ArrayConfig,
+    pub(crate) layout: Layout,
+    pub(crate) area: Area,
+    pub(crate) member_units: u64,
+    pub(crate) slots: RefCell<Slots>,
+    pub(crate) locks: Locks,
+    pub(crate) groups: Groups,
+    pub(crate) intents: Intents,
+    pub(crate) lost: RefCell<Lost>,
+    pub(crate) journal: Journal,
+    pub(crate) counting: Counting,
+    pub(crate) gate: Gate,
+    /// One writes superblocks at a time.
+    pub(crate) superblock_turn: Semaphore,
+    /// Stripes from here on need no repair, whatever their region says: they were degraded when the power went.
+    pub(crate) unsynced_below: Cell<u64>,
+    pub(crate) events: Cell<u64>,
+    /// The event with which each slot's member joined.
+    pub(crate) joined: RefCell<Vec<u32>>,
+    /// One writes marks of lost units at a time.
+    pub(crate) lost_turn: Semaphore,
+    pub(crate) record: RefCell<Option<Rc<[u8]>>>,
+    pub(crate) record_number: Cell<u64>,
+    /// The health may be worse.
+    pub(crate) ails: Notify,
+    /// There may be something to rebuild or to repair.
+    pub(crate) upkeep: Notify,
+    /// I/Os of hosts in flight.
+    pub(crate) attending: Cell<u32>,
+    /// Vectors that serve again.
+    pub(crate) scratch: RefCell<Vec<Vec<Content>>>,
+    pub(crate) tasks: RefCell<Vec<TaskId>>,
+}
+
+/// The members and how they are.
+pub(crate) struct Slots {
+    pub(crate) ports: Vec<Option<Rc<Port>>>,
+    pub(crate) states: Vec<SlotState>,
+    /// The states that are durable on the members.
+    pub(crate) durable: Vec<SlotState>,
+    /// Slots that have failed since, and how they were.
+    pub(crate) failed: Vec<(usize, SlotState)>,
+    /// Too many have failed.
+    pub(crate) is_broken: bool,
+}
+
+/// Keeps writes out while the members' state changes.
+pub(crate) struct Gate {
+    pub(crate) is_closed: Cell<bool>,
+    pub(crate) in_flight: Cell<u32>,
+    /// A slot has failed.
+    pub(crate) failed: Notify,
+    pub(crate) drained: Notify,
+    pub(crate) opened: Notify,
+}
+
+impl Gate {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        let notify = || Notify::new(clock);
+        Gate {
+            is_closed: Cell::default(),
+            in_flight: Cell::default(),
+            failed: notify(),
+            drained: notify(),
+            opened: notify(),
+        }
+    }
+
+    /// Waits until the state that was being changed is durable.
+    pub(crate) async fn open(&self) {
+        while self.is_closed.get() {
+            self.opened.notified().await;
+        }
+    }
+
+    /// Enters: the state stays as it is until what this gives is dropped.
+    pub(crate) async fn enter(&self) -> Entered<'_> {
+        self.open().await;
+        self.in_flight.set(self.in_flight.get() + 1);
+        Entered(self)
+    }
+}
+
+/// A write in flight.
+pub(crate) struct Entered<'a>(&'a Gate);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.set(self.0.in_flight.get() - 1);
+        if self.0.in_flight.get() == 0 {
+            self.0.drained.notify_one();
+        }
+    }
+}
+
+/// A host's I/O, until dropped.
+pub(crate) struct Attending<'a>(&'a Cell<u32>);
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Why a write was not carried out.
+pub(crate) enum Stopped {
+    /// A member has failed before anything was written: it is to be tried again with the others.
+    Again,
+    /// Too many have.
+    Broken,
+    /// Something of the stripe can't be read that the parity needs.
+    Unreadable,
+}
+
+impl Inner {
+    pub(crate) fn attend(&self) -> Attending<'_> {
+        self.attending.set(self.attending.get() + 1);
+        Attending(&self.attending)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.slots.borrow().is_broken
+    }
+
+    /// Whether a slot's member holds what it should in a stripe.
+    pub(crate) fn has(&self, slot: usize, stripe: u64) -> bool {
+        self.slots.borrow().states[slot].has(stripe)
+    }
+
+    /// Whether a stripe can't do without its journal: a member that the durable state knows to be missing.
+    pub(crate) fn is_degraded(&self, stripe: u64) -> bool {
+        !self.slots.borrow().durable.iter().all(|state| state.has(stripe))
+    }
+
+    /// Slots that are there, rebuilt or not.
+    pub(crate) fn present(&self) -> Vec<usize> {
+        let slots = self.slots.borrow();
+        let is_there =
+            |slot: &usize| slots.states[*slot] != SlotState::Failed && slots.ports[*slot].is_some();
+        (0..slots.states.len()).filter(is_there).collect()
+    }
+
+    /// Locks units against other changes: with parity, whole stripes.
+    pub(crate) async fn lock(&self, first: u64, count: u64) -> RangeLock {
+        let mut range = first..first + count;
+        if self.layout.level == Level::Raid5 {
+            let stripe = self.layout.stripe_units();
+            range = first / stripe * stripe..range.end.next_multiple_of(stripe);
+        }
+        self.locks.lock(range).await
+    }
+
+    /// Marks the regions of stripes before they are written; when this ends the marks are durable.
+    pub(crate) async fn mark(&self, stripes: &Range<u64>) -> Marked<'_> {
+        let is_logged = self.layout.level.is_redundant();
+        let marked = Marked { inner: self, stripes: stripes.clone(), is_logged };
+        if is_logged
+            && !self.intents.begin(stripes)
+            && self.config.canary != Some(crate::config::Canary::NoIntentLog)
+        {
+            while !self.intents.are_marked(stripes) && !self.is_broken() {
+                self.intents.written.notified().await;
+            }
+        }
+        marked
+    }
+
+    pub(crate) fn group(&self, span: SpanId, is_background: bool) -> LentGroup<'_> {
+        self.groups.lend(span, is_background)
+    }
+
+    /// Sends all pieces of a group.
+    pub(crate) fn send(&self, group: &LentGroup<'_>, cause: Cause) {
+        self.send_from(group, 0, cause);
+    }
+
+    /// Sends the pieces of a group from `first` on. Those for members that are not there fail at once.
+    pub(crate) fn send_from(&self, group: &LentGroup<'_>, first: usize, cause: Cause) {
+        let (slots, joined) = (self.slots.borrow(), self.joined.borrow());
+        for index in first..group.len() {
+            let (slot, verb, count) = {
+                let piece = &mut group.pieces.borrow_mut()[index];
+                piece.joined = joined[piece.slot];
+                (piece.slot, piece.verb, piece.count)
+            };
+            self.counting.count(|counters| {
+                let traffic = &mut counters.traffic[cause as usize];
+                match verb {
+                    Verb::Read => {
+                        traffic.reads += 1;
+                        traffic.units_read += count;
+                    }
+                    Verb::Write(_) | Verb::WritePart(..) => {
+                        traffic.writes += 1;
+                        traffic.units_written += count;
+                    }
+                    Verb::Flush => counters.flushes += 1,
+                    Verb::Deallocate => {}
+                }
+            });
+            match &slots.ports[slot] {
+                Some(port) if slots.states[slot] != SlotState::Failed => port.send(group.shared(), index),
+                _ => group.pieces.borrow_mut()[index].fail(Gone::because("the slot has no member").into()),
+            }
+        }
+    }
+
+    /// Sends all pieces and waits for the answers; members that fail a write, or are gone, are dropped. Time is charged to the
+    /// group's I/O. Whether every piece was carried out.
+    pub(crate) async fn exchange(&self, group: &LentGroup<'_>, cause: Cause) -> bool {
+        // A bridge speaks another protocol to its members.
+        self.work(group.span.get().into(), Work::Convert, group.len() as u64).await;
+        self.send(group, cause);
+        self.conclude(group).await
+    }
+
+    /// Waits for the answers, likewise.
+    pub(crate) async fn conclude(&self, group: &LentGroup<'_>) -> bool {
+        group.wait().await;
+        self.clock.spans().charge(group.span.get(), self.clock.now(), Stage::Flash);
+        let mut all = true;
+        for index in 0..group.len() {
+            let (slot, error) = group.error(index);
+            let Some(error) = error else { continue };
+            all = false;
+            let (verb, joined) = {
+                let pieces = group.pieces.borrow();
+                (pieces[index].verb, pieces[index].joined)
+            };
+            let is_out = verb != Verb::Read || matches!(error, MemberError::Gone(_));
+            if is_out && joined == self.joined.borrow()[slot] {
+                self.fail(slot, error);
+            }
+        }
+        all
+    }
+
+    /// Does `count` times `work`, and charges it.
+    pub(crate) async fn work(&self, errand: Errand, work: Work, count: u64) {
+        if count == 0 || self.placement.cycles().of(work) == 0 {
+            return;
+        }
+        let service = self.placement.reserve_by(errand.route, work, count);
+        self.clock.sleep_until(service.end).await;
+        let now = self.clock.now();
+        self.clock.spans().charge_split(errand.span, now, service.queued, Stage::Firmware);
+    }
+
+    /// A member is not to be relied on any more.
+    #[cold]
+    pub(crate) fn fail(&self, slot: usize, error: MemberError) {
+        let mut slots = self.slots.borrow_mut();
+        let before = std::mem::replace(&mut slots.states[slot], SlotState::Failed);
+        if before == SlotState::Failed {
+            return;
+        }
+        if let Some(port) = &slots.ports[slot] {
+            port.give_up(Gone::because(error));
+        }
+        slots.failed.push((slot, before));
+        slots.is_broken = !is_complete(&self.layout, &slots.states);
+        drop(slots);
+        self.counting.count(|counters| counters.members_failed += 1);
+        self.gate.is_closed.set(true);
+        self.gate.failed.notify_one();
+        self.ails.notify_one();
+        // Whoever waits for marks on members must see if there are too few.
+        self.intents.written.notify_all();
+    }
+
+    /// A vector for contents, which [`keep`](Self::keep) takes back.
+    pub(crate) fn vector(&self) -> Vec<Content> {
+        self.scratch.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(crate) fn keep(&self, mut vector: Vec<Content>) {
+        vector.clear();
+        self.scratch.borrow_mut().push(vector);
+    }
+
+    /// Lets time pass so that `units` more take no less than at `rate` units a second; 0: no limit.
+    pub(crate) async fn pace(&self, units: u64, rate: u64) {
+        if rate > 0 {
+            let ps = u128::from(units) * 1_000_000_000_000 / u128::from(rate);
+            self.clock.sleep(Delay(u64::try_from(ps).unwrap_or(u64::MAX))).await;
+        }
+    }
+}
+
+/// Regions whose writes are in flight, until dropped.
+pub(crate) struct Marked<'a> {
+    inner: &'a Inner,
+    stripes: Range<u64>,
+    is_logged: bool,
+}
+
+impl Drop for Marked<'_> {
+    fn drop(&mut self) {
+        if self.is_logged {
+            self.inner.intents.end(&self.stripes);
+        }
+    }
+}
+
+/// Whether everything can be read with these members.
+pub(crate) fn is_complete(layout: &Layout, states: &[SlotState]) -> bool {
+    let is_active = |state: &SlotState| *state == SlotState::Active;
+    match layout.level {
+        Level::Raid5 => states.iter().filter(|state| !is_active(state)).count() <= 1,
+        _ => states.chunks(layout.copies).all(|copies| copies.iter().any(is_active)),
+    }
+}

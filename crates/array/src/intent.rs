@@ -1,0 +1,257 @@
+//! The write-intent log: which regions of the members may hold stripes that are not consistent.
+//!
+//! A region's bit is durable on every member before the first write to it is sent. It is cleared behind, when nothing has been
+//! written there for a while and a flush has made durable what was. After a power cut the bits say what must be repaired.
+//! All bits are one unit, so a region is a 32768th of a member, or 4 MiB if that is more.
+
+use crate::area::UNIT_BITS;
+use byteway_clock::{Clock, Notify, Semaphore};
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+/// Units of a member that a region has at least.
+const REGION_UNITS_MIN: u64 = 1024;
+
+pub(crate) struct Intents {
+    /// Stripes of a region.
+    region_stripes: u64,
+    state: RefCell<State>,
+    /// A region waits for its bit.
+    pub(crate) wanted: Notify,
+    /// Bits have become durable, or there is nothing left to make durable.
+    pub(crate) written: Notify,
+    /// One writes the log at a time.
+    pub(crate) turn: Semaphore,
+    /// Counts looks for idle regions.
+    tick: Cell<u32>,
+    /// The count at the last timed one.
+    timed: Cell<u32>,
+}
+
+struct State {
+    /// What is durable on the members, or is about to be, a bit for a region.
+    bits: Vec<u64>,
+    /// Of these, what isn't durable yet.
+    wanted: Vec<u64>,
+    wanted_count: u32,
+    /// Writes in flight.
+    writers: Vec<u32>,
+    /// The tick of the last write.
+    used: Vec<u32>,
+    /// Copies or parity may be wrong since before.
+    unsynced: Vec<u64>,
+    unsynced_count: u32,
+}
+
+fn has(bits: &[u64], region: usize) -> bool {
+    bits[region / 64] & 1 << (region % 64) != 0
+}
+
+fn set(bits: &mut [u64], region: usize, on: bool) -> bool {
+    let word = &mut bits[region / 64];
+    let was = *word & 1 << (region % 64) != 0;
+    *word = *word & !(1 << (region % 64)) | u64::from(on) << (region % 64);
+    was
+}
+
+impl Intents {
+    pub(crate) fn new(clock: &Clock, stripes: u64, chunk: u64) -> Self {
+        let region_units = (stripes * chunk).div_ceil(UNIT_BITS).max(REGION_UNITS_MIN).next_power_of_two();
+        let region_stripes = (region_units / chunk).max(1);
+        let regions = stripes.div_ceil(region_stripes) as usize;
+        let words = regions.div_ceil(64);
+        Intents {
+            region_stripes,
+            state: RefCell::new(State {
+                bits: vec![0; words],
+                wanted: vec![0; words],
+                wanted_count: 0,
+                writers: vec![0; regions],
+                used: vec![0; regions],
+                unsynced: vec![0; words],
+                unsynced_count: 0,
+            }),
+            wanted: Notify::new(clock),
+            written: Notify::new(clock),
+            turn: Semaphore::new(clock, 1),
+            tick: Cell::new(1),
+            timed: Cell::new(1),
+        }
+    }
+
+    fn regions(&self, stripes: &Range<u64>) -> Range<usize> {
+        (stripes.start / self.region_stripes) as usize..stripes.end.div_ceil(self.region_stripes) as usize
+    }
+
+    fn count(&self) -> usize {
+        self.state.borrow().writers.len()
+    }
+
+    /// The stripes of a region; its last one may be beyond the array's.
+    pub(crate) fn stripes(&self, region: usize) -> Range<u64> {
+        region as u64 * self.region_stripes..(region as u64 + 1) * self.region_stripes
+    }
+
+    /// Writes to stripes begin. Whether their bits are durable; else the caller waits until [`are_marked`](Self::are_marked).
+    pub(crate) fn begin(&self, stripes: &Range<u64>) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let mut durable = true;
+        for region in self.regions(stripes) {
+            state.writers[region] += 1;
+            state.used[region] = self.tick.get();
+            if !set(&mut state.bits, region, true) {
+                set(&mut state.wanted, region, true);
+                state.wanted_count += 1;
+            }
+            durable &= !has(&state.wanted, region);
+        }
+        if !durable {
+            self.wanted.notify_one();
+        }
+        durable
+    }
+
+    pub(crate) fn are_marked(&self, stripes: &Range<u64>) -> bool {
+        let state = self.state.borrow();
+        !self.regions(stripes).any(|region| has(&state.wanted, region))
+    }
+
+    /// Writes to stripes have ended.
+    pub(crate) fn end(&self, stripes: &Range<u64>) {
+        let state = &mut *self.state.borrow_mut();
+        for region in self.regions(stripes) {
+            state.writers[region] -= 1;
+            state.used[region] = self.tick.get();
+        }
+    }
+
+    /// What is to be written, if there is something to be, and the bits that are durable then.
+    pub(crate) fn to_write(&self) -> Option<(Content, Vec<u64>)> {
+        let state = self.state.borrow();
+        (state.wanted_count > 0).then(|| (encode(&state.bits), state.wanted.clone()))
+    }
+
+    /// The bits as they are.
+    pub(crate) fn encoded(&self) -> Content {
+        encode(&self.state.borrow().bits)
+    }
+
+    /// These have become durable.
+    pub(crate) fn are_written(&self, written: &[u64]) {
+        let state = &mut *self.state.borrow_mut();
+        for (wanted, written) in state.wanted.iter_mut().zip(written) {
+            *wanted &= !written;
+        }
+        state.wanted_count = state.wanted.iter().map(|word| word.count_ones()).sum();
+        self.written.notify_all();
+    }
+
+    /// Regions that have bits, nothing in flight, and no write in a while: the time between two calls with `is_timed`; of
+    /// other calls all at rest. With them what [`clean`](Self::clean) wants to know.
+    pub(crate) fn idle(&self, is_timed: bool) -> (Vec<usize>, u32) {
+        let state = self.state.borrow();
+        let now = self.tick.get();
+        self.tick.set(now + 1);
+        let before = if is_timed { self.timed.replace(now + 1) } else { now + 1 };
+        let is_idle = |region: &usize| state.may_be_cleaned(*region) && state.used[*region] < before;
+        ((0..self.count()).filter(is_idle).collect(), before)
+    }
+
+    /// Clears the bits of `regions` in which nothing has been written since [`idle`](Self::idle). Whether any was.
+    pub(crate) fn clean(&self, (regions, before): &(Vec<usize>, u32)) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let mut any = false;
+        for region in regions {
+            if state.may_be_cleaned(*region) && state.used[*region] < *before {
+                any |= set(&mut state.bits, *region, false);
+            }
+        }
+        any
+    }
+
+    /// Takes over what a member says. Regions with bits are not consistent.
+    pub(crate) fn merge(&self, content: &Content) {
+        let mut bytes = [0; UNIT_BYTES];
+        content.write_to(&mut bytes);
+        let state = &mut *self.state.borrow_mut();
+        for (word, bytes) in bytes.as_chunks::<8>().0.iter().enumerate().take(state.bits.len()) {
+            state.bits[word] |= u64::from_le_bytes(*bytes);
+        }
+        let regions = state.writers.len();
+        (regions..state.bits.len() * 64).for_each(|beyond| {
+            set(&mut state.bits, beyond, false);
+        });
+    }
+
+    /// All regions that have bits are to be repaired.
+    pub(crate) fn distrust(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.unsynced.clone_from(&state.bits);
+        state.unsynced_count = state.unsynced.iter().map(|word| word.count_ones()).sum();
+    }
+
+    /// All regions have bits, and are to be repaired.
+    pub(crate) fn distrust_all(&self) {
+        let regions = self.count();
+        {
+            let state = &mut *self.state.borrow_mut();
+            (0..regions).for_each(|region| {
+                set(&mut state.bits, region, true);
+            });
+        }
+        self.distrust();
+    }
+
+    /// Whether the copies or the parity of a stripe may be wrong.
+    pub(crate) fn is_unsynced(&self, stripe: u64) -> bool {
+        let state = self.state.borrow();
+        state.unsynced_count > 0 && has(&state.unsynced, (stripe / self.region_stripes) as usize)
+    }
+
+    /// The regions that are to be repaired.
+    pub(crate) fn unsynced(&self) -> Vec<usize> {
+        let state = self.state.borrow();
+        (0..self.count()).filter(|region| has(&state.unsynced, *region)).collect()
+    }
+
+    pub(crate) fn unsynced_count(&self) -> u32 {
+        self.state.borrow().unsynced_count
+    }
+
+    /// A region is consistent.
+    pub(crate) fn synced(&self, region: usize) {
+        let state = &mut *self.state.borrow_mut();
+        if set(&mut state.unsynced, region, false) {
+            state.unsynced_count -= 1;
+        }
+    }
+
+    /// Regions that have bits.
+    pub(crate) fn marked(&self) -> u32 {
+        self.state.borrow().bits.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let state = self.state.borrow();
+        (state.bits.capacity() * 3 * 8 + state.writers.capacity() * 8) as u64
+    }
+}
+
+impl State {
+    fn may_be_cleaned(&self, region: usize) -> bool {
+        self.writers[region] == 0
+            && has(&self.bits, region)
+            && !has(&self.wanted, region)
+            && !has(&self.unsynced, region)
+    }
+}
+
+fn encode(bits: &[u64]) -> Content {
+    let mut bytes = [0; UNIT_BYTES];
+    for (into, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(bits) {
+        *into = word.to_le_bytes();
+    }
+    Content::of(&bytes, Keep::Bytes)
+}

@@ -1,0 +1,320 @@
+//! Writes of level 5: whole stripes, and parts of a stripe by whichever way reads less.
+//!
+//! Of a part of a stripe the old data and the old parity are read, and the change is XORed into the parity
+//! (read-modify-write); or the rest of the stripe is read, and the parity is computed anew (reconstruct-write). A stripe with
+//! a missing member leaves no choice: reconstruct-write if the missing chunk is written, else read-modify-write. A stripe whose
+//! parity can't be trusted yet is always reconstructed.
+//!
+//! Whoever calls has locked the stripe, marked its region and entered the gate, so members' states stay as they are but for
+//! members that fail.
+
+use crate::counters::Cause;
+use crate::inner::{Inner, Stopped};
+use crate::xor::Parity;
+use byteway_firmware::{Errand, Work};
+use byteway_wire::content::Content;
+use std::ops::Range;
+
+/// How the parity of a part of a stripe comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Method {
+    /// From the old data and the old parity.
+    Modify,
+    /// From the rest of the stripe.
+    Reconstruct,
+    /// Its member is missing.
+    None,
+}
+
+/// Offsets in the chunks at which the same columns are written.
+struct Segment {
+    offsets: Range<u64>,
+    columns: Range<u64>,
+    method: Method,
+}
+
+impl Segment {
+    fn is_written(&self, column: u64) -> bool {
+        self.columns.contains(&column)
+    }
+}
+
+impl Inner {
+    /// Writes units of level 5 from `first` on.
+    pub(crate) async fn write_parity(
+        &self,
+        errand: Errand,
+        first: u64,
+        contents: &[Content],
+        durable: bool,
+    ) -> Result<(), Stopped> {
+        let layout = &self.layout;
+        let stripe_units = layout.stripe_units();
+        let (mut unit, end) = (first, first + contents.len() as u64);
+        while unit < end {
+            let stripe = layout.stripe_of(unit);
+            let at = unit - stripe * stripe_units;
+            let whole = if at == 0 { (end - unit) / stripe_units } else { 0 };
+            let is_full = |stripe| self.is_full(stripe);
+            let run = (stripe..stripe + whole).take_while(|stripe| is_full(*stripe)).count() as u64;
+            let count = match run {
+                0 => (stripe_units - at).min(end - unit),
+                _ => run * stripe_units,
+            };
+            let part = &contents[(unit - first) as usize..(unit - first + count) as usize];
+            match run {
+                0 => self.write_part_of_stripe(errand, stripe, at, part, durable).await?,
+                _ => self.write_stripes(errand, stripe, part, durable).await?,
+            }
+            unit += count;
+        }
+        Ok(())
+    }
+
+    /// Whether all members hold what they should in a stripe, and are known to.
+    fn is_full(&self, stripe: u64) -> bool {
+        let slots = self.slots.borrow();
+        let all = |states: &[crate::superblock::SlotState]| states.iter().all(|state| state.has(stripe));
+        all(&slots.states) && all(&slots.durable)
+    }
+
+    /// Writes whole stripes from `stripe` on: to each member one run.
+    async fn write_stripes(
+        &self,
+        errand: Errand,
+        stripe: u64,
+        contents: &[Content],
+        durable: bool,
+    ) -> Result<(), Stopped> {
+        let layout = &self.layout;
+        let (chunk, columns) = (layout.chunk as usize, layout.columns as usize);
+        let stripes = contents.len() / (chunk * columns);
+        self.work(errand, Work::Parity, (stripes * chunk * (columns - 1)) as u64).await;
+        let group = self.group(errand.span, false);
+        let mut parity = Parity::new();
+        let mut parities = self.vector();
+        for (stripe, contents) in (stripe..).zip(contents.chunks_exact(chunk * columns)) {
+            parities.extend((0..chunk).map(|offset| {
+                (0..columns).for_each(|column| parity.add(&contents[column * chunk + offset]));
+                parity.take(self.config.keep)
+            }));
+            let at = layout.member_unit(stripe, 0);
+            for column in 0..columns {
+                let chunk = contents[column * chunk..(column + 1) * chunk].iter().cloned();
+                group.add_write(layout.slot(stripe, column as u64), at, durable, chunk);
+            }
+            group.add_write(layout.parity_slot(stripe), at, durable, parities.drain(..));
+        }
+        self.keep(parities);
+        self.counting.count(|counters| {
+            counters.full_stripes += stripes as u64;
+            counters.units_xored += (stripes * chunk * (columns - 1)) as u64;
+        });
+        self.exchange(&group, Cause::Data).await;
+        self.counting.count(|counters| {
+            // The members get it with the data, in the same writes.
+            counters.traffic[Cause::Parity as usize].units_written += (stripes * chunk) as u64;
+            counters.traffic[Cause::Data as usize].units_written -= (stripes * chunk) as u64;
+        });
+        self.unless_broken()
+    }
+
+    fn unless_broken(&self) -> Result<(), Stopped> {
+        if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) }
+    }
+
+    /// Where which columns are written: at most three segments.
+    fn segments(&self, stripe: u64, at: u64, count: u64, force: Option<Method>) -> Vec<Segment> {
+        let layout = &self.layout;
+        let chunk = layout.chunk;
+        let (first, last) = (layout.place(at), layout.place(at + count - 1));
+        let mut cuts = [0, first.offset, last.offset + 1, chunk];
+        cuts.sort_unstable();
+        let missing = (0..layout.members).find(|slot| !self.has(*slot, stripe));
+        let is_unsynced = self.is_unsynced(stripe);
+        let mut segments: Vec<Segment> = Vec::with_capacity(3);
+        for offsets in cuts.windows(2).map(|cut| cut[0]..cut[1]).filter(|offsets| !offsets.is_empty()) {
+            let from = first.column + u64::from(offsets.start < first.offset);
+            let to = last.column + u64::from(offsets.start <= last.offset);
+            if from >= to {
+                continue;
+            }
+            let columns = from..to;
+            let written = to - from;
+            let method = match missing {
+                Some(slot) => match layout.column_of(stripe, slot) {
+                    None => Method::None,
+                    Some(column) if columns.contains(&column) => Method::Reconstruct,
+                    Some(_) => Method::Modify,
+                },
+                None if is_unsynced => Method::Reconstruct,
+                None => force.unwrap_or(match written + 1 < layout.columns - written {
+                    true => Method::Modify,
+                    false => Method::Reconstruct,
+                }),
+            };
+            segments.push(Segment { offsets, columns, method });
+        }
+        segments
+    }
+
+    /// Writes a part of a stripe, from its data unit `at` on.
+    async fn write_part_of_stripe(
+        &self,
+        errand: Errand,
+        stripe: u64,
+        at: u64,
+        contents: &[Content],
+        durable: bool,
+    ) -> Result<(), Stopped> {
+        let tried = self.try_part(errand, stripe, at, contents, durable, None).await;
+        let Err(Stopped::Unreadable) = tried else { return tried };
+        // A member can't give a unit that the parity needs: the other way may do without it.
+        for method in [Method::Reconstruct, Method::Modify] {
+            let tried = self.try_part(errand, stripe, at, contents, durable, Some(method)).await;
+            if !matches!(tried, Err(Stopped::Unreadable)) {
+                return tried;
+            }
+        }
+        Err(Stopped::Unreadable)
+    }
+
+    async fn try_part(
+        &self,
+        errand: Errand,
+        stripe: u64,
+        at: u64,
+        contents: &[Content],
+        durable: bool,
+        force: Option<Method>,
+    ) -> Result<(), Stopped> {
+        let layout = &self.layout;
+        let segments = self.segments(stripe, at, contents.len() as u64, force);
+        let mut parities = self.vector();
+        let computed = self.compute(errand, stripe, at, contents, &segments, &mut parities).await;
+        if let Err(stopped) = computed {
+            self.keep(parities);
+            return Err(stopped);
+        }
+        // What is written: of each column a run, and the parity of each segment.
+        let group = self.group(errand.span, false);
+        let end = at + contents.len() as u64;
+        for column in at / layout.chunk..end.div_ceil(layout.chunk) {
+            let start = column * layout.chunk;
+            let (from, to) = (at.max(start), end.min(start + layout.chunk));
+            let slot = layout.slot(stripe, column);
+            if self.has(slot, stripe) {
+                let run = contents[(from - at) as usize..(to - at) as usize].iter().cloned();
+                group.add_write(slot, layout.member_unit(stripe, from - start), durable, run);
+            }
+        }
+        let data_pieces = group.len();
+        let mut rest = parities.drain(..);
+        for segment in segments.iter().filter(|segment| segment.method != Method::None) {
+            let units: Vec<Content> =
+                rest.by_ref().take((segment.offsets.end - segment.offsets.start) as usize).collect();
+            let first = layout.member_unit(stripe, segment.offsets.start);
+            group.add_write(layout.parity_slot(stripe), first, durable, units.into_iter());
+        }
+        drop(rest);
+        self.keep(parities);
+        let has_parity = group.len() > data_pieces;
+        let entry = match has_parity && self.is_degraded(stripe) {
+            true => self.journal_entry(errand.span, stripe, &group).await?,
+            false => None,
+        };
+        let parity_units: u64 = group.pieces.borrow()[data_pieces..group.len()].iter().map(|p| p.count).sum();
+        self.exchange(&group, Cause::Data).await;
+        self.counting.count(|counters| {
+            let [data, parity] = [Cause::Data, Cause::Parity].map(|cause| cause as usize);
+            let pieces = (group.len() - data_pieces) as u64;
+            counters.traffic[data].units_written -= parity_units;
+            counters.traffic[data].writes -= pieces;
+            counters.traffic[parity].units_written += parity_units;
+            counters.traffic[parity].writes += pieces;
+        });
+        drop(entry);
+        self.unless_broken()
+    }
+
+    /// Reads what the parity of the segments needs, and computes it: of each segment that has one, in order.
+    async fn compute(
+        &self,
+        errand: Errand,
+        stripe: u64,
+        at: u64,
+        contents: &[Content],
+        segments: &[Segment],
+        parities: &mut Vec<Content>,
+    ) -> Result<(), Stopped> {
+        let layout = &self.layout;
+        let group = self.group(errand.span, false);
+        let columns = layout.columns;
+        // Of each segment the units of each column, then of the parity: where they are in the group.
+        let mut read: Vec<(usize, usize)> = Vec::new();
+        let (mut modified, mut reconstructed) = (0, 0);
+        for segment in segments {
+            let count = segment.offsets.end - segment.offsets.start;
+            let first = layout.member_unit(stripe, segment.offsets.start);
+            for column in 0..columns {
+                let is_needed = match segment.method {
+                    Method::Modify => segment.is_written(column),
+                    Method::Reconstruct => !segment.is_written(column),
+                    Method::None => false,
+                };
+                if is_needed {
+                    read.push(group.add_read(layout.slot(stripe, column), first, count));
+                }
+            }
+            match segment.method {
+                Method::Modify => {
+                    read.push(group.add_read(layout.parity_slot(stripe), first, count));
+                    modified += 1;
+                }
+                Method::Reconstruct => reconstructed += 1,
+                Method::None => {}
+            }
+        }
+        if !self.exchange(&group, Cause::Parity).await {
+            self.unless_broken()?;
+            // One that is gone has closed the gate; one that is there can't give a unit.
+            return Err(if self.gate.is_closed.get() { Stopped::Again } else { Stopped::Unreadable });
+        }
+        let mut parity = Parity::new();
+        let mut units = 0;
+        let mut read = read.into_iter();
+        for segment in segments.iter().filter(|segment| segment.method != Method::None) {
+            let count = (segment.offsets.end - segment.offsets.start) as usize;
+            let read_here = match segment.method {
+                Method::Modify => segment.columns.end - segment.columns.start + 1,
+                _ => columns - (segment.columns.end - segment.columns.start),
+            };
+            let places: Vec<(usize, usize)> = read.by_ref().take(read_here as usize).collect();
+            let pieces = group.pieces.borrow();
+            for offset in 0..count {
+                for (piece, at) in &places {
+                    parity.add(&pieces[*piece].contents[at + offset]);
+                }
+                for column in segment.columns.clone() {
+                    let unit = column * layout.chunk + segment.offsets.start + offset as u64;
+                    parity.add(&contents[(unit - at) as usize]);
+                }
+                parities.push(parity.take(self.config.keep));
+            }
+            let operands = read_here + segment.columns.end - segment.columns.start;
+            units += (operands - 1) * count as u64;
+        }
+        self.counting.count(|counters| {
+            counters.units_xored += units;
+            counters.read_modify_writes += u64::from(modified > 0);
+            counters.reconstruct_writes += u64::from(modified == 0 && reconstructed > 0);
+        });
+        self.work(errand, Work::Parity, units).await;
+        if self.gate.is_closed.get() {
+            // A member has failed meanwhile; nothing is written yet.
+            self.unless_broken()?;
+            return Err(Stopped::Again);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! Reads: straight from the members that have the units, and around those that have not.
+
+use crate::config::Level;
+use crate::counters::Cause;
+use crate::group::Verb;
+use crate::inner::Inner;
+use crate::layout::Place;
+use crate::xor::Parity;
+use byteway_clock::SpanId;
+use byteway_firmware::{Errand, Work};
+use byteway_member::MemberError;
+use byteway_wire::content::Content;
+
+/// Units that lie one behind another in the array and on a member.
+struct Fragment {
+    first: u64,
+    count: u64,
+    /// Where they are in the group; none: no member has them.
+    read: Option<(usize, usize)>,
+}
+
+impl Inner {
+    /// Reads `count` units from `first` into `out`, which has so many. Units that can't be known are given as unreadable ones.
+    /// With `is_locked` the caller has locked them.
+    pub(crate) async fn read(&self, errand: Errand, first: u64, out: &mut [Content], is_locked: bool) {
+        let layout = &self.layout;
+        let group = self.group(errand.span, false);
+        let mut fragments = self.fragments(first, out.len() as u64);
+        for fragment in &mut fragments {
+            let place = layout.place(fragment.first);
+            fragment.read = self.choose(place.stripe, place.column).map(|slot| {
+                group.add_read(slot, layout.member_unit(place.stripe, place.offset), fragment.count)
+            });
+        }
+        self.work(errand, Work::Stripe, group.len() as u64).await;
+        let all = self.exchange(&group, Cause::Data).await;
+        let mut missed = Vec::new();
+        for (index, fragment) in fragments.iter().enumerate() {
+            let at = (fragment.first - first) as usize;
+            match fragment.read {
+                Some((piece, offset)) if all || group.error(piece).1.is_none() => {
+                    group
+                        .take(piece, offset, fragment.count as usize, |nth, content| out[at + nth] = content);
+                }
+                _ => missed.push(index),
+            }
+        }
+        drop(group);
+        for index in missed {
+            let Fragment { first: from, count, .. } = fragments[index];
+            let _lock = match is_locked {
+                true => None,
+                false => Some(self.lock(from, count).await),
+            };
+            let at = (from - first) as usize;
+            self.recover(errand, from, &mut out[at..at + count as usize]).await;
+        }
+        self.blank_lost(first, out);
+    }
+
+    /// Units that are known to be lost can't be read, whatever lies there.
+    fn blank_lost(&self, first: u64, out: &mut [Content]) {
+        let lost = self.lost.borrow();
+        if !lost.is_empty() {
+            let units = (first..).zip(out).filter(|(unit, _)| lost.has(*unit));
+            units.for_each(|(_, content)| *content = Content::unreadable());
+        }
+    }
+
+    /// A run of units, divided at chunks.
+    fn fragments(&self, first: u64, count: u64) -> Vec<Fragment> {
+        let chunk = self.layout.chunk;
+        let (mut at, end) = (first, first + count);
+        let mut fragments = Vec::with_capacity((count / chunk) as usize + 2);
+        while at < end {
+            let count = (chunk - at % chunk).min(end - at);
+            fragments.push(Fragment { first: at, count, read: None });
+            at += count;
+        }
+        fragments
+    }
+
+    /// The member to read a column from: of several copies the one with the fewest commands; none has it: none.
+    fn choose(&self, stripe: u64, column: u64) -> Option<usize> {
+        let layout = &self.layout;
+        let first = layout.slot(stripe, column);
+        let slots = self.slots.borrow();
+        if layout.copies == 1 {
+            return slots.states[first].has(stripe).then_some(first);
+        }
+        let mut copies = (first..first + layout.copies).filter(|slot| slots.states[*slot].has(stripe));
+        if self.is_unsynced(stripe) {
+            return copies.next(); // the others may hold something else
+        }
+        let load = |slot: &usize| slots.ports[*slot].as_ref().map_or(u32::MAX, |port| port.load());
+        // Of equals they take turns by stripe.
+        let turn = |slot: &usize| (slot - first + stripe as usize) % layout.copies;
+        copies.min_by_key(|slot| (load(slot), turn(slot)))
+    }
+
+    /// Reads units of one chunk from what else holds them, and writes back what a member can't give. They are locked.
+    async fn recover(&self, errand: Errand, first: u64, out: &mut [Content]) {
+        let place = self.layout.place(first);
+        if out.len() > 1 && self.layout.level == Level::Raid5 {
+            let slot = self.layout.slot(place.stripe, place.column);
+            if !self.has(slot, place.stripe)
+                && self.reconstruct(errand, slot, place, out, false).await.is_ok()
+            {
+                return;
+            }
+        }
+        for (unit, content) in (first..).zip(out) {
+            *content = self.recover_unit(errand, unit).await;
+        }
+    }
+
+    async fn recover_unit(&self, errand: Errand, unit: u64) -> Content {
+        let layout = &self.layout;
+        let place = layout.place(unit);
+        let at = layout.member_unit(place.stripe, place.offset);
+        let first = layout.slot(place.stripe, place.column);
+        let mut found = None;
+        let mut bad = Vec::new();
+        for slot in (first..first + layout.copies).filter(|slot| self.has(*slot, place.stripe)) {
+            match self.read_one(errand.span, slot, at, Cause::Data).await {
+                Ok(content) => {
+                    found = Some(content);
+                    break;
+                }
+                Err(MemberError::Gone(_)) => {}
+                Err(_) => bad.push(slot),
+            }
+        }
+        if found.is_none() && layout.level == Level::Raid5 && !self.lost.borrow().has(unit) {
+            let mut content = [Content::Zero];
+            if self.reconstruct(errand, first, place, &mut content, false).await.is_ok() {
+                let [content] = content;
+                found = Some(content);
+            }
+        }
+        let Some(content) = found else {
+            self.counting.count(|counters| counters.units_unreadable += 1);
+            return Content::unreadable();
+        };
+        bad.retain(|slot| self.has(*slot, place.stripe));
+        if !bad.is_empty() && !self.is_broken() {
+            let group = self.group(errand.span, false);
+            bad.iter().for_each(|slot| group.add_write(*slot, at, false, std::iter::once(content.clone())));
+            self.exchange(&group, Cause::Repair).await;
+            self.counting.count(|counters| counters.units_written_back += bad.len() as u64);
+        }
+        content
+    }
+
+    /// Reads a unit of a member.
+    pub(crate) async fn read_one(
+        &self,
+        span: SpanId,
+        slot: usize,
+        at: u64,
+        cause: Cause,
+    ) -> Result<Content, MemberError> {
+        let group = self.group(span, false);
+        group.add(slot, Verb::Read, at, 1, |_| ());
+        self.exchange(&group, cause).await;
+        if let Some(error) = group.error(0).1 {
+            return Err(error);
+        }
+        let mut read = Content::Zero;
+        group.take(0, 0, 1, |_, content| read = content);
+        Ok(read)
+    }
+
+    /// Computes units of a slot of level 5, from `place` on in its chunk, from all others of the stripe, which is locked.
+    ///
+    /// # Errors
+    /// One of the others can't give all of its units, or parity can't be trusted: gives the slots that can't.
+    pub(crate) async fn reconstruct(
+        &self,
+        errand: Errand,
+        slot: usize,
+        place: Place,
+        out: &mut [Content],
+        is_background: bool,
+    ) -> Result<(), Vec<usize>> {
+        let Place { stripe, offset, .. } = place;
+        let others = (0..self.layout.members).filter(|other| *other != slot);
+        if self.is_unsynced(stripe) || !others.clone().all(|other| self.has(other, stripe)) {
+            return Err(Vec::new());
+        }
+        let group = self.group(errand.span, is_background);
+        let at = self.layout.member_unit(stripe, offset);
+        others.for_each(|other| {
+            group.add_read(other, at, out.len() as u64);
+        });
+        let cause = if is_background { Cause::Rebuild } else { Cause::Parity };
+        if !self.exchange(&group, cause).await {
+            let bad = (0..group.len()).map(|index| group.error(index));
+            return Err(bad.filter(|(_, error)| error.is_some()).map(|(slot, _)| slot).collect());
+        }
+        let mut parity = Parity::new();
+        {
+            let pieces = group.pieces.borrow();
+            for (nth, out) in out.iter_mut().enumerate() {
+                pieces[..group.len()].iter().for_each(|piece| parity.add(&piece.contents[nth]));
+                *out = parity.take(self.config.keep);
+            }
+        }
+        let units = out.len() as u64;
+        let xored = units * (group.len() as u64 - 1);
+        self.counting.count(|counters| {
+            counters.units_reconstructed += units;
+            counters.units_xored += xored;
+        });
+        self.work(errand, Work::Parity, xored).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! The members' state: what is durable of it, and how it changes when a member fails.
+//!
+//! When a member fails, writes in flight end without it and new ones wait. What has been written is flushed, units that could
+//! be reconstructed no more are marked as lost, and then the superblocks of the others say that it has failed. Only then are
+//! the writes acknowledged that have done without it: a failed member that comes back is known to be stale.
+//!
+//! When too many members fail, nothing more is written to any: after a power cycle that brings them back the array is as it was.
+
+use crate::area::RECORD_UNITS;
+use crate::config::{Canary, Level};
+use crate::counters::Cause;
+use crate::group::Verb;
+use crate::inner::Inner;
+use crate::layout::Place;
+use crate::superblock::{SlotState, Superblock};
+use byteway_clock::SpanId;
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use std::rc::Rc;
+
+/// Bytes of a record's head: number, length, checksum.
+const RECORD_HEAD_BYTES: usize = 24;
+
+impl Inner {
+    /// What a member's superblock says from now on.
+    pub(crate) fn superblock(&self, slot: usize, states: &[SlotState]) -> Superblock {
+        Superblock {
+            uuid: self.config.uuid,
+            level: self.config.level,
+            chunk_units: self.config.chunk_units,
+            member_units: self.member_units,
+            data_units: self.area.data_units,
+            slot: slot as u32,
+            events: self.events.get(),
+            journal_from: self.journal.from.get(),
+            has_lost: !self.lost.borrow().is_empty(),
+            slots: states.to_vec(),
+            joined: self.joined.borrow().clone(),
+        }
+    }
+
+    /// Writes the state to all members that are there: it is durable when this ends. Failures that have not been taken down are
+    /// no part of it, and nothing is written of an array that has lost data.
+    pub(crate) async fn write_superblocks(&self) {
+        self.write_superblocks_with(&[]).await;
+    }
+
+    /// The same, but `taken` failures are a part of it.
+    async fn write_superblocks_with(&self, taken: &[(usize, SlotState)]) {
+        let _turn = self.superblock_turn.acquire(1).await;
+        let states = {
+            let slots = self.slots.borrow();
+            if slots.is_broken {
+                return;
+            }
+            let mut states = slots.states.clone();
+            for (slot, before) in slots.failed.iter().filter(|failed| !taken.contains(failed)) {
+                states[*slot] = *before;
+            }
+            states
+        };
+        self.events.set(self.events.get() + 1);
+        let at = self.area.superblocks[(self.events.get() % 2) as usize];
+        let group = self.group(SpanId::NONE, false);
+        for slot in self.present() {
+            let content = self.superblock(slot, &states).encode();
+            group.add_write(slot, at, true, std::iter::once(content));
+        }
+        self.exchange(&group, Cause::Log).await;
+        let mut slots = self.slots.borrow_mut();
+        if !slots.is_broken {
+            slots.durable = states;
+        }
+    }
+
+    /// Flushes all members that are there.
+    pub(crate) async fn flush_members(&self, span: SpanId) {
+        let group = self.group(span, false);
+        for slot in self.present() {
+            group.add(slot, Verb::Flush, 0, 0, |_| ());
+        }
+        self.exchange(&group, Cause::Log).await;
+    }
+
+    /// Flushes the members, and what was written over lost units is known from then on, also after a power cut.
+    pub(crate) async fn flush_all(&self, span: SpanId) {
+        let written = self.lost.borrow().written();
+        self.flush_members(span).await;
+        if let Some(written) = written {
+            self.lost.borrow_mut().settle(&written);
+            self.write_lost().await;
+        }
+    }
+
+    /// Writes the marks of lost units that have changed, durably.
+    pub(crate) async fn write_lost(&self) {
+        let _turn = self.lost_turn.acquire(1).await;
+        let changed = self.lost.borrow_mut().take_changed();
+        self.write_lost_pages(&changed, &self.present()).await;
+    }
+
+    pub(crate) async fn write_lost_pages(&self, pages: &[(u64, Content)], slots: &[usize]) {
+        if pages.is_empty() {
+            return;
+        }
+        let group = self.group(SpanId::NONE, false);
+        for slot in slots {
+            for (page, content) in pages {
+                group.add_write(*slot, self.area.lost + page, true, std::iter::once(content.clone()));
+            }
+        }
+        self.exchange(&group, Cause::Log).await;
+    }
+
+    /// Units of a failed slot that could only be reconstructed by parity that can't be trusted are lost.
+    fn lose_what_is_unsynced(&self, slot: usize, before: SlotState) {
+        if self.layout.level != Level::Raid5 || self.config.canary == Some(Canary::NoLostMarks) {
+            return;
+        }
+        let layout = &self.layout;
+        for region in self.intents.unsynced() {
+            let stripes = self.intents.stripes(region);
+            for stripe in stripes.start..stripes.end.min(layout.stripes) {
+                let column =
+                    layout.column_of(stripe, slot).filter(|_| before.has(stripe) && self.is_unsynced(stripe));
+                let Some(column) = column else { continue };
+                for offset in 0..layout.chunk {
+                    let unit = layout.unit(Place { stripe, column, offset });
+                    self.lost.borrow_mut().lose(unit);
+                }
+            }
+            // Without the member nothing is left to repair: what its chunk was is lost, and the rest is as it is.
+            self.intents.synced(region);
+        }
+    }
+
+    /// Whether copies or parity of a stripe may be wrong since a power cut.
+    pub(crate) fn is_unsynced(&self, stripe: u64) -> bool {
+        self.intents.is_unsynced(stripe) && stripe < self.unsynced_below.get()
+    }
+
+    /// Takes failures down: see the module.
+    async fn settle_failures(&self) {
+        loop {
+            while self.gate.in_flight.get() > 0 {
+                self.gate.drained.notified().await;
+            }
+            let failed = {
+                let mut slots = self.slots.borrow_mut();
+                if slots.is_broken {
+                    slots.failed.clear();
+                }
+                slots.failed.clone()
+            };
+            if failed.is_empty() {
+                break;
+            }
+            failed.iter().for_each(|(slot, before)| self.lose_what_is_unsynced(*slot, *before));
+            self.flush_members(SpanId::NONE).await;
+            self.write_lost().await;
+            self.write_superblocks_with(&failed).await;
+            self.slots.borrow_mut().failed.retain(|one| !failed.contains(one));
+        }
+        self.gate.is_closed.set(false);
+        self.gate.opened.notify_all();
+        self.upkeep.notify_one();
+    }
+
+    /// The record that was kept; none: there is none.
+    pub(crate) fn decode_record(contents: &[Content]) -> Option<(u64, Rc<[u8]>)> {
+        let mut bytes = vec![0; contents.len() * UNIT_BYTES];
+        for (content, into) in contents.iter().zip(bytes.chunks_exact_mut(UNIT_BYTES)) {
+            content.write_to(into);
+        }
+        let (head, data) = bytes.split_at_checked(RECORD_HEAD_BYTES)?;
+        let long = |at: usize| head[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        let (number, length, sum) = (long(0)?, long(8)?, long(16)?);
+        let data = data.get(..usize::try_from(length).ok()?)?;
+        let is_whole = number > 0 && sum == u64::from(record_sum(number, data));
+        is_whole.then(|| (number, data.into()))
+    }
+
+    /// Keeps a record on all members: it is durable when this ends, and the former one was until then.
+    pub(crate) async fn write_record(&self, bytes: Rc<[u8]>, slots: &[usize]) {
+        let number = self.record_number.get() + 1;
+        self.record_number.set(number);
+        let mut all = Vec::with_capacity(RECORD_HEAD_BYTES + bytes.len());
+        all.extend_from_slice(&number.to_le_bytes());
+        all.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        all.extend_from_slice(&u64::from(record_sum(number, &bytes)).to_le_bytes());
+        all.extend_from_slice(&bytes);
+        all.resize(all.len().next_multiple_of(UNIT_BYTES), 0);
+        assert!(all.len() <= RECORD_UNITS as usize * UNIT_BYTES, "a record is at most 128 KiB");
+        self.record.replace(Some(bytes));
+        let at = self.area.records[(number % 2) as usize];
+        let units: Vec<Content> =
+            all.chunks_exact(UNIT_BYTES).map(|unit| Content::of(unit, Keep::Bytes)).collect();
+        let group = self.group(SpanId::NONE, false);
+        for slot in slots {
+            group.add_write(*slot, at, true, units.iter().cloned());
+        }
+        self.exchange(&group, Cause::Log).await;
+    }
+}
+
+fn record_sum(number: u64, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), bytes)
+}
+
+/// Takes failures down, one after another.
+pub(crate) async fn run(inner: Rc<Inner>) {
+    loop {
+        inner.gate.failed.notified().await;
+        if inner.gate.is_closed.get() {
+            inner.settle_failures().await;
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What goes on behind I/Os: marks in the write-intent log, repair after a power cut, rebuilding.
+
+use crate::config::{Canary, Level};
+use crate::counters::Cause;
+use crate::inner::Inner;
+use crate::layout::Place;
+use crate::superblock::SlotState;
+use crate::xor::Parity;
+use byteway_clock::SpanId;
+use byteway_firmware::Work;
+use byteway_wire::content::Content;
+use std::rc::Rc;
+
+/// Units that are rebuilt between two writes of how far it is: a power cut has so much done again at most.
+const MARK_UNITS: u64 = 16_384;
+
+/// Makes marks of regions durable: of all that wait, by one write to each member.
+pub(crate) async fn run_log(inner: Rc<Inner>) {
+    loop {
+        inner.intents.wanted.notified().await;
+        let _turn = inner.intents.turn.acquire(1).await;
+        while let Some((content, marks)) = inner.intents.to_write() {
+            if inner.config.canary != Some(Canary::NoIntentLog) {
+                inner.write_log(content, true).await;
+            }
+            inner.intents.are_written(&marks);
+        }
+    }
+}
+
+/// Marks regions as clean in which nothing is written any more.
+pub(crate) async fn run_cleaner(inner: Rc<Inner>) {
+    loop {
+        inner.clock.timer(inner.config.clean_after).await;
+        let idle = inner.intents.idle(true);
+        if !idle.0.is_empty() && !inner.is_broken() {
+            inner.flush_members(SpanId::NONE).await;
+            inner.clean_log(&idle, false).await;
+        }
+    }
+}
+
+/// Repairs what a power cut has left, then rebuilds members.
+pub(crate) async fn run(inner: Rc<Inner>) {
+    loop {
+        while let Some(region) = inner.intents.unsynced().first().copied() {
+            if inner.is_broken() {
+                break;
+            }
+            inner.repair(region).await;
+        }
+        let rebuilding = inner.rebuilding();
+        match rebuilding {
+            Some((slot, mark)) if !inner.is_broken() => inner.rebuild(slot, mark).await,
+            _ => inner.upkeep.notified().await,
+        }
+    }
+}
+
+impl Inner {
+    async fn write_log(&self, content: Content, durable: bool) {
+        let group = self.group(SpanId::NONE, false);
+        for slot in self.present() {
+            group.add_write(slot, self.area.intents, durable, std::iter::once(content.clone()));
+        }
+        self.exchange(&group, Cause::Log).await;
+    }
+
+    /// Clears the marks of regions that were idle, and are: what was written there has been flushed since.
+    pub(crate) async fn clean_log(&self, idle: &(Vec<usize>, u32), durable: bool) {
+        let _turn = self.intents.turn.acquire(1).await;
+        if !self.is_broken() && self.intents.clean(idle) {
+            self.write_log(self.intents.encoded(), durable).await;
+        }
+    }
+
+    fn rebuilding(&self) -> Option<(usize, u64)> {
+        let slots = self.slots.borrow();
+        slots.states.iter().enumerate().find_map(|(slot, state)| match state {
+            SlotState::Rebuilding { mark } => Some((slot, *mark)),
+            _ => None,
+        })
+    }
+
+    /// Gives way to hosts, if there are any, and keeps to the rate.
+    async fn pace_upkeep(&self, units: u64) {
+        let rebuild = &self.config.rebuild;
+        let rate = if self.attending.get() > 0 { rebuild.busy_rate } else { rebuild.idle_rate };
+        self.pace(units, rate).await;
+    }
+
+    /// Makes copies or parity of a region agree. Unless a member fails meanwhile, which settles what it means for the region.
+    async fn repair(&self, region: usize) {
+        let stripes = self.intents.stripes(region);
+        for stripe in stripes.start..stripes.end.min(self.layout.stripes) {
+            if !self.is_unsynced(stripe) || self.is_broken() {
+                break;
+            }
+            let lock = self.lock(stripe * self.layout.stripe_units(), self.layout.stripe_units()).await;
+            let was_wrong = match self.layout.level {
+                Level::Raid5 => self.repair_parity(stripe).await,
+                _ => self.repair_copies(stripe).await,
+            };
+            drop(lock);
+            self.counting.count(|counters| counters.stripes_repaired += u64::from(was_wrong));
+            self.pace_upkeep(self.layout.chunk).await;
+        }
+        if self.is_broken() {
+            return;
+        }
+        // A member that failed meanwhile, and has not been taken down yet, would leave what is repaired in doubt.
+        self.gate.open().await;
+        self.flush_members(SpanId::NONE).await;
+        self.gate.open().await;
+        if !self.is_broken() {
+            self.intents.synced(region);
+        }
+    }
+
+    /// Whether the parity of a stripe was wrong. It is right when this ends, but for units that can't be read.
+    async fn repair_parity(&self, stripe: u64) -> bool {
+        let layout = &self.layout;
+        let at = layout.member_unit(stripe, 0);
+        let parity_slot = layout.parity_slot(stripe);
+        let group = self.group(SpanId::NONE, true);
+        (0..layout.members).for_each(|slot| {
+            group.add_read(slot, at, layout.chunk);
+        });
+        let all = self.exchange(&group, Cause::Repair).await;
+        if self.is_broken() || self.gate.is_closed.get() || !self.is_unsynced(stripe) {
+            return false;
+        }
+        let mut bad = vec![0_u64; layout.chunk as usize];
+        if !all {
+            // Offset by offset: a unit that can't be read has no parity to be computed from, and is lost.
+            drop(group);
+            return self.repair_offsets(stripe, &mut bad).await;
+        }
+        let mut parity = Parity::new();
+        let mut wrong = Vec::new();
+        {
+            let pieces = group.pieces.borrow();
+            let pieces = &pieces[..group.len()];
+            for offset in 0..layout.chunk as usize {
+                let data = pieces.iter().filter(|piece| piece.slot != parity_slot);
+                data.for_each(|piece| parity.add(&piece.contents[offset]));
+                let right = parity.take(self.config.keep);
+                let found = pieces.iter().find(|piece| piece.slot == parity_slot);
+                if found.is_some_and(|piece| !is_same(&piece.contents[offset], &right)) {
+                    wrong.push((offset as u64, right));
+                }
+            }
+        }
+        drop(group);
+        let xored = layout.chunk * layout.columns;
+        self.counting.count(|counters| counters.units_xored += xored);
+        self.work(SpanId::NONE.into(), Work::Parity, xored).await;
+        self.write_repaired(parity_slot, at, &wrong).await;
+        !wrong.is_empty()
+    }
+
+    /// The same where a unit can't be read.
+    #[cold]
+    async fn repair_offsets(&self, stripe: u64, bad: &mut [u64]) -> bool {
+        let layout = &self.layout;
+        let parity_slot = layout.parity_slot(stripe);
+        for offset in 0..bad.len() as u64 {
+            let at = layout.member_unit(stripe, offset);
+            let mut parity = Parity::new();
+            for slot in (0..layout.members).filter(|slot| *slot != parity_slot) {
+                match self.read_one(SpanId::NONE, slot, at, Cause::Repair).await {
+                    Ok(content) => parity.add(&content),
+                    Err(_) if self.has(slot, stripe) => self.lose(stripe, slot, offset).await,
+                    Err(_) => return false,
+                }
+            }
+            self.write_repaired(parity_slot, at, &[(0, parity.take(self.config.keep))]).await;
+        }
+        self.write_lost().await;
+        true
+    }
+
+    /// A unit of a member that is there can't be known: it is marked, and zeroes take its place, so that parity holds.
+    async fn lose(&self, stripe: u64, slot: usize, offset: u64) {
+        self.lose_slot(stripe, slot, offset);
+        self.write_lost().await; // before zeroes can be read
+        let at = self.layout.member_unit(stripe, offset);
+        self.write_repaired(slot, at, &[(0, Content::Zero)]).await;
+    }
+
+    async fn write_repaired(&self, slot: usize, at: u64, units: &[(u64, Content)]) {
+        if units.is_empty() {
+            return;
+        }
+        let group = self.group(SpanId::NONE, true);
+        for (offset, content) in units {
+            group.add_write(slot, at + offset, false, std::iter::once(content.clone()));
+        }
+        self.exchange(&group, Cause::Repair).await;
+    }
+
+    /// Whether copies of a stripe differed: then all are as the first that can be read.
+    async fn repair_copies(&self, stripe: u64) -> bool {
+        let layout = &self.layout;
+        let at = layout.member_unit(stripe, 0);
+        let mut was_wrong = false;
+        for column in 0..layout.columns {
+            let first = layout.slot(stripe, column);
+            let slots: Vec<usize> =
+                (first..first + layout.copies).filter(|slot| self.has(*slot, stripe)).collect();
+            let group = self.group(SpanId::NONE, true);
+            slots.iter().for_each(|slot| {
+                group.add_read(*slot, at, layout.chunk);
+            });
+            self.exchange(&group, Cause::Repair).await;
+            let mut wrong: Vec<(usize, u64, Content)> = Vec::new();
+            {
+                let pieces = group.pieces.borrow();
+                let readable = pieces[..group.len()].iter().filter(|piece| piece.error.is_none());
+                let mut readable = readable.clone();
+                let Some(source) = readable.next() else { continue };
+                for piece in readable {
+                    for (offset, (right, found)) in (0..).zip(source.contents.iter().zip(&piece.contents)) {
+                        if !is_same(right, found) {
+                            wrong.push((piece.slot, offset, right.clone()));
+                        }
+                    }
+                }
+            }
+            drop(group);
+            for (slot, offset, content) in wrong {
+                was_wrong = true;
+                self.write_repaired(slot, at + offset, &[(0, content)]).await;
+            }
+        }
+        was_wrong
+    }
+
+    /// Rebuilds a member from stripe `mark` on: until it is done, it or the array fails.
+    async fn rebuild(&self, slot: usize, mark: u64) {
+        let (layout, mut since) = (&self.layout, 0);
+        for stripe in mark..layout.stripes {
+            let lock = self.lock(stripe * layout.stripe_units(), layout.stripe_units()).await;
+            let is_done = self.rebuild_stripe(slot, stripe).await;
+            {
+                let mut slots = self.slots.borrow_mut();
+                match &mut slots.states[slot] {
+                    SlotState::Rebuilding { mark } if is_done => *mark = stripe + 1,
+                    _ => return, // what is left of it is looked at again
+                }
+            }
+            drop(lock);
+            since += layout.chunk;
+            if since >= MARK_UNITS {
+                since = 0;
+                self.flush_members(SpanId::NONE).await;
+                self.write_superblocks().await;
+            }
+            self.pace_upkeep(layout.chunk).await;
+        }
+        self.flush_members(SpanId::NONE).await;
+        self.write_lost().await;
+        {
+            let mut slots = self.slots.borrow_mut();
+            if !matches!(slots.states[slot], SlotState::Rebuilding { .. }) || slots.is_broken {
+                return;
+            }
+            slots.states[slot] = SlotState::Active;
+        }
+        // Until that is durable, stripes count as degraded, and are in the journal.
+        self.write_superblocks().await;
+        self.ails.notify_one();
+    }
+
+    /// Whether a stripe of the member has been written.
+    async fn rebuild_stripe(&self, slot: usize, stripe: u64) -> bool {
+        let layout = &self.layout;
+        let at = layout.member_unit(stripe, 0);
+        let mut contents = self.vector();
+        contents.resize(layout.chunk as usize, Content::Zero);
+        let is_known = match layout.level {
+            Level::Raid5 => self.rebuild_from_parity(slot, stripe, &mut contents).await,
+            _ => self.rebuild_from_copy(slot, stripe, &mut contents).await,
+        };
+        if !is_known {
+            self.keep(contents);
+            return false;
+        }
+        let group = self.group(SpanId::NONE, true);
+        group.add_write(slot, at, false, contents.drain(..));
+        self.keep(contents);
+        self.exchange(&group, Cause::Rebuild).await
+    }
+
+    async fn rebuild_from_parity(&self, slot: usize, stripe: u64, contents: &mut [Content]) -> bool {
+        let layout = &self.layout;
+        let place = Place { stripe, column: 0, offset: 0 };
+        let errand = SpanId::NONE.into();
+        let has_lost = {
+            let lost = self.lost.borrow();
+            let first = stripe * layout.stripe_units();
+            !lost.is_empty() && (first..first + layout.stripe_units()).any(|unit| lost.has(unit))
+        };
+        if !has_lost && self.reconstruct(errand, slot, place, contents, true).await.is_ok() {
+            return true;
+        }
+        // Unit by unit: one that another member can't give costs two, and no more.
+        for (offset, content) in (0..).zip(contents) {
+            let Some(rebuilt) = self.rebuild_unit(slot, stripe, offset).await else { return false };
+            *content = rebuilt;
+        }
+        self.write_lost().await;
+        true
+    }
+
+    /// None: a member is gone.
+    async fn rebuild_unit(&self, slot: usize, stripe: u64, offset: u64) -> Option<Content> {
+        let layout = &self.layout;
+        let at = layout.member_unit(stripe, offset);
+        let mut units = Vec::with_capacity(layout.members);
+        for other in (0..layout.members).filter(|other| *other != slot) {
+            match self.read_one(SpanId::NONE, other, at, Cause::Rebuild).await {
+                Ok(content) => units.push((other, Some(content))),
+                Err(_) if self.has(other, stripe) => units.push((other, None)),
+                Err(_) => return None,
+            }
+        }
+        let is_lost = |slot: usize| {
+            let column = layout.column_of(stripe, slot);
+            column.is_some_and(|column| self.lost.borrow().has(layout.unit(Place { stripe, column, offset })))
+        };
+        let all = units.iter().all(|(_, unit)| unit.is_some());
+        let mut parity = Parity::new();
+        if all && !is_lost(slot) {
+            units.iter().flat_map(|(_, unit)| unit).for_each(|unit| parity.add(unit));
+            self.work(SpanId::NONE.into(), Work::Parity, layout.columns).await;
+            self.counting.count(|counters| counters.units_reconstructed += 1);
+            return Some(parity.take(self.config.keep));
+        }
+        // What can't be read of the others is lost, and with it what was to be computed from it. That is durable before zeroes
+        // take their place, over which the parity then holds: nobody can compute anything from them.
+        let parity_slot = layout.parity_slot(stripe);
+        let bad: Vec<usize> =
+            units.iter().filter(|(_, unit)| unit.is_none()).map(|(other, _)| *other).collect();
+        bad.iter().chain([&slot]).for_each(|slot| self.lose_slot(stripe, *slot, offset));
+        self.write_lost().await;
+        for other in bad.into_iter().filter(|other| *other != parity_slot) {
+            self.write_repaired(other, at, &[(0, Content::Zero)]).await;
+        }
+        let data = units.iter().filter(|(other, _)| *other != parity_slot);
+        data.filter_map(|(_, unit)| unit.as_ref()).for_each(|unit| parity.add(unit));
+        let right = parity.take(self.config.keep);
+        if slot == parity_slot {
+            return Some(right);
+        }
+        self.write_repaired(parity_slot, at, &[(0, right)]).await;
+        Some(Content::Zero)
+    }
+
+    /// Marks the unit of a slot as lost, unless it is parity.
+    fn lose_slot(&self, stripe: u64, slot: usize, offset: u64) {
+        if let Some(column) = self.layout.column_of(stripe, slot) {
+            let unit = self.layout.unit(Place { stripe, column, offset });
+            self.lost.borrow_mut().lose(unit);
+        }
+    }
+
+    async fn rebuild_from_copy(&self, slot: usize, stripe: u64, contents: &mut [Content]) -> bool {
+        let layout = &self.layout;
+        let at = layout.member_unit(stripe, 0);
+        let first = slot / layout.copies * layout.copies;
+        let source = (first..first + layout.copies).find(|other| *other != slot && self.has(*other, stripe));
+        let Some(source) = source else { return false };
+        let group = self.group(SpanId::NONE, true);
+        group.add_read(source, at, layout.chunk);
+        if self.exchange(&group, Cause::Rebuild).await {
+            group.take(0, 0, contents.len(), |nth, content| contents[nth] = content);
+            return true;
+        }
+        drop(group);
+        for (offset, content) in (0..).zip(contents) {
+            let mut found = None;
+            for other in (first..first + layout.copies).filter(|other| *other != slot) {
+                if found.is_none() && self.has(other, stripe) {
+                    found = self.read_one(SpanId::NONE, other, at + offset, Cause::Rebuild).await.ok();
+                }
+            }
+            if !(first..first + layout.copies).any(|other| other != slot && self.has(other, stripe)) {
+                return false;
+            }
+            if found.is_none() {
+                self.lose_slot(stripe, slot, offset);
+                self.write_lost().await;
+            }
+            *content = found.unwrap_or_default();
+        }
+        true
+    }
+}
+
+/// Whether two units hold the same bytes, however they are kept.
+fn is_same(one: &Content, other: &Content) -> bool {
+    if one == other {
+        return true;
+    }
+    let (mut left, mut right) = ([0; 4096], [0; 4096]);
+    one.write_to(&mut left);
+    other.write_to(&mut right);
+    left == right
+}

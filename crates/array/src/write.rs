@@ -1,0 +1,209 @@
+//! Writes of all levels, from the lock to the acknowledgement, and the levels without parity.
+
+use crate::config::Level;
+use crate::counters::Cause;
+use crate::group::Verb;
+use crate::inner::{Inner, Stopped};
+use byteway_firmware::{Errand, MediaError, Work};
+use byteway_wire::content::Content;
+
+/// A part of a unit: `bytes` from `offset` on of `content`.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) unit: u64,
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+    pub(crate) content: &'a Content,
+}
+
+impl Inner {
+    /// Writes units from `first` on, which the caller has locked.
+    ///
+    /// # Errors
+    /// Too many members have failed, or of a stripe more is unreadable than parity can do without.
+    pub(crate) async fn write_locked(
+        &self,
+        errand: Errand,
+        first: u64,
+        contents: &[Content],
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        let count = contents.len() as u64;
+        let pieces = (first + count).div_ceil(self.layout.chunk) - first / self.layout.chunk;
+        self.work(errand, Work::Stripe, pieces).await;
+        self.counting.count(|counters| counters.user_units_written += count);
+        let marked = self.mark(&self.layout.stripes_of(first, count)).await;
+        let written = loop {
+            let entered = self.gate.enter().await;
+            if self.is_broken() {
+                break Err(Stopped::Broken);
+            }
+            let written = match self.layout.level {
+                Level::Raid5 => self.write_parity(errand, first, contents, durable).await,
+                _ => self.write_copies(errand, first, contents, durable).await,
+            };
+            drop(entered);
+            if !matches!(written, Err(Stopped::Again)) {
+                break written;
+            }
+        };
+        drop(marked);
+        self.acknowledge(written).await?;
+        if self.lost.borrow_mut().write(first..first + count) && durable {
+            self.flush_all(errand.span).await;
+        }
+        Ok(())
+    }
+
+    /// What a write ends with: not before the members know of those that it has done without.
+    async fn acknowledge(&self, written: Result<(), Stopped>) -> Result<(), MediaError> {
+        self.gate.open().await;
+        match written {
+            Ok(()) if !self.is_broken() => Ok(()),
+            Err(Stopped::Unreadable) => Err(MediaError::Unreadable),
+            _ => Err(MediaError::Failed),
+        }
+    }
+
+    /// Writes units to every copy.
+    async fn write_copies(
+        &self,
+        errand: Errand,
+        first: u64,
+        contents: &[Content],
+        durable: bool,
+    ) -> Result<(), Stopped> {
+        let layout = &self.layout;
+        let group = self.group(errand.span, false);
+        let (mut unit, end) = (first, first + contents.len() as u64);
+        while unit < end {
+            let place = layout.place(unit);
+            let count = (layout.chunk - place.offset).min(end - unit);
+            let at = layout.member_unit(place.stripe, place.offset);
+            let slot = layout.slot(place.stripe, place.column);
+            for slot in (slot..slot + layout.copies).filter(|slot| self.has(*slot, place.stripe)) {
+                let run = &contents[(unit - first) as usize..(unit - first + count) as usize];
+                group.add_write(slot, at, durable, run.iter().cloned());
+            }
+            unit += count;
+        }
+        self.exchange(&group, Cause::Data).await;
+        if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) }
+    }
+
+    /// Writes a part of a unit, which the caller has locked, to every copy: of the levels without parity.
+    pub(crate) async fn write_part_locked(
+        &self,
+        errand: Errand,
+        part: Part<'_>,
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        let Part { unit, offset, bytes, content } = part;
+        let layout = &self.layout;
+        self.work(errand, Work::Stripe, 1).await;
+        self.counting.count(|counters| counters.user_units_written += 1);
+        let place = layout.place(unit);
+        let marked = self.mark(&(place.stripe..place.stripe + 1)).await;
+        let entered = self.gate.enter().await;
+        let group = self.group(errand.span, false);
+        let slot = layout.slot(place.stripe, place.column);
+        let at = layout.member_unit(place.stripe, place.offset);
+        for slot in (slot..slot + layout.copies).filter(|slot| self.has(*slot, place.stripe)) {
+            group
+                .add(slot, Verb::WritePart(offset, bytes, durable), at, 1, |into| into.push(content.clone()));
+        }
+        self.exchange(&group, Cause::Data).await;
+        drop(entered);
+        drop(marked);
+        let written = if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) };
+        self.acknowledge(written).await
+    }
+
+    /// The smallest write that every member takes, bytes.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        let slots = self.slots.borrow();
+        let ports = slots.ports.iter().flatten();
+        ports.map(|port| port.shape.block_bytes).max().unwrap_or(4096)
+    }
+
+    /// Deallocates units, which the caller has locked: they read as zeroes from then on.
+    pub(crate) async fn trim_locked(&self, errand: Errand, first: u64, count: u64) -> Result<(), MediaError> {
+        let stripe_units = self.layout.stripe_units();
+        let (mut unit, end) = (first, first + count);
+        while unit < end {
+            let stripe = self.layout.stripe_of(unit);
+            let is_whole = unit.is_multiple_of(stripe_units) && end - unit >= stripe_units;
+            let may_pass = self.layout.level != Level::Raid5 || is_whole && !self.is_any_missing();
+            if may_pass {
+                let count = match self.layout.level {
+                    Level::Raid5 => (end - unit) / stripe_units * stripe_units,
+                    _ => end - unit,
+                };
+                self.deallocate(errand, unit, count).await?;
+                unit += count;
+            } else {
+                // Parity must go with it: zeroes are written.
+                let count = ((stripe + 1) * stripe_units).min(end) - unit;
+                let mut zeroes = self.vector();
+                zeroes.resize(count as usize, Content::Zero);
+                let written = self.write_locked(errand, unit, &zeroes, false).await;
+                self.keep(zeroes);
+                written?;
+                unit += count;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a member is missing or not rebuilt, or not known to be there by all others.
+    fn is_any_missing(&self) -> bool {
+        let slots = self.slots.borrow();
+        let is_active = |state: &crate::superblock::SlotState| *state == crate::superblock::SlotState::Active;
+        !slots.states.iter().all(is_active) || !slots.durable.iter().all(is_active)
+    }
+
+    /// Passes a deallocation on: with parity of whole stripes, whose parity is zeroes then.
+    async fn deallocate(&self, errand: Errand, first: u64, count: u64) -> Result<(), MediaError> {
+        let layout = &self.layout;
+        let stripes = layout.stripes_of(first, count);
+        self.work(errand, Work::Stripe, layout.members as u64).await;
+        let marked = self.mark(&stripes).await;
+        let entered = self.gate.enter().await;
+        let group = self.group(errand.span, false);
+        let end = first + count;
+        let mut runs = vec![0..0; layout.members];
+        for stripe in stripes.clone() {
+            // Only the first and the last stripe can be touched in part; between them all is one run of each member.
+            if stripe > stripes.start + 1 && stripe + 2 < stripes.end {
+                continue;
+            }
+            for slot in 0..layout.members {
+                let Some(column) = layout.column_of(stripe, slot) else {
+                    extend(&mut runs[slot], stripe * layout.chunk..(stripe + 1) * layout.chunk);
+                    continue;
+                };
+                let start = stripe * layout.stripe_units() + column * layout.chunk;
+                let (from, to) = (first.max(start), end.min(start + layout.chunk));
+                if from < to {
+                    let at = layout.member_unit(stripe, from - start);
+                    extend(&mut runs[slot], at..at + (to - from));
+                }
+            }
+        }
+        for (slot, run) in runs.iter().enumerate().filter(|(_, run)| !run.is_empty()) {
+            group.add(slot, Verb::Deallocate, run.start, run.end - run.start, |_| ());
+        }
+        self.exchange(&group, Cause::Data).await;
+        drop(entered);
+        drop(marked);
+        let written = if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) };
+        self.acknowledge(written).await?;
+        self.lost.borrow_mut().write(first..end);
+        Ok(())
+    }
+}
+
+/// Lengthens a run by one that touches it, or by what lies between, which is whole stripes.
+fn extend(run: &mut std::ops::Range<u64>, more: std::ops::Range<u64>) {
+    *run = if run.is_empty() { more } else { run.start.min(more.start)..run.end.max(more.end) };
+}

@@ -1,0 +1,9 @@
+//! Arrays over drives in memory, in virtual time.
+
+mod crash;
+mod degraded;
+mod double_failure;
+mod drives;
+mod levels;
+mod model;
+mod ram;
