@@ -96,7 +96,7 @@ fn impossible(message: String) -> ConfigError {
 }
 
 /// The link between applications and the front: function calls and the memory bus. It has 121 GB/s and no latency.
-fn call() -> PcieConfig {
+pub(crate) fn call() -> PcieConfig {
     PcieConfig {
         generation: Generation::Gen6,
         lanes: 16,
@@ -262,7 +262,8 @@ impl Hosted {
         let routes: Vec<Route> = routes.map(|route| route.unwrap_or(Route::OWN)).collect();
         let ftl = Ftl::over(&clock, placement.clone(), far, Drive::ftl_config(&config.drive))?;
         let front = DriveBay::new(&clock, call(), Memory::simulated());
-        let powered = front.power_on_over(config.drive, own, placement, ftl, endpoints)?;
+        let mut powered = front.power_on_over(config.drive, own, placement, ftl, endpoints)?;
+        powered.is_called = true;
         let of_queue = move |qid: u16| routes[usize::from(qid.saturating_sub(1)) % routes.len()];
         powered.drive.controller.route_by(Rc::new(move |qid, _| of_queue(qid)));
         Ok(powered)

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
+//! | [`array`](mod@array) | drives that are one: RAID on the host, a bridge |
 //! | [`partial`] | a drive of which the map, or the collector, is on the host |
 //!
 //! ```text
@@ -17,8 +18,11 @@
 //!
 //! What it does not do: it knows configurations, not scenarios; the power of what is behind is `world`'s.
 
+pub mod array;
 pub mod hosted;
 pub mod partial;
+
+pub use array::{ArrayDriveConfig, ArrayDriveError, ArrayPlace, Members, PoweredArray, assemble};
 
 pub use partial::{PartialConfig, power_on_partial};
 

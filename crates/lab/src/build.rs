@@ -1,7 +1,11 @@
 //! From a scenario's plan to the parts of a simulation: world, link, drive, host.
 
 use crate::error::RunError;
-use byteway_assembly::{EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial};
+use byteway_array::{ArrayConfig, Level, NvramConfig};
+use byteway_assembly::{
+    ArrayDriveConfig, ArrayPlace, EndpointConfig, Hosted, HostedConfig, Members, PartialConfig,
+    power_on_partial,
+};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Owner, Rate};
 use byteway_console::units::{Bytes, Percent, Picos};
@@ -18,7 +22,8 @@ use byteway_host::HostCosts;
 use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
-    self, CellKind, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking, Profile,
+    self, Bridge, CellKind, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking,
+    Profile,
 };
 use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
@@ -62,6 +67,21 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
             world.hold(plan.name.clone(), powered.map_err(RunError::NotBuilt)?);
             continue;
         }
+        if let Some(bridge) = &plan.profile.bridge {
+            let owned = clock.owned_by(Owner(number as u16));
+            let mut members = Vec::new();
+            for member in 0..bridge.members {
+                let bay = DriveBay::new(&owned, behind(bridge, &link), Memory::simulated());
+                let own = self::member(plan, &config, member);
+                members.push(bay.power_on(own, None).map_err(RunError::NotBuilt)?);
+            }
+            let config = bridged(bridge, link, config);
+            let assembled = executor
+                .run(async move { byteway_assembly::assemble(&owned, config, members, Members::New).await });
+            let assembled = assembled.map_err(RunError::Stalled)?.map_err(RunError::NotAssembled)?;
+            world.hold(plan.name.clone(), assembled.drive);
+            continue;
+        }
         let Some(endpoints) = &plan.profile.endpoints else {
             world.add(plan.name.clone(), link, config, None).map_err(RunError::NotBuilt)?;
             continue;
@@ -74,6 +94,66 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
         world.hold(plan.name.clone(), powered);
     }
     Ok(world)
+}
+
+/// The link of a drive behind a bridge.
+fn behind(bridge: &Bridge, card: &PcieConfig) -> PcieConfig {
+    PcieConfig {
+        generation: Generation::from_number(bridge.generation.into()).expect("the profile was checked"),
+        lanes: bridge.lanes.into(),
+        ..card.clone()
+    }
+}
+
+/// One of the drives behind a bridge: `config` is what they are together.
+fn member(plan: &DrivePlan, config: &DriveConfig, number: u16) -> DriveConfig {
+    let rng = Rng::new(config.seed);
+    let block = BlockSize::from_bytes(plan.lba_bytes.into()).expect("the scenario was checked");
+    DriveConfig {
+        serial: format!("{:.16}-M{number}", config.serial),
+        seed: rng.stream(&format!("member/{number}")).next_u64(),
+        namespaces: vec![NamespaceConfig::blocks(plan.geometry.capacity_bytes / UNIT_BYTES as u64, block)],
+        ..config.clone()
+    }
+}
+
+/// A bridge in front of several drives: `config` is what they are together.
+fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDriveConfig {
+    let uuid = u128::from(Rng::new(config.seed).stream("array").next_u64()).to_le_bytes();
+    let chunk_units = (bridge.chunk.0 / UNIT_BYTES as u64) as u32;
+    let cycles = Cycles::FREE
+        .with(Work::Parse, bridge.command)
+        .with(Work::Convert, bridge.convert)
+        .with(Work::Buffer, bridge.buffer);
+    ArrayDriveConfig {
+        array: ArrayConfig::new(Level::Raid0, chunk_units, uuid, config.keep),
+        place: ArrayPlace::Bridge {
+            link,
+            nvram: bridge.small_writes.as_ref().map(|small| NvramConfig {
+                bytes: small.memory.0,
+                small_bytes: small.longest.0,
+                stream_window: small.stream.0,
+                drain_depth: small.drain,
+            }),
+            cores: bridge.cores.into(),
+            hertz: bridge.clock.0,
+        },
+        costs: HostCosts::default(), // what a command to a member costs is its conversion
+        completion: how(bridge.completion),
+        lanes: bridge.outstanding as usize,
+        timeout: None,
+        drive: DriveConfig {
+            site: SiteConfig { cycles, ..config.site.clone() },
+            // What waits is in its members.
+            controller: ControllerConfig {
+                read_pipeline: Delay::ZERO,
+                read_large_pipeline: Delay::ZERO,
+                write_pipeline: Delay::ZERO,
+                ..config.controller.clone()
+            },
+            ..config
+        },
+    }
 }
 
 /// A drive whose firmware runs on the host: `config` is what it is to applications.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use byteway_assembly::HostedError;
+use byteway_assembly::{ArrayDriveError, HostedError};
 use byteway_auth::LoginError;
 use byteway_clock::Stalled;
 use byteway_console::error::InputError;
@@ -37,6 +37,9 @@ pub enum RunError {
     /// A drive whose firmware runs on the host does not come to be.
     #[error("the drive's firmware can't be started on the host")]
     NotHosted(#[source] HostedError),
+    /// Drives do not come to be one.
+    #[error("the drives can't be put together")]
+    NotAssembled(#[source] ArrayDriveError),
     /// The drive does not answer as a controller must, or refuses a command of the driver's own.
     #[error(transparent)]
     Driver(#[from] DriverError),

@@ -8,7 +8,7 @@ use byteway_clock::{Clock, Delay, Executor, Notify, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
-use byteway_firmware::FtlCounters;
+use byteway_firmware::{Footprint, FtlCounters};
 use byteway_flash::Flash;
 use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Completion, Driver, DriverConfig};
@@ -22,7 +22,7 @@ use byteway_measure::summary::{
 };
 use byteway_measure::timeline::{Stage, StageDrive, Timeline};
 use byteway_measure::{
-    IoRecorder, MeasuredDrive, Meter, Part, SeriesRecorder, Snapshot, store, upkeep, wear,
+    IoRecorder, MeasuredDrive, Meter, Part, Parts, SeriesRecorder, Snapshot, store, upkeep, wear,
 };
 use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
 use byteway_wire::nvme::SetFeatures;
@@ -152,6 +152,11 @@ struct Measured<'a> {
     end: &'a DriveEnd,
 }
 
+/// What a drive consists of.
+fn parts(powered: &PoweredDrive) -> Parts<'_> {
+    Parts { layers: powered.layers(), links: powered.links(), arrays: powered.arrays() }
+}
+
 impl Setting {
     /// The counters of each drive.
     fn snapshots(&self) -> Vec<Snapshot> {
@@ -186,7 +191,8 @@ impl Setting {
             memory.driver += powered.memory.allocated_bytes();
             memory.driver += powered.behind.iter().map(|drive| drive.memory.allocated_bytes()).sum::<u64>();
             let profile = &attached.plan.profile;
-            let firmware = powered.drive.controller.ftl().footprint();
+            let mut firmware = Footprint::default();
+            powered.layers().iter().for_each(|layer| firmware += layer.footprint());
             if profile.firmware.on_host.as_ref().is_some_and(|on_host| on_host.map) {
                 memory.map += firmware.map;
             }
@@ -207,7 +213,7 @@ impl Setting {
     }
 
     fn snapshot(&self, powered: &PoweredDrive) -> Snapshot {
-        let snapshot = Snapshot::take(&self.clock, &powered.drive, powered.links(), powered.arrays());
+        let snapshot = Snapshot::take(&self.clock, &powered.drive, &parts(powered));
         Snapshot { host: self.host_cost(), ..snapshot }
     }
 
@@ -260,10 +266,9 @@ impl Setting {
 
     fn end_of(&self, drive: usize) -> DriveEnd {
         let (powered, plan) = (&self.world.drives()[drive], &self.scenario.drives[drive].plan);
-        let flash = powered.drive.controller.ftl().data_end();
         DriveEnd {
             snapshot: self.snapshot(powered),
-            wear: wear(flash, plan.profile.flash.endurance.into(), plan.worn.0 > 0.0),
+            wear: wear(&powered.layers(), plan.profile.flash.endurance.into(), plan.worn.0 > 0.0),
         }
     }
 
@@ -275,7 +280,7 @@ impl Setting {
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
             for (powered, snapshot) in world.drives().iter().zip(&mut now) {
-                snapshot.retake(&clock, &powered.drive, powered.links(), powered.arrays());
+                snapshot.retake(&clock, &powered.drive, &parts(powered));
                 snapshot.host = stage.host_cost();
             }
             series.end_step(&mut now);
@@ -289,12 +294,17 @@ impl Setting {
         let cores = u32::from(self.scenario.host.profile.cores).max(1);
         let is_several = self.is_several();
         let drives = self.world.drives().iter().zip(&self.scenario.drives).map(|(powered, attached)| {
-            let geometry = powered.drive.controller.ftl().data_end().geometry();
+            let (mut channels, mut dies) = (0, Vec::new());
+            for flash in powered.arrays() {
+                let geometry = flash.geometry();
+                dies.extend((0..geometry.dies()).map(|die| channels + geometry.channel_of_die(die)));
+                channels += geometry.channels;
+            }
             StageDrive {
                 name: attached.plan.name.clone().filter(|_| is_several),
                 cores: powered.drive.site.cores() as u32,
-                channels: geometry.channels,
-                dies: (0..geometry.dies()).map(|die| geometry.channel_of_die(die)).collect(),
+                channels,
+                dies,
             }
         });
         let stage = Stage { processors: cores, drives: drives.collect(), queues: play.queues(cores) };
@@ -306,7 +316,7 @@ impl Setting {
     fn end_timeline(&self) {
         if let Some(timeline) = &self.timeline {
             for powered in self.world.drives() {
-                powered.arrays().for_each(Flash::trace_under_way);
+                powered.arrays().into_iter().for_each(Flash::trace_under_way);
             }
             timeline.end(&self.clock);
         }
@@ -512,7 +522,7 @@ impl Setting {
             drive_profile: only.map(|drive| drive.plan.profile_name.clone()),
             drive_model: only
                 .map_or(format!("{} drives", drives.len()), |drive| drive.plan.profile.drive.model.clone()),
-            capacity_bytes: drives.iter().map(|drive| drive.plan.geometry.capacity_bytes).sum(),
+            capacity_bytes: drives.iter().map(|drive| drive.plan.capacity_bytes()).sum(),
             host_profile: Some(scenario.host.profile_name.clone()),
             completion: scenario.host.profile.completion,
             spans: play.meter.spans(jobs, part),

@@ -41,7 +41,7 @@ mod wear;
 pub use ios::IoRecorder;
 pub use recorder::JobRecorder;
 pub use series::{Recorded, SeriesRecorder};
-pub use snapshot::{MeasuredDrive, Snapshot};
+pub use snapshot::{MeasuredDrive, Parts, Snapshot};
 pub use store::store;
 pub use upkeep::upkeep;
 pub use verbs::{Operated, VerbRecorder};

@@ -50,31 +50,31 @@ pub struct MeasuredDrive<'a> {
     pub wear: &'a Wear,
 }
 
+/// What a drive consists of, however it is made.
+pub struct Parts<'a> {
+    /// The translation layers that its data goes through.
+    pub layers: Vec<&'a Ftl>,
+    /// The host's links to its data.
+    pub links: Vec<&'a HostEnd>,
+    /// The flash arrays that it is in.
+    pub arrays: Vec<&'a Flash>,
+}
+
 impl Snapshot {
-    /// Takes one of a drive, of the host's links to its data and of the arrays that this is in.
-    pub fn take<'a>(
-        clock: &Clock,
-        drive: &Drive,
-        links: impl Iterator<Item = &'a HostEnd>,
-        arrays: impl Iterator<Item = &'a Flash>,
-    ) -> Self {
+    /// Takes one of a drive and its parts.
+    pub fn take(clock: &Clock, drive: &Drive, parts: &Parts<'_>) -> Self {
         let mut snapshot = Snapshot::default();
-        snapshot.retake(clock, drive, links, arrays);
+        snapshot.retake(clock, drive, parts);
         snapshot
     }
 
     /// Takes it anew, without a new allocation. It only looks: nothing is delivered, woken or charged.
-    pub fn retake<'a>(
-        &mut self,
-        clock: &Clock,
-        drive: &Drive,
-        links: impl Iterator<Item = &'a HostEnd>,
-        arrays: impl Iterator<Item = &'a Flash>,
-    ) {
+    pub fn retake(&mut self, clock: &Clock, drive: &Drive, parts: &Parts<'_>) {
         self.at = clock.now();
-        self.ftl = drive.controller.backing().ftl().map(Ftl::counters).unwrap_or_default();
+        self.ftl = FtlCounters::default();
+        parts.layers.iter().for_each(|layer| self.ftl += layer.counters());
         (self.ledger, self.link) = Default::default();
-        for link in links {
+        for link in &parts.links {
             self.ledger = self.ledger.with(link.ledger());
             // Ports of a switch share its upstream link, and each says how busy that is.
             let (down, up) = link.root_busy();
@@ -83,7 +83,7 @@ impl Snapshot {
         self.flash = FlashCounters::default();
         self.dies.clear();
         self.channels.clear();
-        for flash in arrays {
+        for flash in &parts.arrays {
             let geometry = flash.geometry();
             self.flash += flash.counters();
             self.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));

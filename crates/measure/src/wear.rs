@@ -1,6 +1,6 @@
 //! How worn the flash is.
 
-use byteway_flash::DataEnd;
+use byteway_firmware::Ftl;
 
 use crate::results::Wear;
 use byteway_console::number::ratio;
@@ -9,9 +9,12 @@ use byteway_console::number::ratio;
 const STEPS_MAX: u64 = 256;
 
 /// The erases of all blocks, which began worn or not. Two passes over their counts, and nothing is kept of each.
-pub fn wear(flash: &DataEnd, endurance: u64, began_worn: bool) -> Wear {
+pub fn wear(layers: &[&Ftl], endurance: u64, began_worn: bool) -> Wear {
+    let each_erases = |mut take: &mut dyn FnMut(u32)| {
+        layers.iter().for_each(|layer| layer.data_end().each_erases(&mut take))
+    };
     let (mut blocks, mut sum, mut min, mut max) = (0u64, 0u128, u64::MAX, 0u64);
-    flash.each_erases(|erases| {
+    each_erases(&mut |erases| {
         blocks += 1;
         sum += u128::from(erases);
         min = min.min(erases.into());
@@ -20,7 +23,7 @@ pub fn wear(flash: &DataEnd, endurance: u64, began_worn: bool) -> Wear {
     let min = min.min(max);
     let width = (max - min) / STEPS_MAX + 1;
     let mut counts = vec![0u64; ((max - min) / width + 1) as usize];
-    flash.each_erases(|erases| counts[((u64::from(erases) - min) / width) as usize] += 1);
+    each_erases(&mut |erases| counts[((u64::from(erases) - min) / width) as usize] += 1);
     let steps = (0u64..).zip(counts).filter(|(_, count)| *count > 0);
     let histogram = steps.map(|(step, count)| (min + step * width, count)).collect();
     let mean = ratio(sum, blocks.into());

@@ -51,6 +51,11 @@ pub struct DrivePlan {
 }
 
 impl DrivePlan {
+    /// What the host sees, over all namespaces.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.geometry.capacity_bytes * u64::from(self.profile.members())
+    }
+
     /// The namespaces that hold pairs; there may be none.
     pub fn pairs_nsids(&self) -> RangeInclusive<u32> {
         match self.personality.has_pairs() {
@@ -92,6 +97,14 @@ impl DrivePlan {
             let in_section = index.has(&fault.path) || !profile_index.has(&fault.path);
             placed(sources, if in_section { index } else { &profile_index }, fault)
         })
+    }
+}
+
+/// What drives behind a bridge have for the host, of which each has so much: they keep a little for the array that they are.
+fn whole_bytes(profile: &Profile, own: u64) -> u64 {
+    match profile.members() {
+        1 => own,
+        members => u64::from(members) * (own - own / 256 - (4 << 20)) >> 20 << 20,
     }
 }
 
@@ -147,19 +160,25 @@ impl DriveDraft<'_> {
             }
         }
         let has_pairs = only_pairs || section.kv_capacity.is_some();
-        if profile.is_hosted() {
-            self.check_hosted(begins_written, has_pairs)?;
+        if profile.is_hosted() || profile.bridge.is_some() {
+            self.check_apart(&profile, begins_written, has_pairs)?;
         }
         if has_pairs && (self.said)("precondition") && begins_written {
             let what = ": a drive with a namespace of pairs begins empty";
             return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
         }
         let capacity = section.capacity.unwrap_or(profile.drive.capacity);
-        let geometry = profile.geometry(capacity).map_err(|fault| self.of_section(fault))?;
-        let kv_bytes = self.kv_bytes(geometry.capacity_bytes)?;
+        let members = u64::from(profile.members());
+        if members > 1 && !capacity.0.is_multiple_of(members << 20) {
+            let what = format!(" = {capacity} doesn't divide among {members} drives behind a bridge");
+            return Err(self.fault("capacity", &what, "choose a multiple of so many MiB"));
+        }
+        let own = Bytes(capacity.0 / members);
+        let geometry = profile.geometry(own).map_err(|fault| self.of_section(fault))?;
+        let whole = whole_bytes(&profile, geometry.capacity_bytes);
+        let kv_bytes = self.kv_bytes(whole)?;
         // Whole MiB, so that a namespace never begins within a page.
-        let namespace_bytes =
-            ((geometry.capacity_bytes - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
+        let namespace_bytes = ((whole - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
         Ok(DrivePlan {
             name: section.name.clone(),
             profile_name: profile_stem(&section.profile),
@@ -167,7 +186,7 @@ impl DriveDraft<'_> {
             geometry,
             lba_bytes: lba.0 as u32,
             store: section.store,
-            precondition: match has_pairs || profile.is_hosted() {
+            precondition: match has_pairs || profile.is_hosted() || profile.bridge.is_some() {
                 true => Precondition::Empty,
                 false => section.precondition,
             },
@@ -180,23 +199,26 @@ impl DriveDraft<'_> {
         })
     }
 
-    /// Whether a drive whose firmware runs on the host can be as the section says.
-    fn check_hosted(&self, begins_written: bool, has_pairs: bool) -> Result<(), Fault> {
+    /// Whether a drive whose firmware runs on the host, or on drives behind a bridge, can be as the section says.
+    fn check_apart(&self, profile: &Profile, begins_written: bool, has_pairs: bool) -> Result<(), Fault> {
+        let who = match profile.is_hosted() {
+            true => "a drive whose firmware runs on the host",
+            false => "a drive that is several behind a bridge",
+        };
         if (self.said)("precondition") && begins_written {
-            let what = ": a drive whose firmware runs on the host begins empty";
-            return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
+            let what = format!(": {who} begins empty");
+            return Err(self.fault("precondition", &what, "leave it out; jobs can fill the drive"));
         }
         if has_pairs {
             let key = if self.section.kv_capacity.is_some() { "kv_capacity" } else { "personality" };
-            let what = ": a drive whose firmware runs on the host has blocks only";
-            return Err(self.fault(key, what, "leave it out"));
+            return Err(self.fault(key, &format!(": {who} has blocks only"), "leave it out"));
         }
-        let is_worn = self.section.age != Age(0) || self.section.worn != Percent(0.0);
-        let key = if self.section.worn != Percent(0.0) { "worn" } else { "age" };
-        match is_worn {
-            true => Err(self.fault(key, ": a drive whose firmware runs on the host is new", "leave it out")),
-            false => Ok(()),
+        let is_worn = self.section.worn != Percent(0.0);
+        if is_worn || self.section.age != Age(0) {
+            let key = if is_worn { "worn" } else { "age" };
+            return Err(self.fault(key, &format!(": {who} is new"), "leave it out"));
         }
+        Ok(())
     }
 
     /// Bytes of the namespace of pairs beside those of blocks, of so many.

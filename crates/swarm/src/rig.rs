@@ -593,7 +593,7 @@ impl Powered {
             }
         };
         let (host, drive) = (powered.host.clone(), powered.drive.clone());
-        let arrays = powered.arrays().cloned().collect();
+        let arrays = powered.arrays().into_iter().cloned().collect();
         let clock = host.clock().clone();
         let life = Life::begin(&clock, run.clone(), host, drive.clone(), watched, looks);
         Ok(Powered { run, config, drive, arrays, files, life })

@@ -82,6 +82,15 @@ impl DriveBay {
 
     fn hold(self, drive: Drive, dma_granularity: u32, behind: Vec<PoweredDrive>) -> PoweredDrive {
         let DriveBay { name, host, device, memory } = self;
-        PoweredDrive { name, host, device, memory, drive: Rc::new(drive), behind, dma_granularity }
+        PoweredDrive {
+            name,
+            host,
+            device,
+            memory,
+            drive: Rc::new(drive),
+            behind,
+            is_called: false,
+            dma_granularity,
+        }
     }
 }

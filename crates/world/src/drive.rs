@@ -1,6 +1,7 @@
 //! A drive in its bay, from power-on to the end of the power.
 
 use byteway_device::{ConfigError, Controller, Drive};
+use byteway_firmware::Ftl;
 use byteway_flash::{Flash, Medium};
 use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
 use std::rc::Rc;
@@ -23,6 +24,8 @@ pub struct PoweredDrive {
     /// What its data is on, if that is not its own: the endpoints whose flash the host's firmware commands. They have power of their
     /// own, and the books of their own links.
     pub behind: Vec<PoweredDrive>,
+    /// What is in front of what is behind it is software of the host's, which is called: its link is none.
+    pub is_called: bool,
     pub(crate) dma_granularity: u32,
 }
 
@@ -71,19 +74,27 @@ impl PoweredDrive {
         own.into_iter().chain(self.behind.iter().flat_map(PoweredDrive::power_off_all)).collect()
     }
 
-    /// The flash arrays that hold its data: its own, or those of the drives behind it in their order.
-    pub fn arrays(&self) -> impl Iterator<Item = &Flash> {
-        fn own(drive: &PoweredDrive) -> Option<&Flash> {
-            drive.drive.controller.backing().ftl()?.data_end().own()
+    /// The translation layers that its data goes through: its own, or those of the drives behind it in their order.
+    pub fn layers(&self) -> Vec<&Ftl> {
+        match self.drive.controller.backing().ftl() {
+            Some(own) => vec![own],
+            None => self.behind.iter().flat_map(PoweredDrive::layers).collect(),
         }
-        own(self).into_iter().chain(self.behind.iter().filter_map(own))
     }
 
-    /// The links between the host and its data, at the host's end: its own, or those of the drives behind it, to which the
-    /// host's firmware talks.
-    pub fn links(&self) -> impl Iterator<Item = &HostEnd> {
-        let own = self.behind.is_empty().then_some(&self.host);
-        own.into_iter().chain(self.behind.iter().map(|drive| &drive.host))
+    /// The flash arrays that hold its data: its own, or those of the drives behind it in their order.
+    pub fn arrays(&self) -> Vec<&Flash> {
+        let own = self.drive.controller.backing().ftl().and_then(|ftl| ftl.data_end().own());
+        own.into_iter().chain(self.behind.iter().flat_map(PoweredDrive::arrays)).collect()
+    }
+
+    /// The links between the host and its data, at the host's end: its own, or, of one that is called, those of the drives behind it, to
+    /// which the host's software talks.
+    pub fn links(&self) -> Vec<&HostEnd> {
+        match self.is_called {
+            false => vec![&self.host],
+            true => self.behind.iter().flat_map(PoweredDrive::links).collect(),
+        }
     }
 }
 

@@ -105,6 +105,110 @@ pub struct FtlCounters {
     pub unsafe_shutdowns: u64,
 }
 
+impl std::ops::AddAssign for FtlCounters {
+    /// Of several translation layers.
+    fn add_assign(&mut self, other: FtlCounters) {
+        let FtlCounters {
+            user_units_written,
+            units_overwritten_in_buffer,
+            parts_absorbed,
+            parts_merged,
+            units_read,
+            units_read_from_buffer,
+            units_read_unmapped,
+            units_deallocated,
+            units_programmed_host,
+            units_programmed_collector,
+            units_programmed_map,
+            units_programmed_levelling,
+            units_programmed_refresh,
+            units_programmed_folding,
+            units_programmed_retirement,
+            units_programmed_padding,
+            units_programmed_cache,
+            map_units_collected,
+            map_hits,
+            map_misses,
+            map_misses_shared,
+            map_reads,
+            map_reads_failed,
+            map_evictions_dirty,
+            map_updates,
+            map_copies_stored,
+            map_copies_loaded,
+            map_copies_damaged,
+            blocks_collected,
+            blocks_collected_idle,
+            blocks_levelled,
+            blocks_refreshed,
+            blocks_folded,
+            blocks_retired,
+            blocks_retired_empty,
+            program_failures,
+            erase_failures,
+            units_unreadable,
+            units_lost,
+            blocks_spare,
+            blocks_free,
+            checkpoints,
+            journal_pages_programmed,
+            stripes_scanned,
+            units_recovered,
+            recovery_time,
+            power_cycles,
+            unsafe_shutdowns,
+        } = other;
+        self.user_units_written += user_units_written;
+        self.units_overwritten_in_buffer += units_overwritten_in_buffer;
+        self.parts_absorbed += parts_absorbed;
+        self.parts_merged += parts_merged;
+        self.units_read += units_read;
+        self.units_read_from_buffer += units_read_from_buffer;
+        self.units_read_unmapped += units_read_unmapped;
+        self.units_deallocated += units_deallocated;
+        self.units_programmed_host += units_programmed_host;
+        self.units_programmed_collector += units_programmed_collector;
+        self.units_programmed_map += units_programmed_map;
+        self.units_programmed_levelling += units_programmed_levelling;
+        self.units_programmed_refresh += units_programmed_refresh;
+        self.units_programmed_folding += units_programmed_folding;
+        self.units_programmed_retirement += units_programmed_retirement;
+        self.units_programmed_padding += units_programmed_padding;
+        self.units_programmed_cache += units_programmed_cache;
+        self.map_units_collected += map_units_collected;
+        self.map_hits += map_hits;
+        self.map_misses += map_misses;
+        self.map_misses_shared += map_misses_shared;
+        self.map_reads += map_reads;
+        self.map_reads_failed += map_reads_failed;
+        self.map_evictions_dirty += map_evictions_dirty;
+        self.map_updates += map_updates;
+        self.map_copies_stored += map_copies_stored;
+        self.map_copies_loaded += map_copies_loaded;
+        self.map_copies_damaged += map_copies_damaged;
+        self.blocks_collected += blocks_collected;
+        self.blocks_collected_idle += blocks_collected_idle;
+        self.blocks_levelled += blocks_levelled;
+        self.blocks_refreshed += blocks_refreshed;
+        self.blocks_folded += blocks_folded;
+        self.blocks_retired += blocks_retired;
+        self.blocks_retired_empty += blocks_retired_empty;
+        self.program_failures += program_failures;
+        self.erase_failures += erase_failures;
+        self.units_unreadable += units_unreadable;
+        self.units_lost += units_lost;
+        self.blocks_spare += blocks_spare;
+        self.blocks_free += blocks_free;
+        self.checkpoints += checkpoints;
+        self.journal_pages_programmed += journal_pages_programmed;
+        self.stripes_scanned += stripes_scanned;
+        self.units_recovered += units_recovered;
+        self.recovery_time += recovery_time;
+        self.power_cycles += power_cycles;
+        self.unsafe_shutdowns += unsafe_shutdowns;
+    }
+}
+
 impl FtlCounters {
     /// Units programmed for each that the host wrote, since `then`. Zero if the host wrote none.
     pub fn write_amplification_since(&self, then: &FtlCounters) -> f64 {

@@ -384,6 +384,7 @@ mod tests {
                 link("sgl-segment", "to-device", 0, 0, 0),
             ],
             transfer: None,
+            host: None,
             network: None,
             paths: Vec::new(),
             utilisation: vec![Utilisation::of(

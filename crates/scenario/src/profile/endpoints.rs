@@ -17,6 +17,8 @@ pub enum FirmwarePlacement {
     /// On the host's processors, before the link: `firmware.clock`, `firmware.cycles` and `dram` are the host's, and the drive's
     /// hardware is in `[endpoints]`.
     Host,
+    /// On the drives behind a bridge, which is in `[bridge]`: each has its own.
+    Bridge,
 }
 
 /// Parts of a drive's firmware that run on the host, while the rest is on its own cores.

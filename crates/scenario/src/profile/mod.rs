@@ -1,6 +1,7 @@
 //! What a drive and a host are made of: the constants of `profiles/*.toml`, checked, and the geometry that follows
 //! from them and a capacity.
 
+mod bridge;
 mod catalog;
 mod cells;
 mod completion;
@@ -26,6 +27,7 @@ use byteway_wire::nvme::vendor::Extension;
 use fault::{MILLISECOND, SECOND, one_of, power_of_two};
 use switch::Switch;
 
+pub use bridge::{Bridge, SmallWrites};
 pub use catalog::{
     DriveEntry, HostEntry, NetworkEntry, all_texts, drive_entries, host_entries, network_entries, text_of,
 };
@@ -44,7 +46,7 @@ pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 16] = [
+pub const DRIVES: [(&str, &str); 17] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
@@ -60,6 +62,7 @@ pub const DRIVES: [(&str, &str); 16] = [
     ("cosmos-plus-gen5x8", include_str!("../../../../profiles/cosmos-plus-gen5x8.toml")),
     ("cosmos-plus-gen6x8", include_str!("../../../../profiles/cosmos-plus-gen6x8.toml")),
     ("bandslim-gen5x8", include_str!("../../../../profiles/bandslim-gen5x8.toml")),
+    ("bssd", include_str!("../../../../profiles/bssd.toml")),
     ("fssd", include_str!("../../../../profiles/fssd.toml")),
 ];
 
@@ -94,6 +97,9 @@ pub struct Profile {
     /// The hardware that firmware on the host commands: there is some if `firmware.placement` is "host".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<Endpoints>,
+    /// A bridge in front of several such drives, if `firmware.placement` is "bridge".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<Bridge>,
     /// What it offers small payloads.
     #[serde(default)]
     pub transfer: Transfer,
@@ -551,6 +557,7 @@ impl Profile {
         self.check_firmware()?;
         self.check_flash()?;
         self.check_endpoints()?;
+        self.check_bridge()?;
         self.cxl.as_ref().map_or(Ok(()), Cxl::check)?;
         if self.transfer.offers(Extension::CxlMem) && self.cxl.is_none() {
             let what = "`transfer.methods` names `cxl-mem`, and the drive has no memory for it";
@@ -573,6 +580,43 @@ impl Profile {
     /// Whether some of the firmware, or all, runs on the host.
     pub fn takes_host(&self) -> bool {
         self.is_hosted() || self.firmware.on_host.is_some()
+    }
+
+    /// Whole drives that it is made of, behind a bridge; else 1.
+    pub fn members(&self) -> u16 {
+        self.bridge.as_ref().map_or(1, |bridge| bridge.members)
+    }
+
+    /// A bridge, and whether the rest of the profile goes with it.
+    fn check_bridge(&self) -> Result<(), Fault> {
+        let is_placed = self.firmware.placement == FirmwarePlacement::Bridge;
+        let Some(bridge) = &self.bridge else {
+            return match is_placed {
+                false => Ok(()),
+                true => Err(fault(
+                    "firmware.placement",
+                    "`firmware.placement` = \"bridge\", and the profile says nothing of the bridge",
+                    "add `[bridge]` with at least `members`, `chunk`, `generation`, `lanes`, `cores`, `clock`, `command` and `convert`",
+                )),
+            };
+        };
+        if !is_placed {
+            return Err(fault(
+                "bridge",
+                "`[bridge]` stands before drives with firmware of their own",
+                "add `firmware.placement = \"bridge\"`, or leave the section out",
+            ));
+        }
+        bridge.check()?;
+        if self.endpoints.is_some()
+            || self.firmware.on_host.is_some()
+            || self.firmware.host_buffer.is_some()
+            || self.cxl.is_some()
+        {
+            let what = "a drive behind a bridge has no way to the host: no `[endpoints]`, `on_host`, `host_buffer` or `[cxl]`";
+            return Err(fault("firmware.placement", what, "leave these out"));
+        }
+        Ok(())
     }
 
     /// The endpoints, and whether the rest of the profile goes with them.

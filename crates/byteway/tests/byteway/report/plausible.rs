@@ -258,6 +258,7 @@ fn series(writes: bool) -> Series {
         let cross =
             |busy: f64, payload: u64| Crossing { busy, payload_bytes: payload, wire_bytes: payload * 6 / 5 };
         let drive = DrivePoint {
+            host: None,
             dies: (0..DIES).map(busy).collect(),
             channels: (0..8).map(|channel| 0.25 + 0.12 * noise(step, 50 + channel)).collect(),
             cores: 0.2 + 0.03 * noise(step, 70),

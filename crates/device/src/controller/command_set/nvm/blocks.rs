@@ -186,7 +186,8 @@ pub(crate) async fn write_part(
         let (errand, spans) = (context.errand(), core.port.spans());
         let edited = match fill {
             Fill::Bytes(bytes) => {
-                let part = UnitPart { unit, offset, bytes: &bytes[at..at + count], command_bytes: span.bytes };
+                let part =
+                    UnitPart { unit, offset, bytes: &bytes[at..at + count], command_bytes: span.bytes };
                 core.backing.write_part(errand, spans, part, durable).await
             }
             Fill::Zero | Fill::Unreadable => core.backing.edit(errand, spans, unit, edit, durable).await,
