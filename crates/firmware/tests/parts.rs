@@ -119,7 +119,9 @@ fn parts_of_one_unit_are_merged_in_dram() {
 fn what_comes_later_wins() {
     run(config(), |ftl, _| async move {
         let (span, spans) = (SpanId::NONE, Spans::default());
-        (write(&ftl, 1, 9).await, write(&ftl, 2, 9).await, write(&ftl, 3, 9).await);
+        for lpa in 1..4 {
+            write(&ftl, lpa, 9).await;
+        }
         flush(&ftl).await;
         part(&ftl, 1, 0, 2, 1).await;
         write(&ftl, 1, 2).await;
@@ -202,9 +204,11 @@ fn capacitors_save_parts() {
         let ftl = power_on(executor.clock(), config.clone(), None, FaultPlan::default());
         let medium = executor
             .run(async move {
-                (write(&ftl, 1, 9).await, write(&ftl, 2, 9).await);
+                write(&ftl, 1, 9).await;
+                write(&ftl, 2, 9).await;
                 flush(&ftl).await;
-                (part(&ftl, 1, 3, 2, 1).await, part(&ftl, 5, 0, 1, 2).await);
+                part(&ftl, 1, 3, 2, 1).await;
+                part(&ftl, 5, 0, 1, 2).await;
                 ftl.power_off()
             })
             .unwrap();
