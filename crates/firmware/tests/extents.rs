@@ -126,7 +126,7 @@ fn the_tree_shrinks_when_runs_come_together_or_go() {
     executor.run(main).unwrap();
 }
 
-// Numbers of stripes that are not read when the power comes are not known across a link: the tree would be in pieces of a stripe.
+// The tree is made anew of the numbers of stripes, which the host has to read first: without them it is in pieces of a stripe.
 #[test]
 fn across_a_link_the_extents_are_the_same_afterwards() {
     let executor = Executor::new();
