@@ -21,6 +21,7 @@ mod kv;
 mod methods;
 mod mmio;
 mod namespaces;
+mod parts;
 mod persistence;
 mod piggyback;
 mod placement;

@@ -19,7 +19,7 @@
 //! | `ftl::map` | from a unit to where it is; translation pages and their cache |
 //! | `ftl::buffer` | units that the host has written and flash has not yet |
 //! | `ftl::plain` | reads and writes of one unit, the short way |
-//! | `ftl::write` | from the host to the dies: stripes, wordlines |
+//! | `ftl::write` | from the host to the dies: parts of units, stripes, wordlines |
 //! | `ftl::collect` | what empties superblocks: for room, wear, failures, age, deletion |
 //! | `ftl::durable` | what is written down so that the power may go, and what is found when it comes back |
 //! | `ftl::steady` | the constructed state of a drive that is being overwritten |

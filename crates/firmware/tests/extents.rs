@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+use crate::far;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_firmware::{Base, Cycles, ExtentConfig, Ftl, FtlConfig, FtlError, Placement, Site, Work};
-use byteway_flash::{Geometry, Timing};
+use byteway_flash::{FaultPlan, Geometry, Timing};
 use byteway_wire::content::Content;
 
 /// Nodes of five extents, and of eight children: small drives have high trees.
@@ -123,6 +124,38 @@ fn the_tree_shrinks_when_runs_come_together_or_go() {
         assert_eq!((nothing.buffer, nothing.buffer_index), (0, 0));
     };
     executor.run(main).unwrap();
+}
+
+// The tree is made anew of the numbers of stripes, which the host has to read first: without them it is in pieces of a stripe.
+#[test]
+fn across_a_link_the_extents_are_the_same_afterwards() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let raw = far::raw_drive(GEOMETRY, timing(), &config());
+    let drive = far::power_on(&clock, raw, FaultPlan::default(), 1, None);
+    let mut before = None;
+    for _ in 0..3 {
+        let far = executor.run(far::attach(drive.host.clone())).unwrap();
+        let site = Site::new(&clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
+        let ftl = Ftl::over(&clock, Placement::all_at(&site, Cycles::FREE), far, config()).unwrap();
+        let (inner, is_new) = (ftl.clone(), before.is_none());
+        let extents = executor.run(async move {
+            inner.ready().await;
+            if is_new {
+                write(&inner, 100, 1500).await;
+                for unit in 0..50 {
+                    write(&inner, 400 + 7 * unit, 1).await;
+                }
+                inner.shutdown(SpanId::NONE, &Spans::default()).await.unwrap();
+            }
+            inner.check_extents();
+            inner.footprint().extents
+        });
+        let extents = extents.unwrap();
+        assert!((101..120).contains(&extents), "{extents}");
+        assert_eq!(*before.get_or_insert(extents), extents);
+        ftl.stop();
+    }
 }
 
 // A read that costs the same whatever the map has become says nothing of a tree; a change that costs nothing says less.

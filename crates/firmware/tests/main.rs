@@ -7,6 +7,7 @@ mod extents;
 mod far;
 mod files;
 mod lent_memory;
+mod parts;
 mod read_your_writes;
 mod upkeep;
 mod wide;

@@ -79,7 +79,14 @@ type Model = Rc<RefCell<Vec<u32>>>;
 
 /// One host of several: it keeps to the units that are its own (modulo the number of hosts), so that it knows what it
 /// wrote last.
-async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u64, steps: u32) {
+async fn host(
+    ftl: Ftl,
+    model: Model,
+    mut stream: Stream,
+    (number, hosts): (u64, u64),
+    steps: u32,
+    absorbs: bool,
+) {
     let spans = Spans::default();
     let span = SpanId::NONE;
     let own = ftl.user_units() / hosts;
@@ -118,6 +125,19 @@ async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u6
             }
             _ => {
                 let version = 1 + step * hosts as u32 + number as u32;
+                if absorbs {
+                    // All of the unit, in two parts, whichever comes first.
+                    let mut bytes = [0; UNIT_BYTES];
+                    stamp(first, version).write_to(&mut bytes);
+                    let (middle, is_back_first) = (512 * (1 + stream.below(7) as usize), stream.chance(0.5));
+                    let mut parts = [(0, &bytes[..middle]), (middle, &bytes[middle..])];
+                    parts.rotate_left(usize::from(is_back_first));
+                    for (offset, part) in parts {
+                        ftl.write_part(span, &spans, first, offset, part, stream.chance(0.3)).await.unwrap();
+                    }
+                    model.borrow_mut()[first as usize] = version;
+                    continue;
+                }
                 let write = |bytes: &mut [u8; UNIT_BYTES]| stamp(first, version).write_to(bytes);
                 ftl.modify(span, &spans, first, write, stream.chance(0.5)).await.unwrap();
                 model.borrow_mut()[first as usize] = version;
@@ -173,6 +193,7 @@ fn check_over(
     let clock = executor.clock().clone();
     let geometry = *ftl.data_end().geometry();
     let lends = config.map_segment_pages != FtlConfig::MAP_SEGMENT_PAGES;
+    let absorbs = config.absorbs_parts.is_some();
     let (base, plp, is_cached) = (config.base, config.plp, config.map_cache_pages.is_some());
     let version = if base == Base::Empty { u32::MAX } else { 0 };
     let model: Model = Rc::new(RefCell::new(vec![version; ftl.user_units() as usize]));
@@ -182,7 +203,7 @@ fn check_over(
         let (ftl, model, done) = (ftl.clone(), model.clone(), done.clone());
         let stream = rng.stream(&format!("host-{number}"));
         clock.spawn("host", async move {
-            host(ftl, model, stream, number, hosts, steps).await;
+            host(ftl, model, stream, (number, hosts), steps, absorbs).await;
             *done.borrow_mut() += 1;
         });
     }
@@ -268,6 +289,30 @@ fn with_a_map_of_extents_what_was_written_last_is_read() {
         let geometry = Geometry { blocks: 40, pages: 64, ..TINY };
         let regions = FtlConfig { extents, seed, ..self::config(12_288 + 1000 * (seed / 2), Base::Empty) };
         check(seed, geometry, regions, 1 + seed % 2, 1500);
+    }
+}
+
+// Parts that wait meet whatever else comes to their units, and collection under them.
+#[test]
+fn where_parts_of_units_wait_what_was_written_last_is_read() {
+    for seed in 0..8 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            let absorbs_parts = Some(1 + seed as u32 % 5);
+            let config =
+                FtlConfig { absorbs_parts, plp: seed % 4 == 3, seed, ..config(2 * 4 * 13 - 1, base) };
+            check(seed, TINY, config, 1 + seed % 5, 400);
+        }
+        let config = FtlConfig { absorbs_parts: Some(3), seed, ..config(2 * 4 * 13 - 1, Base::Empty) };
+        check_across(seed, TINY, config.clone(), 1 + seed % 5, 200);
+        check_across(seed, TINY, FtlConfig { extents: Some(SMALL_NODES), ..config }, 2, 200);
+        let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
+        let cached = FtlConfig {
+            absorbs_parts: Some(3),
+            map_cache_pages: Some(1 + seed as u32 % 2),
+            seed,
+            ..self::config(7434, Base::Filled)
+        };
+        check(seed, geometry, cached, 1 + seed % 3, 500);
     }
 }
 
@@ -455,7 +500,7 @@ fn it_works_when_nothing_takes_time() {
     let then = ftl.clone();
     executor
         .run_real(Timing::None, None, async move {
-            host(ftl.clone(), model, stream, 0, 1, 2000).await;
+            host(ftl.clone(), model, stream, (0, 1), 2000, false).await;
             ftl.flush(SpanId::NONE, &Spans::default()).await.unwrap();
         })
         .unwrap();
@@ -508,7 +553,7 @@ fn ends_when_nothing_takes_time(bits: usize, seed: u64, canary: Option<Canary>) 
                 let stream = rng.stream(&format!("host-{number}-{round}"));
                 let steps = 1 + turns.below(120) as u32;
                 clock.spawn("host", async move {
-                    host(ftl, model, stream, number, 4, steps).await;
+                    host(ftl, model, stream, (number, 4), steps, false).await;
                     *done.borrow_mut() += 1;
                 });
             }

@@ -13,12 +13,18 @@ use std::rc::Rc;
 
 async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u32) {
     let user = ftl.user_units();
-    let all = model.borrow().all();
+    let (all, has_parts) = (model.borrow().all(), model.borrow().has_parts);
     let mut host = Host::new(ftl, model, all);
     for _ in 0..steps {
         let count = if stream.chance(0.8) { 1 } else { 1 + stream.below(20.min(user)) };
         let first = stream.below(user - count + 1);
         let goes_on = match stream.below(100) {
+            0..66 if has_parts && stream.chance(0.5) => {
+                let (from, blocks) = (stream.below(8), 1 + stream.below(8));
+                let blocks = from as usize..(from + blocks).min(8) as usize;
+                let lpa = if stream.chance(0.5) { stream.below(4.min(user)) } else { first };
+                host.write_part(lpa, blocks, stream.chance(0.1)).await
+            }
             0..66 => host.write(first..first + count, stream.chance(0.1)).await,
             66..92 => match stream.below(40) {
                 0 => host.trim(0..user).await,
@@ -152,6 +158,21 @@ fn so_it_is_with_a_map_of_extents_while_flash_fails() {
     }
 }
 
+// Parts that wait when flash fails, or takes nothing more, must stay what they are, and a flush must say so.
+#[test]
+fn so_it_is_where_parts_wait_while_flash_fails() {
+    for case in cases().into_iter().chain(upkeep_cases()).map(Case::absorbing) {
+        histories(&case, 0..10 * share(), history);
+    }
+    for case in upkeep_cases().into_iter().map(Case::absorbing) {
+        let faults = FaultPlan { read: 0.05, ..case.faults.clone() };
+        histories(&Case { faults, ..case }, 0..6 * share(), history);
+    }
+    for case in upkeep_cases().into_iter().map(Case::absorbing).map(Case::across) {
+        histories(&case, 0..3 * share(), history);
+    }
+}
+
 // The flash across a link goes on when the host's power goes, and what was on its way is there or isn't: whatever was said to
 // be durable is there when both come back, and what failed stays out of use.
 #[test]
@@ -214,7 +235,7 @@ fn what_was_durable_is_there_when_only_the_host_crashes() {
 // A test that finds nothing says something only if it would find what is broken.
 #[test]
 fn a_broken_recovery_is_found() {
-    find_canaries(history);
+    find_canaries(history, |case| case);
 }
 
 // What is sent back after a failure comes behind what is newer, so the first unit of a wordline need not be its oldest: a

@@ -9,7 +9,7 @@ use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
-use byteway_wire::content::{BlockSize, Content, Stamp};
+use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,45 +17,114 @@ use std::rc::Rc;
 
 const TAG: u16 = 7;
 
-/// The version of a unit that holds zeroes.
-pub const NOTHING: u32 = u32::MAX;
+/// What a unit holds: the version of each of its blocks.
+pub type Blocks = [u32; 8];
 
-pub fn stamp(lpa: u64, version: u32) -> Content {
-    match version {
-        NOTHING => Content::Zero,
-        version => Content::Stamp(Stamp { lba: lpa, version, tag: TAG, block: BlockSize::B4096 }),
+/// The version of a block that holds zeroes.
+const ZEROES: u32 = u32::MAX;
+
+/// A unit that holds zeroes.
+pub const NOTHING: Blocks = [ZEROES; 8];
+
+/// Bytes of a block.
+const BLOCK: usize = 512;
+
+fn bytes_of(lpa: u64, blocks: Range<usize>, version: u32) -> Vec<u8> {
+    let mut bytes = vec![0; blocks.len() * BLOCK];
+    if version != ZEROES {
+        let lba = lpa * 8 + blocks.start as u64;
+        Stamp { lba, version, tag: TAG, block: BlockSize::B512 }.fill(&mut bytes);
     }
+    bytes
+}
+
+fn content(lpa: u64, blocks: Blocks) -> Content {
+    if blocks == NOTHING {
+        return Content::Zero;
+    }
+    if blocks == [blocks[0]; 8] {
+        let version = blocks[0];
+        return Content::Stamp(Stamp { lba: lpa * 8, version, tag: TAG, block: BlockSize::B512 });
+    }
+    let each = (0..8).zip(blocks).flat_map(|(block, version)| bytes_of(lpa, block..block + 1, version));
+    Content::of(&each.collect::<Vec<u8>>(), Keep::Stamps)
+}
+
+/// What a unit holds, in short.
+fn told(content: &Content) -> String {
+    let mut bytes = [0; UNIT_BYTES];
+    content.write_to(&mut bytes);
+    let versions = bytes.chunks_exact(BLOCK).map(Stamp::read_header);
+    let versions: Vec<Option<u32>> = versions.map(|stamp| stamp.map(|stamp| stamp.version)).collect();
+    format!("{versions:?}, of which {:#010b} can't be read", content.marred())
+}
+
+/// Whether a unit of which some can't be read holds this where it can.
+fn is_rest_of(lpa: u64, blocks: Blocks, found: &Content) -> bool {
+    let (mut held, mut expected) = ([0; UNIT_BYTES], [0; UNIT_BYTES]);
+    found.write_to(&mut held);
+    content(lpa, blocks).write_to(&mut expected);
+    let each = held.chunks_exact(BLOCK).zip(expected.chunks_exact(BLOCK)).enumerate();
+    each.filter(|(block, _)| found.marred() >> block & 1 == 0).all(|(_, (held, expected))| held == expected)
 }
 
 /// The host's idea of the drive: of each unit what was durable last, and anything that was written to it since.
 #[derive(Clone)]
 pub struct Model {
-    pub units: Vec<Vec<u32>>,
+    pub units: Vec<Vec<Blocks>>,
     next_version: u32,
     pub plp: bool,
     /// Reads fail, so that flash loses units.
     loses: bool,
+    /// Of each unit, whether it was found to be unreadable, so that it is not known which of its states is beneath. Parts are not
+    /// written over that, but the whole unit.
+    is_lost: Vec<bool>,
+    /// Hosts write parts of units, too.
+    pub has_parts: bool,
 }
 
 impl Model {
     pub fn new(case: &Case) -> Self {
-        let first = if case.config.base == Base::Empty { NOTHING } else { 0 };
+        let first = if case.config.base == Base::Empty { NOTHING } else { [0; 8] };
         let units = vec![vec![first]; case.config.user_units as usize];
-        Model { units, next_version: 1, plp: case.config.plp, loses: case.faults.read > 0.0 }
+        let is_lost = vec![false; units.len()];
+        Model {
+            units,
+            is_lost,
+            next_version: 1,
+            plp: case.config.plp,
+            loses: case.faults.read > 0.0,
+            has_parts: case.config.absorbs_parts.is_some(),
+        }
     }
 
     /// A write of units is under way: what they will hold is added to `contents`.
     pub fn begin_write(&mut self, lpas: Range<u64>, contents: &mut Vec<Content>) {
         for lpa in lpas {
-            self.units[lpa as usize].push(self.next_version);
-            contents.push(stamp(lpa, self.next_version));
+            self.is_lost[lpa as usize] = false;
+            self.units[lpa as usize].push([self.next_version; 8]);
+            contents.push(content(lpa, [self.next_version; 8]));
             self.next_version += 1;
         }
     }
 
+    /// A write of blocks of a unit is under way: what they will hold.
+    pub fn begin_part(&mut self, lpa: u64, blocks: Range<usize>) -> Vec<u8> {
+        let version = self.next_version;
+        self.next_version += 1;
+        let possible = &mut self.units[lpa as usize];
+        let mut unit = *possible.last().expect("a unit holds something");
+        unit[blocks.clone()].fill(version);
+        possible.push(unit);
+        bytes_of(lpa, blocks, version)
+    }
+
     /// A deallocation is under way.
     pub fn begin_trim(&mut self, lpas: Range<u64>) {
-        lpas.for_each(|lpa| self.units[lpa as usize].push(NOTHING));
+        for lpa in lpas {
+            self.is_lost[lpa as usize] = false;
+            self.units[lpa as usize].push(NOTHING);
+        }
     }
 
     /// All units.
@@ -70,20 +139,30 @@ impl Model {
 
     /// Everything up to a mark is durable.
     pub fn settle(&mut self, own: &Range<u64>, mark: &[usize]) {
-        for (possible, count) in self.units[own.start as usize..].iter_mut().zip(mark) {
+        let own = own.start as usize..own.end as usize;
+        let units = self.units[own.clone()].iter_mut().zip(&self.is_lost[own]);
+        // Of what was lost any state may come back, until there is a new one.
+        for ((possible, _), count) in units.zip(mark).filter(|((_, is_lost), _)| !**is_lost) {
             possible.drain(..count - 1);
         }
     }
 
     /// Looks at what every unit was found to hold: each holds what it may, and from now on nothing else.
     pub fn look(&mut self, found: Vec<Content>, what: &str) {
-        for ((lpa, possible), found) in (0..).zip(&mut self.units).zip(found) {
-            let version = possible.iter().rev().find(|version| stamp(lpa, **version) == found);
-            match version.copied() {
-                Some(version) => *possible = vec![version],
+        let units = (0..).zip(&mut self.units).zip(&mut self.is_lost);
+        for (((lpa, possible), is_lost), found) in units.zip(found) {
+            let blocks = possible.iter().rev().find(|blocks| content(lpa, **blocks) == found);
+            match blocks.copied() {
+                Some(blocks) => (*possible, *is_lost) = (vec![blocks], false),
                 // What was there may come back: what could not be read when it was moved still lies where it was.
-                None if self.loses && found == Content::unreadable() => {}
-                None => panic!("{what}: unit {lpa} holds {found:?}, and may hold {possible:?}"),
+                None if self.loses
+                    && found.marred() != 0
+                    && possible.iter().any(|blocks| is_rest_of(lpa, *blocks, &found)) =>
+                {
+                    possible.retain(|blocks| is_rest_of(lpa, *blocks, &found));
+                    *is_lost = true;
+                }
+                None => panic!("{what}: unit {lpa} holds {}, and may hold {possible:?}", told(&found)),
             }
         }
     }
@@ -154,6 +233,12 @@ impl Case {
     pub fn in_extents(self) -> Case {
         let config =
             FtlConfig { extents: Some(SMALL_NODES), base: Base::Empty, map_cache_pages: None, ..self.config };
+        Case { config, ..self }
+    }
+
+    /// The same that takes parts of units, a few at a time.
+    pub fn absorbing(self) -> Case {
+        let config = FtlConfig { absorbs_parts: Some(6), ..self.config };
         Case { config, ..self }
     }
 
@@ -284,6 +369,18 @@ impl Host {
         self.end(written, durable || plp, &mark)
     }
 
+    /// Writes blocks of a unit.
+    pub async fn write_part(&mut self, lpa: u64, blocks: Range<usize>, durable: bool) -> bool {
+        if self.model.borrow().is_lost[lpa as usize] {
+            return self.write(lpa..lpa + 1, durable).await;
+        }
+        let offset = blocks.start * BLOCK;
+        let bytes = self.model.borrow_mut().begin_part(lpa, blocks);
+        let (mark, plp) = (self.mark(), self.model.borrow().plp);
+        let written = self.ftl.write_part(SpanId::NONE, &self.spans, lpa, offset, &bytes, durable).await;
+        self.end(written, durable || plp, &mark)
+    }
+
     pub async fn trim(&mut self, lpas: Range<u64>) -> bool {
         let (first, count) = (lpas.start, lpas.end - lpas.start);
         self.model.borrow_mut().begin_trim(lpas);
@@ -330,7 +427,7 @@ pub fn tiny(pages: u32) -> Geometry {
 
 /// Units that hold patterns where the drive begins with something.
 pub fn regions() -> Vec<Region> {
-    vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B4096 }]
+    vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B512 }]
 }
 
 /// Drives on which everything happens at once.
@@ -418,14 +515,14 @@ pub fn histories(case: &Case, seeds: Range<u64>, history: fn(&Case, u64, &[u64])
     }
 }
 
-/// Each recovery that is broken on purpose is found by histories.
-pub fn find_canaries(history: fn(&Case, u64, &[u64])) {
+/// Each recovery that is broken on purpose is found by histories of drives that `alter` makes of the others.
+pub fn find_canaries(history: fn(&Case, u64, &[u64]), alter: fn(Case) -> Case) {
     let canaries =
         [Canary::IgnoreTrims, Canary::OlderCopy, Canary::TrustTorn, Canary::ForgetDump, Canary::EraseEarly];
     for canary in canaries {
         let found = (0..400).find(|seed| {
             cases().into_iter().any(|case| {
-                let broken = case.broken(canary);
+                let broken = alter(case).broken(canary);
                 let run = || histories(&broken, *seed..*seed + 1, history);
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
             })

@@ -15,11 +15,19 @@ use std::rc::Rc;
 async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, own: Range<u64>, steps: u32) -> bool {
     let (first_own, end, size) = (own.start, own.end, own.end - own.start);
     let is_alone = size == ftl.user_units();
+    let has_parts = model.borrow().has_parts;
     let mut host = Host::new(ftl, model, own);
     for _ in 0..steps {
         let count = if stream.chance(0.8) { 1 } else { 1 + stream.below(20.min(size)) };
         let first = first_own + stream.below(size - count + 1);
         let goes_on = match stream.below(100) {
+            0..70 if has_parts && stream.chance(0.5) => {
+                let (from, blocks) = (stream.below(8), 1 + stream.below(8));
+                let blocks = from as usize..(from + blocks).min(8) as usize;
+                // Some units more often, so that several parts of one meet.
+                let lpa = if stream.chance(0.5) { first_own } else { first };
+                host.write_part(lpa, blocks, stream.chance(0.1)).await
+            }
             0..70 => host.write(first..first + count, stream.chance(0.1)).await,
             70..92 => match stream.below(60) {
                 0 => host.trim(first_own..end).await,
@@ -141,13 +149,14 @@ pub fn run(
     powered.off()
 }
 
-/// Each unit that holds something is valid in one place, if none is in the buffer.
+/// Each unit that holds something is valid in one place, if none is in the buffer, nor a part of one.
 fn count(ftl: &Ftl, model: &Model, what: &str) {
     let blocks = (0..ftl.data_end().geometry().total_blocks()).map(BlockId);
     let valid: u64 = blocks.map(|block| u64::from(ftl.valid_units(block).0)).sum();
     let mapped = model.units.iter().filter(|possible| **possible != [NOTHING]).count() as u64;
     let all = mapped + ftl.map_pages_in_flash();
-    assert!(ftl.units_buffered() > 0 || valid == all, "{what}: {valid} units are valid of {all}");
+    let waits = ftl.units_buffered() > 0 || ftl.parts_waiting() > 0;
+    assert!(waits || valid == all, "{what}: {valid} units are valid of {all}");
 }
 
 /// A history of cuts.
@@ -192,6 +201,23 @@ fn so_it_is_with_a_map_of_extents() {
     }
 }
 
+// A part that was acknowledged and flushed must be there, merged or saved; one that was not may be lost, and then all of it.
+// Whatever else comes to its unit meanwhile, in whatever order.
+#[test]
+fn so_it_is_where_parts_of_units_wait() {
+    for case in cases().into_iter().map(Case::absorbing) {
+        histories(&case, 0..12 * share(), history);
+    }
+    for case in cached_cases().into_iter().map(Case::absorbing) {
+        histories(&case, 0..3 * share(), history);
+    }
+    for case in cases().into_iter().map(Case::absorbing).map(Case::across) {
+        histories(&case, 0..3 * share(), history);
+        // As firmware on a host is.
+        histories(&case.in_extents(), 0..3 * share(), history);
+    }
+}
+
 // Several hosts have several programs and erases on the link at once when the power goes.
 #[test]
 fn so_it_is_across_a_link() {
@@ -203,5 +229,11 @@ fn so_it_is_across_a_link() {
 // A test that finds nothing says something only if it would find what is broken.
 #[test]
 fn a_broken_recovery_is_found() {
-    find_canaries(history);
+    find_canaries(history, |case| case);
+}
+
+// So are they where parts of units wait in DRAM, whose own recovery is one of them.
+#[test]
+fn a_broken_recovery_of_parts_is_found() {
+    find_canaries(history, Case::absorbing);
 }

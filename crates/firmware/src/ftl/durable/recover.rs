@@ -576,6 +576,8 @@ impl<'a> Recovery<'a> {
         if self.inner.config.extents.is_none() {
             return;
         }
+        // All that is programmed across a link was read when that was taken up.
+        let is_far = self.inner.flash.own().is_none();
         let geometry = &self.inner.geometry;
         let units = u64::from(geometry.units_per_stripe());
         let mut holds = vec![false; (geometry.total_units() / units) as usize];
@@ -587,7 +589,8 @@ impl<'a> Recovery<'a> {
         for (index, _) in (0..).zip(&holds).filter(|(_, holds)| **holds) {
             let first = Ppa(index * units);
             let number = self.inner.flash.stripe_number(geometry.block_of(first), geometry.stripe_of(first));
-            if number.is_none_or(|number| number < self.root.first_stripe) {
+            let is_read = |number| is_far || number >= self.root.first_stripe;
+            if !number.is_some_and(is_read) {
                 self.read(first).await;
                 self.stripes_scanned += 1;
             }

@@ -122,9 +122,15 @@ impl Extents {
                     (None, Some(_)) => true,
                     (Some(before), Some(at)) => !log.follows(before, at),
                 };
+                before = at;
+                // Most often the leaf of the unit before has this one, too, and has it right.
+                if !self.tree.is_restructured()
+                    && leaf.is_some_and(|leaf| self.tree.is_in_leaf(leaf, unit) == Some(begins))
+                {
+                    continue;
+                }
                 let visited = self.tree.set(unit, begins);
                 self.visits += u64::from(leaf.replace(visited).is_some_and(|leaf| leaf != visited));
-                before = at;
             }
             self.visits += self.tree.take_restructured();
         }

@@ -108,6 +108,20 @@ impl Tree {
         visited
     }
 
+    /// Whether nodes have been touched since [`Tree::take_restructured`] beside those on the way: a leaf may be none any more.
+    #[inline]
+    pub(super) fn is_restructured(&self) -> bool {
+        self.restructured > 0
+    }
+
+    /// Whether a leaf has a key, if that is between its first and its last one: it is then in no other leaf.
+    #[inline]
+    pub(super) fn is_in_leaf(&self, leaf: u32, key: u32) -> Option<bool> {
+        let keys = self.leaves.keys(leaf);
+        let is_within = keys.first().is_some_and(|first| *first <= key) && keys.last() >= Some(&key);
+        is_within.then(|| keys.binary_search(&key).is_ok())
+    }
+
     /// Has a key in it, or not. Gives the leaf in which it was looked for.
     pub(super) fn set(&mut self, key: u32, is_in: bool) -> u32 {
         let leaf = self.seek(key);
