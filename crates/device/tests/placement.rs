@@ -198,7 +198,7 @@ fn odd_ones_elsewhere(work: Work) -> impl FnOnce(&Clock, Placement, &Site) -> (P
         let own = placement.site(work).clone();
         let mut placement = placement.with_distance(peer, &own, &distance);
         let route = placement.add_route(work, peer).expect("there is room for a route");
-        let router = move |sqe: &Sqe| if sqe.cdw10 % 2 == 1 { route } else { Route::OWN };
+        let router = move |_: u16, sqe: &Sqe| if sqe.cdw10 % 2 == 1 { route } else { Route::OWN };
         (placement, Some(Rc::new(router)))
     }
 }

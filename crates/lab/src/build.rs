@@ -134,6 +134,8 @@ fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDrive
                 small_bytes: small.longest.0,
                 stream_window: small.stream.0,
                 drain_depth: small.drain,
+                is_through: small.through,
+                row_units: small.row.0 / UNIT_BYTES as u64,
             }),
             cores: bridge.cores.into(),
             hertz: bridge.clock.0,

@@ -43,6 +43,10 @@ pub struct NvramConfig {
     pub stream_window: u64,
     /// Writes to the array that drain it at once.
     pub drain_depth: u32,
+    /// Writes that pass through are acknowledged when they survive a power cut on the members.
+    pub is_through: bool,
+    /// Of writes that pass through one at a time is under way in a row of so many units, as where members map whole rows: at least 1.
+    pub row_units: u64,
 }
 
 /// What a bridge counts.
@@ -195,9 +199,9 @@ impl Bridge {
         let count = contents.len() as u64;
         self.check(first, count)?;
         let errand = errand.into();
-        let _lock = self.lock(errand.span, first..first + count).await;
         let bytes = count * UNIT_BYTES as u64;
         let is_small = self.0.is_small(first * UNIT_BYTES as u64, bytes, bytes);
+        let _lock = self.lock(errand.span, self.0.locked(first..first + count, is_small)).await;
         self.write_locked(errand, first, contents, durable, is_small).await
     }
 
@@ -217,6 +221,7 @@ impl Bridge {
             return taken;
         }
         inner.count(|counters| counters.writes_passed += 1);
+        let durable = durable || inner.config.is_through;
         let units = first..first + contents.len() as u64;
         let has_any = {
             let nvram = inner.nvram.borrow();
@@ -269,9 +274,9 @@ impl Bridge {
         let errand = errand.into();
         let inner = &*self.0;
         let Some(parts) = parts_of(offset, bytes) else { return Err(MediaError::OutOfRange) };
-        let _lock = self.lock(errand.span, unit..unit + 1).await;
         let at = unit * UNIT_BYTES as u64 + u64::from(offset);
         let is_small = inner.is_small(at, bytes.into(), command_bytes);
+        let _lock = self.lock(errand.span, inner.locked(unit..unit + 1, is_small)).await;
         if is_small || inner.nvram.borrow().has(unit) {
             inner.count(|counters| match is_small {
                 true => counters.writes_taken += 1,
@@ -280,6 +285,7 @@ impl Bridge {
             return inner.take_part(errand, unit, content, parts).await;
         }
         inner.count(|counters| counters.writes_passed += 1);
+        let durable = durable || inner.config.is_through;
         if inner.array.takes_parts(offset, bytes) {
             return inner.array.write_part(errand, unit, offset, bytes, content, durable).await;
         }
@@ -423,6 +429,15 @@ impl BridgeExchange {
 }
 
 impl Inner {
+    /// What a write of these units locks: if it passes through, whole rows.
+    fn locked(&self, units: Range<u64>, is_small: bool) -> Range<u64> {
+        let row = self.config.row_units;
+        match is_small || row <= 1 {
+            true => units,
+            false => units.start / row * row..units.end.div_ceil(row) * row,
+        }
+    }
+
     fn count(&self, count: impl FnOnce(&mut BridgeCounters)) {
         let mut counters = self.counters.get();
         count(&mut counters);

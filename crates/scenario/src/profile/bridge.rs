@@ -56,6 +56,17 @@ pub struct SmallWrites {
     pub stream: Bytes,
     /// Writes to members at once that drain it.
     pub drain: u32,
+    /// Writes that pass through are acknowledged when they survive a power cut on the members. Left out, false: when the members have
+    /// taken them.
+    #[serde(default)]
+    pub through: bool,
+    /// Of writes that pass through one at a time is under way in so much of a member: a multiple of 4 KiB. Left out, 4 KiB.
+    #[serde(default = "four_kib")]
+    pub row: Bytes,
+}
+
+fn four_kib() -> Bytes {
+    Bytes(4096)
 }
 
 fn thirty_two() -> u32 {
@@ -86,6 +97,11 @@ impl Bridge {
             within("bridge.small_writes.longest", small.longest, Bytes(512), Bytes(1 << 20))?;
             within("bridge.small_writes.stream", small.stream, Bytes(0), Bytes(1 << 30))?;
             within("bridge.small_writes.drain", small.drain, 1, 1024)?;
+            within("bridge.small_writes.row", small.row, Bytes(4096), Bytes(1 << 20))?;
+            if !small.row.0.is_multiple_of(4096) {
+                let what = format!("`bridge.small_writes.row` = {} is not possible", small.row);
+                return Err(fault("bridge.small_writes.row", what, "choose a multiple of 4 KiB"));
+            }
         }
         Ok(())
     }
