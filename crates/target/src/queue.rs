@@ -14,12 +14,12 @@ use byteway_wire::FromBytes;
 use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, SQHD_NO_FLOW_CONTROL};
 use byteway_wire::fabrics::status::{
-    AUTHENTICATION_REQUIRED, CONNECT_INVALID_HOST, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT,
+    AUTHENTICATION_REQUIRED, CONNECT_INVALID_HOST, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT, INVALID_QUEUE_TYPE,
 };
 use byteway_wire::fabrics::tcp::ADMIN_CAPSULE_DATA_BYTES;
 use byteway_wire::fabrics::{
-    AuthRequirements, Connect, ConnectData, Connected, FabricsCommand, InvalidParameter, Nqn, PropertyGet,
-    PropertySet,
+    AuthRequirements, Connect, ConnectData, Connected, Disconnect, FabricsCommand, InvalidParameter, Nqn,
+    PropertyGet, PropertySet,
 };
 use byteway_wire::nvme::register::CC;
 use byteway_wire::nvme::{AdminOpcode, Cqe, Sqe, Status};
@@ -519,8 +519,11 @@ fn fabrics_command(controller: &Controller, qid: u16, command: &FabricsCommand) 
                 _ => invalid_field,
             }
         }
+        // The admin queue goes with its connection alone (NVMe Base 2.1, 6.4).
+        (FabricsCommand::Disconnect(_), 0) => ended(INVALID_QUEUE_TYPE.with_dnr()),
         // The transport closes the connection behind the completion.
-        (FabricsCommand::Disconnect(_), 1..) => ended(Status::SUCCESS),
+        (FabricsCommand::Disconnect(Disconnect { recfmt: 0 }), _) => ended(Status::SUCCESS),
+        (FabricsCommand::Disconnect(_), _) => ended(INCOMPATIBLE_FORMAT.with_dnr()),
         (FabricsCommand::Connect(_), _) => ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
         _ => invalid_field,
     }

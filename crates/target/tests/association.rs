@@ -4,10 +4,13 @@ use crate::host::{HOST, Host, SUBSYSTEM, by_transport, with_target};
 use byteway_clock::Delay;
 use byteway_target::{Ended, Hosts, Peer};
 use byteway_wire::IntoBytes;
-use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY};
+use byteway_wire::fabrics::status::{
+    CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT,
+    INVALID_QUEUE_TYPE,
+};
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, Pdu};
 use byteway_wire::fabrics::{Connect, ConnectData, DataPointer, Disconnect, InvalidParameter, Nqn};
-use byteway_wire::nvme::{Identify, KeepAlive, Status};
+use byteway_wire::nvme::{Identify, KeepAlive, NvmOpcode, ReadWrite, Status};
 
 // Who may not connect must learn why, and get nothing.
 #[test]
@@ -176,6 +179,29 @@ fn a_queue_is_disconnected_by_itself() {
             io.queue.close();
             assert_eq!(admin.queue.controller().unwrap().ended(), None);
             Host::io(&target, &admin, 1, Digests::new()).await;
+        },
+    );
+}
+
+// A command that isn't understood must not delete the queue that it comes by; SPDK's fuzzer lost its queue by one.
+#[test]
+fn a_disconnect_of_another_format_or_queue_is_refused() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let mut admin = Host::admin(&target).await;
+            let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
+            let unknown = Disconnect { recfmt: 0x1D57 }.sqe(0);
+            assert_eq!(io.ask(unknown, &[]).await.cqe.status(), INCOMPATIBLE_FORMAT.with_dnr());
+            let misplaced = Disconnect::default().sqe(0);
+            assert_eq!(admin.ask(misplaced, &[]).await.cqe.status(), INVALID_QUEUE_TYPE.with_dnr());
+            assert_eq!(admin.ask(unknown, &[]).await.cqe.status(), INVALID_QUEUE_TYPE.with_dnr());
+            for host in [&admin, &io] {
+                assert!(!host.connection.is_closing());
+            }
+            assert_eq!(admin.queue.controller().unwrap().ended(), None);
+            let read = ReadWrite::default().sqe(NvmOpcode::READ, 0, 2);
+            assert_eq!(io.ask(by_transport(read, 4096), &[]).await.cqe.status(), Status::SUCCESS);
         },
     );
 }
