@@ -15,7 +15,7 @@ use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
     Abort, AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
-    IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status,
+    IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status, SupportedLogPages,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -121,12 +121,10 @@ pub(crate) async fn execute(
         AdminOpcode::GET_LOG_PAGE => {
             let Movement::ToHost(bytes) = movement else { return Some(ended(Status::INTERNAL_ERROR)) };
             match GetLogPage::parse(sqe).lid {
-                lid::SUPPORTED_LOG_PAGES
-                | lid::ERROR_INFORMATION
-                | lid::SMART
-                | lid::FIRMWARE_SLOT
-                | lid::COMMANDS_SUPPORTED => path.ask(*sqe, bytes as usize, data).await,
-                lid::CHANGED_NAMESPACE_LIST | lid::ANA => {
+                lid::ERROR_INFORMATION | lid::SMART | lid::FIRMWARE_SLOT => {
+                    path.ask(*sqe, bytes as usize, data).await
+                }
+                lid::SUPPORTED_LOG_PAGES | lid::CHANGED_NAMESPACE_LIST | lid::ANA => {
                     own_log_page(controller, subsystem, sqe, bytes, data)
                 }
                 _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
@@ -149,6 +147,16 @@ pub(crate) async fn execute(
     })
 }
 
+/// The log pages that a controller has. What the drive says of its commands is none: those of the target are others.
+const LOG_PAGES: [u8; 6] = [
+    lid::SUPPORTED_LOG_PAGES,
+    lid::ERROR_INFORMATION,
+    lid::SMART,
+    lid::FIRMWARE_SLOT,
+    lid::CHANGED_NAMESPACE_LIST,
+    lid::ANA,
+];
+
 /// A log page of the controller's own.
 fn own_log_page(
     controller: &Controller,
@@ -160,6 +168,11 @@ fn own_log_page(
     let command = GetLogPage::parse(sqe);
     let page = match command.lid {
         lid::CHANGED_NAMESPACE_LIST => controller.changed_namespaces().as_bytes().to_vec(),
+        lid::SUPPORTED_LOG_PAGES => {
+            let mut pages = SupportedLogPages::default();
+            LOG_PAGES.iter().for_each(|lid| pages.lids[usize::from(*lid)] = SupportedLogPages::LSUPP);
+            pages.as_bytes().to_vec()
+        }
         _ => {
             let groups_only = command.lsp & LSP_GROUPS_ONLY != 0;
             let namespaces = if groups_only { Vec::new() } else { subsystem.path().nsids() };
@@ -295,7 +308,7 @@ fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyContr
     identity.cntrltype = CNTRLTYPE_IO;
     identity.oacs &= if config.may_manage { oacs::NAMESPACE_MANAGEMENT } else { 0 };
     identity.aerl = AERL;
-    identity.lpa &= lpa::EXTENDED;
+    identity.lpa &= lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES;
     identity.anatt = ana::ANATT;
     identity.anacap = ana::ANACAP;
     identity.anagrpmax = ana::GROUP;

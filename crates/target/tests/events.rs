@@ -370,3 +370,21 @@ fn what_a_host_at_another_port_changes_the_hosts_are_told() {
         assert_eq!(guest.namespaces().iter().map(|it| it.nsid).collect::<Vec<_>>(), [1, 2]);
     });
 }
+
+// A host asks for what the target says that it has: a page that is listed must be there, and one that is not must not.
+#[test]
+fn the_log_pages_that_are_listed_are_those_that_there_are() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let mut host = Host::admin(&target).await;
+            let listed = log(&mut host, lid::SUPPORTED_LOG_PAGES, 1024, true).await;
+            for (lid, supported) in (0..=u8::MAX).zip(listed.chunks_exact(4)) {
+                let command = GetLogPage { lid, rae: true, numd_z: 1, ..GetLogPage::default() };
+                let answer = host.ask(by_transport(command.sqe(0, NSID_ALL), 8), &[]).await;
+                let is_refused = answer.cqe.status().is(Status::INVALID_LOG_PAGE);
+                assert_eq!(supported[0] & 1 == 0, is_refused, "log page {lid:#04x}: {}", answer.cqe.status());
+            }
+        },
+    );
+}

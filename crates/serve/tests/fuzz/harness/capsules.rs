@@ -319,7 +319,7 @@ impl Host {
         let size = PropertySize(input.byte() & 0b111);
         let sqe = match input.below(4) {
             0 => PropertyGet { size, offset }.sqe(0),
-            1 => Disconnect::default().sqe(0),
+            1 => Disconnect { recfmt: u16::from(size.0 == 7) }.sqe(0),
             2 => {
                 let enabled =
                     Cc::new().with_en(input.byte() & 1 == 0).with_iosqes(6).with_iocqes(4).into_bits();
