@@ -123,6 +123,11 @@ impl Array {
         }
     }
 
+    /// Ends when a member may have failed since the last call. For one task: who has spares.
+    pub async fn failed(&self) {
+        self.0.fails.notified().await;
+    }
+
     /// Ends when [`health`](Array::health) may be worse than at the last call. For one task.
     pub async fn worsened(&self) {
         self.0.ails.notified().await;

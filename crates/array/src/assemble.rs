@@ -208,6 +208,7 @@ impl Array {
             record: RefCell::default(),
             record_number: Cell::default(),
             ails: Notify::new(clock),
+            fails: Notify::new(clock),
             upkeep: Notify::new(clock),
             attending: Cell::default(),
             scratch: RefCell::default(),

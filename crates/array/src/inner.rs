@@ -47,6 +47,8 @@ pub(crate) struct Inner {
     pub(crate) record_number: Cell<u64>,
     /// The health may be worse.
     pub(crate) ails: Notify,
+    /// A member may have failed.
+    pub(crate) fails: Notify,
     /// There may be something to rebuild or to repair.
     pub(crate) upkeep: Notify,
     /// I/Os of hosts in flight.
@@ -288,6 +290,7 @@ impl Inner {
         self.gate.is_closed.set(true);
         self.gate.failed.notify_one();
         self.ails.notify_one();
+        self.fails.notify_one();
         // Whoever waits for marks on members must see if there are too few.
         self.intents.written.notify_all();
     }

@@ -11,7 +11,7 @@
 //! the card's PCIe link.
 
 use crate::hosted::call;
-use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig};
+use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig, SlotState};
 use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{Backing, ConfigError, DriveConfig};
 use byteway_firmware::{Placement, Route, Site};
@@ -61,6 +61,8 @@ pub struct ArrayDriveConfig {
     pub completion: Completion,
     /// Commands under way at a member.
     pub lanes: usize,
+    /// The last so many members take the place of others that fail.
+    pub spares: usize,
     /// After how long a command that a member does not answer is aborted, and then the member reset, and given up: none: never.
     pub timeout: Option<Delay>,
 }
@@ -144,6 +146,8 @@ pub async fn assemble(
     for (number, member) in members.iter().enumerate() {
         drives.push(open(&config, member, &home, number).await?);
     }
+    let active = drives.len().saturating_sub(config.spares);
+    let spares = drives.split_off(active);
     let made = matches!(found, Members::New);
     let array = match made {
         true => {
@@ -151,6 +155,9 @@ pub async fn assemble(
         }
         false => Array::assemble(clock, placement.clone(), config.array.clone(), drives).await?,
     };
+    if !spares.is_empty() {
+        clock.spawn("spares", take_places(array.clone(), spares));
+    }
     let mut bridge = None;
     let backing = match &config.place {
         ArrayPlace::Bridge { nvram: Some(nvram), .. } => {
@@ -173,6 +180,21 @@ pub async fn assemble(
         powered.drive.controller.route_by(Rc::new(move |qid, _| of_queue(qid)));
     }
     Ok(PoweredArray { drive: powered, bridge })
+}
+
+/// Puts spares into the places of members that fail.
+async fn take_places(array: Array, spares: Vec<MemberDrive>) {
+    for spare in spares {
+        loop {
+            let has_failed = array.state().slots.iter().any(|(state, _)| *state == SlotState::Failed);
+            if has_failed {
+                break;
+            }
+            array.failed().await;
+        }
+        // One that is gone itself is left out.
+        let _ = array.add_spare(spare).await;
+    }
 }
 
 /// A driver for a member.

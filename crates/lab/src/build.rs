@@ -1,13 +1,13 @@
 //! From a scenario's plan to the parts of a simulation: world, link, drive, host.
 
 use crate::error::RunError;
-use byteway_array::{ArrayConfig, Level, NvramConfig};
+use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
 use byteway_assembly::{
     ArrayDriveConfig, ArrayPlace, EndpointConfig, Hosted, HostedConfig, Members, PartialConfig,
     power_on_partial,
 };
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Owner, Rate};
+use byteway_clock::{Clock, Delay, Executor, Owner, Rate, Station};
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
     ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
@@ -25,10 +25,11 @@ use byteway_scenario::profile::{
     self, Bridge, CellKind, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking,
     Profile,
 };
-use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
+use byteway_scenario::{Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::{Extension, Methods};
-use byteway_world::{DriveBay, World};
+use byteway_world::{DriveBay, PoweredDrive, World};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// MSI-X vectors of every drive.
@@ -52,48 +53,131 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
     let mut world = World::around(clock, host);
     for (number, attached) in scenario.drives.iter().enumerate() {
         let plan = &attached.plan;
-        let (link, config) = (link(&plan.profile), drive(scenario, number));
-        if let Some(on_host) = &plan.profile.firmware.on_host {
-            let owned = clock.owned_by(Owner(number as u16));
-            let bay = DriveBay::new(&owned, link, Memory::simulated());
-            let partial = PartialConfig {
-                map: on_host.map,
-                collection: on_host.collection,
-                hertz: on_host.clock.0,
-                dram_latency: delay(on_host.dram),
-                dram_rate: Rate::per_second(plan.profile.dram.bandwidth.0),
-            };
-            let powered = power_on_partial(&owned, bay, config, partial, world.host.processors(), None);
-            world.hold(plan.name.clone(), powered.map_err(RunError::NotBuilt)?);
-            continue;
-        }
-        if let Some(bridge) = &plan.profile.bridge {
-            let owned = clock.owned_by(Owner(number as u16));
-            let mut members = Vec::new();
-            for member in 0..bridge.members {
-                let bay = DriveBay::new(&owned, behind(bridge, &link), Memory::simulated());
-                let own = self::member(plan, &config, member);
-                members.push(bay.power_on(own, None).map_err(RunError::NotBuilt)?);
-            }
-            let config = bridged(bridge, link, config);
-            let assembled = executor
-                .run(async move { byteway_assembly::assemble(&owned, config, members, Members::New).await });
-            let assembled = assembled.map_err(RunError::Stalled)?.map_err(RunError::NotAssembled)?;
-            world.hold(plan.name.clone(), assembled.drive);
-            continue;
-        }
-        let Some(endpoints) = &plan.profile.endpoints else {
-            world.add(plan.name.clone(), link, config, None).map_err(RunError::NotBuilt)?;
-            continue;
-        };
         let owned = clock.owned_by(Owner(number as u16));
-        let config = hosted(&plan.profile, endpoints, link, config);
-        let placed = Hosted::power_on(&owned, config, world.host.processors(), None);
-        let attached = executor.run(placed.map_err(RunError::NotBuilt)?.attach());
-        let powered = attached.map_err(RunError::Stalled)?.map_err(RunError::NotHosted)?;
+        let config = drive(scenario, number);
+        let powered = match &plan.array {
+            None => power_on(executor, &owned, world.host.processors(), plan, config)?,
+            Some(array) => {
+                let members = array.members.iter().enumerate().map(|(member, own)| {
+                    let (seed, serial) = of_member(&config, member as u16, 'D');
+                    power_on(executor, &owned, world.host.processors(), own, configure(own, seed, serial))
+                });
+                let members = members.collect::<Result<_, _>>()?;
+                let config = array_drive(scenario, array, config, world.host.processors());
+                put_together(executor, &owned, config, members)?
+            }
+        };
         world.hold(plan.name.clone(), powered);
     }
     Ok(world)
+}
+
+/// Gives power to a drive of whatever kind that is no array on the host.
+fn power_on(
+    executor: &Executor,
+    clock: &Clock,
+    processors: &[Rc<Station>],
+    plan: &DrivePlan,
+    config: DriveConfig,
+) -> Result<PoweredDrive, RunError> {
+    let profile = &plan.profile;
+    let link = link(profile);
+    if let Some(on_host) = &profile.firmware.on_host {
+        let bay = DriveBay::new(clock, link, Memory::simulated());
+        let partial = PartialConfig {
+            map: on_host.map,
+            collection: on_host.collection,
+            hertz: on_host.clock.0,
+            dram_latency: delay(on_host.dram),
+            dram_rate: Rate::per_second(profile.dram.bandwidth.0),
+        };
+        let powered = power_on_partial(clock, bay, config, partial, processors, None);
+        return powered.map_err(RunError::NotBuilt);
+    }
+    if let Some(bridge) = &profile.bridge {
+        let mut members = Vec::new();
+        for number in 0..bridge.members {
+            let bay = DriveBay::new(clock, behind(bridge, &link), Memory::simulated());
+            members.push(bay.power_on(member(plan, &config, number), None).map_err(RunError::NotBuilt)?);
+        }
+        return put_together(executor, clock, bridged(bridge, link, config), members);
+    }
+    if let Some(endpoints) = &profile.endpoints {
+        let config = hosted(profile, endpoints, link, config);
+        let placed = Hosted::power_on(clock, config, processors, None).map_err(RunError::NotBuilt)?;
+        let attached = executor.run(placed.attach()).map_err(RunError::Stalled)?;
+        return attached.map_err(RunError::NotHosted);
+    }
+    let bay = DriveBay::new(clock, link, Memory::simulated());
+    bay.power_on(config, None).map_err(RunError::NotBuilt)
+}
+
+/// Makes one drive of several that are new.
+fn put_together(
+    executor: &Executor,
+    clock: &Clock,
+    config: ArrayDriveConfig,
+    members: Vec<PoweredDrive>,
+) -> Result<PoweredDrive, RunError> {
+    let clock = clock.clone();
+    let assembled =
+        executor.run(async move { byteway_assembly::assemble(&clock, config, members, Members::New).await });
+    let assembled = assembled.map_err(RunError::Stalled)?.map_err(RunError::NotAssembled)?;
+    Ok(assembled.drive)
+}
+
+/// Seed and serial number of a drive that is one of several which are one.
+fn of_member(whole: &DriveConfig, number: u16, kind: char) -> (u64, String) {
+    let seed = Rng::new(whole.seed).stream(&format!("member/{number}")).next_u64();
+    (seed, format!("{:.16}-{kind}{number}", whole.serial))
+}
+
+/// An array on the host: `config` is what its drives are together.
+fn array_drive(
+    scenario: &Scenario,
+    array: &ArrayPlan,
+    config: DriveConfig,
+    processors: &[Rc<Station>],
+) -> ArrayDriveConfig {
+    let section = &array.section;
+    let uuid = u128::from(Rng::new(config.seed).stream("array").next_u64()).to_le_bytes();
+    let level = Level::from_number(section.level).expect("the scenario was checked");
+    let own = ArrayConfig::new(level, (section.chunk.0 / UNIT_BYTES as u64) as u32, uuid, config.keep);
+    let rebuild = RebuildConfig { busy_rate: section.rebuild, ..own.rebuild };
+    let cycles = Cycles::FREE.with(Work::Stripe, section.stripe).with(Work::Parity, section.parity);
+    let host = &scenario.host;
+    ArrayDriveConfig {
+        array: ArrayConfig { rebuild, ..own },
+        place: ArrayPlace::Host { processors: processors.to_vec(), hertz: section.clock.0 },
+        costs: host_costs(host),
+        completion: completion(host),
+        lanes: ARRAY_LANES,
+        spares: section.spares.into(),
+        // A drive that is pulled out answers nothing.
+        timeout: Some(ARRAY_TIMEOUT),
+        drive: in_front(config, cycles),
+    }
+}
+
+/// Commands under way at a drive of an array.
+const ARRAY_LANES: usize = 64;
+
+/// After how long a drive of an array that does not answer is given up.
+const ARRAY_TIMEOUT: Delay = Delay::from_ms(500);
+
+/// What stands in front of several drives: what waits is in these.
+fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
+    DriveConfig {
+        site: SiteConfig { cycles, ..config.site.clone() },
+        controller: ControllerConfig {
+            host_buffer: None,
+            read_pipeline: Delay::ZERO,
+            read_large_pipeline: Delay::ZERO,
+            write_pipeline: Delay::ZERO,
+            ..config.controller.clone()
+        },
+        ..config
+    }
 }
 
 /// The link of a drive behind a bridge.
@@ -107,11 +191,11 @@ fn behind(bridge: &Bridge, card: &PcieConfig) -> PcieConfig {
 
 /// One of the drives behind a bridge: `config` is what they are together.
 fn member(plan: &DrivePlan, config: &DriveConfig, number: u16) -> DriveConfig {
-    let rng = Rng::new(config.seed);
+    let (seed, serial) = of_member(config, number, 'M');
     let block = BlockSize::from_bytes(plan.lba_bytes.into()).expect("the scenario was checked");
     DriveConfig {
-        serial: format!("{:.16}-M{number}", config.serial),
-        seed: rng.stream(&format!("member/{number}")).next_u64(),
+        serial,
+        seed,
         namespaces: vec![NamespaceConfig::blocks(plan.geometry.capacity_bytes / UNIT_BYTES as u64, block)],
         ..config.clone()
     }
@@ -143,18 +227,9 @@ fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDrive
         costs: HostCosts::default(), // what a command to a member costs is its conversion
         completion: how(bridge.completion),
         lanes: bridge.outstanding as usize,
+        spares: 0,
         timeout: None,
-        drive: DriveConfig {
-            site: SiteConfig { cycles, ..config.site.clone() },
-            // What waits is in its members.
-            controller: ControllerConfig {
-                read_pipeline: Delay::ZERO,
-                read_large_pipeline: Delay::ZERO,
-                write_pipeline: Delay::ZERO,
-                ..config.controller.clone()
-            },
-            ..config
-        },
+        drive: in_front(config, cycles),
     }
 }
 

@@ -18,7 +18,8 @@ use byteway_measure::host::{HostCost, HostMemory, HostUsage};
 use byteway_measure::output::{OutputError, Unfinished};
 use byteway_measure::results::{DriveResults, Results, Wear, steadiness};
 use byteway_measure::summary::{
-    BulkRow, FlashSummary, HostSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
+    ArraySummary, BulkRow, FlashSummary, HostSummary, KvSummary, Summary, TransferSummary, Utilisation,
+    link_rows,
 };
 use byteway_measure::timeline::{Stage, StageDrive, Timeline};
 use byteway_measure::{
@@ -187,9 +188,21 @@ impl Setting {
     /// What the host's memory holds for its drives.
     fn host_memory(&self) -> HostMemory {
         let mut memory = HostMemory { system: self.scenario.host.profile.memory.0, ..HostMemory::default() };
-        for (powered, attached) in self.world.drives().iter().zip(&self.scenario.drives) {
+        let drives = self.world.drives().iter().zip(&self.scenario.drives);
+        for (array, whole) in drives.clone().filter_map(|(powered, attached)| {
+            let whole = attached.plan.array.as_ref()?;
+            Some((powered.drive.controller.backing().array()?, whole))
+        }) {
+            memory.array += array.memory().total();
+            let images = whole.members.iter().filter_map(|member| member.profile.endpoints.as_ref());
+            memory.system += images.map(|endpoints| endpoints.image.0).sum::<u64>();
+        }
+        for (powered, attached) in drives {
             memory.driver += powered.memory.allocated_bytes();
-            memory.driver += powered.behind.iter().map(|drive| drive.memory.allocated_bytes()).sum::<u64>();
+            if powered.is_called {
+                let links = powered.links().into_iter();
+                memory.driver += links.map(|link| link.memory().allocated_bytes()).sum::<u64>();
+            }
             let profile = &attached.plan.profile;
             let mut firmware = Footprint::default();
             powered.layers().iter().for_each(|layer| firmware += layer.footprint());
@@ -197,7 +210,9 @@ impl Setting {
                 memory.map += firmware.map;
             }
             if let Some(endpoints) = &profile.endpoints {
-                memory.system += endpoints.image.0;
+                if attached.plan.array.is_none() {
+                    memory.system += endpoints.image.0;
+                }
                 memory.map += firmware.map;
                 memory.buffer += firmware.buffer + firmware.parts + firmware.buffer_index;
                 memory.superblocks += firmware.superblocks;
@@ -249,6 +264,7 @@ impl Setting {
             ended.borrow_mut()[drive] = Some(stage.end_of(drive));
         });
         self.begin_timeline(&play);
+        self.pull_out();
         (self.mark)();
         let played = play.run().await;
         (self.mark)();
@@ -262,6 +278,20 @@ impl Setting {
             Ok(Finished { results, executor, ios })
         });
         (result, play.meter.take_progress())
+    }
+
+    /// A drive of an array is pulled out, when the scenario says so.
+    fn pull_out(self: &Rc<Self>) {
+        let array = self.scenario.drives[0].plan.array.as_ref();
+        if let Some(unplug) = array.and_then(|array| array.section.unplug) {
+            let stage = self.clone();
+            self.clock.spawn("unplugged", async move {
+                stage.clock.sleep(Delay::from_ps(unplug.at.0)).await;
+                if let Some(member) = stage.world.drives()[0].behind.get(usize::from(unplug.member)) {
+                    member.device.detach();
+                }
+            });
+        }
     }
 
     fn end_of(&self, drive: usize) -> DriveEnd {
@@ -358,7 +388,7 @@ impl Setting {
         let Attached { plan, transfer } = &scenario.drives[drive];
         let host = &scenario.host;
         // What shows a drive to applications whose firmware runs on the host calls them back.
-        let completion = match plan.profile.is_hosted() {
+        let completion = match plan.is_called() {
             true => Completion::Polled,
             false => build::completion(host),
         };
@@ -459,6 +489,9 @@ impl Setting {
             let elapsed_ps = (summary.elapsed_ns * 1000.0) as u64;
             remote.summary(&begin.remote, &end.remote, elapsed_ps, summary.ios)
         });
+        let array = self.world.drives().first().filter(|powered| powered.is_called);
+        summary.array =
+            array.and_then(|powered| powered.drive.controller.backing().array()).map(ArraySummary::of);
         if scenario.accounts_for_host() {
             let end = self.count();
             summary.host = Some(self.host_summary(begin.as_ref().unwrap_or(&end), summary.ios));

@@ -88,6 +88,8 @@ pub struct HostMemory {
     pub buffer: u64,
     /// What they know of superblocks.
     pub superblocks: u64,
+    /// Of arrays: logs, marks, locks and stripe buffers.
+    pub array: u64,
 }
 
 impl HostMemory {
@@ -97,13 +99,14 @@ impl HostMemory {
     }
 
     /// Part by part, with the names of results.
-    pub fn parts(&self) -> [(&'static str, u64); 5] {
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
         [
             ("system and drivers", self.system),
             ("queues and buffers", self.driver),
             ("map", self.map),
             ("write buffer", self.buffer),
             ("superblocks", self.superblocks),
+            ("array", self.array),
         ]
     }
 }

@@ -442,6 +442,7 @@ impl Meter {
             spans: Vec::new(),
             link: Vec::new(),
             transfer: None,
+            array: None,
             host: None,
             network: None,
             paths: Vec::new(),

@@ -7,6 +7,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::array::ArrayPlan;
 use super::drive_names::DriveNames;
 use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
@@ -48,12 +49,22 @@ pub struct DrivePlan {
     pub kv_bytes: u64,
     /// Logical blocks of each namespace.
     pub namespace_blocks: u64,
+    /// What it is made of, if it is an array on the host: then profile and geometry are those of a drive of it.
+    pub array: Option<Box<ArrayPlan>>,
 }
 
 impl DrivePlan {
     /// What the host sees, over all namespaces.
     pub fn capacity_bytes(&self) -> u64 {
-        self.geometry.capacity_bytes * u64::from(self.profile.members())
+        match self.array {
+            Some(_) => self.geometry.capacity_bytes,
+            None => self.geometry.capacity_bytes * u64::from(self.profile.members()),
+        }
+    }
+
+    /// Whether software of the host's stands in front of it, which applications call.
+    pub fn is_called(&self) -> bool {
+        self.array.is_some() || self.profile.is_hosted()
     }
 
     /// The namespaces that hold pairs; there may be none.
@@ -195,6 +206,7 @@ impl DriveDraft<'_> {
             namespaces: section.namespaces,
             kv_bytes,
             namespace_blocks: namespace_bytes / lba.0,
+            array: None,
             profile,
         })
     }

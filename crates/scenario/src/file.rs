@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::array::ArraySection;
 use super::drive_names::DriveNames;
 use super::kv_section::KvSection;
 use super::personality::Personality;
@@ -33,6 +34,9 @@ pub struct ScenarioFile {
     pub seed: u64,
     /// The drive, or several.
     pub drive: DriveSections,
+    /// The drives are one.
+    #[serde(default)]
+    pub array: Option<ArraySection>,
     /// The host.
     #[serde(default)]
     pub host: HostSection,

@@ -24,6 +24,7 @@
 //!
 //! What it does not do: it builds nothing, runs nothing and draws nothing.
 
+mod array;
 mod device;
 mod drive;
 mod drive_names;
@@ -61,6 +62,7 @@ use drive::{overrides, placed, profile_stem};
 use kv::{KvDraft, Wrong};
 use plan::{COUNT_MAX, check_name};
 
+pub use array::{ArrayPlan, ArraySection, Unplug};
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::DrivePlan;
 pub use drive_names::DriveNames;
@@ -204,7 +206,7 @@ impl Scenario {
         let (target_over, network_over) = (overrides(&tree, "target"), overrides(&tree, "network"));
         let (file, index): (ScenarioFile, Index) = sources.decode(tree, "scenario")?;
 
-        let drives = drive::load_all(&mut sources, &file.drive, &index, drive_overs)?;
+        let mut drives = drive::load_all(&mut sources, &file.drive, &index, drive_overs)?;
         for (path, drive) in &drives {
             check_store(path, drive.store).map_err(|fault| self::placed(&sources, &index, fault))?;
         }
@@ -218,6 +220,17 @@ impl Scenario {
         for (path, drive) in &drives {
             let checked = hosted::check(path, drive, &host_profile, target.is_some());
             checked.map_err(|fault| placed(&index, fault))?;
+        }
+        if let Some(section) = &file.array {
+            if target.is_some() {
+                let what = "`[array]`: an array is the host's, and these drives are a target's";
+                return Err(placed(
+                    &index,
+                    fault("array", what, "leave `[array]`, or `[target]` and `[network]`, out"),
+                ));
+            }
+            let whole = array::plan(section, &drives, &index).map_err(|fault| placed(&index, fault))?;
+            drives = vec![("array".to_owned(), whole)];
         }
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;
@@ -462,7 +475,7 @@ impl Scenario {
 
     /// Whether what I/O costs the host is reported by component.
     pub fn accounts_for_host(&self) -> bool {
-        let is_hosted = |drive: &Attached| drive.plan.profile.takes_host();
+        let is_hosted = |drive: &Attached| drive.plan.profile.takes_host() || drive.plan.array.is_some();
         self.host_cost.unwrap_or_else(|| self.drives.iter().any(is_hosted))
     }
 

@@ -3,6 +3,7 @@
 //! Every float comes from one division of exact integers, rounded by plain arithmetic, so that two machines agree
 //! on every digit. Shares and utilisations are fractions of 1.
 
+mod array;
 mod host;
 mod kv;
 mod network;
@@ -20,6 +21,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use byteway_scenario::profile::Completion;
 
+pub use array::{ArrayRow, ArraySummary};
 pub use host::{HostRow, HostSummary, MemoryRow};
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
@@ -77,6 +79,9 @@ pub struct Summary {
     /// How payloads crossed; `None`, and left out, if all went by data pointers, as to any drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<TransferSummary>,
+    /// What an array on the host did; `None`, and left out, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArraySummary>,
     /// What I/O cost the host's processors and memory; `None`, and left out, unless a drive's firmware runs there or it was asked for
     /// (`measure.host`). Of all drives together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -384,6 +389,7 @@ mod tests {
                 link("sgl-segment", "to-device", 0, 0, 0),
             ],
             transfer: None,
+            array: None,
             host: None,
             network: None,
             paths: Vec::new(),

@@ -70,6 +70,10 @@ impl Summary {
         if let Some(transfer) = &self.transfer {
             let _ = writeln!(out, "\n{}", transfer.sentence());
         }
+        if let Some(array) = &self.array {
+            out.section("The array", &array.table());
+            let _ = writeln!(out, "\n{}", array.sentence());
+        }
         if let Some(host) = &self.host {
             out.section(HOST_TITLE, &host.processor_table());
             out.section("The host's memory in the end", &host.memory_table());

@@ -131,6 +131,7 @@ fn results(writes: bool) -> Results {
         spans: spans(),
         transfer: None,
         link: link(ios, writes),
+        array: None,
         host: None,
         network: None,
         paths: Vec::new(),

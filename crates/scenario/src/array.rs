@@ -1,0 +1,191 @@
+//! `[array]` of a scenario: its drives are one, by software of the host's.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::drive::DrivePlan;
+use super::file::{Precondition, Store};
+use super::personality::Personality;
+use crate::profile::{Fault, Geometry, fault, within};
+use crate::source::Index;
+use byteway_console::units::{Bytes, Frequency, Picos};
+
+/// `[array]`: the drives are one, striped and mirrored or with parity by software on the host. Jobs work on the whole.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ArraySection {
+    /// RAID level: 0, 1, 5 or 10.
+    pub level: u8,
+    /// What goes to one drive before the next one's turn: a power of two from 4 KiB to 4 MiB. Left out, 64 KiB.
+    #[serde(default = "sixty_four_kib")]
+    pub chunk: Bytes,
+    /// The last so many drives take the place of others that fail. Left out, 0.
+    #[serde(default)]
+    pub spares: u16,
+    /// A processor of the host, for the cycles that follow. Left out, 3 GHz.
+    #[serde(default = "three_ghz")]
+    pub clock: Frequency,
+    /// Cycles to find a piece of a command on a drive. Left out, 600.
+    #[serde(default = "stripe")]
+    pub stripe: u64,
+    /// Cycles to XOR 4 KiB into others. Left out, 600: 20 GB/s at 3 GHz.
+    #[serde(default = "parity")]
+    pub parity: u64,
+    /// Units of 4 KiB a second by which a drive is rebuilt while others ask for something. Left out, 2560: 10 MiB/s; 0: no limit.
+    #[serde(default = "busy_rate")]
+    pub rebuild: u64,
+    /// A drive that is pulled out while the jobs run. Left out, none.
+    #[serde(default)]
+    pub unplug: Option<Unplug>,
+}
+
+/// A drive that is pulled out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Unplug {
+    /// Which: from 0.
+    pub member: u16,
+    /// When, after the jobs have begun.
+    pub at: Picos,
+}
+
+fn sixty_four_kib() -> Bytes {
+    Bytes(64 << 10)
+}
+
+fn three_ghz() -> Frequency {
+    Frequency(3_000_000_000)
+}
+
+fn stripe() -> u64 {
+    600
+}
+
+fn parity() -> u64 {
+    600
+}
+
+fn busy_rate() -> u64 {
+    2560
+}
+
+/// An array that can be built.
+#[derive(Clone, Debug)]
+pub struct ArrayPlan {
+    /// What the section says, checked.
+    pub section: ArraySection,
+    /// Its drives, of one kind, with the spares behind the others.
+    pub members: Vec<DrivePlan>,
+}
+
+impl ArrayPlan {
+    /// Drives that are no spares.
+    pub fn active(&self) -> usize {
+        self.members.len() - usize::from(self.section.spares)
+    }
+}
+
+/// Makes one of the drives. `precondition_said`: whether a drive's section says what is on it at first.
+pub(super) fn plan(
+    section: &ArraySection,
+    drives: &[(String, DrivePlan)],
+    index: &Index,
+) -> Result<DrivePlan, Fault> {
+    let wrong = |key: &str, what: String, cure: &str| Err(fault(format!("array.{key}"), what, cure));
+    if !section.chunk.0.is_power_of_two() || !(4096..=4 << 20).contains(&section.chunk.0) {
+        let what = format!("`array.chunk` = {} is not possible", section.chunk);
+        return wrong("chunk", what, "choose a power of two from 4 KiB to 4 MiB");
+    }
+    within("array.clock", section.clock, Frequency(1_000_000), Frequency(10_000_000_000))?;
+    within("array.stripe", section.stripe, 0, 1_000_000_000)?;
+    within("array.parity", section.parity, 0, 1_000_000_000)?;
+    let least = match section.level {
+        0 => 1,
+        1 => 2,
+        5 => 3,
+        10 => 4,
+        level => {
+            return wrong(
+                "level",
+                format!("`array.level` = {level} is no level here"),
+                "choose 0, 1, 5 or 10",
+            );
+        }
+    };
+    let Some(active) = drives.len().checked_sub(section.spares.into()).filter(|active| *active >= least)
+    else {
+        let what = format!(
+            "`array.level` = {} needs {least} drives that are no spares, and the scenario has {} with {} spares",
+            section.level,
+            drives.len(),
+            section.spares
+        );
+        return wrong("level", what, "add drives (`copies`), or choose another level or fewer spares");
+    };
+    if section.level == 10 && active % 2 == 1 {
+        let what = format!("`array.level` = 10 mirrors pairs of drives, and {active} are no pairs");
+        return wrong("level", what, "add a drive, or choose another level");
+    }
+    if section.level == 0 && section.spares > 0 {
+        let what = "`array.spares`: nothing of a drive that fails is elsewhere with level 0".to_owned();
+        return wrong("spares", what, "leave it out, or choose another level");
+    }
+    if let Some(unplug) = section.unplug.filter(|unplug| usize::from(unplug.member) >= drives.len()) {
+        let what = format!(
+            "`array.unplug.member` = {}: the array has drives 0 to {}",
+            unplug.member,
+            drives.len() - 1
+        );
+        return wrong("unplug.member", what, "name one of these");
+    }
+    let (_, first) = &drives[0];
+    for (path, drive) in drives {
+        let key = |key: &str| format!("{path}.{key}");
+        if index.has(&key("precondition")) && drive.precondition != Precondition::Empty {
+            let what = format!("`{}`: the drives of an array are empty at first", key("precondition"));
+            return Err(fault(key("precondition"), what, "leave it out; jobs can fill the array"));
+        }
+        if drive.personality != Personality::Block || drive.kv_bytes > 0 || drive.namespaces != 1 {
+            let what = format!("`{path}`: a drive of an array has one namespace of blocks");
+            return Err(fault(path.clone(), what, "leave `personality`, `kv_capacity` and `namespaces` out"));
+        }
+        let differs = [
+            ("capacity", drive.namespace_blocks != first.namespace_blocks),
+            ("lba_size", drive.lba_bytes != first.lba_bytes),
+            ("store", drive.store != first.store),
+        ];
+        if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
+            let text = format!("`{path}` has another {what} than the first drive of the array");
+            return Err(fault(path.clone(), text, "drives of an array are alike"));
+        }
+    }
+    let members: Vec<DrivePlan> = drives
+        .iter()
+        .map(|(_, drive)| DrivePlan { precondition: Precondition::Empty, ..drive.clone() })
+        .collect();
+    let own = first.namespace_blocks * u64::from(first.lba_bytes);
+    let data = match section.level {
+        0 => active,
+        1 => 1,
+        5 => active - 1,
+        _ => active / 2,
+    } as u64;
+    // Each drive keeps a little for the array: marks, log and journal.
+    let kept = own / 256 + (4 << 20) + 4 * active as u64 * section.chunk.0;
+    let bytes = data * own.saturating_sub(kept) >> 20 << 20;
+    if bytes < 16 << 20 {
+        let what = "`array`: its drives are too small".to_owned();
+        return wrong("level", what, "let each have 1 GiB at least");
+    }
+    Ok(DrivePlan {
+        name: None,
+        profile_name: format!("raid-{} of {}", section.level, first.profile_name),
+        geometry: Geometry { capacity_bytes: bytes, ..first.geometry.clone() },
+        store: if first.store == Store::File { Store::Stamp } else { first.store },
+        precondition: Precondition::Empty,
+        namespaces: 1,
+        namespace_blocks: bytes / u64::from(first.lba_bytes),
+        array: Some(Box::new(ArrayPlan { section: section.clone(), members })),
+        ..first.clone()
+    })
+}
