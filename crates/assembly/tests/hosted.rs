@@ -4,105 +4,22 @@
 //! power cuts at any poll, of attaching too, and the answer stays the same; work is done on the processors that it is placed on, one
 //! command at a time where there is a lock; endpoints share the switch; what can't be is refused.
 
-use byteway_assembly::{EndpointConfig, Hosted, HostedConfig};
+use crate::fixture::{BLOCKS, PROCESSORS, ask, clients, drive, hosted, processors};
+use byteway_assembly::{Hosted, HostedConfig};
 use byteway_clock::random::Rng;
-use byteway_clock::{Delay, Executor, Ran, Station};
-use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_firmware::{Cycles, FtlConfig, Work};
-use byteway_flash::{Geometry, Medium};
-use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
-use byteway_host::{BaseState, Client, ClientConfig, HostCosts, IoBuffer, Method, Oracle, Port, Rules};
-use byteway_link::SwitchConfig;
-use byteway_testkit::{drive_config, link_config};
+use byteway_clock::{Delay, Executor, Ran};
+use byteway_flash::Medium;
+use byteway_host::{BaseState, Client, IoBuffer, Oracle};
 use byteway_wire::content::BlockSize;
-use byteway_wire::nvme::Range;
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-const PROCESSORS: usize = 4;
-const UNITS: u64 = 2048;
-const BLOCKS: u64 = UNITS * 8;
-
-/// A small drive with four channels, whose firmware takes cycles of a GHz.
-fn drive() -> DriveConfig {
-    let small = drive_config();
-    DriveConfig {
-        geometry: Geometry { channels: 4, ways: 1, planes: 1, blocks: 10, pages: 32, page_bytes: 16384 },
-        namespaces: vec![NamespaceConfig::blocks(UNITS, BlockSize::B512)],
-        ftl: FtlConfig { write_buffer_units: 64, ..FtlConfig::default() },
-        ..small
-    }
-}
-
-fn hosted(endpoints: u32) -> HostedConfig {
-    let mut drive = drive();
-    drive.site.cycles = Cycles::FREE.with(Work::Translate, 2_000).with(Work::Buffer, 3_000);
-    let mut controller = drive.controller.clone();
-    controller.transfer_bytes_max = 1 << 17;
-    HostedConfig {
-        endpoint: EndpointConfig { controller, site: drive_config().site, link: link_config() },
-        drive,
-        endpoints,
-        switch: Some(SwitchConfig {
-            upstream: link_config(),
-            latency: Delay::from_ns(150),
-            buffer_bytes: 4096,
-        }),
-        lanes: 16,
-        costs: HostCosts {
-            submit: Delay::from_ns(200),
-            complete: Delay::from_ns(300),
-            ..HostCosts::default()
-        },
-        completion: Completion::Interrupt,
-        is_locked: true,
-        call: None,
-    }
-}
-
-/// The processors of a host.
-fn processors(executor: &Executor) -> Vec<Rc<Station>> {
-    (0..PROCESSORS).map(|_| Rc::new(Station::new(executor.clock(), 1))).collect()
-}
 
 type Truth = Rc<RefCell<Oracle>>;
 
 fn truth() -> Truth {
     let oracle = Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Zeroes);
     Rc::new(RefCell::new(oracle.with_power_cuts(false)))
-}
-
-/// A client on each of so many queues.
-async fn clients(powered: &PoweredDrive, truth: &Truth, count: usize) -> (Driver, Vec<Client>) {
-    let driver = Driver::attach(Port::Link(powered.host.clone()), DriverConfig::default()).await.unwrap();
-    let mut clients = Vec::new();
-    for _ in 0..count {
-        let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
-        let config = ClientConfig {
-            rules: Rules::only(Method::Prp),
-            bytes_max: 64 << 10,
-            oracle: Some(truth.clone()),
-            verify_bytes: true,
-        };
-        clients.push(Client::new(queue, driver.namespaces()[0], config).unwrap());
-    }
-    (driver, clients)
-}
-
-/// One of everything that a host asks for, at random.
-async fn ask(client: &Client, buffer: &mut IoBuffer, stream: &mut byteway_clock::random::Stream) {
-    let most = if stream.chance(0.5) { 8 } else { 100 };
-    let blocks = 1 + stream.below(most);
-    let lba = stream.below(BLOCKS - blocks + 1);
-    match stream.below(100) {
-        0..50 => client.write(buffer, lba, blocks as u32).await.map(drop).unwrap(),
-        50..60 => client.write_fua(buffer, lba, blocks as u32).await.map(drop).unwrap(),
-        60..85 => client.read(buffer, lba, blocks as u32).await.map(drop).unwrap(),
-        85..92 => client.trim(buffer, &[Range::new(lba, blocks as u32)]).await.map(drop).unwrap(),
-        92..96 => client.write_zeroes(lba, blocks as u32, true).await.map(drop).unwrap(),
-        _ => client.flush().await.map(drop).unwrap(),
-    }
 }
 
 /// Reads all there is, each block verified.
@@ -118,11 +35,11 @@ async fn look(client: &Client, buffer: &mut IoBuffer) {
 fn the_same_commands_leave_the_same_bytes() {
     let commands = |powered: PoweredDrive| async move {
         let truth = truth();
-        let (_, clients) = clients(&powered, &truth, 1).await;
+        let clients = clients(powered.host.clone(), &truth, 1).await;
         let mut buffer = clients[0].buffer().unwrap();
         let mut stream = Rng::new(7).stream("commands");
         for _ in 0..2500 {
-            ask(&clients[0], &mut buffer, &mut stream).await;
+            ask(&clients[0], &mut buffer, &mut stream, BLOCKS).await;
         }
         clients[0].flush().await.unwrap();
         let mut held = Vec::new();
@@ -165,13 +82,13 @@ fn life(media: Vec<Medium>, truth: &Truth, seed: u64, polls: u64) -> (bool, Vec<
     let ran = executor.run_cut(
         async move {
             let powered = placed.attach().await.unwrap();
-            let (_, clients) = clients(&powered, &truth, 1).await;
+            let clients = clients(powered.host.clone(), &truth, 1).await;
             let mut buffer = clients[0].buffer().unwrap();
             look(&clients[0], &mut buffer).await;
             working.replace(true);
             let mut stream = Rng::new(seed).stream("commands");
             loop {
-                ask(&clients[0], &mut buffer, &mut stream).await;
+                ask(&clients[0], &mut buffer, &mut stream, BLOCKS).await;
             }
         },
         polls,
@@ -212,7 +129,7 @@ fn a_commands_work_is_done_on_the_processor_of_its_queue() {
         .run(async move {
             let powered = placed.attach().await.unwrap();
             let truth = truth();
-            let (_, clients) = clients(&powered, &truth, 3).await;
+            let clients = clients(powered.host.clone(), &truth, 3).await;
             for (number, client) in clients.iter().enumerate() {
                 let mut buffer = client.buffer().unwrap();
                 let before: Vec<Delay> = (0..PROCESSORS).map(&busy).collect();
@@ -245,7 +162,7 @@ fn a_lock_lets_one_command_at_a_time_through() {
             .run(async move {
                 let powered = placed.attach().await.unwrap();
                 let truth = truth();
-                let (_, clients) = clients(&powered, &truth, 3).await;
+                let clients = clients(powered.host.clone(), &truth, 3).await;
                 let begun = clock.now();
                 let left = Rc::new(RefCell::new(clients.len()));
                 for (number, client) in clients.into_iter().enumerate() {

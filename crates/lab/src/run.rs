@@ -288,7 +288,7 @@ impl Setting {
             self.clock.spawn("unplugged", async move {
                 stage.clock.sleep(Delay::from_ps(unplug.at.0)).await;
                 if let Some(member) = stage.world.drives()[0].behind.get(usize::from(unplug.member)) {
-                    member.device.detach();
+                    member.pull_out();
                 }
             });
         }

@@ -6,6 +6,7 @@ use byteway_device::{Backing, ConfigError, Drive, DriveConfig};
 use byteway_firmware::{Placement, Site};
 use byteway_flash::Medium;
 use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig, Switch};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A link and, behind its host end, the host memory that a drive reaches over it, as behind an IOMMU: no other drive's.
@@ -90,6 +91,7 @@ impl DriveBay {
             drive: Rc::new(drive),
             behind,
             is_called: false,
+            is_off: Cell::default(),
             dma_granularity,
         }
     }

@@ -4,6 +4,7 @@ use byteway_device::{ConfigError, Controller, Drive};
 use byteway_firmware::Ftl;
 use byteway_flash::{Flash, Medium};
 use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A drive that has power, at its link.
@@ -26,6 +27,8 @@ pub struct PoweredDrive {
     pub behind: Vec<PoweredDrive>,
     /// What is in front of what is behind it is software of the host's, which is called: its link is none.
     pub is_called: bool,
+    /// Its power is off.
+    pub(crate) is_off: Cell<bool>,
     pub(crate) dma_granularity: u32,
 }
 
@@ -58,18 +61,28 @@ impl PoweredDrive {
         Ok(SecondPort { host, device, controller })
     }
 
+    /// It is pulled out of its slot while others go on: its registers read as all ones from now on, what was asked of it never ends,
+    /// and what it held is lost to this world.
+    pub fn pull_out(&self) {
+        self.device.detach();
+        drop(self.power_off_all());
+    }
+
     /// The power of a drive whose flash is its own goes: [`PoweredDrive::power_off_all`].
     ///
     /// # Panics
     /// Its flash is that of drives behind it.
     pub fn power_off(&self) -> Medium {
-        self.drive.power_off().expect("the flash is the drive's own")
+        self.power_off_all().pop().expect("the flash is the drive's own, and it has power")
     }
 
     /// The power goes, of what is behind the drive as well; unless the drive was shut down before, this is a power cut. Gives the
     /// medium, or those of the drives behind it in their order; to be called once. From now on nothing that was asked of the drive
     /// ends: its executor is to be dropped.
     pub fn power_off_all(&self) -> Vec<Medium> {
+        if self.is_off.replace(true) {
+            return Vec::new(); // it was pulled out before
+        }
         let own = self.drive.power_off();
         own.into_iter().chain(self.behind.iter().flat_map(PoweredDrive::power_off_all)).collect()
     }

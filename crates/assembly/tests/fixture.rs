@@ -1,0 +1,108 @@
+//! What the tests of this crate start from.
+
+use byteway_assembly::{EndpointConfig, HostedConfig};
+use byteway_clock::random::Stream;
+use byteway_clock::{Delay, Executor, Station};
+use byteway_device::{DriveConfig, NamespaceConfig};
+use byteway_firmware::{Cycles, FtlConfig, Work};
+use byteway_flash::Geometry;
+use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
+use byteway_host::{Client, ClientConfig, HostCosts, IoBuffer, Method, Oracle, Port, Rules};
+use byteway_link::{HostEnd, SwitchConfig};
+use byteway_testkit::{drive_config, link_config};
+use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::Range;
+use byteway_world::PoweredDrive;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub const PROCESSORS: usize = 4;
+pub const UNITS: u64 = 2048;
+pub const BLOCKS_PER_UNIT: u64 = 8;
+pub const BLOCKS: u64 = UNITS * BLOCKS_PER_UNIT;
+
+/// A small drive with four channels, whose firmware takes cycles of a GHz.
+pub fn drive() -> DriveConfig {
+    let small = drive_config();
+    DriveConfig {
+        geometry: Geometry { channels: 4, ways: 1, planes: 1, blocks: 10, pages: 32, page_bytes: 16384 },
+        namespaces: vec![NamespaceConfig::blocks(UNITS, BlockSize::B512)],
+        ftl: FtlConfig { write_buffer_units: 64, ..FtlConfig::default() },
+        ..small
+    }
+}
+
+pub fn hosted(endpoints: u32) -> HostedConfig {
+    let mut drive = drive();
+    drive.site.cycles = Cycles::FREE.with(Work::Translate, 2_000).with(Work::Buffer, 3_000);
+    let mut controller = drive.controller.clone();
+    controller.transfer_bytes_max = 1 << 17;
+    HostedConfig {
+        endpoint: EndpointConfig { controller, site: drive_config().site, link: link_config() },
+        drive,
+        endpoints,
+        switch: Some(SwitchConfig {
+            upstream: link_config(),
+            latency: Delay::from_ns(150),
+            buffer_bytes: 4096,
+        }),
+        lanes: 16,
+        costs: HostCosts {
+            submit: Delay::from_ns(200),
+            complete: Delay::from_ns(300),
+            ..HostCosts::default()
+        },
+        completion: Completion::Interrupt,
+        is_locked: true,
+        call: None,
+    }
+}
+
+/// The processors of a host.
+pub fn processors(executor: &Executor) -> Vec<Rc<Station>> {
+    (0..PROCESSORS).map(|_| Rc::new(Station::new(executor.clock(), 1))).collect()
+}
+
+type Truth = Rc<RefCell<Oracle>>;
+
+/// A client on each of so many queues.
+pub async fn clients(host: HostEnd, truth: &Truth, count: usize) -> Vec<Client> {
+    let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await.unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 64 << 10,
+            oracle: Some(truth.clone()),
+            verify_bytes: true,
+        };
+        clients.push(Client::new(queue, driver.namespaces()[0], config).unwrap());
+    }
+    clients
+}
+
+/// A client of a drive.
+pub async fn client(powered: &PoweredDrive, truth: &Truth) -> Client {
+    client_at(powered.host.clone(), truth).await
+}
+
+/// The same behind a link.
+pub async fn client_at(host: HostEnd, truth: &Truth) -> Client {
+    clients(host, truth, 1).await.remove(0)
+}
+
+/// One of everything that a host asks for, at random, of so many blocks.
+pub async fn ask(client: &Client, buffer: &mut IoBuffer, stream: &mut Stream, all: u64) {
+    let most = if stream.chance(0.5) { 8 } else { 100 };
+    let blocks = 1 + stream.below(most);
+    let lba = stream.below(all - blocks + 1);
+    match stream.below(100) {
+        0..50 => client.write(buffer, lba, blocks as u32).await.map(drop).unwrap(),
+        50..60 => client.write_fua(buffer, lba, blocks as u32).await.map(drop).unwrap(),
+        60..85 => client.read(buffer, lba, blocks as u32).await.map(drop).unwrap(),
+        85..92 => client.trim(buffer, &[Range::new(lba, blocks as u32)]).await.map(drop).unwrap(),
+        92..96 => client.write_zeroes(lba, blocks as u32, true).await.map(drop).unwrap(),
+        _ => client.flush().await.map(drop).unwrap(),
+    }
+}
