@@ -1,7 +1,7 @@
 //! Members that fail while I/O goes on, spares that are rebuilt under load, units that can't be read.
 
 use crate::levels::disks;
-use crate::model::{Model, run_all, work};
+use crate::model::{Model, run_all};
 use crate::ram::{Disk, RamMember, config, create, same, stamp};
 use byteway_array::{Array, ArrayConfig, ArrayError, Level, RebuildConfig, SlotState};
 use byteway_clock::random::Rng;
@@ -214,7 +214,5 @@ fn an_exchange_has_its_unit_to_itself() {
         let mut read = Vec::new();
         array.read(SpanId::NONE, 7, 1, &mut read).await.unwrap();
         assert_eq!(read[0], stamp(7, 8));
-        let model = Model::new(array.user_units());
-        drop(work(array, model, Rng::new(1).stream("x"), 0, 0));
     });
 }

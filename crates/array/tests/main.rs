@@ -1,5 +1,6 @@
 //! Arrays over drives in memory, in virtual time.
 
+mod bridge;
 mod crash;
 mod degraded;
 mod double_failure;
