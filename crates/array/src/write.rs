@@ -177,16 +177,16 @@ impl Inner {
             if stripe > stripes.start + 1 && stripe + 2 < stripes.end {
                 continue;
             }
-            for slot in 0..layout.members {
+            for (slot, run) in runs.iter_mut().enumerate() {
                 let Some(column) = layout.column_of(stripe, slot) else {
-                    extend(&mut runs[slot], stripe * layout.chunk..(stripe + 1) * layout.chunk);
+                    extend(run, stripe * layout.chunk..(stripe + 1) * layout.chunk);
                     continue;
                 };
                 let start = stripe * layout.stripe_units() + column * layout.chunk;
                 let (from, to) = (first.max(start), end.min(start + layout.chunk));
                 if from < to {
                     let at = layout.member_unit(stripe, from - start);
-                    extend(&mut runs[slot], at..at + (to - from));
+                    extend(run, at..at + (to - from));
                 }
             }
         }
