@@ -211,6 +211,7 @@ impl Array {
             fails: Notify::new(clock),
             upkeep: Notify::new(clock),
             attending: Cell::default(),
+            fragments: RefCell::default(),
             scratch: RefCell::default(),
             tasks: RefCell::default(),
             config,

@@ -49,7 +49,8 @@ fn order_and_contents_are_kept_over_power_cuts() {
             let (given, polls) = (taken.clone(), chance.range(200..=6_000));
             let ran = executor.run_cut(
                 async move {
-                    let array = assemble(&clock, config(level), &disks_here, seed + life).await.expect("an array");
+                    let array =
+                        assemble(&clock, config(level), &disks_here, seed + life).await.expect("an array");
                     let bridge = Bridge::new(&clock, array, SMALL, given.take().expect("it is given once"));
                     there.replace(Some(bridge.clone()));
                     let storage = Storage::Bridge(bridge);
@@ -152,12 +153,15 @@ fn random_small_writes_are_faster_than_sequential_ones() {
     run(async |clock| {
         let memory = NvramConfig { bytes: 1 << 20, stream_window: 4096, ..SMALL };
         let bridge = bridge(&clock, Level::Raid0, &disks(2), memory).await;
-        let sequential =
-            time_parts(&clock, &bridge, 300, |nth| (nth / 8, (nth % 8 * 512) as u32)).await;
+        let sequential = time_parts(&clock, &bridge, 300, |nth| (nth / 8, (nth % 8 * 512) as u32)).await;
         let passed = bridge.counters();
         let random = time_parts(&clock, &bridge, 300, |nth| (100 + nth * 37 % 700, 512)).await;
         let taken = bridge.counters();
-        assert_eq!((passed.writes_taken, passed.writes_passed), (1, 299), "only the first is of no stream yet");
+        assert_eq!(
+            (passed.writes_taken, passed.writes_passed),
+            (1, 299),
+            "only the first is of no stream yet"
+        );
         assert!(taken.writes_taken > 290);
         assert!(sequential > random * 5, "{sequential:?} against {random:?}");
     });

@@ -108,8 +108,8 @@ fn a_unit_that_cannot_be_read_is_computed_and_written_back() {
             for first in (0..48).step_by(12) {
                 model.write(&array, first, 12, false).await.unwrap();
             }
-            for slot in 0..count {
-                disks[slot].unreadable.borrow_mut().insert(2 + 4 * slot as u64);
+            for (slot, disk) in disks.iter().enumerate() {
+                disk.unreadable.borrow_mut().insert(2 + 4 * slot as u64);
                 for _ in 0..4 {
                     model.read(&array, 0, 48, "a unit can't be read").await; // of copies only one is read at a time
                 }

@@ -270,13 +270,7 @@ pub async fn work(storage: Storage, model: Rc<Model>, mut chance: Stream, worker
 }
 
 /// Runs all workers to their end.
-pub async fn run_all(
-    clock: &Clock,
-    storage: impl Into<Storage>,
-    model: &Rc<Model>,
-    seed: u64,
-    ios: u32,
-) {
+pub async fn run_all(clock: &Clock, storage: impl Into<Storage>, model: &Rc<Model>, seed: u64, ios: u32) {
     let storage = storage.into();
     let left = Rc::new(Cell::new(WORKERS));
     for worker in 0..WORKERS {
