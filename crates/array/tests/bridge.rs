@@ -11,8 +11,14 @@ use byteway_wire::content::{Content, Keep};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-const SMALL: NvramConfig =
-    NvramConfig { bytes: 64 << 10, small_bytes: 8 << 10, stream_window: 0, drain_depth: 4 };
+const SMALL: NvramConfig = NvramConfig {
+    bytes: 64 << 10,
+    small_bytes: 8 << 10,
+    stream_window: 0,
+    drain_depth: 4,
+    is_through: false,
+    row_units: 1,
+};
 
 fn run<T: 'static>(test: impl AsyncFnOnce(Clock) -> T + 'static) -> T {
     let executor = Executor::new();
