@@ -73,7 +73,7 @@ impl Array {
         }
         inner.write_superblocks().await;
         inner.gate.open().await;
-        inner.upkeep.notify_one();
+        array.start_upkeep();
         array.unless_a_member_is_gone()
     }
 
@@ -159,7 +159,7 @@ impl Array {
             false => missing.iter().for_each(|slot| inner.fail(*slot, Gone::because("it is missing").into())),
         }
         inner.gate.open().await;
-        inner.upkeep.notify_one();
+        array.start_upkeep();
         Ok(array)
     }
 
@@ -211,6 +211,7 @@ impl Array {
             fails: Notify::new(clock),
             upkeep: Notify::new(clock),
             attending: Cell::default(),
+            fragments: RefCell::default(),
             scratch: RefCell::default(),
             tasks: RefCell::default(),
             config,
@@ -227,9 +228,17 @@ impl Array {
         if inner.layout.level.is_redundant() {
             tasks.push(clock.spawn("write-intent log", upkeep::run_log(inner.clone())));
             tasks.push(clock.spawn("clean regions", upkeep::run_cleaner(inner.clone())));
-            tasks.push(clock.spawn("repair and rebuilding", upkeep::run(inner.clone())));
         }
         inner.tasks.replace(tasks);
+    }
+
+    /// Starts to repair and to rebuild: not before the journal has been carried out, or a member is rebuilt from stripes that are torn.
+    fn start_upkeep(&self) {
+        let inner = &self.0;
+        if inner.layout.level.is_redundant() {
+            let task = inner.clock.spawn("repair and rebuilding", upkeep::run(inner.clone()));
+            inner.tasks.borrow_mut().push(task);
+        }
     }
 
     /// Takes over what lies on the members beside data.

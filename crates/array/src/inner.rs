@@ -10,6 +10,7 @@ use crate::layout::Layout;
 use crate::lock::{Locks, RangeLock};
 use crate::lost::Lost;
 use crate::port::Port;
+use crate::read::Fragment;
 use crate::superblock::SlotState;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, TaskId};
 use byteway_firmware::{Errand, Placement, Work};
@@ -53,6 +54,8 @@ pub(crate) struct Inner {
     pub(crate) upkeep: Notify,
     /// I/Os of hosts in flight.
     pub(crate) attending: Cell<u32>,
+    /// What reads are divided into: vectors that serve again.
+    pub(crate) fragments: RefCell<Vec<Vec<Fragment>>>,
     /// Vectors that serve again.
     pub(crate) scratch: RefCell<Vec<Vec<Content>>>,
     pub(crate) tasks: RefCell<Vec<TaskId>>,

@@ -63,9 +63,12 @@ impl Drop for Entry<'_> {
 }
 
 impl Inner {
-    /// The member that has the journal: the first active one.
+    /// The member that has the journal: the first active one, as the superblocks say. One whose rebuilding has just ended is not yet
+    /// among them, and nothing would look for the journal there after a power cut.
     fn journal_slot(&self) -> Option<usize> {
-        self.slots.borrow().states.iter().position(|state| *state == SlotState::Active)
+        let slots = self.slots.borrow();
+        let mut both = slots.states.iter().zip(&slots.durable);
+        both.position(|(state, durable)| (*state, *durable) == (SlotState::Active, SlotState::Active))
     }
 
     /// Makes the writes of `group`, all of one stripe, durable in the journal. They are carried out then, before what this gives

@@ -12,7 +12,7 @@ use byteway_member::MemberError;
 use byteway_wire::content::Content;
 
 /// Units that lie one behind another in the array and on a member.
-struct Fragment {
+pub(crate) struct Fragment {
     first: u64,
     count: u64,
     /// Where they are in the group; none: no member has them.
@@ -25,7 +25,8 @@ impl Inner {
     pub(crate) async fn read(&self, errand: Errand, first: u64, out: &mut [Content], is_locked: bool) {
         let layout = &self.layout;
         let group = self.group(errand.span, false);
-        let mut fragments = self.fragments(first, out.len() as u64);
+        let mut fragments = self.fragments.borrow_mut().pop().unwrap_or_default();
+        self.divide(first, out.len() as u64, &mut fragments);
         for fragment in &mut fragments {
             let place = layout.place(fragment.first);
             fragment.read = self.choose(place.stripe, place.column).map(|slot| {
@@ -46,8 +47,11 @@ impl Inner {
             }
         }
         drop(group);
-        for index in missed {
-            let Fragment { first: from, count, .. } = fragments[index];
+        let missed: Vec<(u64, u64)> =
+            missed.into_iter().map(|index: usize| (fragments[index].first, fragments[index].count)).collect();
+        fragments.clear();
+        self.fragments.borrow_mut().push(fragments);
+        for (from, count) in missed {
             let _lock = match is_locked {
                 true => None,
                 false => Some(self.lock(from, count).await),
@@ -68,16 +72,14 @@ impl Inner {
     }
 
     /// A run of units, divided at chunks.
-    fn fragments(&self, first: u64, count: u64) -> Vec<Fragment> {
+    fn divide(&self, first: u64, count: u64, fragments: &mut Vec<Fragment>) {
         let chunk = self.layout.chunk;
         let (mut at, end) = (first, first + count);
-        let mut fragments = Vec::with_capacity((count / chunk) as usize + 2);
         while at < end {
             let count = (chunk - at % chunk).min(end - at);
             fragments.push(Fragment { first: at, count, read: None });
             at += count;
         }
-        fragments
     }
 
     /// The member to read a column from: of several copies the one with the fewest commands; none has it: none.

@@ -267,6 +267,8 @@ impl Inner {
             }
             slots.states[slot] = SlotState::Active;
         }
+        // No stripe is degraded any more: entries that are left must not be found when one is again.
+        self.journal.forget();
         // Until that is durable, stripes count as degraded, and are in the journal.
         self.write_superblocks().await;
         self.ails.notify_one();

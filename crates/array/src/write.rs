@@ -139,7 +139,9 @@ impl Inner {
                     Level::Raid5 => (end - unit) / stripe_units * stripe_units,
                     _ => end - unit,
                 };
-                self.deallocate(errand, unit, count).await?;
+                if !self.deallocate(errand, unit, count).await? {
+                    continue; // a member has failed meanwhile
+                }
                 unit += count;
             } else {
                 // Parity must go with it: zeroes are written.
@@ -163,12 +165,16 @@ impl Inner {
     }
 
     /// Passes a deallocation on: with parity of whole stripes, whose parity is zeroes then.
-    async fn deallocate(&self, errand: Errand, first: u64, count: u64) -> Result<(), MediaError> {
+    /// False: with parity, and a member is missing: then nothing has been done.
+    async fn deallocate(&self, errand: Errand, first: u64, count: u64) -> Result<bool, MediaError> {
         let layout = &self.layout;
         let stripes = layout.stripes_of(first, count);
         self.work(errand, Work::Stripe, layout.members as u64).await;
         let marked = self.mark(&stripes).await;
         let entered = self.gate.enter().await;
+        if self.layout.level == Level::Raid5 && self.is_any_missing() {
+            return Ok(false);
+        }
         let group = self.group(errand.span, false);
         let end = first + count;
         let mut runs = vec![0..0; layout.members];
@@ -177,16 +183,16 @@ impl Inner {
             if stripe > stripes.start + 1 && stripe + 2 < stripes.end {
                 continue;
             }
-            for slot in 0..layout.members {
+            for (slot, run) in runs.iter_mut().enumerate() {
                 let Some(column) = layout.column_of(stripe, slot) else {
-                    extend(&mut runs[slot], stripe * layout.chunk..(stripe + 1) * layout.chunk);
+                    extend(run, stripe * layout.chunk..(stripe + 1) * layout.chunk);
                     continue;
                 };
                 let start = stripe * layout.stripe_units() + column * layout.chunk;
                 let (from, to) = (first.max(start), end.min(start + layout.chunk));
                 if from < to {
                     let at = layout.member_unit(stripe, from - start);
-                    extend(&mut runs[slot], at..at + (to - from));
+                    extend(run, at..at + (to - from));
                 }
             }
         }
@@ -199,7 +205,7 @@ impl Inner {
         let written = if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) };
         self.acknowledge(written).await?;
         self.lost.borrow_mut().write(first..end);
-        Ok(())
+        Ok(true)
     }
 }
 

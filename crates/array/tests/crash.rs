@@ -184,6 +184,13 @@ fn a_rebuild_goes_on_after_a_cut() {
     survive_all(Trouble::Rebuilding, 60);
 }
 
+// Assembly once began to rebuild before it had carried out the journal: the new member was computed from a torn stripe.
+#[test]
+fn nothing_is_rebuilt_from_a_stripe_that_the_journal_mends() {
+    let trouble = Trouble::Rebuilding;
+    survive(&Case { level: Level::Raid5, members: 3, trouble, canary: None, seed: 102 });
+}
+
 // A member that fails with the power takes with it what parity can't be trusted for: that must fail to be read, and no more.
 #[test]
 fn what_fails_with_the_power_is_lost_and_told() {

@@ -1,7 +1,7 @@
 //! Members that fail while I/O goes on, spares that are rebuilt under load, units that can't be read.
 
 use crate::levels::disks;
-use crate::model::{Model, run_all, work};
+use crate::model::{Model, run_all};
 use crate::ram::{Disk, RamMember, config, create, same, stamp};
 use byteway_array::{Array, ArrayConfig, ArrayError, Level, RebuildConfig, SlotState};
 use byteway_clock::random::Rng;
@@ -108,8 +108,8 @@ fn a_unit_that_cannot_be_read_is_computed_and_written_back() {
             for first in (0..48).step_by(12) {
                 model.write(&array, first, 12, false).await.unwrap();
             }
-            for slot in 0..count {
-                disks[slot].unreadable.borrow_mut().insert(2 + 4 * slot as u64);
+            for (slot, disk) in disks.iter().enumerate() {
+                disk.unreadable.borrow_mut().insert(2 + 4 * slot as u64);
                 for _ in 0..4 {
                     model.read(&array, 0, 48, "a unit can't be read").await; // of copies only one is read at a time
                 }
@@ -214,7 +214,5 @@ fn an_exchange_has_its_unit_to_itself() {
         let mut read = Vec::new();
         array.read(SpanId::NONE, 7, 1, &mut read).await.unwrap();
         assert_eq!(read[0], stamp(7, 8));
-        let model = Model::new(array.user_units());
-        drop(work(array, model, Rng::new(1).stream("x"), 0, 0));
     });
 }

@@ -1,13 +1,76 @@
 //! What an array may hold: of each unit everything that was written since the last that must have stayed.
 
 use crate::ram::{same, stamp};
-use byteway_array::Array;
+use byteway_array::{Array, Bridge};
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, SpanId};
 use byteway_firmware::MediaError;
-use byteway_wire::content::Content;
+use byteway_wire::content::{Content, Keep};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// What is held against the model.
+#[derive(Clone)]
+pub enum Storage {
+    Array(Array),
+    Bridge(Bridge),
+}
+
+impl From<&Array> for Storage {
+    fn from(array: &Array) -> Storage {
+        Storage::Array(array.clone())
+    }
+}
+
+impl Storage {
+    async fn read(&self, first: u64, count: u32, out: &mut Vec<Content>) -> Result<(), MediaError> {
+        match self {
+            Storage::Array(array) => array.read(SpanId::NONE, first, count, out).await,
+            Storage::Bridge(bridge) => bridge.read(SpanId::NONE, first, count, out).await,
+        }
+    }
+
+    async fn write(&self, first: u64, contents: &mut Vec<Content>, durable: bool) -> Result<(), MediaError> {
+        match self {
+            Storage::Array(array) => array.write(SpanId::NONE, first, contents, durable).await,
+            Storage::Bridge(bridge) => bridge.write(SpanId::NONE, first, contents, durable).await,
+        }
+    }
+
+    async fn trim(&self, first: u64, count: u64) -> Result<(), MediaError> {
+        match self {
+            Storage::Array(array) => array.trim(SpanId::NONE, first, count).await,
+            Storage::Bridge(bridge) => bridge.trim(SpanId::NONE, first, count).await,
+        }
+    }
+
+    async fn flush(&self) -> Result<(), MediaError> {
+        match self {
+            Storage::Array(array) => array.flush(SpanId::NONE).await,
+            Storage::Bridge(bridge) => bridge.flush(SpanId::NONE).await,
+        }
+    }
+
+    /// Fills 512 bytes of a unit: by a write of a part where there is such a thing.
+    async fn fill(&self, unit: u64, offset: u32, value: u8) -> Result<(), MediaError> {
+        let content = Content::of(&[value; 4096], Keep::Stamps);
+        let range = offset as usize..offset as usize + 512;
+        match self {
+            Storage::Array(array) if value.is_multiple_of(2) && array.takes_parts(offset, 512) => {
+                array.write_part(SpanId::NONE, unit, offset, 512, &content, false).await
+            }
+            Storage::Array(array) => {
+                array.edit(SpanId::NONE, unit, |bytes, _| bytes[range].fill(value), false).await
+            }
+            Storage::Bridge(bridge) if !value.is_multiple_of(4) => {
+                bridge.write_part(SpanId::NONE, unit, offset, 512, &content, false, 512).await
+            }
+            Storage::Bridge(bridge) => {
+                bridge.edit(SpanId::NONE, unit, |bytes, _| bytes[range].fill(value), false).await
+            }
+        }
+    }
+}
 
 #[derive(Clone)]
 struct UnitModel {
@@ -89,7 +152,7 @@ impl Model {
 
     pub async fn write(
         &self,
-        array: &Array,
+        storage: impl Into<Storage>,
         first: u64,
         count: u64,
         durable: bool,
@@ -99,7 +162,7 @@ impl Model {
         let mut contents: Vec<Content> = (first..first + count).map(|unit| stamp(unit, version)).collect();
         let begun: Vec<usize> =
             (first..).zip(&contents).map(|(unit, content)| self.begin(unit, content.clone())).collect();
-        let written = array.write(SpanId::NONE, first, &mut contents, durable).await;
+        let written = storage.into().write(first, &mut contents, durable).await;
         self.end(written, first, &begun, durable)
     }
 
@@ -123,14 +186,14 @@ impl Model {
         written
     }
 
-    pub async fn trim(&self, array: &Array, first: u64, count: u64) -> Result<(), MediaError> {
+    pub async fn trim(&self, storage: &Storage, first: u64, count: u64) -> Result<(), MediaError> {
         let begun: Vec<usize> = (first..first + count).map(|unit| self.begin(unit, Content::Zero)).collect();
-        let trimmed = array.trim(SpanId::NONE, first, count).await;
+        let trimmed = storage.trim(first, count).await;
         self.end(trimmed, first, &begun, false)
     }
 
     /// Changes a few bytes of a unit whose content is known.
-    pub async fn edit(&self, array: &Array, unit: u64, value: u8) {
+    pub async fn edit(&self, storage: &Storage, unit: u64, value: u8) {
         let old = {
             let units = self.units.borrow();
             let model = &units[unit as usize];
@@ -139,11 +202,11 @@ impl Model {
                 _ => return,
             }
         };
-        let at = usize::from(value) * 8;
+        let at = usize::from(value % 8) * 512;
         let edit = |bytes: &mut [u8; 4096]| bytes[at..at + 512].fill(value);
-        let new = old.edited(byteway_wire::content::Keep::Stamps, |bytes, _| edit(bytes));
+        let new = old.edited(Keep::Stamps, |bytes, _| edit(bytes));
         let index = self.begin(unit, new);
-        match array.edit(SpanId::NONE, unit, |bytes, _| edit(bytes), false).await {
+        match storage.fill(unit, at as u32, value).await {
             Ok(()) => self.ack(unit, index, false),
             // A lost unit can't be changed in part.
             Err(error) => {
@@ -153,9 +216,9 @@ impl Model {
         }
     }
 
-    pub async fn flush(&self, array: &Array) {
+    pub async fn flush(&self, storage: &Storage) {
         let acked: Vec<Option<usize>> = self.units.borrow().iter().map(|unit| unit.acked).collect();
-        match array.flush(SpanId::NONE).await {
+        match storage.flush().await {
             Ok(()) => {
                 for (unit, acked) in self.units.borrow_mut().iter_mut().zip(acked) {
                     unit.settled = unit.settled.max(acked.unwrap_or(0));
@@ -166,15 +229,16 @@ impl Model {
     }
 
     /// Reads units and checks them.
-    pub async fn read(&self, array: &Array, first: u64, count: u64, context: &str) {
+    pub async fn read(&self, storage: impl Into<Storage>, first: u64, count: u64, context: &str) {
         let mut out = Vec::new();
-        array.read(SpanId::NONE, first, count as u32, &mut out).await.expect("they are units of the array");
+        storage.into().read(first, count as u32, &mut out).await.expect("they are units of the array");
         (first..).zip(&out).for_each(|(unit, content)| self.check(unit, content, context));
     }
 
-    pub async fn read_all(&self, array: &Array, context: &str) {
+    pub async fn read_all(&self, storage: impl Into<Storage>, context: &str) {
+        let storage = storage.into();
         for first in (0..self.len()).step_by(50) {
-            self.read(array, first, 50.min(self.len() - first), context).await;
+            self.read(storage.clone(), first, 50.min(self.len() - first), context).await;
         }
     }
 }
@@ -184,7 +248,7 @@ const AREA: u64 = 30;
 pub const WORKERS: u64 = 4;
 
 /// Does random I/O in a worker's areas. One I/O at a time, so it knows what it must read.
-pub async fn work(array: Array, model: Rc<Model>, mut chance: Stream, worker: u64, ios: u32) {
+pub async fn work(storage: Storage, model: Rc<Model>, mut chance: Stream, worker: u64, ios: u32) {
     let areas = model.len() / AREA;
     for _ in 0..ios {
         let area = chance.below(areas / WORKERS) * WORKERS + worker;
@@ -196,23 +260,24 @@ pub async fn work(array: Array, model: Rc<Model>, mut chance: Stream, worker: u6
         };
         let first = area * AREA + at;
         match chance.below(20) {
-            0..9 => drop(model.write(&array, first, count, chance.chance(0.1)).await),
-            9..15 => model.read(&array, first, count, "I/O").await,
-            15..17 => model.edit(&array, first, chance.below(200) as u8).await,
-            17..19 => drop(model.trim(&array, first, count).await),
-            _ => model.flush(&array).await,
+            0..9 => drop(model.write(storage.clone(), first, count, chance.chance(0.1)).await),
+            9..15 => model.read(storage.clone(), first, count, "I/O").await,
+            15..17 => model.edit(&storage, first, chance.below(200) as u8).await,
+            17..19 => drop(model.trim(&storage, first, count).await),
+            _ => model.flush(&storage).await,
         }
     }
 }
 
 /// Runs all workers to their end.
-pub async fn run_all(clock: &Clock, array: &Array, model: &Rc<Model>, seed: u64, ios: u32) {
+pub async fn run_all(clock: &Clock, storage: impl Into<Storage>, model: &Rc<Model>, seed: u64, ios: u32) {
+    let storage = storage.into();
     let left = Rc::new(Cell::new(WORKERS));
     for worker in 0..WORKERS {
         let chance = byteway_clock::random::Rng::new(seed).stream(&format!("worker-{worker}"));
-        let (array, model, left) = (array.clone(), model.clone(), left.clone());
+        let (storage, model, left) = (storage.clone(), model.clone(), left.clone());
         clock.spawn("worker", async move {
-            work(array, model, chance, worker, ios).await;
+            work(storage, model, chance, worker, ios).await;
             left.set(left.get() - 1);
         });
     }

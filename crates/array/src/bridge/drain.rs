@@ -22,6 +22,8 @@ const IDLE: Delay = Delay::from_ms(10);
 pub(super) struct Draining {
     /// There may be something to drain.
     wanted: Notify,
+    /// There is nothing to drain.
+    rests: Cell<bool>,
     /// All is to be drained.
     all: Cell<bool>,
     /// Something was written since the last look.
@@ -42,6 +44,7 @@ impl Draining {
         let notify = || Notify::new(clock);
         Draining {
             wanted: notify(),
+            rests: Cell::default(),
             all: Cell::default(),
             written: Cell::default(),
             stuck: Cell::default(),
@@ -54,10 +57,12 @@ impl Draining {
         }
     }
 
-    /// Something was written, or waits for room.
-    pub(super) fn look(&self) {
+    /// Something was written. The drain is woken if it rests, or the memory `is_filling`.
+    pub(super) fn look(&self, is_filling: bool) {
         self.written.set(true);
-        self.wanted.notify_one();
+        if is_filling || self.rests.get() {
+            self.wanted.notify_one();
+        }
     }
 
     /// Whether all is to be drained, from now on.
@@ -78,15 +83,17 @@ pub(super) async fn run(inner: Rc<Inner>) {
         let (held, room) = (inner.nvram.borrow().bytes(), inner.config.bytes);
         if inner.nvram.borrow().drainable() == 0 {
             inner.drained.notify_all();
+            draining.rests.set(true);
             draining.wanted.notified().await;
+            draining.rests.set(false);
         } else if held > room / 2 || draining.all.get() {
             let least = if draining.all.get() { 0 } else { room / 4 };
             inner.drain_to(least).await;
         } else {
             // A pause in the writes is time to drain all.
             draining.written.set(false);
-            inner.clock.timer(IDLE).await;
-            if !draining.written.get() {
+            let is_called = inner.clock.within(IDLE, draining.wanted.notified()).await.is_some();
+            if !is_called && !draining.written.get() {
                 inner.drain_to(0).await;
             }
         }

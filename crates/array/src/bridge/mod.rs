@@ -454,6 +454,11 @@ impl Inner {
         is_short && !goes_on
     }
 
+    /// Whether the memory is more than half full.
+    fn is_filling(&self) -> bool {
+        self.nvram.borrow().bytes() > self.config.bytes / 2
+    }
+
     /// Takes whole units into the memory, waiting for room.
     async fn take(&self, errand: Errand, first: u64, contents: &[Content]) -> Result<(), MediaError> {
         let count = contents.len() as u64;
@@ -463,7 +468,7 @@ impl Inner {
             self.admit(errand, unit, u8::MAX).await?;
             self.nvram.borrow_mut().put(unit, content.clone(), u8::MAX, self.array.config().keep);
         }
-        self.draining.look();
+        self.draining.look(self.is_filling());
         Ok(())
     }
 
@@ -479,7 +484,7 @@ impl Inner {
         self.pass_memory(errand, "into the bridge's memory", bytes).await;
         self.admit(errand, unit, parts).await?;
         self.nvram.borrow_mut().put(unit, content.clone(), parts, self.array.config().keep);
-        self.draining.look();
+        self.draining.look(self.is_filling());
         Ok(())
     }
 
@@ -501,7 +506,7 @@ impl Inner {
                 self.count(|counters| counters.waits += 1);
                 has_waited = true;
             }
-            self.draining.look();
+            self.draining.look(true);
             self.drained.notified().await;
         }
         if has_waited {

@@ -93,7 +93,8 @@ impl Nvram {
         for (unit, held) in self.units.range(*first..).filter(may_go) {
             let is_next = *unit == first + run.contents.len() as u64;
             let is_whole = held.parts == u8::MAX && run.parts == u8::MAX;
-            if !run.contents.is_empty() && !(is_next && is_whole) || run.contents.len() == units {
+            let fits = run.contents.is_empty() || is_next && is_whole;
+            if !fits || run.contents.len() == units {
                 break;
             }
             run.contents.push(held.content.clone());
