@@ -1,89 +1,12 @@
-//! `[array]` of a scenario: its drives are one, by software of the host's.
+//! An array: the drives of a scenario are one, by software of the host's.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::drive::DrivePlan;
+use super::array_section::ArraySection;
+use super::drive::{ArrayPlan, DrivePlan};
 use super::file::{Precondition, Store};
 use super::personality::Personality;
 use crate::profile::{Fault, Geometry, fault, within};
 use crate::source::Index;
-use byteway_console::units::{Bytes, Frequency, Picos};
-
-/// `[array]`: the drives are one, striped and mirrored or with parity by software on the host. Jobs work on the whole.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ArraySection {
-    /// RAID level: 0, 1, 5 or 10.
-    pub level: u8,
-    /// What goes to one drive before the next one's turn: a power of two from 4 KiB to 4 MiB. Left out, 64 KiB.
-    #[serde(default = "sixty_four_kib")]
-    pub chunk: Bytes,
-    /// The last so many drives take the place of others that fail. Left out, 0.
-    #[serde(default)]
-    pub spares: u16,
-    /// A processor of the host, for the cycles that follow. Left out, 3 GHz.
-    #[serde(default = "three_ghz")]
-    pub clock: Frequency,
-    /// Cycles to find a piece of a command on a drive. Left out, 600.
-    #[serde(default = "stripe")]
-    pub stripe: u64,
-    /// Cycles to XOR 4 KiB into others. Left out, 600: 20 GB/s at 3 GHz.
-    #[serde(default = "parity")]
-    pub parity: u64,
-    /// Units of 4 KiB a second by which a drive is rebuilt while others ask for something. Left out, 2560: 10 MiB/s; 0: no limit.
-    #[serde(default = "busy_rate")]
-    pub rebuild: u64,
-    /// A drive that is pulled out while the jobs run. Left out, none.
-    #[serde(default)]
-    pub unplug: Option<Unplug>,
-}
-
-/// A drive that is pulled out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Unplug {
-    /// Which: from 0.
-    pub member: u16,
-    /// When, after the jobs have begun.
-    pub at: Picos,
-}
-
-fn sixty_four_kib() -> Bytes {
-    Bytes(64 << 10)
-}
-
-fn three_ghz() -> Frequency {
-    Frequency(3_000_000_000)
-}
-
-fn stripe() -> u64 {
-    600
-}
-
-fn parity() -> u64 {
-    600
-}
-
-fn busy_rate() -> u64 {
-    2560
-}
-
-/// An array that can be built.
-#[derive(Clone, Debug)]
-pub struct ArrayPlan {
-    /// What the section says, checked.
-    pub section: ArraySection,
-    /// Its drives, of one kind, with the spares behind the others.
-    pub members: Vec<DrivePlan>,
-}
-
-impl ArrayPlan {
-    /// Drives that are no spares.
-    pub fn active(&self) -> usize {
-        self.members.len() - usize::from(self.section.spares)
-    }
-}
+use byteway_console::units::Frequency;
 
 /// Makes one of the drives. `precondition_said`: whether a drive's section says what is on it at first.
 pub(super) fn plan(

@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::array::ArrayPlan;
+use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
 use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
@@ -51,6 +51,22 @@ pub struct DrivePlan {
     pub namespace_blocks: u64,
     /// What it is made of, if it is an array on the host: then profile and geometry are those of a drive of it.
     pub array: Option<Box<ArrayPlan>>,
+}
+
+/// An array that can be built.
+#[derive(Clone, Debug)]
+pub struct ArrayPlan {
+    /// What the section says, checked.
+    pub section: ArraySection,
+    /// Its drives, of one kind, with the spares behind the others.
+    pub members: Vec<DrivePlan>,
+}
+
+impl ArrayPlan {
+    /// Drives that are no spares.
+    pub fn active(&self) -> usize {
+        self.members.len() - usize::from(self.section.spares)
+    }
 }
 
 impl DrivePlan {

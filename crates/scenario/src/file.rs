@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::array::ArraySection;
+use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
 use super::kv_section::KvSection;
 use super::personality::Personality;

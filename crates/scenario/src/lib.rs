@@ -25,6 +25,7 @@
 //! What it does not do: it builds nothing, runs nothing and draws nothing.
 
 mod array;
+mod array_section;
 mod device;
 mod drive;
 mod drive_names;
@@ -62,9 +63,9 @@ use drive::{overrides, placed, profile_stem};
 use kv::{KvDraft, Wrong};
 use plan::{COUNT_MAX, check_name};
 
-pub use array::{ArrayPlan, ArraySection, Unplug};
+pub use array_section::{ArraySection, Unplug};
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
-pub use drive::DrivePlan;
+pub use drive::{ArrayPlan, DrivePlan};
 pub use drive_names::DriveNames;
 pub use file::*;
 pub use job::{Draft, Keys, Limits};

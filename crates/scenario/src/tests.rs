@@ -4,6 +4,7 @@ mod drives;
 mod fio;
 mod jobs;
 mod kv;
+mod placement;
 mod target;
 mod transfer;
 

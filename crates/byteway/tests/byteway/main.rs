@@ -26,6 +26,7 @@ mod network;
 mod outlook_latency;
 mod physics_latency;
 mod physics_limits;
+mod placement;
 mod profiles;
 mod report;
 mod reproduce;

@@ -65,9 +65,11 @@ fn clients_come_work_and_leave() {
     let (mut ends, mut cut_off) = (0, 0);
     loop {
         for (index, (profile, _)) in (0..).zip(DRIVES) {
-            let is_hosted = Profile::built_in(profile).is_some_and(|profile| profile.is_hosted());
-            if is_hosted || only.as_deref().is_some_and(|only| only != profile) {
-                continue; // firmware on the host is no drive to attach to
+            let profile_of = Profile::built_in(profile);
+            let is_simulated =
+                profile_of.is_some_and(|profile| profile.is_hosted() || profile.bridge.is_some());
+            if is_simulated || only.as_deref().is_some_and(|only| only != profile) {
+                continue; // firmware on the host, or behind a bridge, is not served
             }
             let drive = Drive::of(profile, index + round * 5);
             let mut stream = Rng::new(seed).stream(&format!("{profile}/{round}"));

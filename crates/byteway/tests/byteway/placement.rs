@@ -1,0 +1,143 @@
+//! Where firmware runs, and drives that are one, as a scenario has them: data, books, what the host pays.
+//!
+//! Verified: one workload on drives whose firmware is their own, the host's and behind a bridge, every read of it; what the host's
+//! processors and memory are taken by, in the summary, over time, and step by step the same; collection on the host on a drive that is
+//! overwritten beyond full; a map whose memory grows with what is written; an array that is served through a failure.
+
+use crate::common::results;
+use byteway_measure::host::{HostComponent, HostMemory};
+use byteway_measure::results::Results;
+use byteway_measure::summary::HostSummary;
+
+fn run(drive: &str, rest: &str) -> Results {
+    results(&format!(
+        "name = 'placed'\n[drive]\n{drive}\nlba_size = '512 B'\n[host]\nprofile = 'sandy-bridge'\n\
+         [measure]\nhost = true\ninterval = '5 ms'\n{rest}"
+    ))
+}
+
+fn host(results: &Results) -> &HostSummary {
+    results.summary.host.as_ref().unwrap()
+}
+
+fn busy(results: &Results, component: HostComponent) -> f64 {
+    let row = host(results).components.iter().find(|row| row.component == component.name());
+    row.map_or(0.0, |row| row.busy)
+}
+
+fn memory(results: &Results, part: &str) -> u64 {
+    host(results).memory.iter().find(|row| row.component == part).map_or(0, |row| row.bytes)
+}
+
+/// Writes a range and mixes reads and writes of all sizes over it.
+const MIXED: &str = "[[job]]\nname = 'fill'\nrw = 'write'\nbs = '64 KiB'\nsize = '16 MiB'\nio_size = '16 MiB'\niodepth = 4\n\
+    [[job]]\nname = 'mix'\nrw = 'randrw'\nbsrange = '512 B-32 KiB'\nsize = '16 MiB'\niodepth = 8\ncount = 3000\nstonewall = true\n\
+    [[job]]\nname = 'check'\nrw = 'read'\nbs = '128 KiB'\nsize = '16 MiB'\ncount = 128\nstonewall = true\n";
+
+// Placement is data: whatever it says, what was written is what is read.
+#[test]
+fn one_workload_reads_what_it_wrote_wherever_firmware_runs() {
+    for drive in [
+        "profile = 'samsung-970-pro'\ncapacity = '1 GiB'",
+        "profile = 'samsung-970-pro'\ncapacity = '1 GiB'\noverride.firmware.on_host = { map = true, clock = '3 GHz' }",
+        "profile = 'samsung-970-pro'\ncapacity = '1 GiB'\noverride.firmware.on_host = { collection = true, clock = '3 GHz' }",
+        "profile = 'fssd'\ncapacity = '1 GiB'",
+        "profile = 'fssd'\ncapacity = '1 GiB'\noverride.firmware.extents = false\noverride.firmware.absorb = false",
+        "profile = 'bssd'\ncapacity = '4 GiB'",
+    ] {
+        let found = run(drive, MIXED);
+        let verification = &found.summary.verification;
+        assert!(verification.reads > 1000 && verification.mismatches == 0, "{drive}: {verification:?}");
+        assert!(found.summary.errors.is_empty(), "{drive}: {:?}", found.summary.errors);
+    }
+}
+
+// The host's bill is what this kind of drive is about: a part of it that is left out, or counted twice, is a wrong result.
+#[test]
+fn the_hosts_bill_adds_up() {
+    let own = run("profile = 'samsung-970-pro'\ncapacity = '1 GiB'", MIXED);
+    let hosted = run("profile = 'fssd'\ncapacity = '1 GiB'", MIXED);
+    for component in [HostComponent::Map, HostComponent::Buffer, HostComponent::Entry] {
+        assert!(busy(&hosted, component) > 0.0, "{component:?}");
+        assert_eq!(busy(&own, component), 0.0, "{component:?}");
+    }
+    assert!(busy(&own, HostComponent::Driver) > 0.0 && busy(&own, HostComponent::Interrupts) > 0.0);
+    assert_eq!((memory(&own, "map"), memory(&own, "write buffer")), (0, 0));
+    assert!(memory(&hosted, "map") > 0 && memory(&hosted, "superblocks") > 0);
+    assert_eq!(
+        memory(&hosted, "system and drivers"),
+        1_500_000_000,
+        "the system's 600 MB and the driver's 900 MB"
+    );
+    for found in [&own, &hosted] {
+        let (whole, summary) = (host(found), &found.summary);
+        let parts: f64 = whole.components.iter().map(|row| row.busy).sum();
+        assert!((parts - whole.busy).abs() < 1e-6, "{parts} of {}", whole.busy);
+        // Step by step it is the same.
+        let width = |point: &byteway_measure::results::Point| point.end_ns - point.begin_ns;
+        let of =
+            |point: &byteway_measure::results::Point| point.drive.as_ref().unwrap().host.clone().unwrap();
+        let points = &found.series.points;
+        let stepped: f64 = points.iter().map(|point| of(point).processors_busy() * width(point)).sum();
+        let whole_ns = whole.busy * summary.elapsed_ns;
+        assert!(
+            (stepped - whole_ns).abs() < whole_ns / 1000.0,
+            "{stepped} ns in steps, {whole_ns} ns in all"
+        );
+        let last = of(points.last().unwrap());
+        assert_eq!(last.memory_bytes(), whole.memory_bytes());
+        assert_eq!(last.memory.len(), HostMemory::default().parts().len());
+    }
+}
+
+// Collection on the host is where its processors go when the drive is full.
+#[test]
+fn a_full_drive_is_collected_on_the_host() {
+    let job = "[[job]]\nname = 'over'\nrw = 'randwrite'\nbs = '64 KiB'\niodepth = 16\nio_size = '2500 MiB'\n";
+    let found = run(
+        "profile = 'fssd'\ncapacity = '1 GiB'\noverride.firmware.op = '10 %'\noverride.firmware.write_buffer = '16 MiB'",
+        job,
+    );
+    assert!(busy(&found, HostComponent::Collection) > 0.0, "{:?}", host(&found).components);
+    assert!(found.summary.write_amplification.unwrap() > 1.05, "{:?}", found.summary.write_amplification);
+    assert!(found.summary.errors.is_empty(), "{:?}", found.summary.errors);
+}
+
+// A map of extents takes memory for what was written and how it is scattered; one that did not would make the host's bill too small.
+#[test]
+fn the_map_on_the_host_grows_with_what_is_scattered() {
+    let of = |rw: &str| {
+        let job = format!(
+            "[[job]]\nname = 'w'\nrw = '{rw}'\nbs = '4 KiB'\niodepth = 32\nsize = '512 MiB'\ncount = 40000\n"
+        );
+        let found = run("profile = 'fssd'\ncapacity = '1 GiB'", &job);
+        let sizes = found
+            .series
+            .points
+            .iter()
+            .map(|point| point.drive.as_ref().unwrap().host.as_ref().unwrap().memory[2]);
+        sizes.collect::<Vec<u64>>()
+    };
+    let (scattered, in_order) = (of("randwrite"), of("write"));
+    assert!(scattered.is_sorted(), "it grows as long as something new is written");
+    let (last, least) = (scattered.last().unwrap(), in_order.last().unwrap());
+    assert!(*last > 10 * least, "{last} bytes scattered, {least} in order");
+}
+
+// An array serves on when a drive is pulled out, and says what it did.
+#[test]
+fn an_array_is_served_through_a_failure() {
+    let text = "name = 'array'\n[[drive]]\nname = 'ssd'\ncopies = 4\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\n\
+        [array]\nlevel = 5\nspares = 1\nrebuild = 0\nunplug = { member = 0, at = '20 ms' }\n\
+        [[job]]\nname = 'fill'\nrw = 'write'\nbs = '128 KiB'\nsize = '64 MiB'\nio_size = '64 MiB'\niodepth = 4\n\
+        [[job]]\nname = 'mix'\nrw = 'randrw'\nbs = '4 KiB'\nsize = '64 MiB'\niodepth = 8\nruntime = '4 s'\nstonewall = true\n";
+    let found = results(text);
+    let array = found.summary.array.as_ref().unwrap();
+    assert_eq!((array.level, array.is_broken, array.lost_units), (5, false, 0));
+    assert!(array.members.iter().all(|member| member == "active"), "{:?}", array.members);
+    assert!(array.units_reconstructed > 0 && array.traffic.iter().any(|row| row.cause == "rebuild"));
+    let verification = &found.summary.verification;
+    assert!(verification.reads > 1000 && verification.mismatches == 0, "{verification:?}");
+    assert!(found.summary.errors.is_empty(), "{:?}", found.summary.errors);
+    assert!(busy(&found, HostComponent::Array) > 0.0);
+}

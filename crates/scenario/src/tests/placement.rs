@@ -1,0 +1,142 @@
+//! Where firmware runs, and drives that are one: what is said about wrong ones.
+
+use super::*;
+use crate::profile::FirmwarePlacement;
+
+const HOST: &str = "[host]\nprofile = \"sandy-bridge\"\n";
+
+/// A drive of this profile with these keys of its profile replaced; the first of them is in line 4.
+fn over(profile: &str, keys: &str) -> Result<Scenario, InputError> {
+    let text = format!("[drive]\nprofile = \"{profile}\"\n[drive.override]\n{keys}\n{HOST}{JOB}");
+    parse(&text, &[])
+}
+
+/// Drives like the first one, and an array; its second line is line 7 of the scenario.
+fn array(copies: u32, lines: &str) -> Result<Scenario, InputError> {
+    let drives = format!(
+        "[[drive]]\nname = \"ssd\"\ncopies = {copies}\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n"
+    );
+    parse(&format!("{drives}[array]\n{lines}\n{JOB}"), &[])
+}
+
+// What runs where decides every figure: a profile that said one thing and meant another would show nowhere.
+#[test]
+fn profiles_say_where_their_firmware_runs() {
+    let plan = |profile: &str| over(profile, "flash.erase = \"3 ms\"").unwrap().drives[0].plan.clone();
+    for (profile, placement, members) in [
+        ("samsung-970-pro", FirmwarePlacement::Device, 1),
+        ("fssd", FirmwarePlacement::Host, 1),
+        ("bssd", FirmwarePlacement::Bridge, 4),
+    ] {
+        let plan = plan(profile);
+        assert_eq!(
+            (plan.profile.firmware.placement, plan.profile.members()),
+            (placement, members),
+            "{profile}"
+        );
+        assert_eq!(plan.precondition == Precondition::Empty, placement != FirmwarePlacement::Device);
+    }
+    let bridge = plan("bssd");
+    let bytes = bridge.namespace_blocks * u64::from(bridge.lba_bytes);
+    assert_eq!(bridge.capacity_bytes(), 372 << 30);
+    assert!(bytes < bridge.capacity_bytes() && bytes > bridge.capacity_bytes() / 100 * 99);
+    assert_eq!(bridge.geometry.capacity_bytes, 93 << 30, "that of one of its drives");
+}
+
+// Each mistake is found by whoever makes it: it says where it stands and what would be right.
+#[test]
+fn mistakes_of_placement_are_named_where_they_stand() {
+    for (profile, keys, what, cure) in [
+        ("fssd", "endpoints.count = 3", "don't divide among `endpoints.count` = 3", "a divisor"),
+        ("fssd", "endpoints.count = 0", "`endpoints.count`", "from 1 to 64"),
+        ("fssd", "firmware.plp = true", "no capacitors", "false"),
+        (
+            "fssd",
+            "firmware.placement = \"device\"",
+            "`[endpoints]` are commanded by firmware on the host",
+            "placement",
+        ),
+        ("samsung-970-pro", "firmware.placement = \"host\"", "says nothing of the hardware", "[endpoints]"),
+        ("samsung-970-pro", "firmware.placement = \"bridge\"", "says nothing of the bridge", "[bridge]"),
+        ("bssd", "firmware.placement = \"device\"", "`[bridge]` stands before drives", "placement"),
+        ("bssd", "endpoints.count = 1", "firmware on the host", ""),
+        ("bssd", "bridge.bridge.members = 2", "unknown key `bridge`", ""),
+        ("bssd", "bridge.chunk = \"48 KiB\"", "`bridge.chunk` = 48 KiB", "power of two"),
+        ("bssd", "bridge.members = 0", "`bridge.members`", "from 1 to 64"),
+        ("fssd", "firmware.cores = 5", "needs 5 processors of the host, which has 4", "cores = 5"),
+        ("fssd", "firmware.cores = 0", "`firmware.cores`", "from 1"),
+        (
+            "samsung-970-pro",
+            "firmware.on_host = { clock = \"3 GHz\" }",
+            "neither the map nor collection",
+            "`map`",
+        ),
+        (
+            "fssd",
+            "firmware.on_host = { map = true, clock = \"3 GHz\" }",
+            "all of the firmware is there",
+            "leave one",
+        ),
+        ("fssd", "firmware.map_cache = \"1 MiB\"", "is no tree", "leave one of them out"),
+        ("fssd", "firmware.extents.node = \"100 B\"", "`firmware.extents.node`", ""),
+    ] {
+        let error = over(profile, keys).err().unwrap_or_else(|| panic!("{profile} with {keys} is taken"));
+        let shown = error.to_string();
+        let place = error.place.as_ref().and_then(|place| place.position);
+        assert!(place.is_some(), "{profile}, {keys}: no place in {shown}");
+        assert!(error.what.contains(what), "{profile}, {keys}: {shown}");
+        assert!(error.cure.contains(cure), "{profile}, {keys}: {shown}");
+    }
+}
+
+// What can't begin written must not be taken as if it did.
+#[test]
+fn what_runs_elsewhere_begins_empty() {
+    for profile in ["fssd", "bssd"] {
+        let with = |key: &str| parse(&format!("[drive]\nprofile = \"{profile}\"\n{key}\n{HOST}{JOB}"), &[]);
+        assert_error(with("precondition = \"filled\""), "s.toml:3:", "begins empty", "leave it out");
+        assert_error(with("worn = \"10 %\""), "s.toml:3:", "is new", "leave it out");
+        assert_error(with("personality = \"kv\""), "s.toml:3:", "blocks only", "leave it out");
+        with("precondition = \"empty\"").unwrap();
+    }
+    let odd = parse(&format!("[drive]\nprofile = \"bssd\"\ncapacity = \"4097 MiB\"\n{HOST}{JOB}"), &[]);
+    assert_error(odd, "s.toml:3:", "doesn't divide among 4 drives", "multiple");
+}
+
+// An array that is less than it seems loses data: its section must be right.
+#[test]
+fn mistakes_of_arrays_are_named_where_they_stand() {
+    let plan = array(5, "level = 5\nspares = 1").unwrap().drives.remove(0).plan;
+    let whole = plan.array.as_ref().unwrap();
+    assert_eq!((whole.active(), whole.members.len(), plan.name.as_ref()), (4, 5, None));
+    let bytes = plan.namespace_blocks * u64::from(plan.lba_bytes);
+    assert!((2900 << 20..3 << 30).contains(&bytes), "three drives of data: {bytes}");
+    assert_error(array(5, "level = 6"), "s.toml:7:", "no level here", "0, 1, 5 or 10");
+    assert_error(array(2, "level = 5"), "s.toml:7:", "needs 3 drives", "add drives");
+    assert_error(array(3, "level = 5\nspares = 1"), "s.toml:7:", "with 1 spares", "add drives");
+    assert_error(array(5, "level = 10"), "s.toml:7:", "no pairs", "add a drive");
+    assert_error(
+        array(3, "level = 0\nspares = 1"),
+        "s.toml:8:",
+        "nothing of a drive that fails",
+        "leave it out",
+    );
+    assert_error(array(3, "level = 5\nchunk = \"48 KiB\""), "s.toml:8:", "`array.chunk`", "power of two");
+    let unplug = "level = 5\nunplug = { member = 3, at = \"1 s\" }";
+    assert_error(array(3, unplug), "s.toml:8:", "drives 0 to 2", "name one");
+    let drive = |name: &str, key: &str| {
+        format!("[[drive]]\nname = \"{name}\"\nprofile = \"samsung-970-pro\"\n{key}\n")
+    };
+    let two = |key: &str| {
+        let first = drive("a", "capacity = \"1 GiB\"");
+        parse(&format!("{first}{}[array]\nlevel = 1\n{JOB}", drive("b", key)), &[])
+    };
+    assert_error(two("capacity = \"2 GiB\""), "s.toml:5:", "another capacity", "alike");
+    assert_error(
+        two("capacity = \"1 GiB\"\nprecondition = \"steady\""),
+        "s.toml:9:",
+        "empty at first",
+        "leave it out",
+    );
+    assert_error(two("capacity = \"1 GiB\"\nlba_size = \"512 B\""), "s.toml:5:", "another", "alike");
+}
