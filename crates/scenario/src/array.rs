@@ -95,7 +95,7 @@ pub(super) fn plan(
     } as u64;
     // Each drive keeps a little for the array: marks, log and journal.
     let kept = own / 256 + (4 << 20) + 4 * active as u64 * section.chunk.0;
-    let bytes = data * own.saturating_sub(kept) >> 20 << 20;
+    let bytes = ((data * own.saturating_sub(kept)) >> 20) << 20;
     if bytes < 16 << 20 {
         let what = "`array`: its drives are too small".to_owned();
         return wrong("level", what, "let each have 1 GiB at least");
@@ -103,7 +103,7 @@ pub(super) fn plan(
     Ok(DrivePlan {
         name: None,
         profile_name: format!("raid-{} of {}", section.level, first.profile_name),
-        geometry: Geometry { capacity_bytes: bytes, ..first.geometry.clone() },
+        geometry: Geometry { capacity_bytes: bytes, ..first.geometry },
         store: if first.store == Store::File { Store::Stamp } else { first.store },
         precondition: Precondition::Empty,
         namespaces: 1,

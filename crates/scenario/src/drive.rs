@@ -131,7 +131,7 @@ impl DrivePlan {
 fn whole_bytes(profile: &Profile, own: u64) -> u64 {
     match profile.members() {
         1 => own,
-        members => u64::from(members) * (own - own / 256 - (4 << 20)) >> 20 << 20,
+        members => ((u64::from(members) * (own - own / 256 - (4 << 20))) >> 20) << 20,
     }
 }
 
