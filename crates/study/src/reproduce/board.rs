@@ -140,6 +140,11 @@ impl Departure {
         self.reason
     }
 
+    /// Whether it stands for a longer run on a larger drive.
+    pub fn is_scaled(&self) -> bool {
+        matches!(self.reason, Reason::Scaled(_))
+    }
+
     /// In words: `kv.packing = none ("...", In-device packing)`.
     pub fn sentence(&self) -> String {
         let key = self.key.strip_prefix("drive.override.").unwrap_or(self.key);

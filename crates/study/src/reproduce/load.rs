@@ -24,8 +24,9 @@ pub struct Load {
     bytes: u64,
     workers: u32,
     depth: u32,
-    /// Virtual time for each payload that other points write.
+    /// Virtual time: for each payload that other points write, and at least.
     each_ns: u64,
+    least_ns: u64,
     /// Time before it that is not measured: for each payload, and at least.
     ramp_each_ns: u64,
     ramp_least_ns: u64,
@@ -77,7 +78,7 @@ impl Load {
     /// I/Os of one size by one worker, one at a time, for so many nanoseconds of virtual time for each payload that points of other
     /// papers have.
     pub fn new(pattern: Pattern, bytes: u64, each_ns: u64) -> Load {
-        Load { pattern, bytes, workers: 1, depth: 1, each_ns, ramp_each_ns: 0, ramp_least_ns: 0 }
+        Load { pattern, bytes, workers: 1, depth: 1, each_ns, least_ns: 0, ramp_each_ns: 0, ramp_least_ns: 0 }
     }
 
     /// By so many workers, each with a queue of its own.
@@ -88,6 +89,11 @@ impl Load {
     /// So many at once from each worker.
     pub fn depth(self, depth: u32) -> Load {
         Load { depth, ..self }
+    }
+
+    /// For at least so many nanoseconds of virtual time.
+    pub fn at_least(self, least_ns: u64) -> Load {
+        Load { least_ns, ..self }
     }
 
     /// After so long that is not measured, for each payload and at least.
@@ -120,7 +126,7 @@ impl Load {
             );
             range = format!("{size}stonewall = true\nstartdelay = \"{SETTLE}\"\n");
         }
-        let runtime = payloads.saturating_mul(self.each_ns);
+        let runtime = payloads.saturating_mul(self.each_ns).max(self.least_ns);
         let ramp = payloads.saturating_mul(self.ramp_each_ns).max(self.ramp_least_ns);
         let _ = write!(
             text,

@@ -22,11 +22,17 @@ pub(super) const WORKERS: [u32; 3] = [1, 4, 8];
 
 /// Virtual time of a point for each payload that points of other papers have: 10,000 come to 0.5 s, after as long that is not measured.
 const EACH_NS: u64 = 50_000;
-/// From this size on the write buffers must be full before measuring begins: throughput is the flash's then.
-const BUFFERED_BYTES: u64 = 64 << 10;
-const BUFFERED_RAMP_NS: u64 = 1_000_000_000;
-/// The same of points over time: 10,000 come to 10 s.
+/// So long at least for each worker: the 1024 I/Os of eight take 50 ms, and what is measured must be many times as long.
+const LEAST_OF_WORKER_NS: u64 = 30_000_000;
+/// Time before it at least where writes are large, so that write buffers are full and throughput is the flash's, and where they are
+/// parts of a unit of 4 KiB, so that FSSD merges as many as come.
+const LARGE_BYTES: u64 = 64 << 10;
+const LARGE_RAMP_NS: u64 = 1_000_000_000;
+const UNIT_BYTES: u64 = 4 << 10;
+const PARTS_RAMP_NS: u64 = 2_000_000_000;
+/// The same of points over time: 10,000 come to 10 s, and FSSD's memory for parts is full in the second.
 const OVER_TIME_NS: u64 = 1_000_000;
+const OVER_TIME_LEAST_NS: u64 = 4_000_000_000;
 /// The same of small drives that are written over: to 16 s of FSSD, to 70 s of BSSD, which takes fewer writes a second and has more of
 /// them to take before it is full.
 const OVERWRITE_FSSD_NS: u64 = 1_600_000;
@@ -82,13 +88,14 @@ impl Drive {
 
     /// 128 at once from each of so many workers.
     pub(super) fn queued(self, pattern: Pattern, bytes: u64, workers: u32) -> Spec {
-        self.with(load(pattern, bytes).depth(QUEUE_DEPTH).workers(workers))
+        let least_ns = u64::from(workers) * LEAST_OF_WORKER_NS;
+        self.with(load(pattern, bytes).depth(QUEUE_DEPTH).workers(workers).at_least(least_ns))
     }
 
     /// Random writes of the default size on an empty drive, from the first on.
     pub(super) fn over_time(self, depth: u32) -> Spec {
-        let load = Load::new(Pattern::RandomWrites, DEFAULT_BYTES, OVER_TIME_NS).depth(depth);
-        self.with(load).followed()
+        let load = Load::new(Pattern::RandomWrites, DEFAULT_BYTES, OVER_TIME_NS).at_least(OVER_TIME_LEAST_NS);
+        self.with(load.depth(depth)).followed()
     }
 
     /// Random writes of the default size, as many at once as the queue takes, until a small drive of this kind was written over.
@@ -114,6 +121,10 @@ impl Drive {
 }
 
 fn load(pattern: Pattern, bytes: u64) -> Load {
-    let ramp_least_ns = if !pattern.is_read() && bytes >= BUFFERED_BYTES { BUFFERED_RAMP_NS } else { 0 };
+    let ramp_least_ns = match pattern {
+        Pattern::RandomWrites if bytes < UNIT_BYTES => PARTS_RAMP_NS,
+        Pattern::RandomWrites | Pattern::SequentialWrites if bytes >= LARGE_BYTES => LARGE_RAMP_NS,
+        _ => 0,
+    };
     Load::new(pattern, bytes, EACH_NS).ramp(EACH_NS, ramp_least_ns)
 }
