@@ -20,6 +20,7 @@ What a paper says, measured again: claim, paper, measured, difference, tolerance
   byteway reproduce byteexpress                     10,000 payloads, or 200,000 PUTs, a point
   byteway reproduce bandslim --full                 10,000 payloads, or a million PUTs, as the paper has
   byteway reproduce nvmeof                          100 ms of virtual time a point
+  byteway reproduce pcie-ssd                        half a second of virtual time a point, after warming up
   byteway reproduce byteexpress --out results       ... and results/reproduce.json, report.html: its figures anew
 
 A claim is reproduced, of the right direction only, not reproduced, or only reported; what came out
@@ -38,7 +39,7 @@ pub(super) struct Arguments {
     /// changes from one payload to the next, keep their 10,000.
     #[arg(long)]
     full: bool,
-    /// So many payloads or PUTs a point; of a point that lasts a time, 10 us for each.
+    /// So many payloads or PUTs a point; of a point that lasts a time, 10 us for each or what the paper's points take instead.
     #[arg(long, value_name = "N", conflicts_with = "full", value_parser = clap::value_parser!(u64).range(1..=PAYLOADS_FULL))]
     payloads: Option<u64>,
     /// List its claims, or the papers, and run nothing.

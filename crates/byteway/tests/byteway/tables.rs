@@ -190,6 +190,7 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
             run("reproduce bandslim --list"),
             run("reproduce nvmeof --list"),
             run("reproduce nvmeof --payloads 50 --quiet"),
+            run("reproduce pcie-ssd --list"),
             run("reproduce byteexpress --payloads 1 --quiet"),
         ],
         "trace inspect" => {

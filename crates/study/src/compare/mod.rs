@@ -39,7 +39,7 @@ pub use figures::{Figures, Metric};
 pub use finding::{Corner, Fact, Finding, SHOWN_MAX, Seen};
 pub use fingerprint::{Fingerprint, SOURCES};
 pub use found::Found;
-pub(crate) use outcome::run_one;
+pub(crate) use outcome::run_followed;
 pub use outcome::{Manner, Outcome, Ran, probe, run_all};
 pub use plan::{Plan, Planned, Request};
 pub use report::report;

@@ -12,6 +12,7 @@ use byteway_console::error::with_causes;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Points, Progress};
 use byteway_lab::run::{Session, run};
+use byteway_measure::results::Series;
 use byteway_measure::summary::Summary;
 use byteway_scenario::Scenario;
 
@@ -144,6 +145,11 @@ pub fn probe(scenario: &Scenario, interrupt: &Interrupt) -> Option<Found> {
 
 /// Runs a scenario. A run that can't be compared is a failure.
 pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
+    run_followed(scenario, interrupt).0
+}
+
+/// The same, with the figures over time of a run that came to its end.
+pub(crate) fn run_followed(scenario: &Scenario, interrupt: &Interrupt) -> (Outcome, Option<Series>) {
     // A defect in one run must not cost the others: it says where it is on the error stream, and here that it was.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let mut progress = Progress::hidden();
@@ -152,18 +158,22 @@ pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
     let results = match ran {
         Ok(Ok(results)) => results,
         // What fails while it is being stopped shows again when it is run again.
-        Ok(Err(_)) if interrupt.is_raised() => return Outcome::NotRun,
-        Ok(Err(error)) => return Outcome::Failed(with_causes(&error), None),
-        Err(_) => return Outcome::Failed("the run panicked; this is a defect of Byteway".to_owned(), None),
+        Ok(Err(_)) if interrupt.is_raised() => return (Outcome::NotRun, None),
+        Ok(Err(error)) => return (Outcome::Failed(with_causes(&error), None), None),
+        Err(_) => {
+            let why = "the run panicked; this is a defect of Byteway".to_owned();
+            return (Outcome::Failed(why, None), None);
+        }
     };
     if results.summary.partial {
-        return Outcome::NotRun;
+        return (Outcome::NotRun, None);
     }
     let found = Box::new(Found { summary: results.summary, curves: results.curves });
-    match failure(&found.summary) {
+    let outcome = match failure(&found.summary) {
         Some(reason) => Outcome::Failed(reason, Some(found)),
         None => Outcome::Done(found),
-    }
+    };
+    (outcome, Some(results.series))
 }
 
 /// What makes the figures of a run useless for comparing.

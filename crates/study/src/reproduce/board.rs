@@ -44,8 +44,19 @@ pub const P4500: Board = Board {
     remote: &[("network.profile", "\"roce-100g\""), ("target.profile", "\"xeon-e5-v4\"")],
 };
 
+/// Of a drive of which the host's processors and memory are followed, in blocks of 512 B: the paper's default.
+const FOLLOWED: &[(&str, &str)] = &[("drive.lba_size", "\"512 B\""), ("measure.host", "true")];
+
+/// The from-scratch drive of "Challenges in getting flash closer to CPU": its firmware is a driver of the host's.
+pub const FSSD: Board =
+    Board { drive: "fssd", host: "sandy-bridge", store: &[], blocks: FOLLOWED, remote: &[] };
+
+/// The bridge-based drive of the same paper: whole drives behind a bridge.
+pub const BSSD: Board =
+    Board { drive: "bssd", host: "sandy-bridge", store: &[], blocks: FOLLOWED, remote: &[] };
+
 /// All boards.
-pub const BOARDS: [&Board; 3] = [&COSMOS, &GEN5, &P4500];
+pub const BOARDS: [&Board; 5] = [&COSMOS, &GEN5, &P4500, &FSSD, &BSSD];
 
 impl Board {
     /// With payloads that end in the drive's DRAM: the papers' "NAND off".
@@ -88,6 +99,9 @@ pub enum Reason {
         /// What it says.
         words: &'static str,
     },
+    /// The paper's run takes too long to be simulated: a smaller drive comes to the same state sooner. Only of claims that ask for
+    /// an order.
+    Scaled(&'static str),
     /// It is no claim's: a figure of ours shows it.
     Ours(&'static str),
 }
@@ -102,6 +116,12 @@ impl Departure {
     ) -> Departure {
         assert!(!place.is_empty() && !words.is_empty(), "a departure states who demands it");
         Departure { key, value, reason: Reason::Paper { place, words } }
+    }
+
+    /// One that stands for a longer run on a larger drive. Panics (when compiled, as a constant) if it is not stated why.
+    pub const fn scaled(key: &'static str, value: &'static str, why: &'static str) -> Departure {
+        assert!(!why.is_empty(), "a departure states why");
+        Departure { key, value, reason: Reason::Scaled(why) }
     }
 
     /// One of a figure of ours.
@@ -120,13 +140,18 @@ impl Departure {
         self.reason
     }
 
+    /// Whether it stands for a longer run on a larger drive.
+    pub fn is_scaled(&self) -> bool {
+        matches!(self.reason, Reason::Scaled(_))
+    }
+
     /// In words: `kv.packing = none ("...", In-device packing)`.
     pub fn sentence(&self) -> String {
         let key = self.key.strip_prefix("drive.override.").unwrap_or(self.key);
         let value = self.value.trim_matches('"');
         match self.reason {
             Reason::Paper { place, words } => format!("{key} = {value} (\"{words}\", {place})"),
-            Reason::Ours(why) => format!("{key} = {value} ({why})"),
+            Reason::Scaled(why) | Reason::Ours(why) => format!("{key} = {value} ({why})"),
         }
     }
 }

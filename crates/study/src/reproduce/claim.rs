@@ -99,6 +99,8 @@ pub enum Unit {
     Nanoseconds,
     /// Bytes.
     Bytes,
+    /// Gigabytes: 1,000,000,000 bytes.
+    Gigabytes,
     /// Operations a second.
     PerSecond,
 }
@@ -173,7 +175,9 @@ impl Needs {
 }
 
 impl Unit {
-    const ALL: [Unit; 5] = [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Bytes, Unit::PerSecond];
+    /// Where the name of one ends another's, the longer comes first.
+    const ALL: [Unit; 6] =
+        [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Gigabytes, Unit::Bytes, Unit::PerSecond];
 
     /// As it stands behind a number.
     pub const fn name(self) -> &'static str {
@@ -182,6 +186,7 @@ impl Unit {
             Unit::Times => "x",
             Unit::Nanoseconds => "ns",
             Unit::Bytes => "B",
+            Unit::Gigabytes => "GB",
             Unit::PerSecond => "op/s",
         }
     }
@@ -190,7 +195,7 @@ impl Unit {
     pub fn show(self, numbers: &[f64]) -> String {
         let number = |number: &f64| match self {
             Unit::Percent => format!("{number:.1}"),
-            Unit::Times => format!("{number:.2}"),
+            Unit::Times | Unit::Gigabytes => format!("{number:.2}"),
             Unit::Nanoseconds | Unit::Bytes => format!("{number:.0}"),
             // Read beside whole thousands; rounded below 2^53, so nothing is lost.
             Unit::PerSecond => grouped(libm::round(number.max(0.0)) as u64),
@@ -230,7 +235,7 @@ impl FromStr for Value {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Value, String> {
-        let cure = "write a figure with its unit (%, x, ns, B or op/s), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
+        let cure = "write a figure with its unit (%, x, ns, B, GB or op/s), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
         let refuse = || format!("`{}` is not a figure\n{cure}", excerpt(text));
         let rest = text.trim();
         let (is_lower_bound, rest) = match rest.strip_prefix('>') {
@@ -400,7 +405,7 @@ recorded = "reproduced"
             unit: Unit::Nanoseconds,
         };
         assert_eq!("60 / 100 / 130 / 180 ns".parse(), Ok(several));
-        for text in ["-96.3 %", "> 130 x", "256 B", "60 / 100 ns"] {
+        for text in ["-96.3 %", "> 130 x", "256 B", "60 / 100 ns", "2 / 1.5 GB"] {
             assert_eq!(text.parse::<Value>().unwrap().to_string(), text);
         }
         for text in ["", "%", "x", "130", "1e99 x", "nan %", "inf %", "1 / %", "about 5 B", "5 m"] {

@@ -6,6 +6,7 @@
 //! | `claim.rs` | a claim, and the file of claims |
 //! | `verdict.rs` | from what was measured to a verdict |
 //! | `board.rs` | the boards, one configuration each, and departures from it |
+//! | `load.rs` | a load on blocks, with what it reads filled before |
 //! | `error.rs` | why a claim could not be measured |
 //! | `point.rs` | points, and what they found |
 //! | `power.rs` | a power cut while values are put |
@@ -18,6 +19,7 @@
 //! | `bandslim/` | the recipes and figures of BandSlim |
 //! | `byteexpress/` | the recipes and figures of ByteExpress |
 //! | `nvmeof/` | the recipes and figures of light-weight NVMe-oF |
+//! | `pcie_ssd/` | the recipes and figures of PCIe SSDs with firmware on the host or behind a bridge |
 //!
 //! Results depend on the claims, the profiles and the number of payloads alone: not on how many points run at once.
 //!
@@ -29,9 +31,11 @@ mod board;
 pub mod byteexpress;
 mod claim;
 mod error;
+mod load;
 mod nvmeof;
 mod paper;
 mod papers;
+mod pcie_ssd;
 mod point;
 mod power;
 mod report;
@@ -44,6 +48,7 @@ mod work;
 pub use board::{BOARDS, Board, Departure, Reason};
 pub use claim::{Basis, Claim, ClaimsFile, Full, Needs, Tolerance, Unit, Value};
 pub use error::{ClaimError, CutError, Measured};
+pub use load::{Load, Pattern};
 pub use paper::{Paper, Recipe};
 pub use papers::{PAPERS, paper};
 pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, Points, Seen, Spec};

@@ -1,11 +1,11 @@
 //! Papers whose claims can be measured.
 
 use super::paper::Paper;
-use super::{bandslim, byteexpress, nvmeof};
+use super::{bandslim, byteexpress, nvmeof, pcie_ssd};
 use byteway_console::error::{InputError, suggest};
 
 /// All papers.
-pub const PAPERS: [&Paper; 3] = [&byteexpress::PAPER, &bandslim::PAPER, &nvmeof::PAPER];
+pub const PAPERS: [&Paper; 4] = [&byteexpress::PAPER, &bandslim::PAPER, &nvmeof::PAPER, &pcie_ssd::PAPER];
 
 /// The paper of that name.
 ///

@@ -6,10 +6,14 @@ use std::path::Path;
 
 use super::board::{Board, Departure};
 use super::error::{ClaimError, Measured};
+use super::load::Load;
 use crate::compare::{Figures, Found, Metric, Outcome};
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
-use byteway_measure::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow};
+use byteway_measure::results::Series;
+use byteway_measure::summary::{
+    BulkRow, HostSummary, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow,
+};
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::Kind;
 
@@ -50,7 +54,10 @@ pub struct Spec {
     keys: BTreeMap<String, String>,
     departures: Vec<Departure>,
     jobs: Vec<Job>,
+    loads: Vec<Load>,
     pairs: Vec<Pairs>,
+    /// Its figures over time are kept.
+    is_followed: bool,
 }
 
 /// A job on blocks: writes, unless it is said to read.
@@ -103,8 +110,14 @@ enum Length {
 impl Spec {
     /// A board as a drive of this personality.
     pub(super) fn on(board: &Board, personality: &str, keys: &[(&str, &str)]) -> Spec {
-        let mut spec =
-            Spec { keys: BTreeMap::new(), departures: Vec::new(), jobs: Vec::new(), pairs: Vec::new() };
+        let mut spec = Spec {
+            keys: BTreeMap::new(),
+            departures: Vec::new(),
+            jobs: Vec::new(),
+            loads: Vec::new(),
+            pairs: Vec::new(),
+            is_followed: false,
+        };
         spec.set("drive.profile", format!("{:?}", board.drive));
         spec.set("host.profile", format!("{:?}", board.host));
         spec.set("drive.personality", format!("{personality:?}"));
@@ -171,6 +184,22 @@ impl Spec {
         self
     }
 
+    /// Adds a load on blocks.
+    pub fn load(mut self, load: Load) -> Spec {
+        self.loads.push(load);
+        self
+    }
+
+    /// Keeps its figures over time.
+    pub fn followed(self) -> Spec {
+        Spec { is_followed: true, ..self }
+    }
+
+    /// Whether its figures over time are kept.
+    pub fn is_followed(&self) -> bool {
+        self.is_followed
+    }
+
     /// Adds a job that works on pairs.
     pub fn pairs(mut self, job: Pairs) -> Spec {
         self.pairs.push(job);
@@ -202,6 +231,9 @@ impl Spec {
                 text,
                 "\n[[job]]\nname = {name:?}\nrw = {rw:?}\nbs = \"{bytes} B\"\n{size}{place}numjobs = {workers}\niodepth = {depth}\n{length}\n"
             );
+        }
+        for load in &self.loads {
+            load.write(payloads, &mut text);
         }
         for job in &self.pairs {
             let Pairs { name, workload, keys, divisor, spared, least, is_later } = job;
@@ -244,11 +276,12 @@ impl Spec {
                 workers => format!("{what}{} B from each of {workers}", job.bytes),
             }
         });
+        let loads = self.loads.iter().map(Load::name);
         let pairs = self.pairs.iter().map(|job| {
             let keys = job.keys.iter().map(|(key, value)| format!(", {key} = {}", value.trim_matches('"')));
             format!("{}{}", job.workload, keys.collect::<String>())
         });
-        profiles.into_iter().chain(keys).chain(jobs).chain(pairs).collect::<Vec<_>>().join(", ")
+        profiles.into_iter().chain(keys).chain(jobs).chain(loads).chain(pairs).collect::<Vec<_>>().join(", ")
     }
 
     /// What is run.
@@ -350,12 +383,29 @@ impl Pairs {
 #[derive(Debug, Default)]
 pub struct Points {
     found: BTreeMap<Spec, Outcome>,
+    /// Figures over time of those that are followed.
+    series: BTreeMap<Spec, Series>,
 }
 
 impl Points {
     /// What became of each point.
     pub fn new(found: impl IntoIterator<Item = (Spec, Outcome)>) -> Points {
-        Points { found: found.into_iter().collect() }
+        Points { found: found.into_iter().collect(), series: BTreeMap::new() }
+    }
+
+    /// With figures over time.
+    pub fn with_series(self, series: impl IntoIterator<Item = (Spec, Series)>) -> Points {
+        Points { series: series.into_iter().collect(), ..self }
+    }
+
+    /// A point's figures over time.
+    ///
+    /// # Errors
+    /// It failed, was not run, or is not followed: why.
+    pub fn series(&self, spec: &Spec) -> Measured<&Series> {
+        self.at(spec)?;
+        let missing = || ClaimError::NoFigure(format!("{}: no figures over time were kept", spec.name()));
+        self.series.get(spec).ok_or_else(missing)
     }
 
     /// In order.
@@ -473,6 +523,11 @@ impl<'a> Seen<'a> {
     /// The network and the target at its other end, if there is one.
     pub fn network(&self) -> Option<&'a NetworkSummary> {
         self.found.summary.network.as_ref()
+    }
+
+    /// What I/O cost the host, if that was followed.
+    pub fn host(&self) -> Option<&'a HostSummary> {
+        self.found.summary.host.as_ref()
     }
 
     /// Time of a payload that went to a stage, in the mean, nanoseconds.

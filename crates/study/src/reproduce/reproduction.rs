@@ -23,7 +23,8 @@
 //! points[]             name; scenario; status, why; payloads, payload_bytes, wire_bytes (for each payload), mean_ns,
 //!                      iops, host_ns, device_ns (processor time for each payload); stages: nanoseconds by stage;
 //!                      target_ns, target_busy (of a drive behind a target: its processor time for each payload, and how
-//!                      many of its processors are busy)
+//!                      many of its processors are busy); host_busy, host_memory (where what I/O costs the host is followed:
+//!                      its processors that are busy, and its memory in the end, in bytes)
 //! ```
 
 use serde::Serialize;
@@ -37,7 +38,7 @@ use super::point::{Ledger, Lengths, Points, Seen, Spec};
 use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};
 use byteway_console::error::with_causes;
-use byteway_measure::summary::NetworkSummary;
+use byteway_measure::summary::{HostSummary, NetworkSummary};
 
 /// What came out for a paper.
 #[derive(Debug)]
@@ -356,6 +357,8 @@ impl Reproduction {
             stages: seen.map(|seen| seen.stages().collect()),
             target_ns: network.map(|network| network.target_ns_per_io),
             target_busy: network.map(NetworkSummary::processors_busy),
+            host_busy: seen.and_then(|seen| seen.host()).map(|host| host.busy),
+            host_memory: seen.and_then(|seen| seen.host()).map(HostSummary::memory_bytes),
         }
     }
 }
@@ -463,6 +466,10 @@ struct PointJson<'a> {
     target_ns: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_busy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_busy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_memory: Option<u64>,
 }
 
 fn departure_json(departure: &Departure) -> DepartureJson {

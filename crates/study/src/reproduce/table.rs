@@ -101,12 +101,18 @@ impl Reproduction {
     /// configuration, and whether the run is too short.
     pub(super) fn words(&self, claim: &Claim, outcome: &Outcome) -> Vec<String> {
         let mut words = plain_words(claim, outcome);
-        let departures: Vec<String> = self.departures(claim).iter().map(Departure::sentence).collect();
-        if !departures.is_empty() {
-            words.push(format!(
-                "Differs from the board's configuration, as the paper does: {}.",
-                departures.join("; ")
-            ));
+        let (scaled, of_paper): (Vec<Departure>, Vec<Departure>) =
+            self.departures(claim).into_iter().partition(Departure::is_scaled);
+        for (departures, why) in
+            [(of_paper, "as the paper does"), (scaled, "for a run that is shorter than the paper's")]
+        {
+            if !departures.is_empty() {
+                let sentences: Vec<String> = departures.iter().map(Departure::sentence).collect();
+                words.push(format!(
+                    "Differs from the board's configuration, {why}: {}.",
+                    sentences.join("; ")
+                ));
+            }
         }
         if let Some(why) = self.shortened(claim, outcome) {
             words.push(format!("Shortened: {why}."));

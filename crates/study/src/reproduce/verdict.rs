@@ -201,7 +201,7 @@ fn same_direction(value: &Value, measured: &[f64]) -> bool {
         Unit::Percent => Some(number > 0.0),
         Unit::Times => Some(number > 1.0),
         Unit::PerSecond => Some(number > 0.0),
-        Unit::Nanoseconds | Unit::Bytes => None,
+        Unit::Nanoseconds | Unit::Bytes | Unit::Gigabytes => None,
     };
     let (paper, measured) = (&value.numbers, measured);
     if paper.len() > 1 {

@@ -9,7 +9,7 @@ use super::claim::Claim;
 use super::paper::Paper;
 use super::point::{Lengths, Points, Spec};
 use super::reproduction::Agreement;
-use crate::compare::{Found, Outcome, run_one};
+use crate::compare::{Found, Outcome, run_followed};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Points as Counter;
 
@@ -57,8 +57,11 @@ pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Vec<
                 break;
             }
             let outcome = match spec.scenario(*payloads) {
-                Ok(scenario) => honest(run_one(&scenario, manner.interrupt)),
-                Err(error) => Outcome::Failed(format!("{error}"), None),
+                Ok(scenario) => {
+                    let (outcome, series) = run_followed(&scenario, manner.interrupt);
+                    (honest(outcome), series.filter(|_| spec.is_followed()))
+                }
+                Err(error) => (Outcome::Failed(format!("{error}"), None), None),
             };
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(index, outcome);
             manner.bar.one();
@@ -72,13 +75,16 @@ pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Vec<
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let first = twice.len();
-    let points = specs
-        .iter()
-        .enumerate()
-        .map(|(at, spec)| (spec.clone(), done.remove(&(first + at)).unwrap_or(Outcome::NotRun)));
-    let points = Points::new(points.collect::<Vec<_>>());
+    let mut series = Vec::new();
+    let points = specs.iter().enumerate().map(|(at, spec)| {
+        let (outcome, followed) = done.remove(&(first + at)).unwrap_or((Outcome::NotRun, None));
+        series.extend(followed.map(|followed| (spec.clone(), followed)));
+        (spec.clone(), outcome)
+    });
+    let points = Points::new(points.collect::<Vec<_>>()).with_series(series);
     let agreements = twice.iter().enumerate().filter_map(|(at, spec)| {
-        let other = Points::new([(spec.clone(), done.remove(&at).unwrap_or(Outcome::NotRun))]);
+        let outcome = done.remove(&at).map_or(Outcome::NotRun, |(outcome, _)| outcome);
+        let other = Points::new([(spec.clone(), outcome)]);
         Some(Agreement::between(spec, points.at(spec).ok()?, other.at(spec).ok()?))
     });
     let agreements = agreements.collect();

@@ -1,0 +1,31 @@
+//! "Challenges in getting flash closer to CPU": a PCIe SSD whose firmware is a driver of the host's (FSSD) against one that has whole
+//! drives behind a bridge (BSSD): what each gives, and what it takes of the host's processors and memory.
+//!
+//! | file | what |
+//! |---|---|
+//! | `points.rs` | the two drives, and what is asked of them |
+//! | `recipes.rs` | from points to what each claim says of performance |
+//! | `host.rs` | the same of the host's processors and memory |
+//! | `figures.rs` | the paper's figures 3 to 9, drawn anew |
+
+mod figures;
+mod host;
+mod points;
+mod recipes;
+
+use super::paper::Paper;
+use super::point::Lengths;
+use crate::reproduce::load::Pattern;
+use points::{DEFAULT_BYTES, Drive};
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "pcie-ssd",
+    about: "PCIe SSDs whose firmware runs on the host, or behind a bridge, and what they take of the host",
+    claims: include_str!("../../../../../claims/pcie-ssd.toml"),
+    recipes: &[&recipes::RECIPES, &host::RECIPES],
+    lengths: Lengths { payloads: 10_000, puts: 10_000 },
+    drawn: figures::drawn,
+    figures: figures::figures,
+    agreement: || vec![Drive::Bssd.legacy(Pattern::RandomReads, DEFAULT_BYTES)],
+};
