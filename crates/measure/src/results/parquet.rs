@@ -43,7 +43,7 @@ const JOB_TIMES: [Figure<JobPoint, f64>; 4] = [
     ("max_ns", "Longest latency of them", |job| job.max_ns),
 ];
 
-const DRIVE_SHARES: [Figure<DrivePoint, f64>; 9] = [
+const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
     ("dies_busy_mean", "Share of the step in which a die was busy, in the mean", |drive| mean(&drive.dies)),
     ("dies_busy_min", "The same of the least busy die", |drive| {
         drive.dies.iter().copied().reduce(f64::min).unwrap_or_default()
@@ -60,14 +60,9 @@ const DRIVE_SHARES: [Figure<DrivePoint, f64>; 9] = [
         drive.link_down.busy
     }),
     ("link_up_busy", "Share of the step in which the link to the host was busy", |drive| drive.link_up.busy),
-    (
-        "host_processors_busy",
-        "Processors of the host that were busy, in the mean; 0 if that was not followed",
-        |drive| drive.host.as_ref().map_or(0.0, HostPoint::processors_busy),
-    ),
 ];
 
-const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 12] = [
+const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
     ("link_down_payload_bytes", "Payload that crossed to the device", |drive| drive.link_down.payload_bytes),
     ("link_down_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_down.wire_bytes),
     ("link_up_payload_bytes", "Payload that crossed to the host", |drive| drive.link_up.payload_bytes),
@@ -85,12 +80,19 @@ const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 12] = [
     ("map_misses", "Those of a page that was not", |drive| drive.map_misses),
     ("suspends", "Programs and erases suspended for reads, each time counted", |drive| drive.suspends),
     ("retries", "Sensings of reads beyond the first", |drive| drive.retries),
-    (
-        "host_memory_bytes",
-        "Memory of the host that is taken at the end of the step; 0 if that was not followed",
-        |drive| drive.host.as_ref().map_or(0, HostPoint::memory_bytes),
-    ),
 ];
+
+/// Only where what I/O costs the host was followed.
+const HOST_SHARES: [Figure<DrivePoint, f64>; 1] = [(
+    "host_processors_busy",
+    "Processors of the host that were busy, in the mean, for all drives",
+    |drive| drive.host.as_ref().map_or(0.0, HostPoint::processors_busy),
+)];
+const HOST_COUNTS: [Figure<DrivePoint, u64>; 1] = [(
+    "host_memory_bytes",
+    "Memory of the host that is taken at the end of the step, for all drives",
+    |drive| drive.host.as_ref().map_or(0, HostPoint::memory_bytes),
+)];
 
 fn mean(shares: &[f64]) -> f64 {
     if shares.is_empty() { 0.0 } else { shares.iter().sum::<f64>() / shares.len() as f64 }
@@ -108,7 +110,7 @@ impl Results {
     /// # Errors
     /// A defect of what writes it.
     pub fn to_parquet(&self) -> Result<Vec<u8>, OutputError> {
-        let schema = schema(!self.drives.is_empty());
+        let schema = schema(!self.drives.is_empty(), self.summary.host.is_some());
         let mut out = Vec::new();
         let mut writer = columns::writer(&mut out, &schema, &about(&self.summary))?;
         writer.write(&columns::batch(&schema, self.columns())?)?;
@@ -162,11 +164,19 @@ impl Results {
         for (.., get) in DRIVE_COUNTS {
             columns.push(Arc::new(UInt64Array::from_iter(drives().map(|drive| drive.map(get)))));
         }
+        if self.summary.host.is_some() {
+            for (.., get) in HOST_SHARES {
+                columns.push(Arc::new(Float64Array::from_iter(drives().map(|drive| drive.map(get)))));
+            }
+            for (.., get) in HOST_COUNTS {
+                columns.push(Arc::new(UInt64Array::from_iter(drives().map(|drive| drive.map(get)))));
+            }
+        }
         columns
     }
 }
 
-fn schema(has_several_drives: bool) -> SchemaRef {
+fn schema(has_several_drives: bool, has_host: bool) -> SchemaRef {
     let rows = [
         Column::new("step", DataType::UInt64, "Number of the step, from 0"),
         Column::new("begin_ns", DataType::Float64, "When the step begins, after the first I/O was issued"),
@@ -183,7 +193,11 @@ fn schema(has_several_drives: bool) -> SchemaRef {
     let times = JOB_TIMES.map(|(name, text, _)| Column::new(name, DataType::Float64, text));
     let shares = DRIVE_SHARES.map(|(name, text, _)| Column::new(name, DataType::Float64, text).nullable());
     let sums = DRIVE_COUNTS.map(|(name, text, _)| Column::new(name, DataType::UInt64, text).nullable());
-    columns::schema(rows.chain(counts).chain(times).chain(shares).chain(sums))
+    let host_shares =
+        HOST_SHARES.map(|(name, text, _)| Column::new(name, DataType::Float64, text).nullable());
+    let host_sums = HOST_COUNTS.map(|(name, text, _)| Column::new(name, DataType::UInt64, text).nullable());
+    let host = host_shares.into_iter().chain(host_sums).filter(|_| has_host);
+    columns::schema(rows.chain(counts).chain(times).chain(shares).chain(sums).chain(host))
 }
 
 /// What the file is of.
