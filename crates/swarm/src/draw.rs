@@ -3,7 +3,7 @@
 use super::drive;
 use super::plan::{
     Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec, NEIGHBOURS_MAX,
-    NamespaceSpec, Op, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
+    NamespaceSpec, Op, PartialSpec, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_kv::Packing;
@@ -52,6 +52,10 @@ fn one(rng: &Rng, name: &str) -> Plan {
     plan.drive.wide_map = one_in(&mut rng.stream(&format!("{name}/map")), 4);
     plan.drive.untimed = one_in(&mut rng.stream(&format!("{name}/timing")), 4);
     placement(&mut rng.stream(&format!("{name}/placement")), &mut plan.drive);
+    extents(&mut rng.stream(&format!("{name}/extents")), &mut plan.drive);
+    let mut of_parts = rng.stream(&format!("{name}/parts"));
+    plan.drive.absorbs_parts = one_in(&mut of_parts, 3).then(|| pick(&mut of_parts, &[1, 2, 8, 64]));
+    partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
     // A drive whose flash may fail needs more room than another.
     plan.faults = failures;
     shrink_to_fit(&mut plan);
@@ -74,6 +78,27 @@ fn placement(random: &mut Stream, drive: &mut DriveSpec) {
         (drive.protected, drive.files, drive.host_buffer_pages) = (false, false, None);
         drive.channels = drive.channels.next_multiple_of(endpoints);
         drive.endpoints = endpoints;
+    }
+}
+
+/// A map that is a tree of extents, in some runs of drives whose map is not cached. Its nodes are small, so that they are split and
+/// become one again. Firmware on the host has one more often, as it is made for that.
+fn extents(random: &mut Stream, drive: &mut DriveSpec) {
+    let one_in_runs = if drive.endpoints > 0 { 2 } else { 3 };
+    let (has_tree, entries) = (one_in(random, one_in_runs), pick(random, &[4, 4, 8, 64]));
+    if has_tree && drive.map_cache_pages.is_none() {
+        drive.base = BaseSpec::Empty;
+        drive.extents = Some(entries);
+    }
+}
+
+/// A part of the firmware on the host, in some runs of drives that have firmware of their own.
+fn partial(random: &mut Stream, drive: &mut DriveSpec) {
+    let (is_partial, (map, collection)) =
+        (one_in(random, 4), pick(random, &[(true, false), (false, true), (true, true)]));
+    if is_partial && drive.endpoints == 0 {
+        let map = map && drive.map_cache_pages.is_none();
+        drive.partial = PartialSpec { map, collection: collection || !map };
     }
 }
 
@@ -295,6 +320,9 @@ fn spec(random: &mut Stream) -> DriveSpec {
         files: false,
         untimed: false,
         endpoints: 0,
+        extents: None,
+        absorbs_parts: None,
+        partial: PartialSpec::default(),
         upkeep: UpkeepSpec::default(),
         kv: KvSpec::default(),
         namespaces: Vec::new(),
@@ -479,7 +507,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 22] = [
+        let features: [(&str, Has<'_>); 28] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -498,6 +526,16 @@ mod tests {
             ("a wide map", &|plan| plan.drive.wide_map),
             ("data before commands", &|plan| plan.drive.data_out_first),
             ("firmware on the host", &|plan| plan.drive.endpoints > 0),
+            ("a map of extents", &|plan| plan.drive.extents.is_some()),
+            ("a map of extents on the host", &|plan| {
+                plan.drive.extents.is_some() && plan.drive.endpoints > 0
+            }),
+            ("parts that wait", &|plan| plan.drive.absorbs_parts.is_some()),
+            ("parts that wait on the host", &|plan| {
+                plan.drive.absorbs_parts.is_some() && plan.drive.endpoints > 0
+            }),
+            ("the map on the host", &|plan| plan.drive.partial.map),
+            ("the collector on the host", &|plan| plan.drive.partial.collection),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
             ("one neighbour drive", &|plan| plan.neighbours.len() == 1),

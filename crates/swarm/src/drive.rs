@@ -1,22 +1,24 @@
 //! From a plan's drive to a drive.
 
-use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
-use byteway_assembly::{EndpointConfig, Hosted, HostedConfig};
+use super::plan::{
+    BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, PartialSpec, Plan, UpkeepSpec,
+};
+use byteway_assembly::{EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial};
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{
-    ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig,
-    TransferConfig,
+    ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig,
+    SiteConfig, TransferConfig,
 };
 use byteway_firmware::{
-    Background, Base, Canary, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
+    Background, Base, Canary, Cycles, ExtentConfig, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
 };
-use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
+use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, Medium, SlcTiming, Suspend, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
 use byteway_link::{Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_wire::content::{BlockSize, Keep};
-use byteway_world::DriveBay;
+use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
 /// The most bytes of a command.
@@ -108,6 +110,13 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         endurance_erases: 3000,
         ftl: FtlConfig {
             write_buffer_units: spec.buffer_units,
+            absorbs_parts: spec.absorbs_parts,
+            extents: spec.extents.map(|entries| ExtentConfig {
+                node_bytes: entries * EXTENT_BYTES,
+                entry_bytes: EXTENT_BYTES,
+                child_bytes: EXTENT_BYTES,
+                ..ExtentConfig::default()
+            }),
             gc: if spec.cost_benefit { Victim::CostBenefit } else { Victim::Greedy },
             gc_start_free_blocks: spec.collect_start,
             gc_reserve_blocks: spec.collect_reserve,
@@ -153,6 +162,9 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         seed: plan.seed,
     }
 }
+
+/// Bytes of an entry of a node of the tree of extents.
+const EXTENT_BYTES: u32 = 24;
 
 /// How long an iterator stays whose host has been cut off from it.
 pub(super) const ITERATOR_TIMEOUT: Delay = Delay::from_ms(100);
@@ -233,16 +245,46 @@ pub(super) fn hosted(plan: &Plan, config: &DriveConfig) -> Option<HostedConfig> 
     })
 }
 
+/// What of a plan's drive's firmware runs on the host, if a part of it does.
+fn partial(spec: &DriveSpec) -> Option<PartialConfig> {
+    let PartialSpec { map, collection } = spec.partial;
+    (map || collection).then(|| PartialConfig {
+        map,
+        collection,
+        hertz: 1_000_000_000,
+        dram_latency: Delay::from_ns(70),
+        dram_rate: Rate::per_second(10_000_000_000),
+    })
+}
+
+/// Gives power to a drive with firmware of its own, of which a part may run on `processors` of the host.
+///
+/// # Errors
+/// There can be no such drive.
+pub(super) fn power_on(
+    clock: &Clock,
+    spec: &DriveSpec,
+    config: DriveConfig,
+    processors: &[Rc<Station>],
+    medium: Option<Medium>,
+) -> Result<PoweredDrive, ConfigError> {
+    let bay = DriveBay::new(clock, link(), Memory::simulated());
+    match partial(spec) {
+        Some(partial) => power_on_partial(clock, bay, config, partial, processors, medium),
+        None => bay.power_on(config, medium),
+    }
+}
+
 /// Whether a plan's drive can be built.
 pub(super) fn is_possible(plan: &Plan) -> bool {
     let executor = Executor::new();
-    if let Some(config) = hosted(plan, &config(plan)) {
-        return Hosted::power_on(executor.clock(), config, &processor(executor.clock()), None).is_ok()
-            && DriveBay::new(executor.clock(), link(), Memory::simulated())
-                .power_on(self::config(plan), None)
-                .is_ok();
+    let clock = executor.clock();
+    if let Some(config) = hosted(plan, &config(plan))
+        && Hosted::power_on(clock, config, &processor(clock), None).is_err()
+    {
+        return false;
     }
-    DriveBay::new(executor.clock(), link(), Memory::simulated()).power_on(config(plan), None).is_ok()
+    power_on(clock, &plan.drive, config(plan), &processor(clock), None).is_ok()
 }
 
 /// Its array.

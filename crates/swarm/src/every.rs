@@ -3,7 +3,9 @@
 
 use super::draw;
 use super::failure::Failure;
-use super::plan::{Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, Plan, UpkeepSpec};
+use super::plan::{
+    Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, PartialSpec, Plan, UpkeepSpec,
+};
 use super::rig::Tally;
 use super::swarm::run_caught;
 use byteway_clock::permutation::Permutation;
@@ -66,6 +68,9 @@ impl Every {
             files: false,
             untimed: false,
             endpoints: 0,
+            extents: None,
+            absorbs_parts: None,
+            partial: PartialSpec::default(),
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![

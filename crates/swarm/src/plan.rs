@@ -102,6 +102,23 @@ impl Plan {
                  and memory of the host's, and its channels divide among the endpoints",
             ),
             (
+                self.drive.extents.is_none() || self.drive.can_have_extents(),
+                "a drive whose map is a tree of extents (drive.extents) is empty at first, and all of its map is in DRAM",
+            ),
+            (
+                self.drive.extents.is_none_or(|entries| (4..=1024).contains(&entries)),
+                "drive.extents must be from 4 to 1024 entries of a node",
+            ),
+            (
+                self.drive.absorbs_parts.is_none_or(|units| (1..=1 << 16).contains(&units)),
+                "drive.absorbs_parts must be from 1 to 65536",
+            ),
+            (
+                self.drive.can_be_partial(),
+                "a part of the firmware on the host (drive.partial) is of a drive without endpoints, and with the map there it \
+                 has no cached map",
+            ),
+            (
                 !self.drive.has_pairs() || self.drive.base == BaseSpec::Empty,
                 "a drive with a namespace of pairs is empty at first",
             ),
@@ -246,6 +263,9 @@ mod tests {
             files: false,
             untimed: false,
             endpoints: 0,
+            extents: None,
+            absorbs_parts: None,
+            partial: PartialSpec::default(),
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false }],

@@ -11,11 +11,11 @@
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, Moment};
-use super::plan::{Anchor, Fault, FlashVerb, Plan};
+use super::plan::{Anchor, Fault, FlashVerb, PartialSpec, Plan};
 use super::space::{Holds, Space};
 use byteway_assembly::{Hosted, HostedError};
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Executor, Ran, Timing};
+use byteway_clock::{Clock, Executor, Owner, Ran, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::file::{SimulatedFiles, Tuning};
 use byteway_flash::{Flash, Medium};
@@ -79,6 +79,12 @@ pub struct Tally {
     pub in_files: u64,
     /// Of the runs, those of drives whose firmware runs on the host.
     pub hosted: u64,
+    /// Those of drives of which a part of the firmware runs on the host.
+    pub partial: u64,
+    /// Those of drives whose map is a tree of extents.
+    pub with_extents: u64,
+    /// Units of which parts waited in DRAM and were merged.
+    pub parts_merged: u64,
     /// Runs in which modelled waits took no time.
     pub untimed: u64,
     /// Namespaces that were created.
@@ -139,6 +145,9 @@ impl Tally {
             in_files,
             untimed,
             hosted,
+            partial,
+            with_extents,
+            parts_merged,
             namespaces_created,
             namespaces_deleted,
             formats,
@@ -177,6 +186,9 @@ impl Tally {
         self.in_files += in_files;
         self.untimed += untimed;
         self.hosted += hosted;
+        self.partial += partial;
+        self.with_extents += with_extents;
+        self.parts_merged += parts_merged;
         self.namespaces_created += namespaces_created;
         self.namespaces_deleted += namespaces_deleted;
         self.formats += formats;
@@ -423,6 +435,8 @@ impl Run {
                 in_files: of_runs(plan.drive.files),
                 untimed: of_runs(plan.drive.untimed),
                 hosted: of_runs(plan.drive.endpoints > 0),
+                partial: of_runs(plan.drive.partial != PartialSpec::default()),
+                with_extents: of_runs(plan.drive.extents.is_some()),
                 with_pairs: of_runs(plan.drive.has_pairs()),
                 neighbours: u64::from(!is_first),
                 ..Tally::default()
@@ -575,7 +589,7 @@ struct Powered {
 impl Powered {
     /// The drive of a seat, as the next of a world, or the one whose firmware was `placed` on the host; `lives` have ended.
     fn on(
-        world: &mut World,
+        (world, clock): (&mut World, &Clock),
         seat: Seat,
         placed: Option<PoweredDrive>,
         (watched, looks): (Option<usize>, bool),
@@ -589,7 +603,10 @@ impl Powered {
             None => {
                 let (medium, in_files) = medium.open(&faulty)?;
                 files = in_files;
-                world.add(None, drive::link(), faulty, Some(medium)).map_err(impossible)?
+                let clock = clock.owned_by(Owner(world.drives().len() as u16));
+                let processors = world.host.processors();
+                let powered = drive::power_on(&clock, &run.plan.drive, faulty, processors, Some(medium));
+                world.hold(None, powered.map_err(impossible)?)
             }
         };
         let (host, drive) = (powered.host.clone(), powered.drive.clone());
@@ -610,6 +627,7 @@ impl Powered {
             tally.blocks_refreshed += counters.blocks_refreshed;
             tally.blocks_folded += counters.blocks_folded;
             tally.map_misses += counters.map_misses;
+            tally.parts_merged += counters.parts_merged;
             tally.ends_of_life = u64::from(ftl.health().is_read_only);
             for flash in &self.arrays {
                 let flash = flash.counters();
@@ -672,7 +690,7 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         let watched = watched.filter(|_| number == 0);
         let own = placed.iter().position(|placed| placed.place == number);
         let own = own.map(|index| placed.swap_remove(index).drive);
-        powered.push(Powered::on(&mut world, seat, own, (watched, looks), lives.len())?);
+        powered.push(Powered::on((&mut world, &clock), seat, own, (watched, looks), lives.len())?);
     }
     let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
@@ -688,6 +706,10 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     let polls = clock.counters().polls;
     lives.push(polls);
     powered.iter().for_each(Powered::count);
+    if let Ok(Ran::Ended(_)) = ran {
+        // A tree that had come to differ from the places of units would be taken for the truth by a later look-up only.
+        powered.iter().for_each(|powered| powered.drive.controller.ftl().check_extents());
+    }
     let has_attached = life.has_attached();
     let end = match ran {
         Err(stalled) => return Err(Failure::new(Kind::Hang, format!("{stalled}"))),

@@ -2,7 +2,7 @@
 //! a run, and is kept if it fails in the same way.
 
 use super::failure::Failure;
-use super::plan::{Fault, KvSpec, Op, Plan};
+use super::plan::{Fault, KvSpec, Op, PartialSpec, Plan};
 
 /// What is left.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +150,11 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.cost_benefit = false);
         self.try_change(|plan| plan.drive.endpoints = 0);
         self.try_change(|plan| plan.drive.endpoints = plan.drive.endpoints.min(1));
+        self.try_change(|plan| plan.drive.partial = PartialSpec::default());
+        self.try_change(|plan| plan.drive.partial.map = false);
+        self.try_change(|plan| plan.drive.partial.collection = false);
+        self.try_change(|plan| plan.drive.extents = None);
+        self.try_change(|plan| plan.drive.absorbs_parts = None);
         self.try_change(|plan| plan.drive.host_buffer_pages = None);
         self.try_change(|plan| {
             plan.drive.map_cache_pages = None;

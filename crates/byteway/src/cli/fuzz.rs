@@ -110,6 +110,9 @@ struct Report {
     runs_in_files: u64,
     runs_untimed: u64,
     runs_hosted: u64,
+    runs_partly_hosted: u64,
+    runs_with_extents: u64,
+    parts_merged: u64,
     neighbour_drives: u64,
     namespaces_created: u64,
     namespaces_deleted: u64,
@@ -364,6 +367,9 @@ impl Report {
             runs_in_files: tally.in_files,
             runs_untimed: tally.untimed,
             runs_hosted: tally.hosted,
+            runs_partly_hosted: tally.partial,
+            runs_with_extents: tally.with_extents,
+            parts_merged: tally.parts_merged,
             neighbour_drives: tally.neighbours,
             namespaces_created: tally.namespaces_created,
             namespaces_deleted: tally.namespaces_deleted,
@@ -394,7 +400,8 @@ impl Report {
              {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
              {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
-             {} runs in files, {} without modelled time, {} with firmware on the host, {} neighbour drives;\n\
+             {} runs in files, {} without modelled time, {} with firmware on the host, {} with a part of it there, {} neighbour drives;\n\
+             {} with a map of extents; {} units merged of parts that had waited;\n\
              {} blocks verified;\n\
              {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
             HumanCount(self.runs),
@@ -425,7 +432,10 @@ impl Report {
             HumanCount(self.runs_in_files),
             HumanCount(self.runs_untimed),
             HumanCount(self.runs_hosted),
+            HumanCount(self.runs_partly_hosted),
             HumanCount(self.neighbour_drives),
+            HumanCount(self.runs_with_extents),
+            HumanCount(self.parts_merged),
             HumanCount(self.blocks_verified),
             HumanCount(self.runs_with_pairs),
             HumanCount(self.pairs_stored),

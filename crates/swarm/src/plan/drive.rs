@@ -69,6 +69,15 @@ pub struct DriveSpec {
     /// Its firmware runs on the host, over so many endpoints; 0: it has its own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub endpoints: u32,
+    /// Its map is a B+-tree of extents whose nodes have so many entries; none: a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extents: Option<u32>,
+    /// Units of which parts may wait in DRAM to be merged; none: a write of a part reads its unit first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absorbs_parts: Option<u32>,
+    /// Of a drive with firmware of its own: what of it runs on the host.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub partial: PartialSpec,
     /// What it does for its flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upkeep: UpkeepSpec,
@@ -189,6 +198,18 @@ pub struct IdleSpec {
     pub free_blocks: u32,
 }
 
+/// What of a drive's firmware runs on the host: [`byteway_assembly::PartialConfig`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PartialSpec {
+    /// The map is in the host's memory.
+    #[serde(skip_serializing_if = "is_default")]
+    pub map: bool,
+    /// The host decides what is collected.
+    #[serde(skip_serializing_if = "is_default")]
+    pub collection: bool,
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -253,6 +274,17 @@ impl DriveSpec {
             && self.host_buffer_pages.is_none()
             && !self.has_pairs()
             && self.channels.is_multiple_of(self.endpoints)
+    }
+
+    /// Whether its map can be a tree of extents, if it is to be one.
+    pub fn can_have_extents(&self) -> bool {
+        self.base == BaseSpec::Empty && self.map_cache_pages.is_none()
+    }
+
+    /// Whether the part of its firmware that is to run on the host can do so.
+    pub fn can_be_partial(&self) -> bool {
+        let is_partial = self.partial != PartialSpec::default();
+        !is_partial || self.endpoints == 0 && !(self.partial.map && self.map_cache_pages.is_some())
     }
 
     /// Whether there is a namespace of pairs at first.
