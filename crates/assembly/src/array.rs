@@ -1,7 +1,7 @@
 //! Drives that are one: an array on the host, over any drives, and a bridge, which has one of its own.
 //!
 //! - An *array on the host*: RAID in software. What it does for a command is work of the processor of the command's queue; what it
-//!   does behind commands, and the interrupts of the members, are its home processor's. Members may be of any kind, also such whose
+//!   does behind commands is its home processor's. Members are driven by the processors in turn, their interrupts too. Members may be of any kind, also such whose
 //!   firmware runs on the host.
 //! - A *bridge* ("Challenges in getting flash closer to CPU", section 2.1: "BSSD"): a card with a PCIe-to-SAS bridge in front of whole
 //!   drives with firmware of their own. The bridge's processor converts commands, stripes them over the members, and has
@@ -143,8 +143,12 @@ pub async fn assemble(
         routes = by_processor.map(|route| route.unwrap_or(Route::OWN)).collect();
     }
     let mut drives = Vec::with_capacity(members.len());
+    let cpus: Vec<Rc<Station>> = match &config.place {
+        ArrayPlace::Host { processors, .. } => processors.clone(),
+        ArrayPlace::Bridge { .. } => vec![home.clone()],
+    };
     for (number, member) in members.iter().enumerate() {
-        drives.push(open(&config, member, &home, number).await?);
+        drives.push(open(&config, member, &cpus[number % cpus.len()], number).await?);
     }
     let active = drives.len().saturating_sub(config.spares);
     let spares = drives.split_off(active);
@@ -197,11 +201,11 @@ async fn take_places(array: Array, spares: Vec<MemberDrive>) {
     }
 }
 
-/// A driver for a member.
+/// A driver for a member, whose commands and interrupts are paid for by `cpu`.
 async fn open(
     config: &ArrayDriveConfig,
     member: &PoweredDrive,
-    home: &Rc<Station>,
+    cpu: &Rc<Station>,
     number: usize,
 ) -> Result<MemberDrive, ArrayDriveError> {
     let failed = |error| ArrayDriveError::Driver { member: number, error };
@@ -211,17 +215,22 @@ async fn open(
     let driver = DriverConfig {
         costs: config.costs,
         completion,
-        cpu: Some(home.clone()),
+        cpu: Some(cpu.clone()),
         interrupts_queue: true,
         queues_wanted: 1,
         timeout: config.timeout,
         ..DriverConfig::default()
     };
     let driver = Driver::attach(Port::Link(member.host.clone()), driver).await.map_err(failed)?;
+    let (end, own) = (member.host.clone(), driver.clone());
+    member.host.clock().spawn("hot plug", async move {
+        end.removed().await;
+        let _ = own.reset().await; // which finds nothing there, and gives it up
+    });
     let entries = (config.lanes as u32 + 2).next_power_of_two();
     let queue = QueueConfig {
         vector: (completion == Completion::Interrupt).then_some(1),
-        cpu: Some(home.clone()),
+        cpu: Some(cpu.clone()),
         ..QueueConfig::new(entries)
     };
     let queue = driver.create_queue_pair(queue).await.map_err(failed)?;

@@ -179,6 +179,7 @@ impl Flash {
             if let Some(task) = die.task.take() {
                 inner.clock.kill(task);
             }
+            die.stop(inner.clock.now());
             for (operation, fails) in die.take_works() {
                 let Operation { verb: Verb::Program(mut batch), block, .. } = operation else { continue };
                 match (protected, fails) {

@@ -281,6 +281,13 @@ impl Die {
         }
     }
 
+    /// The power goes: what held it holds it no longer.
+    pub(crate) fn stop(&mut self, now: Time) {
+        if std::mem::take(&mut self.held) > 0 {
+            self.busy += now.since(self.held_since);
+        }
+    }
+
     /// Its task.
     pub(crate) fn task(&self) -> TaskId {
         self.task.expect("operations come after the tasks were made")

@@ -108,8 +108,17 @@ fn perform(
     let scenario = scenario.clone();
     let interrupt_processors =
         (0..scenario.drives.len()).map(|drive| world.host.interrupt_processor(drive)).collect();
-    let stage =
-        Rc::new(Setting { clock, world, scenario, mark, ios, timeline, remote, interrupt_processors });
+    let stage = Rc::new(Setting {
+        clock,
+        world,
+        scenario,
+        mark,
+        ios,
+        timeline,
+        remote,
+        interrupt_processors,
+        is_pulled_out: Cell::default(),
+    });
     let (result, bar) = executor.run(stage.play(bar, interrupt.clone())).map_err(RunError::Stalled)?;
     *progress = bar;
     powered.power_off();
@@ -128,6 +137,8 @@ struct Setting {
     remote: OnceCell<Remote>,
     /// Of each drive, the processor that takes its interrupts where those of queues don't.
     interrupt_processors: Vec<Rc<Station>>,
+    /// The drive of an array that was to be pulled out has been.
+    is_pulled_out: Cell<bool>,
 }
 
 /// Counters when measuring begins, or when all jobs have ended.
@@ -153,9 +164,19 @@ struct Measured<'a> {
     end: &'a DriveEnd,
 }
 
+/// Cores of a drive, or of those that it is.
+fn cores(powered: &PoweredDrive) -> u64 {
+    powered.sites().iter().map(|site| site.cores() as u64).sum()
+}
+
 /// What a drive consists of.
 fn parts(powered: &PoweredDrive) -> Parts<'_> {
-    Parts { layers: powered.layers(), links: powered.links(), arrays: powered.arrays() }
+    Parts {
+        layers: powered.layers(),
+        links: powered.links(),
+        arrays: powered.arrays(),
+        sites: powered.sites(),
+    }
 }
 
 impl Setting {
@@ -244,7 +265,7 @@ impl Setting {
         };
         let scenario = &self.scenario;
         let start = self.clock.now();
-        let cores = self.world.drives().iter().map(|powered| powered.drive.site.cores() as u64);
+        let cores = self.world.drives().iter().map(cores);
         let counters = self.snapshots().into_iter().zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
         let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
@@ -280,6 +301,25 @@ impl Setting {
         (result, play.meter.take_progress())
     }
 
+    /// What a reader should know of an array that lost a drive, or was to.
+    fn array_notes(&self, summary: &Summary) -> Vec<String> {
+        let mut notes = Vec::new();
+        let array = self.scenario.drives[0].plan.array.as_ref();
+        if let Some(unplug) = array.and_then(|array| array.section.unplug) {
+            notes.push(match self.is_pulled_out.get() {
+                true => format!("drive {} of the array was pulled out {} after the jobs had begun", unplug.member, unplug.at),
+                false => format!(
+                    "drive {} of the array was to be pulled out {} after the jobs had begun; they had ended before",
+                    unplug.member, unplug.at
+                ),
+            });
+        }
+        if summary.array.as_ref().is_some_and(|array| array.is_broken) {
+            notes.push("the array broke: too many of its drives have failed; what was lost can't be read, and nothing is written".to_owned());
+        }
+        notes
+    }
+
     /// A drive of an array is pulled out, when the scenario says so.
     fn pull_out(self: &Rc<Self>) {
         let array = self.scenario.drives[0].plan.array.as_ref();
@@ -289,6 +329,7 @@ impl Setting {
                 stage.clock.sleep(Delay::from_ps(unplug.at.0)).await;
                 if let Some(member) = stage.world.drives()[0].behind.get(usize::from(unplug.member)) {
                     member.pull_out();
+                    stage.is_pulled_out.set(true);
                 }
             });
         }
@@ -477,7 +518,7 @@ impl Setting {
         let measured: Vec<Measured<'_>> = (0..scenario.drives.len())
             .map(|drive| Measured {
                 plan: &scenario.drives[drive].plan,
-                cores: self.world.drives()[drive].drive.site.cores() as u64,
+                cores: cores(&self.world.drives()[drive]),
                 begin: begin.as_ref().map_or(&ends[drive].snapshot, |begin| &begin.drives[drive]),
                 end: &ends[drive],
             })
@@ -492,6 +533,7 @@ impl Setting {
         let array = self.world.drives().first().filter(|powered| powered.is_called);
         summary.array =
             array.and_then(|powered| powered.drive.controller.backing().array()).map(ArraySummary::of);
+        summary.notes.extend(self.array_notes(&summary));
         if scenario.accounts_for_host() {
             let end = self.count();
             summary.host = Some(self.host_summary(begin.as_ref().unwrap_or(&end), summary.ios));
@@ -651,13 +693,15 @@ fn utilisation(drives: &[Measured<'_>]) -> Vec<Utilisation> {
     let each = |now: &[Delay], then: &[Delay]| -> Vec<Delay> {
         now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect()
     };
-    vec![
+    let all = vec![
         of("dies", &|drive| each(&drive.end.snapshot.dies, &drive.begin.dies)),
         of("channels", &|drive| each(&drive.end.snapshot.channels, &drive.begin.channels)),
-        of("cores", &|drive| vec![Delay(drive.cores_busy().0 / drive.cores); drive.cores as usize]),
+        of("cores", &|drive| vec![Delay(drive.cores_busy().0 / drive.cores.max(1)); drive.cores as usize]),
         of("link to device", &|drive| vec![drive.end.snapshot.link.0.saturating_sub(drive.begin.link.0)]),
         of("link to host", &|drive| vec![drive.end.snapshot.link.1.saturating_sub(drive.begin.link.1)]),
-    ]
+    ];
+    // Firmware on the host has no cores of a drive.
+    all.into_iter().filter(|row| row.count > 0).collect()
 }
 
 /// Jobs that gathered their stores.

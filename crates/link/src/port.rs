@@ -151,6 +151,8 @@ pub struct Link {
     mmio: Mailbox<Downstream>,
     upstream: Mailbox<Upstream>,
     bar: RefCell<Option<Rc<dyn Bar>>>,
+    /// The device is taken off the link.
+    removed: Notify,
     pub(crate) cxl: RefCell<Option<Cxl>>,
     rings: Rings,
     vectors: RefCell<Vec<Rc<Notify>>>,
@@ -214,6 +216,7 @@ impl Link {
             mmio: Mailbox::new(clock),
             upstream: Mailbox::new(clock),
             bar: RefCell::default(),
+            removed: Notify::new(clock),
             cxl: RefCell::default(),
             rings: Rings::default(),
             vectors: RefCell::default(),
@@ -496,6 +499,11 @@ impl HostEnd {
         &self.0.memory
     }
 
+    /// Ends when the device is taken off the link. For one task.
+    pub async fn removed(&self) {
+        self.0.removed.notified().await;
+    }
+
     /// Lets every register write arrive now: before a read that is answered at once, which must not pass them.
     pub fn hasten_writes(&self) {
         let link = &self.0;
@@ -695,6 +703,11 @@ impl DeviceEnd {
         drop(bar);
         let cxl = self.0.cxl.take();
         drop(cxl);
+    }
+
+    /// Tells the other end that the device was taken off the link: the port's Presence Detect Changed (PCIe Base 6.0, 6.7.3).
+    pub fn announce_removal(&self) {
+        self.0.removed.notify_one();
     }
 
     /// The next register write. Stores before it are taken on the way ([`Bar::store`]).

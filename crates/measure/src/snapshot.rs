@@ -4,7 +4,7 @@ use crate::host::HostCost;
 use crate::results::Wear;
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
-use byteway_firmware::{Ftl, FtlCounters};
+use byteway_firmware::{Ftl, FtlCounters, Site};
 use byteway_flash::{Counters as FlashCounters, Flash};
 use byteway_kv::{KvCounters, KvUsage};
 use byteway_link::{HostEnd, Ledger};
@@ -58,6 +58,8 @@ pub struct Parts<'a> {
     pub links: Vec<&'a HostEnd>,
     /// The flash arrays that it is in.
     pub arrays: Vec<&'a Flash>,
+    /// The cores of its drives.
+    pub sites: Vec<&'a Site>,
 }
 
 impl Snapshot {
@@ -89,7 +91,7 @@ impl Snapshot {
             self.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
             self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
         }
-        self.cores = drive.site.busy();
+        self.cores = parts.sites.iter().map(|site| site.busy()).sum();
         self.commits = (drive.controller.counters().records.get(), drive.controller.commit_looks());
         self.pairs.clear();
         drive.controller.each_pairs(|pairs| self.pairs.push((pairs.counters(), pairs.usage())));

@@ -8,6 +8,9 @@ use crate::profile::{Fault, Geometry, fault, within};
 use crate::source::Index;
 use byteway_console::units::Frequency;
 
+/// Drives of an array, at most.
+const DRIVES_MAX: usize = 64;
+
 /// Makes one of the drives. `precondition_said`: whether a drive's section says what is on it at first.
 pub(super) fn plan(
     section: &ArraySection,
@@ -45,6 +48,10 @@ pub(super) fn plan(
         );
         return wrong("level", what, "add drives (`copies`), or choose another level or fewer spares");
     };
+    if drives.len() > DRIVES_MAX {
+        let what = format!("`array`: {} drives", drives.len());
+        return wrong("level", what, "at most 64 are one array");
+    }
     if section.level == 10 && active % 2 == 1 {
         let what = format!("`array.level` = 10 mirrors pairs of drives, and {active} are no pairs");
         return wrong("level", what, "add a drive, or choose another level");
@@ -79,7 +86,8 @@ pub(super) fn plan(
         ];
         if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
             let text = format!("`{path}` has another {what} than the first drive of the array");
-            return Err(fault(path.clone(), text, "drives of an array are alike"));
+            let cure = format!("give all drives of the array the same `{what}`");
+            return Err(fault(path.clone(), text, cure));
         }
     }
     let members: Vec<DrivePlan> = drives

@@ -127,10 +127,13 @@ impl DrivePlan {
     }
 }
 
+/// Bytes of a map of extents, at most: 2^32 units of 4 KiB.
+const EXTENTS_BYTES_MAX: u64 = 16 << 40;
+
 /// What drives behind a bridge have for the host, of which each has so much: they keep a little for the array that they are.
 fn whole_bytes(profile: &Profile, own: u64) -> u64 {
     match profile.members() {
-        1 => own,
+        _ if profile.bridge.is_none() => own,
         members => ((u64::from(members) * (own - own / 256 - (4 << 20))) >> 20) << 20,
     }
 }
@@ -195,6 +198,10 @@ impl DriveDraft<'_> {
             return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
         }
         let capacity = section.capacity.unwrap_or(profile.drive.capacity);
+        if profile.firmware.extents.is_some() && capacity.0 > EXTENTS_BYTES_MAX {
+            let what = format!(" = {capacity}: a map of extents (`firmware.extents`) is of 16 TiB at most");
+            return Err(self.fault("capacity", &what, "choose less, or set `firmware.extents = false`"));
+        }
         let members = u64::from(profile.members());
         if members > 1 && !capacity.0.is_multiple_of(members << 20) {
             let what = format!(" = {capacity} doesn't divide among {members} drives behind a bridge");

@@ -1,7 +1,7 @@
 //! A drive in its bay, from power-on to the end of the power.
 
 use byteway_device::{ConfigError, Controller, Drive};
-use byteway_firmware::Ftl;
+use byteway_firmware::{Ftl, Site};
 use byteway_flash::{Flash, Medium};
 use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
 use std::cell::Cell;
@@ -66,6 +66,7 @@ impl PoweredDrive {
     pub fn pull_out(&self) {
         self.device.detach();
         drop(self.power_off_all());
+        self.device.announce_removal();
     }
 
     /// The power of a drive whose flash is its own goes: [`PoweredDrive::power_off_all`].
@@ -93,6 +94,15 @@ impl PoweredDrive {
             Some(own) => vec![own],
             None => self.behind.iter().flat_map(PoweredDrive::layers).collect(),
         }
+    }
+
+    /// The cores of the drives that it is: its own, and those of the drives behind it; of one that is called none are its own, but the
+    /// host's.
+    pub fn sites(&self) -> Vec<&Site> {
+        let own = (!self.is_called).then_some(&self.drive.site);
+        let endpoints = self.drive.controller.backing().ftl().is_some() && !self.behind.is_empty();
+        let behind = if endpoints { &[][..] } else { &self.behind[..] };
+        own.into_iter().chain(behind.iter().flat_map(PoweredDrive::sites)).collect()
     }
 
     /// The flash arrays that hold its data: its own, or those of the drives behind it in their order.

@@ -131,12 +131,12 @@ fn mistakes_of_arrays_are_named_where_they_stand() {
         let first = drive("a", "capacity = \"1 GiB\"");
         parse(&format!("{first}{}[array]\nlevel = 1\n{JOB}", drive("b", key)), &[])
     };
-    assert_error(two("capacity = \"2 GiB\""), "s.toml:5:", "another capacity", "alike");
+    assert_error(two("capacity = \"2 GiB\""), "s.toml:5:", "another capacity", "the same `capacity`");
     assert_error(
         two("capacity = \"1 GiB\"\nprecondition = \"steady\""),
         "s.toml:9:",
         "empty at first",
         "leave it out",
     );
-    assert_error(two("capacity = \"1 GiB\"\nlba_size = \"512 B\""), "s.toml:5:", "another", "alike");
+    assert_error(two("capacity = \"1 GiB\"\nlba_size = \"512 B\""), "s.toml:5:", "another", "the same");
 }

@@ -7,6 +7,12 @@ use byteway_measure::host::{HostComponent, HostMemory};
 use byteway_measure::results::{HostPoint, Point};
 use byteway_measure::summary::Summary;
 
+/// An array on the host; none, if there is none.
+pub(super) fn array(summary: &Summary) -> Option<Section> {
+    let array = summary.array.as_ref()?;
+    Some(Section::new("The array").text(format!("{}.", array.sentence())).table(Table::from(array.table())))
+}
+
 /// None, if that was not followed.
 pub(super) fn host(steps: &Steps, summary: &Summary) -> Option<Section> {
     let host = summary.host.as_ref()?;

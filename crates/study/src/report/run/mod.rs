@@ -49,6 +49,7 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
         each_drive(summary),
         flow::spans(summary),
         link::link(&steps, summary),
+        host::array(summary),
         host::host(&whole, summary),
         pairs::pairs(summary),
         drive::usage(&steps, summary),
