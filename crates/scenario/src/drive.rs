@@ -12,7 +12,7 @@ use super::drive_names::DriveNames;
 use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
 use super::transfer::no_sink;
-use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
+use crate::profile::{CAPACITY_BYTES, DRIVES, Fault, Geometry, Profile, fault, load, within};
 use crate::source::{Index, Sources, Tree};
 use byteway_console::error::{InputError, nearest};
 use byteway_console::units::{Age, Bytes, Percent, excerpt};
@@ -198,17 +198,24 @@ impl DriveDraft<'_> {
             return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
         }
         let capacity = section.capacity.unwrap_or(profile.drive.capacity);
-        if profile.firmware.extents.is_some() && capacity.0 > EXTENTS_BYTES_MAX {
-            let what = format!(" = {capacity}: a map of extents (`firmware.extents`) is of 16 TiB at most");
-            return Err(self.fault("capacity", &what, "choose less, or set `firmware.extents = false`"));
-        }
         let members = u64::from(profile.members());
+        if profile.bridge.is_some() {
+            // Each of them has the least that a drive can have.
+            let (least, most) = (CAPACITY_BYTES.start() * members, *CAPACITY_BYTES.end());
+            within(&self.key("capacity"), capacity, Bytes(least), Bytes(most))?;
+        }
         if members > 1 && !capacity.0.is_multiple_of(members << 20) {
             let what = format!(" = {capacity} doesn't divide among {members} drives behind a bridge");
             return Err(self.fault("capacity", &what, "choose a multiple of so many MiB"));
         }
         let own = Bytes(capacity.0 / members);
         let geometry = profile.geometry(own).map_err(|fault| self.of_section(fault))?;
+        if profile.firmware.extents.is_some() && capacity.0 > EXTENTS_BYTES_MAX {
+            let what = format!(
+                " = {capacity}: at most 16 TiB are possible with a map of extents (`firmware.extents`)"
+            );
+            return Err(self.fault("capacity", &what, "choose less, or set `firmware.extents = false`"));
+        }
         let whole = whole_bytes(&profile, geometry.capacity_bytes);
         let kv_bytes = self.kv_bytes(whole)?;
         // Whole MiB, so that a namespace never begins within a page.
