@@ -223,7 +223,7 @@ impl Drop for LentGroup<'_> {
     fn drop(&mut self) {
         // One that was dropped before its answers came is left to them.
         if self.group.left.get() == 0 {
-            // Contents are shared with whoever else has them: they are not kept.
+            // Other owners share the contents: they are not kept.
             self.group.pieces.borrow_mut().iter_mut().for_each(|piece| piece.contents.clear());
             self.groups.free.borrow_mut().push(self.group.clone());
         }

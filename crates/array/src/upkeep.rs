@@ -340,7 +340,7 @@ impl Inner {
             return Some(parity.take(self.config.keep));
         }
         // What can't be read of the others is lost, and with it what was to be computed from it. That is durable before zeroes
-        // take their place, over which the parity then holds: nobody can compute anything from them.
+        // take their place, over which the parity then holds: nothing can be computed from them.
         let parity_slot = layout.parity_slot(stripe);
         let bad: Vec<usize> =
             units.iter().filter(|(_, unit)| unit.is_none()).map(|(other, _)| *other).collect();

@@ -1,8 +1,8 @@
 //! Drives that are one: an array on the host, over any drives, and a bridge, which has one of its own.
 //!
 //! - An *array on the host*: RAID in software. What it does for a command is work of the processor of the command's queue; what it
-//!   does behind commands is its home processor's. Members are driven by the processors in turn, their interrupts too. Members may be of any kind, also such whose
-//!   firmware runs on the host.
+//!   does behind commands is its home processor's. Members are driven by the processors in turn, their interrupts too. Members may
+//!   be of any kind, also such whose firmware runs on the host.
 //! - A *bridge* ("Challenges in getting flash closer to CPU", section 2.1: "BSSD"): a card with a PCIe-to-SAS bridge in front of whole
 //!   drives with firmware of their own. The bridge's processor converts commands, stripes them over the members, and has
 //!   memory that keeps its contents for small writes.
@@ -10,7 +10,7 @@
 //! To applications both are one drive, by a controller in front: of an array at a link that costs next to nothing, of a bridge at
 //! the card's PCIe link.
 
-use crate::hosted::call;
+use crate::hosted::{call, route_by_queue};
 use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig, SlotState};
 use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{Backing, ConfigError, DriveConfig};
@@ -104,7 +104,7 @@ pub enum Members {
     Used(Nvram),
 }
 
-/// An array that has power, with what outlives that beside its members.
+/// An array that has power.
 pub struct PoweredArray {
     /// The drive as applications see it; the members are behind it, and behind these the spares.
     pub drive: PoweredDrive,
@@ -112,7 +112,8 @@ pub struct PoweredArray {
     pub bridge: Option<Bridge>,
 }
 
-/// Makes one drive of `members`, which have power and which no driver has attached to. `spares` are taken when a member fails.
+/// Makes one drive of `members`, which have power and which no driver has attached to. The last [`ArrayDriveConfig::spares`] of
+/// them take the places of others that fail.
 ///
 /// # Errors
 /// A member does not do as it must, they are not alike, or there can be no such array.
@@ -179,10 +180,7 @@ pub async fn assemble(
     let front = DriveBay::new(clock, link, Memory::simulated());
     let mut powered = front.power_on_over(config.drive, own, placement, backing, members)?;
     powered.is_called = matches!(config.place, ArrayPlace::Host { .. });
-    if !routes.is_empty() {
-        let of_queue = move |qid: u16| routes[usize::from(qid.saturating_sub(1)) % routes.len()];
-        powered.drive.controller.route_by(Rc::new(move |qid, _| of_queue(qid)));
-    }
+    route_by_queue(&powered, routes);
     Ok(PoweredArray { drive: powered, bridge })
 }
 

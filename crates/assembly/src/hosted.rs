@@ -110,6 +110,15 @@ pub(crate) fn call() -> PcieConfig {
     }
 }
 
+/// Lets the work for commands go by `routes` in turn, by the number of their queue. Of none, it all goes by [`Route::OWN`].
+pub(crate) fn route_by_queue(powered: &PoweredDrive, routes: Vec<Route>) {
+    if routes.is_empty() {
+        return;
+    }
+    let of_queue = move |qid: u16| routes[usize::from(qid.saturating_sub(1)) % routes.len()];
+    powered.drive.controller.route_by(Rc::new(move |qid, _| of_queue(qid)));
+}
+
 impl HostedConfig {
     /// Whether there can be such a drive.
     ///
@@ -264,8 +273,7 @@ impl Hosted {
         let front = DriveBay::new(&clock, call(), Memory::simulated());
         let mut powered = front.power_on_over(config.drive, own, placement, ftl, endpoints)?;
         powered.is_called = true;
-        let of_queue = move |qid: u16| routes[usize::from(qid.saturating_sub(1)) % routes.len()];
-        powered.drive.controller.route_by(Rc::new(move |qid, _| of_queue(qid)));
+        route_by_queue(&powered, routes);
         Ok(powered)
     }
 

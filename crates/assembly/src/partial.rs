@@ -10,6 +10,7 @@
 //! What it does not do: neither part survives the power in the host; what a power cut leaves is what the drive's flash and capacitors
 //! hold, from which the map is made anew, as in a drive of which the DRAM has it.
 
+use crate::hosted::route_by_queue;
 use byteway_clock::{Clock, Delay, Rate, Station, Time};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_firmware::{HostLink, Placement, Route, Site, Work};
@@ -86,9 +87,6 @@ pub fn power_on_partial(
     let link = Rc::new(Crossing(bay.device.clone()));
     let placement = placement.with_on_host(link, partial.map, partial.collection);
     let powered = bay.power_on_placed(config, own, placement, medium)?;
-    if !routes.is_empty() {
-        let of_queue = move |qid: u16| routes[usize::from(qid.saturating_sub(1)) % routes.len()];
-        powered.drive.controller.route_by(Rc::new(move |qid, _| of_queue(qid)));
-    }
+    route_by_queue(&powered, routes);
     Ok(powered)
 }

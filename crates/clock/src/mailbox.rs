@@ -138,6 +138,11 @@ impl<T> Mailbox<T> {
         Some(letter.value)
     }
 
+    /// The sum of what `size` says of each value under way.
+    pub fn sum(&self, size: impl Fn(&T) -> u64) -> u64 {
+        self.0.letters.borrow().iter().map(|letter| size(&letter.value)).sum()
+    }
+
     /// Values under way.
     pub fn len(&self) -> usize {
         self.0.letters.borrow().len()

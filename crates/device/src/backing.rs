@@ -379,7 +379,7 @@ impl Backing {
         }
     }
 
-    /// The power goes. Gives what outlives it, if that is its own.
+    /// The power goes. Gives the medium, if there is one of its own.
     pub(crate) fn power_off(&self) -> Option<Medium> {
         match self {
             Backing::Ftl(ftl) => match ftl.data_end().own() {

@@ -145,7 +145,7 @@ impl Drive {
         [&self.controller].into_iter().chain(self.second.get())
     }
 
-    /// The power goes. Gives what outlives it, if that is the drive's own; the executor and all its tasks are to be dropped.
+    /// The power goes. Gives the medium, if the drive has one of its own; the executor and all its tasks are to be dropped.
     pub fn power_off(&self) -> Option<Medium> {
         self.second.get().into_iter().for_each(Controller::detach);
         self.controller.power_off()

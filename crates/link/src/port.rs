@@ -525,6 +525,11 @@ impl HostEnd {
         }
     }
 
+    /// Bytes of posted writes that the ledger has, and host memory not yet: they are under way.
+    pub fn bytes_under_way(&self) -> u64 {
+        self.0.upstream.sum(|write| write.target().map_or(0, |(_, bytes, _)| bytes))
+    }
+
     /// Writes a 32-bit register, posted. A doorbell or any other register, as `purpose` says.
     pub fn write32(&self, offset: u64, value: u32, purpose: Purpose) {
         self.write(offset, u64::from(value), 4, purpose);

@@ -65,11 +65,12 @@ impl PoweredDrive {
             Purpose::HostBuffer,
         ];
         let memory = self.host.memory();
+        let under_way = self.host.bytes_under_way();
         let read = self.crossed(Direction::Down, &READ);
         let written = self.crossed(Direction::Up, &[Purpose::Data, Purpose::Cqe, Purpose::HostBuffer]);
         compare(&[
             ("bytes read from host memory", read, memory.dma_read_bytes()),
-            ("bytes written to host memory", written, memory.dma_written_bytes()),
+            ("bytes written to host memory", written, memory.dma_written_bytes() + under_way),
         ])
     }
 

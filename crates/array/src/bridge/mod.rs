@@ -388,7 +388,7 @@ impl Bridge {
         inner.array.stop();
     }
 
-    /// The power goes: ends all tasks, and gives what outlives it. To be called once.
+    /// The power goes: ends all tasks, and gives the memory that keeps its contents. To be called once.
     pub fn power_off(&self) -> Nvram {
         self.stop();
         self.0.nvram.take()

@@ -336,12 +336,11 @@ impl Drop for Running {
 #[test]
 fn two_runs_never_share_a_folder() {
     let bench = Bench::serving();
-    let is_locked = |name: &str| File::open(bench.path(name)).is_ok_and(|folder| folder.try_lock().is_err());
     for holder in ["run endless.toml --out out", "compare endless.toml --vary iodepth=1,2 --out out"] {
         bench.remove("out");
         let running = Running::start(&bench, holder);
         let start = Instant::now();
-        while !is_locked("out") {
+        while !holds_lock(&running.0, &bench.path("out")) {
             assert!(start.elapsed() < DEADLINE, "{holder} locks nothing");
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -649,6 +648,19 @@ fn is_listening(process: &Child) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
     u64::from_str_radix(caught.trim(), 16).unwrap_or(0) & (1 << 1) != 0
+}
+
+/// Whether a process holds the lock of a folder by now. Seen from outside: to try the lock would be to hold it for a
+/// moment, in which the process would be refused.
+fn holds_lock(process: &Child, folder: &Path) -> bool {
+    let (of, folder) = (format!("/proc/{}", process.id()), folder.canonicalize());
+    let opened = std::fs::read_dir(format!("{of}/fd")).into_iter().flatten().flatten();
+    opened.filter(|file| matches!((std::fs::read_link(file.path()), &folder), (Ok(a), Ok(b)) if a == *b)).any(
+        |file| {
+            let info = format!("{of}/fdinfo/{}", file.file_name().display());
+            std::fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK"))
+        },
+    )
 }
 
 /// Random by a seed: what fails can be run again.

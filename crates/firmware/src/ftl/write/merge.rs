@@ -7,8 +7,8 @@
 //! another one is merged, and for locks of others than mergers.
 //!
 //! Mergers begin when more than half of the room is taken, when all of a unit is there, and when something must not wait. With
-//! power-loss protection parts are saved as they are. Of a unit that can't be read twice over, the blocks that nobody has written
-//! can't be read from then on.
+//! power-loss protection parts are saved as they are. When two reads of a unit have failed, its blocks that the
+//! host has not written anew can't be read from then on.
 //!
 //! At the end of life there are no slots for them: parts stay where they are. Reads find them, capacitors save them, and a flush
 //! says that it can't be done.

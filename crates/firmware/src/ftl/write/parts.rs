@@ -1,8 +1,8 @@
 //! Parts of units that the host has written, and that wait in DRAM for the rest of their units: see
 //! [`FtlConfig::absorbs_parts`](crate::ftl::FtlConfig::absorbs_parts).
 //!
-//! A part is newer than whatever the buffer and flash have of its unit. Whoever writes or deallocates the whole unit drops it at
-//! the same instant; whoever reads the unit lays it over what is found.
+//! A part is newer than what the buffer and flash have of its unit. A write or deallocation of the whole unit drops it at the
+//! same instant; a read of the unit lays it over what is found.
 
 use byteway_wire::content::{Content, Keep, MARRED_BYTES, Marred, UNIT_BYTES, marred_parts};
 use std::collections::{BTreeMap, VecDeque};
@@ -73,7 +73,7 @@ pub(in crate::ftl) struct Parts {
     most: usize,
     keep: Keep,
     units: BTreeMap<u64, Part>,
-    /// By number: those that nobody merges yet, and those that are being merged.
+    /// By number: those that no merger has taken yet, and those that are being merged.
     waiting: BTreeMap<u64, u64>,
     claimed: BTreeMap<u64, u64>,
     /// Units of which all is there, with their numbers, some of which may have gone: they are merged without a read.
@@ -192,7 +192,7 @@ impl Parts {
         dropped
     }
 
-    /// The memory of a patch that nobody needs.
+    /// The memory of a patch that is no longer needed.
     pub(in crate::ftl) fn give_back(&mut self, patch: Rc<Patch>) {
         if self.spare.len() < self.most {
             self.spare.push(patch);
@@ -299,7 +299,7 @@ mod tests {
         let expected = [7, 1, 2, 2, 7, 7, 7, 7];
         assert!(new.chunks_exact(512).zip(expected).all(|(bytes, fill)| *bytes == block(fill)));
         let lost = patch.over(&Content::unreadable(), Keep::Bytes);
-        assert_eq!(lost.marred(), 0b1111_0001, "what nobody has written can't be read still");
+        assert_eq!(lost.marred(), 0b1111_0001, "what was never written still can't be read");
         // Who reads has it as it was.
         parts.absorb(9, 512, &block(5));
         assert_eq!(bytes_of(&patch.over(&old, Keep::Bytes)), new);
