@@ -381,6 +381,23 @@ fn bandslim_is_reproduced() {
 }
 
 // What network and target cost shows in these claims, and where the paper contradicts itself must be said.
+// A number in the README that no run prints is a claim of its own.
+#[test]
+fn the_readme_counts_what_is_recorded() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    for paper in PAPERS {
+        let claims = std::fs::read_to_string(root.join(format!("claims/{}.toml", paper.name))).unwrap();
+        let recorded = |verdict: &str| claims.matches(&format!("\nrecorded = \"{verdict}\"\n")).count();
+        let each = ["reproduced", "direction-only", "reported", "not-reproduced"].map(recorded);
+        let all = claims.matches("\n[[claim]]\n").count();
+        let [reproduced, direction, reported, not] = each;
+        let open = all - each.iter().sum::<usize>();
+        let row = format!("| `{}` | {all} | {reproduced} | {direction} | {reported} | {not} | {open} |", paper.name);
+        assert!(readme.contains(&row), "the README is to say {row}");
+    }
+}
+
 #[test]
 fn nvmeof_is_reproduced() {
     let folder = tempfile::tempdir().unwrap();
