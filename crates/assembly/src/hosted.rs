@@ -15,7 +15,7 @@
 //! the map is found again in the spare areas, as after any power cut of a drive without power-loss protection.
 
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Station};
+use byteway_clock::{Clock, Delay, Rate, Station};
 use byteway_device::{ConfigError, ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Base, Ftl, FtlConfig, FtlError, Placement, Route, Site};
 use byteway_flash::{Far, Geometry, Gone, Medium};
@@ -56,6 +56,9 @@ pub struct HostedConfig {
     pub completion: Completion,
     /// Map and buffer are worked on by one command at a time.
     pub is_locked: bool,
+    /// Payload is copied through buffers of the driver, at so many bytes a second of a processor; none: endpoints' data goes to and
+    /// from applications' memory itself.
+    pub bounce: Option<Rate>,
     /// Commands come by calls, one at a time from each processor, of which so much keeps no core; none: any number at a time.
     pub call: Option<Delay>,
 }
@@ -266,6 +269,9 @@ impl Hosted {
         }
         if let Some(wait) = config.call {
             placement = placement.with_calls(wait);
+        }
+        if let Some(rate) = config.bounce {
+            placement = placement.with_bounce_buffers(rate);
         }
         let routes = processors.iter().map(|processor| placement.add_route_to(&clock, &site(processor)));
         let routes: Vec<Route> = routes.map(|route| route.unwrap_or(Route::OWN)).collect();

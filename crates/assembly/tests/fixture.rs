@@ -54,6 +54,7 @@ pub fn hosted(endpoints: u32) -> HostedConfig {
         },
         completion: Completion::Interrupt,
         is_locked: true,
+        bounce: None,
         call: None,
     }
 }

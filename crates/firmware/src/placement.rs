@@ -3,6 +3,7 @@
 use crate::site::Site;
 use crate::work::{Cycles, Work};
 use byteway_clock::{Clock, Delay, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
@@ -88,6 +89,27 @@ pub struct Placement {
     calls: Option<Calls>,
     /// What of it runs on the host, across a link.
     on_host: Option<OnHost>,
+    /// What payload passes on its way.
+    bounce: Option<Rc<Bounce>>,
+}
+
+/// Buffers of a driver that payload is copied through.
+struct Bounce {
+    rate: Rate,
+    held: Cell<u64>,
+    most: Cell<u64>,
+}
+
+/// A part of such buffers, given back also if the copy is dropped.
+struct Held<'a> {
+    bounce: &'a Bounce,
+    bytes: u64,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.bounce.held.set(self.bounce.held.get() - self.bytes);
+    }
 }
 
 /// The way between a drive and the host, for parts of its firmware that run on either side of it.
@@ -132,7 +154,15 @@ impl Placement {
     /// All work at one site: a drive of the usual kind.
     pub fn all_at(site: &Site, cycles: Cycles) -> Self {
         let sites = vec![std::array::from_fn(|_| site.clone())];
-        Placement { sites, cycles, distances: Vec::new(), lock: None, calls: None, on_host: None }
+        Placement {
+            sites,
+            cycles,
+            distances: Vec::new(),
+            lock: None,
+            calls: None,
+            on_host: None,
+            bounce: None,
+        }
     }
 
     /// The same, but with `work` at `site`, whose DRAM then holds what the work is on.
@@ -167,6 +197,33 @@ impl Placement {
     pub fn with_on_host(mut self, link: Rc<dyn HostLink>, map: bool, collection: bool) -> Self {
         self.on_host = Some(OnHost { link, map, collection });
         self
+    }
+
+    /// The same, where payload does not go to and from applications' memory itself, but is copied through buffers of the driver: a
+    /// processor copies `rate` bytes a second, each of which is read from its DRAM and written there once more.
+    pub fn with_bounce_buffers(mut self, rate: Rate) -> Self {
+        self.bounce = Some(Rc::new(Bounce { rate, held: Cell::default(), most: Cell::default() }));
+        self
+    }
+
+    /// Bytes that such buffers have held at once, at most: what they were given is not taken back.
+    pub fn bounce_bytes(&self) -> u64 {
+        self.bounce.as_ref().map_or(0, |bounce| bounce.most.get())
+    }
+
+    /// Copies the `bytes` of a payload, if they pass through buffers, on the processor that does the rest for it.
+    pub async fn copy_payload(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+        let Some(bounce) = self.bounce.as_deref().filter(|_| bytes > 0) else { return };
+        bounce.held.set(bounce.held.get() + bytes);
+        bounce.most.set(bounce.most.get().max(bounce.held.get()));
+        let _held = Held { bounce, bytes };
+        let site = self.site_by(Work::Copy, errand.route);
+        let passage = self.site(Work::Copy).dram("copy", 2 * bytes);
+        let service = site.spend(Work::Copy, bounce.rate.time_for(bytes));
+        clock.sleep_until(service.end).await;
+        spans.charge_split(errand.span, clock.now(), service.queued, Stage::Firmware);
+        clock.sleep_until(passage.arrival).await;
+        spans.charge(errand.span, clock.now(), Stage::Dram);
     }
 
     /// So many units were programmed: a map on the host is told.

@@ -56,6 +56,11 @@ impl Site {
         self.0.cores.reserve_for(work.name(), self.0.frequency.time_for(cycles))
     }
 
+    /// Takes `time`, whatever the frequency, for `work` of the core that is free first.
+    pub fn spend(&self, work: Work, time: Delay) -> Service {
+        self.0.cores.reserve_for(work.name(), time)
+    }
+
     /// The same for two pieces of work, one after the other without a pause.
     pub fn reserve_both(&self, first: (Work, u64), second: (Work, u64)) -> Service {
         let cycles = first.1.saturating_add(second.1);

@@ -21,6 +21,9 @@ pub enum Work {
     Complete,
     /// Setting up DMA between host and drive by a data pointer. Per 4 KiB or part of it.
     Dma,
+    /// Copying payload between an application's memory and a driver's buffers, at so many bytes a second: see
+    /// [`Placement::with_bounce_buffers`](crate::placement::Placement::with_bounce_buffers).
+    Copy,
     /// Taking an entry of a queue that carries payload. Per entry.
     Chunk,
     /// What a command of the key-value store costs beside the copies: look-up or insertion. Per command.
@@ -41,7 +44,7 @@ pub enum Work {
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 16] = [
+    pub const ALL: [Work; 17] = [
         Work::Fetch,
         Work::Parse,
         Work::Enter,
@@ -50,6 +53,7 @@ impl Work {
         Work::Collect,
         Work::Complete,
         Work::Dma,
+        Work::Copy,
         Work::Chunk,
         Work::Index,
         Work::Pack,
@@ -71,6 +75,7 @@ impl Work {
             Work::Collect => "collect",
             Work::Complete => "complete",
             Work::Dma => "DMA",
+            Work::Copy => "copy",
             Work::Chunk => "chunk",
             Work::Index => "index",
             Work::Pack => "pack",

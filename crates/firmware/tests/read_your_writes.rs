@@ -316,6 +316,55 @@ fn where_parts_of_units_wait_what_was_written_last_is_read() {
     }
 }
 
+// What was read before must not be read again once it was overwritten, deallocated, moved, or its superblock erased and written anew.
+#[test]
+fn with_a_read_cache_what_was_written_last_is_read() {
+    let mut from_cache = 0;
+    for seed in 0..8 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            let read_cache_units = [1, 4, 32, 1000][seed as usize % 4];
+            let absorbs_parts = (seed % 3 == 0).then_some(3);
+            let config = FtlConfig { read_cache_units, absorbs_parts, seed, ..config(2 * 4 * 13 - 1, base) };
+            from_cache += check(seed, TINY, config, 1 + seed % 5, 400).1.units_read_from_cache;
+        }
+        let config = FtlConfig { read_cache_units: 50, seed, ..config(2 * 4 * 13 - 1, Base::Empty) };
+        from_cache += check_across(seed, TINY, config, 1 + seed % 5, 200).1.units_read_from_cache;
+    }
+    assert!(from_cache > 5000, "{from_cache}");
+}
+
+// The point of it: flash is left alone. What is kept takes DRAM, up to what it may; and a purge leaves nothing of it.
+#[test]
+fn what_is_read_again_comes_out_of_dram() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let config = FtlConfig { read_cache_units: 10, ..config(100, Base::Filled) };
+    let ftl = ftl(&clock, TINY, config);
+    executor
+        .run(async move {
+            let (spans, span, mut out) = (Spans::default(), SpanId::NONE, Vec::new());
+            let reads = || ftl.flash().counters().units_read.iter().sum::<u64>();
+            ftl.read(span, &spans, 3, 1, &mut out).await.unwrap();
+            ftl.read(span, &spans, 20, 8, &mut out).await.unwrap();
+            assert_eq!((reads(), ftl.footprint().read_cache), (9, 9 * UNIT_BYTES as u64));
+            let before = clock.now();
+            assert_eq!(ftl.read_one(span, &spans, 3).await.unwrap(), stamp(3, 0));
+            // 300 cycles of 1 ns to translate, 80 ns for the map and for the data, 4 KiB at 10 GB/s.
+            assert_eq!(clock.now().since(before), Delay::from_ps(300_000 + 80_000 + 80_000 + 409_600));
+            ftl.read(span, &spans, 18, 8, &mut out).await.unwrap();
+            assert_eq!(out, (18..26).map(|lpa| stamp(lpa, 0)).collect::<Vec<_>>());
+            assert_eq!(
+                (reads(), ftl.counters().units_read_from_cache),
+                (11, 7),
+                "two of eight were not there"
+            );
+            assert_eq!(ftl.footprint().read_cache, 10 * UNIT_BYTES as u64);
+            ftl.purge(|_| ()).await.unwrap();
+            assert_eq!(ftl.footprint().read_cache, 0);
+        })
+        .unwrap();
+}
+
 // A command set that let a program pass another, or an erase a read, lost a unit; and so did a mirror of the flash that was
 // not what is there.
 #[test]

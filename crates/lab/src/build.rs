@@ -268,6 +268,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
         },
         completion: how(endpoints.completion),
         is_locked: endpoints.lock,
+        bounce: endpoints.bounce.map(|rate| Rate::per_second(rate.0)),
         call: endpoints.call.map(delay),
         drive: config,
     }
@@ -548,6 +549,7 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
             fill_percent_min: tree.fill.0 as u32,
         }),
         absorbs_parts: firmware.absorb.map(units),
+        read_cache_units: firmware.read_cache.map_or(0, units),
         checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: upkeep(plan),
         ..FtlConfig::default()

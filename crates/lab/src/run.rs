@@ -236,6 +236,8 @@ impl Setting {
                 }
                 memory.map += firmware.map;
                 memory.buffer += firmware.buffer + firmware.parts + firmware.buffer_index;
+                memory.bounce += powered.drive.controller.placement().bounce_bytes();
+                memory.read_cache += firmware.read_cache;
                 memory.superblocks += firmware.superblocks;
             }
         }

@@ -68,7 +68,7 @@ impl HostComponent {
             "translate" => HostComponent::Map,
             "buffer" => HostComponent::Buffer,
             "collect" => HostComponent::Collection,
-            "DMA" => HostComponent::Copies,
+            "DMA" | "copy" => HostComponent::Copies,
             "parity" | "stripe" | "convert" => HostComponent::Array,
             _ => HostComponent::Other,
         }
@@ -82,10 +82,14 @@ pub struct HostMemory {
     pub system: u64,
     /// Queues, and buffers of applications and drivers.
     pub driver: u64,
+    /// Buffers that payload is copied through, as large as they have ever been.
+    pub bounce: u64,
     /// Maps of translation layers.
     pub map: u64,
     /// Their write buffers, with parts of units and the index.
     pub buffer: u64,
+    /// Their read caches.
+    pub read_cache: u64,
     /// What they know of superblocks.
     pub superblocks: u64,
     /// Of arrays: logs, marks, locks and stripe buffers.
@@ -99,12 +103,14 @@ impl HostMemory {
     }
 
     /// Part by part, with the names of results.
-    pub fn parts(&self) -> [(&'static str, u64); 6] {
+    pub fn parts(&self) -> [(&'static str, u64); 8] {
         [
             ("system and drivers", self.system),
             ("queues and buffers", self.driver),
+            ("bounce buffers", self.bounce),
             ("map", self.map),
             ("write buffer", self.buffer),
+            ("read cache", self.read_cache),
             ("superblocks", self.superblocks),
             ("array", self.array),
         ]

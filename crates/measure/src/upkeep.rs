@@ -2,8 +2,8 @@
 
 use super::{MeasuredDrive, Snapshot};
 use crate::summary::{
-    BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
-    WearSummary,
+    BadBlockSummary, MapCacheSummary, ProgramRow, ReadCacheSummary, RecoverySummary, RetrySummary,
+    SlcSummary, UpkeepSummary, WearSummary,
 };
 use byteway_console::number::{ns, ratio};
 use byteway_firmware::FtlCounters;
@@ -16,6 +16,8 @@ pub fn upkeep(drives: &[MeasuredDrive<'_>]) -> Option<UpkeepSummary> {
         programmed: programmed(drives),
         map_cache: those(drives, |plan| plan.profile.firmware.map_cache.is_some())
             .map(|drives| map_lookups(&drives)),
+        read_cache: those(drives, |plan| plan.profile.firmware.read_cache.is_some())
+            .map(|drives| read_cache(&drives)),
         slc: those(drives, |plan| plan.profile.flash.slc.is_some()).map(|drives| slc(&drives)),
         suspends: those(drives, |plan| plan.profile.flash.suspend.is_some())
             .map(|drives| counted(&drives, |at| at.flash.suspends)),
@@ -86,6 +88,13 @@ fn map_lookups(drives: &[MeasuredDrive<'_>]) -> MapCacheSummary {
         those(drives, |plan| plan.profile.firmware.host_buffer.is_some())
             .map(|drives| counted(&drives, |at| at.ftl.map_copies_loaded)),
     )
+}
+
+fn read_cache(drives: &[MeasuredDrive<'_>]) -> ReadCacheSummary {
+    let hits = counted(drives, |at| at.ftl.units_read_from_cache);
+    let of_flash = |ftl: &FtlCounters| ftl.units_read - ftl.units_read_from_buffer - ftl.units_read_unmapped;
+    let looked_up = counted(drives, |at| of_flash(&at.ftl));
+    ReadCacheSummary { hits, misses: looked_up - hits, hit_ratio: ratio(hits.into(), looked_up.into()) }
 }
 
 fn slc(drives: &[MeasuredDrive<'_>]) -> SlcSummary {

@@ -241,6 +241,7 @@ pub(super) fn hosted(plan: &Plan, config: &DriveConfig) -> Option<HostedConfig> 
         costs: HostCosts::default(),
         completion: if plan.host.interrupts { Completion::Interrupt } else { Completion::Polled },
         is_locked: plan.seed.is_multiple_of(2),
+        bounce: None,
         call: plan.seed.is_multiple_of(3).then(|| Delay::from_ns(700)),
     })
 }

@@ -3,7 +3,7 @@
 
 use crate::ana;
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
-use crate::path::{Movement, Path};
+use crate::path::{Movement, Path, is_passed_on};
 use crate::subsystem::Subsystem;
 use crate::{discovery, discovery_admin};
 use byteway_clock::Delay;
@@ -14,8 +14,9 @@ use byteway_wire::nvme::identify::{ascii_field, csi, lpa, oacs, oaes, oncs};
 use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
-    Abort, AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
-    IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status, SupportedLogPages,
+    Abort, AdminOpcode, Cns, CommandsSupportedLog, ControllerList, Cqe, GetFeatures, GetLogPage, Identify,
+    IdentifyController, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, SetFeatures,
+    Sqe, Status, SupportedLogPages,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -33,6 +34,8 @@ const ONCS: u16 =
 const METHODS: Methods = Methods::new().with_inline(true);
 /// The combination of command sets, in an I/O Command Set Profile.
 const PROFILE: u32 = 0x1FF;
+/// Commands Supported and Effects.
+const PAGE_BYTES: u32 = size_of::<CommandsSupportedLog>() as u32;
 /// Host Behavior Support, of which nothing changes what is done here.
 const HOST_BEHAVIOR_BYTES: u32 = 512;
 
@@ -127,6 +130,7 @@ pub(crate) async fn execute(
                 lid::SUPPORTED_LOG_PAGES | lid::CHANGED_NAMESPACE_LIST | lid::ANA => {
                     own_log_page(controller, subsystem, sqe, bytes, data)
                 }
+                lid::COMMANDS_SUPPORTED => commands_supported(controller, path, sqe, bytes, data).await,
                 _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
             }
         }
@@ -147,15 +151,62 @@ pub(crate) async fn execute(
     })
 }
 
-/// The log pages that a controller has. What the drive says of its commands is none: those of the target are others.
-const LOG_PAGES: [u8; 6] = [
+/// The log pages that a controller has.
+const LOG_PAGES: [u8; 7] = [
     lid::SUPPORTED_LOG_PAGES,
     lid::ERROR_INFORMATION,
     lid::SMART,
     lid::FIRMWARE_SLOT,
     lid::CHANGED_NAMESPACE_LIST,
+    lid::COMMANDS_SUPPORTED,
     lid::ANA,
 ];
+
+/// The admin commands that a controller executes without leave to manage namespaces.
+const COMMANDS: [AdminOpcode; 7] = [
+    AdminOpcode::GET_LOG_PAGE,
+    AdminOpcode::IDENTIFY,
+    AdminOpcode::ABORT,
+    AdminOpcode::SET_FEATURES,
+    AdminOpcode::GET_FEATURES,
+    AdminOpcode::ASYNC_EVENT_REQUEST,
+    AdminOpcode::KEEP_ALIVE,
+];
+
+/// Commands Supported and Effects: what the drive says of those commands that are executed here or passed on. Linux takes no
+/// namespace of another command set than NVM from a controller without this page.
+async fn commands_supported(
+    controller: &Controller,
+    path: &Path,
+    sqe: &Sqe,
+    bytes: u32,
+    data: &mut Vec<u8>,
+) -> Cqe {
+    let command = GetLogPage::parse(sqe);
+    let whole = GetLogPage { lpo: 0, ot: false, numd_z: PAGE_BYTES / 4 - 1, ..command };
+    let cqe = path.ask(whole.sqe(sqe.cid(), NSID_ALL), PAGE_BYTES as usize, data).await;
+    if !cqe.status().is_success() {
+        return cqe;
+    }
+    let Ok(mut page) = CommandsSupportedLog::read_from_bytes(&data[..]) else {
+        return ended(Status::INTERNAL_ERROR);
+    };
+    for (opcode, entry) in (0..=u8::MAX).map(AdminOpcode).zip(&mut page.acs) {
+        let is_managing =
+            [AdminOpcode::NAMESPACE_MANAGEMENT, AdminOpcode::NAMESPACE_ATTACHMENT].contains(&opcode);
+        match opcode {
+            AdminOpcode::KEEP_ALIVE => *entry |= CommandsSupportedLog::CSUPP,
+            _ if COMMANDS.contains(&opcode) || is_managing && may_manage(controller) => {}
+            _ => *entry = 0,
+        }
+    }
+    for (opcode, entry) in (0..=u8::MAX).zip(&mut page.iocs) {
+        if !is_passed_on(command.csi, opcode) {
+            *entry = 0;
+        }
+    }
+    part_of(page.as_bytes(), &command, bytes, data)
+}
 
 /// A log page of the controller's own.
 fn own_log_page(
@@ -179,6 +230,18 @@ fn own_log_page(
             subsystem.config().ports.log_page(controller.ana(), &namespaces)
         }
     };
+    let cqe = part_of(&page, &command, bytes, data);
+    if cqe.status().is_success() && !command.rae {
+        if command.lid == lid::CHANGED_NAMESPACE_LIST {
+            controller.forget_changed_namespaces();
+        }
+        controller.clear(command.lid);
+    }
+    cqe
+}
+
+/// Gives `bytes` of a log page, from where the command says.
+fn part_of(page: &[u8], command: &GetLogPage, bytes: u32, data: &mut Vec<u8>) -> Cqe {
     let Some(rest) = usize::try_from(command.lpo).ok().and_then(|offset| page.get(offset..)) else {
         return ended(INVALID_FIELD);
     };
@@ -188,12 +251,6 @@ fn own_log_page(
     data.clear();
     data.extend_from_slice(&rest[..rest.len().min(bytes as usize)]);
     data.resize(bytes as usize, 0);
-    if !command.rae {
-        if command.lid == lid::CHANGED_NAMESPACE_LIST {
-            controller.forget_changed_namespaces();
-        }
-        controller.clear(command.lid);
-    }
     ended(Status::SUCCESS)
 }
 
@@ -308,7 +365,7 @@ fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyContr
     identity.cntrltype = CNTRLTYPE_IO;
     identity.oacs &= if config.may_manage { oacs::NAMESPACE_MANAGEMENT } else { 0 };
     identity.aerl = AERL;
-    identity.lpa &= lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES;
+    identity.lpa &= lpa::EXTENDED | lpa::COMMANDS_SUPPORTED | lpa::SUPPORTED_LOG_PAGES;
     identity.anatt = ana::ANATT;
     identity.anacap = ana::ANACAP;
     identity.anagrpmax = ana::GROUP;

@@ -13,7 +13,7 @@ use byteway_host::{
 };
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::feature::AsyncEventConfig;
-use byteway_wire::nvme::identify::cmic;
+use byteway_wire::nvme::identify::{cmic, csi};
 use byteway_wire::nvme::kv::{List, Retrieve, Store};
 use byteway_wire::nvme::{
     AsyncEvent, ChangedNamespaceLog, Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, KvOpcode,
@@ -467,6 +467,34 @@ impl Lane {
             Some(buffer) => Ok(buffer),
             None => self.carrier.buffer(),
         }
+    }
+}
+
+/// Whether a target passes on I/O commands of this command set with this opcode.
+pub(crate) fn is_passed_on(csi: u8, opcode: u8) -> bool {
+    match csi {
+        csi::KEY_VALUE => [
+            KvOpcode::FLUSH,
+            KvOpcode::STORE,
+            KvOpcode::RETRIEVE,
+            KvOpcode::LIST,
+            KvOpcode::DELETE,
+            KvOpcode::EXIST,
+        ]
+        .contains(&KvOpcode(opcode)),
+        csi::NVM => [
+            NvmOpcode::FLUSH,
+            NvmOpcode::WRITE,
+            NvmOpcode::READ,
+            NvmOpcode::WRITE_UNCORRECTABLE,
+            NvmOpcode::COMPARE,
+            NvmOpcode::WRITE_ZEROES,
+            NvmOpcode::DATASET_MANAGEMENT,
+            NvmOpcode::VERIFY,
+            NvmOpcode::COPY,
+        ]
+        .contains(&NvmOpcode(opcode)),
+        _ => false,
     }
 }
 

@@ -13,7 +13,8 @@ use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
 use byteway_wire::nvme::kv::list::keys;
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store};
 use byteway_wire::nvme::{
-    Cns, Flush, GetFeatures, Identify, KvOpcode, NvmOpcode, ReadWrite, SetFeatures, Sqe, Status,
+    AdminOpcode, Cns, CommandsSupportedLog, Flush, GetFeatures, GetLogPage, Identify, KvOpcode, NSID_ALL,
+    NvmOpcode, ReadWrite, SetFeatures, Sqe, Status, lid,
 };
 use std::rc::Rc;
 
@@ -52,6 +53,52 @@ fn retrieve(text: &str, bytes: u32) -> Sqe {
 
 fn value(seed: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u8).wrapping_mul(17).wrapping_add(seed)).collect()
+}
+
+// Linux takes pairs from a controller only if it says what their commands do (its driver reads page 05h of each command set), and
+// nvme-cli shows the page: what it lists must be executed, and what it does not must be refused.
+#[test]
+fn the_commands_that_are_listed_are_those_that_there_are() {
+    with_pairs(async |target| {
+        let mut admin = Host::admin(&target).await;
+        let page = async |admin: &mut Host, csi: u8| {
+            let numd_z = 4096 / 4 - 1;
+            let lid = lid::COMMANDS_SUPPORTED;
+            let command = GetLogPage { lid, csi, numd_z, rae: true, ..GetLogPage::default() };
+            let answer = admin.ask(by_transport(command.sqe(0, NSID_ALL), 4096), &[]).await;
+            assert_eq!(answer.cqe.status(), Status::SUCCESS);
+            CommandsSupportedLog::read_from_bytes(&answer.data[..]).unwrap()
+        };
+        let path = target.subsystems()[0].path();
+        for (csi, nsid) in [(csi::NVM, 1), (csi::KEY_VALUE, NSID)] {
+            let listed = page(&mut admin, csi).await;
+            for (opcode, entry) in (0..=u8::MAX).zip(listed.iocs) {
+                let moved = path.movement(&Sqe::new(opcode, 0, nsid));
+                let is_refused = moved.is_err_and(|status| status.is(Status::INVALID_OPCODE));
+                assert_eq!(
+                    entry & CommandsSupportedLog::CSUPP == 0,
+                    is_refused,
+                    "{csi}: opcode {opcode:#04x}"
+                );
+            }
+            let write = if csi == csi::NVM { NvmOpcode::WRITE.0 } else { KvOpcode::STORE.0 };
+            assert!(
+                listed.iocs[usize::from(write)] & CommandsSupportedLog::LBCC != 0,
+                "it changes what is there"
+            );
+        }
+        let listed = page(&mut admin, csi::NVM).await;
+        for (opcode, entry) in (0..=u8::MAX).zip(listed.acs) {
+            let is_listed = entry & CommandsSupportedLog::CSUPP != 0;
+            // One waits for an event, and the other is the fabric's.
+            if opcode == AdminOpcode::ASYNC_EVENT_REQUEST.0 || opcode == 0x7F {
+                assert_eq!(is_listed, opcode != 0x7F);
+                continue;
+            }
+            let status = admin.ask(Sqe::new(opcode, 0, 0), &[]).await.cqe.status();
+            assert_eq!(is_listed, !status.is(Status::INVALID_OPCODE), "opcode {opcode:#04x}: {status}");
+        }
+    });
 }
 
 // Values of every length by every way that data crosses: a byte too few or too many is another value.

@@ -164,6 +164,8 @@ pub struct FtlConfig {
     /// merged with the rest of their units behind: of so many units at most parts may wait, beside the write buffer. None: such a
     /// write reads its unit first.
     pub absorbs_parts: Option<u32>,
+    /// Units that the host has read and that DRAM keeps for the next time, beside the write buffer; 0: there is no read cache.
+    pub read_cache_units: u32,
     /// How the collector chooses.
     pub gc: Victim,
     /// The collector of a die works while no more superblocks than this are free.
@@ -272,6 +274,7 @@ impl Default for FtlConfig {
             user_units: 0,
             write_buffer_units: 1024,
             absorbs_parts: None,
+            read_cache_units: 0,
             gc: Victim::Greedy,
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
@@ -331,6 +334,9 @@ pub enum FtlError {
     /// A buffer beyond what the map can name.
     #[error("a write buffer of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
     Buffer(u32),
+    /// A read cache beyond what can be named.
+    #[error("a read cache of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
+    ReadCache(u32),
     /// Parts of no unit, or of more than the map can name.
     #[error("parts of 1 to {max} units of 4 KiB may wait (absorbs_parts)", max = FtlConfig::BUFFER_UNITS_MAX)]
     Parts,

@@ -18,6 +18,8 @@ pub struct FtlCounters {
     pub units_read: u64,
     /// Of those, how many were in the buffer.
     pub units_read_from_buffer: u64,
+    /// Of those, how many were in the read cache.
+    pub units_read_from_cache: u64,
     /// Of those, how many were nowhere: zeroes, without a read of flash.
     pub units_read_unmapped: u64,
     /// Units that the host deallocated.
@@ -115,6 +117,7 @@ impl std::ops::AddAssign for FtlCounters {
             parts_merged,
             units_read,
             units_read_from_buffer,
+            units_read_from_cache,
             units_read_unmapped,
             units_deallocated,
             units_programmed_host,
@@ -164,6 +167,7 @@ impl std::ops::AddAssign for FtlCounters {
         self.parts_merged += parts_merged;
         self.units_read += units_read;
         self.units_read_from_buffer += units_read_from_buffer;
+        self.units_read_from_cache += units_read_from_cache;
         self.units_read_unmapped += units_read_unmapped;
         self.units_deallocated += units_deallocated;
         self.units_programmed_host += units_programmed_host;

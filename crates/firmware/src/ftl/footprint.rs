@@ -27,7 +27,9 @@ pub struct Footprint {
     pub buffer: u64,
     /// Parts of units that wait to be merged, a place of 4 KiB for each unit.
     pub parts: u64,
-    /// The index of the write buffer and of the parts.
+    /// Units in the read cache.
+    pub read_cache: u64,
+    /// The index of the write buffer, of the parts and of the read cache.
     pub buffer_index: u64,
     /// What is kept of the superblocks.
     pub superblocks: u64,
@@ -36,13 +38,15 @@ pub struct Footprint {
 impl std::ops::AddAssign for Footprint {
     /// Of several; the height is the largest.
     fn add_assign(&mut self, other: Footprint) {
-        let Footprint { map, nodes, extents, height, buffer, parts, buffer_index, superblocks } = other;
+        let Footprint { map, nodes, extents, height, buffer, parts, read_cache, buffer_index, superblocks } =
+            other;
         self.map += map;
         self.nodes += nodes;
         self.extents += extents;
         self.height = self.height.max(height);
         self.buffer += buffer;
         self.parts += parts;
+        self.read_cache += read_cache;
         self.buffer_index += buffer_index;
         self.superblocks += superblocks;
     }
@@ -51,7 +55,7 @@ impl std::ops::AddAssign for Footprint {
 impl Footprint {
     /// All of it.
     pub fn bytes(&self) -> u64 {
-        self.map + self.buffer + self.parts + self.buffer_index + self.superblocks
+        self.map + self.buffer + self.parts + self.read_cache + self.buffer_index + self.superblocks
     }
 }
 
@@ -62,6 +66,7 @@ impl Ftl {
         let state = inner.state.borrow();
         let Size { bytes: map, nodes, extents, height } = state.map_size(&inner.space, inner.cache.is_some());
         let (buffered, parts) = (u64::from(state.buffer.used()), state.parts.len() as u64);
+        let kept = state.read_cache.as_ref().map_or(0, |cache| cache.len() as u64);
         Footprint {
             map,
             nodes,
@@ -69,7 +74,8 @@ impl Ftl {
             height,
             buffer: buffered * UNIT_BYTES as u64,
             parts: parts * UNIT_BYTES as u64,
-            buffer_index: (buffered + parts) * INDEX_BYTES,
+            read_cache: kept * UNIT_BYTES as u64,
+            buffer_index: (buffered + parts + kept) * INDEX_BYTES,
             superblocks: u64::from(inner.geometry.total_blocks()) * SUPERBLOCK_BYTES,
         }
     }

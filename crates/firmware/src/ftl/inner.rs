@@ -14,6 +14,7 @@ use crate::ftl::map::copies::Lending;
 use crate::ftl::map::extents::Log;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::map::{Cache, Mapping};
+use crate::ftl::read_cache::{Origin, ReadCache};
 use crate::ftl::scratch::Scratch;
 use crate::ftl::space::Space;
 use crate::ftl::write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
@@ -37,6 +38,8 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) checkpoints: Checkpoints,
     pub(super) parts: Parts,
+    /// What the host has read, if it is kept.
+    pub(super) read_cache: Option<ReadCache>,
     pub(super) counters: FtlCounters,
     /// What may still be written.
     pub(super) end: EndOfLife,
@@ -200,10 +203,20 @@ impl State {
     #[inline]
     pub(super) fn find_counted(&mut self, base: &BaseState, lpa: u64) -> Found {
         let found = self.find(base, lpa);
-        match found {
+        match &found {
             Found::Nowhere => self.counters.units_read_unmapped += 1,
             Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
-            Found::Flash(_) | Found::Under(..) => {}
+            Found::Flash(ppa) | Found::Under(ppa, _) => {
+                if let Some(cache) = &mut self.read_cache
+                    && let Some(content) = cache.get(lpa, Origin::of(*ppa, &self.blocks))
+                {
+                    self.counters.units_read_from_cache += 1;
+                    return Found::Buffered(match &found {
+                        Found::Under(_, patch) => self.parts.over(patch, &content),
+                        _ => content,
+                    });
+                }
+            }
         }
         found
     }

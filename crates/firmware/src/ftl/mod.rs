@@ -20,6 +20,7 @@ pub mod health;
 mod inner;
 mod map;
 mod plain;
+mod read_cache;
 mod scratch;
 pub mod space;
 mod steady;
@@ -59,6 +60,7 @@ use map::cache::Access;
 use map::copies::Lending;
 use map::extents::Log;
 use map::{Cache, Mapping};
+use read_cache::{Origin, ReadCache};
 use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -180,6 +182,7 @@ impl Ftl {
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
             parts: Parts::new(config.absorbs_parts.unwrap_or(0), config.keep),
+            read_cache: (config.read_cache_units > 0).then(|| ReadCache::new(config.read_cache_units)),
             counters: FtlCounters::default(),
             end: EndOfLife::Far,
         };
@@ -252,7 +255,7 @@ impl Ftl {
     ///
     /// Charges [`Translate`](crate::work::Work::Translate) for each unit, or for each node of a tree of extents that the look-up
     /// visits, and one access to the DRAM at the site that translates: the upper nodes are in the caches of its cores. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
-    /// its DRAM.
+    /// its DRAM, and so do those in the read cache.
     ///
     /// # Errors
     /// If not all are units of the drive, or flash can't give one of them; `out` is then of no use.
@@ -331,16 +334,21 @@ impl Ftl {
                 Ok(content)
             }
             Found::Flash(ppa) => {
-                let ticket = inner.flash.ticket();
+                let (ticket, origin) = (inner.flash.ticket(), inner.origin(ppa));
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
                 spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
-                if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.content(0)) }
+                if outcome.failed {
+                    return Err(self.unreadable(outcome.unreadable));
+                }
+                let content = ticket.content(0);
+                inner.keep_read(lpa, origin, &content);
+                Ok(content)
             }
             Found::Under(ppa, patch) => {
-                let ticket = inner.flash.ticket();
+                let (ticket, origin) = (inner.flash.ticket(), inner.origin(ppa));
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
@@ -348,7 +356,10 @@ impl Ftl {
                 inner.note_read(ppa);
                 self.leave_buffer(errand, spans, 1).await;
                 match (outcome.failed, salvages) {
-                    (false, _) => Ok(patch.over(&ticket.content(0), inner.config.keep)),
+                    (false, _) => {
+                        inner.keep_read(lpa, origin, &ticket.content(0));
+                        Ok(patch.over(&ticket.content(0), inner.config.keep))
+                    }
                     (true, true) => {
                         self.unreadable(outcome.unreadable);
                         Ok(patch.over(&Content::unreadable(), inner.config.keep))
@@ -406,7 +417,8 @@ impl Ftl {
                 };
                 let group = inner.group(groups, submitted, ppa);
                 let unit = inner.geometry.unit_of_stripe(ppa);
-                wanted.push(Wanted { place, group, unit });
+                let origin = state.read_cache.is_some().then(|| Origin::of(ppa, &state.blocks));
+                wanted.push(Wanted { place, group, unit, origin });
             }
             drop(state);
             for group in &mut groups[submitted..] {
@@ -424,10 +436,12 @@ impl Ftl {
                 return Err(self.unreadable(outcome.unreadable));
             }
             ticket.take_contents(contents);
-            for Wanted { place, group, unit } in wanted.iter() {
+            for Wanted { place, group, unit, origin } in wanted.iter() {
                 let group = &groups[*group as usize];
                 let before = (group.mask & ((1 << unit) - 1)).count_ones();
-                out[*place as usize] = std::mem::take(&mut contents[(group.at + before) as usize]);
+                let content = std::mem::take(&mut contents[(group.at + before) as usize]);
+                inner.keep_read(first + u64::from(*place), *origin, &content);
+                out[*place as usize] = content;
             }
             for (place, patch) in patches.iter() {
                 let unit = &mut out[*place as usize];
@@ -661,6 +675,23 @@ impl Inner {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
     }
 
+    /// Where flash has a unit that is about to be read, if what is read is kept.
+    #[inline]
+    fn origin(&self, ppa: Ppa) -> Option<Origin> {
+        let state = self.state.borrow();
+        state.read_cache.is_some().then(|| Origin::of(ppa, &state.blocks))
+    }
+
+    /// Keeps what was read of a unit from there.
+    #[inline]
+    fn keep_read(&self, lpa: u64, origin: Option<Origin>, content: &Content) {
+        if let Some(origin) = origin
+            && let Some(cache) = &mut self.state.borrow_mut().read_cache
+        {
+            cache.put(lpa, origin, content);
+        }
+    }
+
     /// Submits a read of units of a stripe for the collector, which knows their contents where the base state has them.
     fn submit_read(
         &self,
@@ -710,6 +741,9 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     }
     if config.write_buffer_units > FtlConfig::BUFFER_UNITS_MAX {
         return Err(FtlError::Buffer(config.write_buffer_units));
+    }
+    if config.read_cache_units > FtlConfig::BUFFER_UNITS_MAX {
+        return Err(FtlError::ReadCache(config.read_cache_units));
     }
     if !config.regions.is_sorted_by(|a, b| a.first_unit < b.first_unit) {
         return Err(FtlError::Regions);

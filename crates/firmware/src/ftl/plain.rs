@@ -45,13 +45,18 @@ impl Ftl {
         };
         match found {
             Found::Flash(ppa) => {
-                let ticket = inner.flash.ticket();
+                let (ticket, origin) = (inner.flash.ticket(), inner.origin(ppa));
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
                 spans.charge_split(span, clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
-                if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.take(0)) }
+                if outcome.failed {
+                    return Err(self.unreadable(outcome.unreadable));
+                }
+                let content = ticket.take(0);
+                inner.keep_read(lpa, origin, &content);
+                Ok(content)
             }
             Found::Buffered(content) => {
                 let passage = placement.site(Work::Buffer).dram("out of the buffer", UNIT_BYTES as u64);

@@ -1,5 +1,6 @@
 //! Memory of reads of many units, used again and again.
 
+use crate::ftl::read_cache::Origin;
 use crate::ftl::write::parts::Patch;
 use byteway_flash::Ppa;
 use byteway_wire::content::Content;
@@ -20,6 +21,8 @@ pub(super) struct Wanted {
     pub(super) place: u32,
     pub(super) group: u32,
     pub(super) unit: u32,
+    /// If what is read is kept.
+    pub(super) origin: Option<Origin>,
 }
 
 /// Memory of a read of many units, used again and again.

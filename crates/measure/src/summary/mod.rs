@@ -29,8 +29,8 @@ pub use network::{NetworkSummary, PathRow, ns_per_io};
 pub use row::{LinkRow, Utilisation};
 pub use transfer::{TransferSummary, WayRow};
 pub use upkeep::{
-    BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
-    WearSummary,
+    BadBlockSummary, MapCacheSummary, ProgramRow, ReadCacheSummary, RecoverySummary, RetrySummary,
+    SlcSummary, UpkeepSummary, WearSummary,
 };
 
 pub use tables::{DRIVES_TITLE, LINK_TITLE, latency_cells, latency_table, link_table};

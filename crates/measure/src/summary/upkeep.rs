@@ -19,6 +19,9 @@ pub struct UpkeepSummary {
     /// The part of the map that is in DRAM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_cache: Option<MapCacheSummary>,
+    /// Data kept to be read again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_cache: Option<ReadCacheSummary>,
     /// Blocks with one bit a cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slc: Option<SlcSummary>,
@@ -66,6 +69,17 @@ pub struct MapCacheSummary {
     /// Misses that a copy in the host's memory served, where the drive asks for such memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_host: Option<u64>,
+}
+
+/// How often data that was read was there from an earlier read. Data in the write buffer, or nowhere, was not looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadCacheSummary {
+    /// Units of 4 KiB that were there.
+    pub hits: u64,
+    /// Units that were read from flash.
+    pub misses: u64,
+    /// Hits among both.
+    pub hit_ratio: f64,
 }
 
 /// What blocks with one bit a cell took.
@@ -251,6 +265,10 @@ impl UpkeepSummary {
     pub fn figures(&self) -> Vec<(String, String)> {
         let mut rows: Vec<(String, String)> = Vec::new();
         let mut count = |what: &str, count: u64| rows.push((what.to_owned(), grouped(count)));
+        if let Some(cache) = &self.read_cache {
+            count("units read from the read cache", cache.hits);
+            count("units that it had not", cache.misses);
+        }
         if let Some(slc) = &self.slc {
             count("units programmed with one bit a cell", slc.units_programmed);
             count("units read from there", slc.units_read);
@@ -315,6 +333,7 @@ mod tests {
         let all = UpkeepSummary {
             programmed: ProgramRow::all(&[("host", 1000), ("levelling", 50)], 1000),
             map_cache: Some(MapCacheSummary::new(512, 10, 30, 4, Some(17))),
+            read_cache: Some(ReadCacheSummary { hits: 4321, misses: 1, hit_ratio: 0.99 }),
             slc: Some(SlcSummary { units_programmed: 7, units_read: 8, units_folded: 9 }),
             suspends: Some(1234),
             retry: Some(RetrySummary::new(1000, &[50, 9, 3], 77, 0)),
@@ -328,6 +347,7 @@ mod tests {
             "75.0",
             "from host",
             " 17",
+            "4,321",
             "folded",
             "1,234",
             "10.0 %",

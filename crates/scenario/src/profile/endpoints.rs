@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::completion::Completion;
 use super::fault::{Fault, MILLISECOND, SECOND, fault, one_of, within};
-use byteway_console::units::{Bytes, Frequency, Picos};
+use super::switch::{self, Switch};
+use byteway_console::units::{Bytes, Frequency, Picos, Rate};
 
 /// Where the firmware runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -96,6 +97,11 @@ pub struct Endpoints {
     /// at a time. Of a call so much keeps no processor busy. Left out, a processor may have any number of commands in the firmware.
     #[serde(default)]
     pub call: Option<Picos>,
+    /// Payload is copied through buffers of the driver, at so many bytes a second of a processor. Left out, or false, endpoints' data
+    /// goes to and from applications' memory itself.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Rate>")]
+    pub bounce: Option<Rate>,
     /// Whether map and write buffer have one lock, so that one command at a time is translated and buffered, whatever the number of
     /// processors. Left out, true.
     #[serde(default = "locked")]
@@ -140,6 +146,9 @@ impl Endpoints {
         within("endpoints.buffer", self.buffer, Bytes(256), Bytes(1 << 20))?;
         within("endpoints.outstanding", self.outstanding, 1, 4096)?;
         within("endpoints.image", self.image, Bytes(0), Bytes(1 << 40))?;
+        if let Some(rate) = self.bounce {
+            within("endpoints.bounce", rate, Rate(1_000_000), Rate(1_000_000_000_000))?;
+        }
         for (key, time) in [
             ("latency", self.latency),
             ("submit", self.submit),

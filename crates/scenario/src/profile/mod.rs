@@ -236,6 +236,10 @@ pub struct Firmware {
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Bytes>")]
     pub absorb: Option<Bytes>,
+    /// DRAM for data that the host has read, to be read again from there. Left out, or false, nothing is kept.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Bytes>")]
+    pub read_cache: Option<Bytes>,
     /// Memory of the host's that the drive asks for, to hold pages of the map beside those in DRAM (Host Memory Buffer). Left out, or
     /// false, it asks for none. It needs `map_cache`.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]

@@ -113,6 +113,9 @@ impl Firmware {
         if let Some(bytes) = self.absorb {
             within("firmware.absorb", bytes, Bytes(MAP_UNIT_BYTES), Bytes(16 << 30))?;
         }
+        if let Some(bytes) = self.read_cache {
+            within("firmware.read_cache", bytes, Bytes(MAP_UNIT_BYTES), Bytes(16 << 30))?;
+        }
         if let Some(bytes) = self.host_buffer {
             within("firmware.host_buffer", bytes, Bytes(MAP_UNIT_BYTES), Bytes(4 << 30))?;
             if self.map_cache.is_none() {

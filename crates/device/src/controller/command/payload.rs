@@ -90,7 +90,7 @@ impl Context<'_> {
         workspace.land(landing, self.core.config.keep, before as usize, &carried);
     }
 
-    /// The work of setting up DMA of `bytes`.
+    /// The work of setting up DMA of `bytes`, and of copying them if they pass through buffers of a driver.
     pub(crate) async fn set_up_dma(&self, bytes: u64) -> Result<(), Status> {
         let core = self.core;
         if core.placement.cycles().of(Work::Dma) > 0 && bytes > 0 {
@@ -98,7 +98,8 @@ impl Context<'_> {
             self.charge_firmware(work.queued);
             self.check()?;
         }
-        Ok(())
+        core.placement.copy_payload(&core.clock, self.errand(), core.clock.spans(), bytes).await;
+        self.check()
     }
 
     /// Brings `bytes` from where the data pointer says.

@@ -29,6 +29,9 @@ impl Ftl {
     pub async fn purge(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         self.ready().await;
         let inner = &*self.0;
+        if let Some(cache) = &mut inner.state.borrow_mut().read_cache {
+            cache.clear();
+        }
         for round in 0..ROUNDS {
             let all = inner.doom();
             loop {
