@@ -22,5 +22,7 @@ pub use config::{
     MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
+pub use controller::command_set::lending::LendError;
 pub use controller::core::Router;
+pub use controller::state::loan::Loan;
 pub use drive::Drive;

@@ -169,6 +169,8 @@ async fn disable(sets: &CommandSets) {
     core.queues.shadow.clear();
     core.queues.set_fates(Fate::Reset);
     core.parked.clear(core.config.controller.io_queues_max);
+    sets.lending.clear();
+    core.borrowed.end();
     core.memory.commits.switch_off();
     sets.reset();
     core.events.clear();

@@ -22,11 +22,13 @@ use crate::backing::Backing;
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::media::status_of;
 use crate::controller::command_set::CommandSets;
+use crate::controller::command_set::lending::{self, LendError};
 use crate::controller::core::{Core, Router};
 use crate::controller::fetch::idle::Idle;
 use crate::controller::state::counters::Counters;
+use crate::controller::state::loan::Loan;
 use byteway_clock::SpanId;
-use byteway_firmware::{Ftl, Placement};
+use byteway_firmware::{Ftl, Placement, Route};
 use byteway_flash::Medium;
 use byteway_link::{Bar, DeviceEnd};
 use byteway_wire::cxl::DeviceDvsec;
@@ -86,7 +88,7 @@ impl Controller {
         }
         let clock = &core.clock;
         for index in 0..core.slots.count() {
-            clock.spawn("command slot", slot::run(sets.clone(), index));
+            sets.lending.add_slot(clock.spawn("command slot", slot::run(sets.clone(), index)));
         }
         let idle = Rc::new(Idle::default());
         for _ in 0..core.config.controller.fetch_outstanding {
@@ -153,6 +155,7 @@ impl Controller {
     /// the first is told. None: its flash is across a link, and has its own power.
     pub(crate) fn power_off(&self) -> Option<Medium> {
         self.detach();
+        self.0.core.borrowed.end();
         self.0.power_off();
         self.0.core.backing.power_off()
     }
@@ -180,6 +183,33 @@ impl Controller {
     /// once: the first one stays.
     pub fn route_by(&self, router: Router) {
         self.0.core.router.set(router).ok();
+    }
+
+    /// Lends an I/O queue of this controller to `borrower`: its commands are fetched, parsed and completed here, and executed over the
+    /// borrower's namespaces, flash and link, with the firmware work done by `route` of the borrower's placement ("Espresso", 4.4: a
+    /// shadow queue pair). The loan ends with a reset of either, or when the queue is [taken back](Controller::take_back): commands
+    /// that are under way then end with Command Interrupted.
+    ///
+    /// # Errors
+    /// There is no such queue, or its own host uses it.
+    pub fn lend(&self, qid: u16, borrower: &Controller, route: Route) -> Result<Rc<Loan>, LendError> {
+        lending::lend(&self.0, qid, &borrower.0, route)
+    }
+
+    /// Takes a queue back that is lent: its commands are this drive's again.
+    pub fn take_back(&self, qid: u16) {
+        lending::take_back(&self.0, qid);
+    }
+
+    /// Takes a queue back whose borrower is gone and will never answer. Commands that are under way for it end without a
+    /// completion, as in a reset; the host is to delete the queue.
+    pub fn abandon(&self, qid: u16) {
+        slot::abandon(&self.0, qid);
+    }
+
+    /// Commands of a submission queue that were fetched and have not completed; none if there is no such queue.
+    pub fn outstanding(&self, qid: u16) -> u32 {
+        self.0.core.queues.submission(qid).map_or(0, |queue| queue.outstanding())
     }
 
     /// Where its firmware runs.

@@ -4,6 +4,7 @@ use crate::controller::admin;
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::CommandSets;
+use crate::controller::command_set::lending::{UnderWay, take_back};
 use crate::controller::queue::ring::Fate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
@@ -30,8 +31,14 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
         }
         let queue = permit.queue().clone();
         core.clock.works_for([span]);
+        let lent = sets.lending.of(&queue);
+        // Whose sets execute the command.
+        let at = lent.as_ref().map_or(&sets, |lent| &lent.borrower);
+        let _under_way = lent.as_ref().map(|lent| UnderWay::of(&lent.borrower.core));
         let context = Context {
-            core,
+            core: &at.core,
+            route: lent.as_ref().map_or_else(|| core.route(queue.id, &sqe), |lent| lent.loan.route),
+            loan: lent.as_ref().map(|lent| &*lent.loan),
             slot: &slot,
             queue: &queue,
             permit: &permit,
@@ -45,7 +52,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             Some(parse) => parse,
             None => {
                 let parse = core.placement.chain_apart(Work::Fetch, Work::Parse).await;
-                let end = parse.end + sets.pipeline(queue.id, &sqe);
+                let end = parse.end + at.pipeline(queue.id, &sqe);
                 core.clock.sleep_until(end).await;
                 Service { end, ..parse }
             }
@@ -59,12 +66,12 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
         let outcome = match context.check() {
             Err(status) => Err(status),
             Ok(()) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
-            Ok(()) => match sets.plain(&context) {
+            Ok(()) => match at.plain(&context) {
                 Some(plain) if plain.is_read() => {
                     plain.read(&context, &mut workspace).await.map(|()| Reply::Done([0; 2]))
                 }
                 Some(plain) => plain.write(&context, &mut workspace).await.map(|()| Reply::Done([0; 2])),
-                None => sets.execute(&context, &mut workspace).await,
+                None => at.execute(&context, &mut workspace).await,
             },
         };
         let mut result = None;
@@ -82,11 +89,11 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
                 continue;
             }
             Err(status) => {
-                sets.end_failed(&context);
+                at.end_failed(&context);
                 (status, [workspace.failed_dword, 0])
             }
         };
-        core.background.command_ended();
+        at.core.background.command_ended();
         let complete = core.placement.reserve(Work::Complete, 1);
         core.clock.sleep_until(complete.end).await;
         context.charge_firmware(complete.queued);
@@ -117,20 +124,26 @@ async fn run_fused(
     let core = &sets.core;
     let queue = first.permit.queue().clone();
     core.clock.works_for([first.span, second.span]);
+    let lent = sets.lending.of(&queue);
+    let at = lent.as_ref().map_or(sets, |lent| &*lent.borrower);
+    let _under_way = lent.as_ref().map(|lent| UnderWay::of(&lent.borrower.core));
+    let loan = lent.as_ref().map(|lent| &*lent.loan);
     let both = [(&first, Member::First), (&second, Member::Second)].map(|(command, member)| {
         let Waiting { sqe, permit, span } = command;
-        Context { core, slot, queue: &queue, permit, sqe, span: *span, payload: Payload::Pointer, member }
+        let route = loan.map_or_else(|| core.route(queue.id, sqe), |loan| loan.route);
+        let (core, payload, span) = (&at.core, Payload::Pointer, *span);
+        Context { core, slot, queue: &queue, permit, sqe, span, payload, member, route, loan }
     });
     (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
     let parsed = [
         core.placement.chain_apart(Work::Fetch, Work::Parse).await,
         core.placement.chain_apart(Work::Fetch, Work::Parse).await,
     ];
-    let pipelines = sets.pipeline(queue.id, both[0].sqe) + sets.pipeline(queue.id, both[1].sqe);
+    let pipelines = at.pipeline(queue.id, both[0].sqe) + at.pipeline(queue.id, both[1].sqe);
     core.clock.sleep_until(parsed[0].end.max(parsed[1].end) + pipelines).await;
     both.iter().for_each(|context| context.charge_firmware(parsed[0].queued + parsed[1].queued));
-    let statuses = sets.execute_fused(&both, workspace).await;
-    core.background.command_ended();
+    let statuses = at.execute_fused(&both, workspace).await;
+    at.core.background.command_ended();
     both[1].charge(Stage::Queueing); // until here for what the first needed alone
     let complete = core.placement.run(Work::Complete, 2).await;
     both[0].charge_firmware(complete.queued);
@@ -144,4 +157,24 @@ async fn run_fused(
         }
     }
     slot.clear(statuses[0], statuses[1]);
+}
+
+/// Gives up the commands of a lent queue whose borrower is gone, and will never answer: they end without a completion, as in a
+/// reset, and their slots are free again. The queue is taken back.
+pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
+    let core = &sets.core;
+    take_back(sets, qid);
+    for index in 0..core.slots.count() {
+        let slot = core.slots.at(index);
+        if slot.queue() != Some(qid) {
+            continue;
+        }
+        let next = core.clock.spawn("command slot", run(sets.clone(), index));
+        if let Some(task) = sets.lending.replace_slot(index, next) {
+            core.clock.kill(task);
+        }
+        slot.clear(Status::ABORTED_SQ_DELETED, Status::ABORTED_SQ_DELETED);
+        core.free_slot(index);
+        core.end();
+    }
 }

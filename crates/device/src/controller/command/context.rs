@@ -2,9 +2,10 @@
 
 use crate::controller::core::Core;
 use crate::controller::queue::ring::{Fate, Permit, SubmissionQueue};
+use crate::controller::state::loan::Loan;
 use crate::controller::state::slot::{Member, Payload, Slot};
 use byteway_clock::{Delay, SpanId, Stage};
-use byteway_firmware::{Errand, Work};
+use byteway_firmware::{Errand, Route, Work};
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::{Sqe, Status};
@@ -30,17 +31,22 @@ pub struct Context<'a> {
     pub(crate) span: SpanId,
     pub(crate) payload: Payload,
     pub(crate) member: Member,
+    /// By which route of the placement the translation layer's work for it is done.
+    pub(crate) route: Route,
+    /// `core` is another drive's, to which the queue is lent.
+    pub(crate) loan: Option<&'a Loan>,
 }
 
 impl Context<'_> {
     /// What the translation layer's work for it is done for.
     pub(crate) fn errand(&self) -> Errand {
-        Errand { span: self.span, route: self.core.route(self.queue.id, self.sqe) }
+        Errand { span: self.span, route: self.route }
     }
 
     /// Whether to go on; asked after each wait.
     pub(crate) fn check(&self) -> Result<(), Status> {
-        self.slot.check(self.queue, self.member)
+        self.slot.check(self.queue, self.member)?;
+        self.loan.map_or(Ok(()), Loan::check)
     }
 
     /// Takes in the payload of `entries` that came by the queue: they are looked at one by one, and stored in DRAM.
@@ -55,7 +61,7 @@ impl Context<'_> {
     /// The same, for what an Abort can't stop.
     pub(crate) fn check_queue(&self) -> Result<(), Status> {
         match self.queue.fate.get() {
-            Fate::Live => Ok(()),
+            Fate::Live => self.loan.map_or(Ok(()), Loan::check),
             Fate::Deleting | Fate::Reset => Err(Status::ABORTED_SQ_DELETED),
         }
     }

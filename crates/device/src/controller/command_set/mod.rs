@@ -11,6 +11,7 @@
 //! | [`sink`] | the payload sink |
 //! | `echo` | what a set takes at least; for tests |
 //! | [`device_memory`] | memory that the host stores to over CXL.mem, of all sets |
+//! | [`lending`] | queues whose commands are executed by another drive's sets |
 //!
 //! A further set is a module here and a line in `command_sets!` ([`crate::config`]), the one list of them.
 
@@ -19,6 +20,7 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::stream;
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::io_command_set::IoCommandSet;
+use crate::controller::command_set::lending::Lending;
 use crate::controller::command_set::nvm::plain::Plain;
 use crate::controller::core::Core;
 use crate::controller::core::peers::Peers;
@@ -37,6 +39,7 @@ pub mod device_memory;
 pub mod echo;
 mod io_command_set;
 pub mod kv;
+pub mod lending;
 pub mod nvm;
 pub mod raw_flash;
 pub mod sink;
@@ -255,6 +258,8 @@ pub struct CommandSets {
     pub(crate) core: Rc<Core>,
     /// Those of all controllers of the drive.
     pub(crate) peers: Rc<Peers<CommandSets>>,
+    /// The queues that are lent, and to whom.
+    pub(crate) lending: Lending,
     states: States,
 }
 
@@ -273,7 +278,7 @@ impl CommandSets {
             None => States::new(&core.clock, &core.config),
             Some(first) => first.states.beside(&core.clock, &core.config),
         };
-        let sets = Rc::new(CommandSets { states, core, peers });
+        let sets = Rc::new(CommandSets { states, core, peers, lending: Lending::default() });
         sets.peers.join(&sets);
         sets
     }

@@ -25,6 +25,7 @@ use crate::controller::state::event::Events;
 use crate::controller::state::feature::Features;
 use crate::controller::state::interrupt::Interrupts;
 use crate::controller::state::lifecycle::Lifecycle;
+use crate::controller::state::loan::Borrowed;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
 use byteway_clock::{Clock, Delay};
@@ -81,6 +82,7 @@ impl Shared {
             errors: ErrorLog::default(),
             inventory,
             background,
+            borrowed: Borrowed::default(),
             memory: Memory::new(&clock, &config),
             placement,
             router: OnceCell::new(),
@@ -119,6 +121,8 @@ pub struct Core {
     pub(crate) errors: ErrorLog,
     pub(crate) inventory: Inventory,
     pub(crate) background: Rc<Background>,
+    /// Queues of other drives that execute commands for this one.
+    pub(crate) borrowed: Borrowed,
     pub(crate) memory: Memory,
 }
 

@@ -148,6 +148,8 @@ pub struct SubmissionQueue {
     pub missing: Cell<u32>,
     /// Entries that were taken for trains beyond the queue's turn of arbitration.
     pub owed: Cell<u32>,
+    /// Its commands are executed for another drive.
+    pub is_lent: Cell<bool>,
     /// Places in the completion queue that commands have lent, and need back when the next entries are taken.
     pub lent: Cell<u32>,
     /// The first entries of the reads that are in flight, in the order in which they were taken.
@@ -181,6 +183,7 @@ impl SubmissionQueue {
             fetching: Cell::new(Fetching::Free),
             missing: Cell::default(),
             owed: Cell::default(),
+            is_lent: Cell::default(),
             lent: Cell::default(),
             reads: RefCell::default(),
             outstanding: Cell::default(),

@@ -10,6 +10,7 @@
 //! | [`event`] | asynchronous events |
 //! | [`feature`], [`timestamp`], [`keep_alive`] | what the host has set |
 //! | [`counters`] | what is counted of commands, and the error log |
+//! | [`loan`] | queues that execute commands for another drive |
 //! | [`background`] | work behind commands: [`operations`], [`sanitizer`], [`self_test`], [`persistence`] |
 
 pub mod background;
@@ -19,6 +20,7 @@ pub mod feature;
 pub mod interrupt;
 pub mod keep_alive;
 pub mod lifecycle;
+pub mod loan;
 pub mod operations;
 pub mod persistence;
 pub mod registers;

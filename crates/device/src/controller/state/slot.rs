@@ -149,6 +149,11 @@ impl Slot {
         }
     }
 
+    /// The submission queue whose command runs here, if one does.
+    pub fn queue(&self) -> Option<u16> {
+        self.running.get().map(|running| running.sqid)
+    }
+
     /// Asks the command to end, which looks after each wait, and waits until it has. Whether this has aborted it: not if an
     /// earlier Abort has asked for the same, which is the one that says so.
     pub async fn abort(&self, member: Member) -> bool {

@@ -18,7 +18,7 @@ use byteway_wire::nvme::{NvmOpcode, ReadWrite, Segment, Sqe};
 pub(crate) fn execute(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
     let opcode = NvmOpcode(sqe.opcode());
     let is_plain = sqe.psdt() == PSDT_PRP && sqe.fuse() == FUSE_NONE && queue.methods.get().is_empty();
-    let is_own = core.router.get().is_none() && queue.fate.get() == Fate::Live;
+    let is_own = core.router.get().is_none() && !queue.is_lent.get() && queue.fate.get() == Fate::Live;
     if !is_plain || !is_own || !matches!(opcode, NvmOpcode::READ | NvmOpcode::WRITE) {
         return false;
     }

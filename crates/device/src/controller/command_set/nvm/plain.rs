@@ -43,7 +43,7 @@ impl Plain {
         let is_pointed =
             context.payload == Payload::Pointer && sqe.psdt() == PSDT_PRP && sqe.fuse() == FUSE_NONE;
         let is_page = sqe.prp1.is_multiple_of(UNIT_BYTES as u64);
-        if !is_pointed || !is_page || rw.fua || !core.backing.is_plain(core.route(context.queue.id, sqe)) {
+        if !is_pointed || !is_page || rw.fua || !core.backing.is_plain(context.route) {
             return None;
         }
         let namespace = core.namespace(sqe.nsid).ok()?;
