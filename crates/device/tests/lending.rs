@@ -4,6 +4,8 @@
 //! that resets of either, deletions, formats, taking the queue back and the end of the borrower's power, each at many moments under
 //! load, lose nothing that was acknowledged, complete every command that they should, and leave nothing taken.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
 use crate::fixture::management::format;
 use crate::fixture::{
     NS_4K, Pair, TestHost, create_sq, delete_sq, drive_config, link_config, pattern, read_write,

@@ -16,6 +16,7 @@ mod health;
 mod host_buffer;
 mod hostile;
 mod interrupts;
+mod io;
 mod kv;
 mod lending;
 mod methods;
