@@ -1,0 +1,284 @@
+//! Idle-resource descriptors: what a drive has to lend, and who has borrowed it (4.3, Figure 7).
+//!
+//! | bits | what |
+//! |---|---|
+//! | 0 | valid |
+//! | 1 | type: 0 a processor, 1 DRAM |
+//! | 2 to 9 | the borrower, FFh: none |
+//! | 10 to 31 | zero |
+//! | 32 to 63 | how much: of a processor the utilisation of the borrower, then of the lender, 16 bits each; of DRAM segments |
+//! | 64 to 127 | what the others need: of a processor the borrower's directory of the map, its completion queue, the shadow completion queue; of DRAM the head of the list of segments, the borrower's first log page |
+//!
+//! The widths are the paper's, the order is not in it. A table has 256 bytes, so sixteen descriptors. Peers read it over the fabric
+//! and act on what they have read, which may be stale by then: so whoever borrows names what it has seen, and gets the resource only
+//! if it is still so ([`IdleTable::claim`]).
+
+use crate::DriveId;
+use std::cell::Cell;
+
+/// Bytes of a table.
+pub const TABLE_BYTES: usize = 256;
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: usize = 16;
+/// Descriptors of a table.
+pub const DESCRIPTORS: usize = TABLE_BYTES / DESCRIPTOR_BYTES;
+
+const NO_BORROWER: u8 = 0xFF;
+
+/// How much of the time something is busy, in 65,535ths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Utilisation(pub u16);
+
+impl Utilisation {
+    /// A share from 0 to 1; what lies beyond is taken as the nearer of them.
+    pub fn of(share: f64) -> Self {
+        Utilisation((share.clamp(0.0, 1.0) * f64::from(u16::MAX)).round() as u16)
+    }
+
+    /// From 0 to 1.
+    pub fn share(self) -> f64 {
+        f64::from(self.0) / f64::from(u16::MAX)
+    }
+}
+
+/// What there is to lend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A processor.
+    Processor {
+        /// How busy the borrower's is; 0 as long as there is none.
+        borrower: Utilisation,
+        /// How busy the lender's is.
+        lender: Utilisation,
+        /// Where the borrower's directory of the map begins, in lines of its exposed DRAM.
+        directory: u32,
+        /// The completion queue of the borrower whose commands are redirected.
+        borrower_queue: u16,
+        /// The shadow completion queue.
+        shadow_queue: u16,
+    },
+    /// DRAM.
+    Dram {
+        /// How many segments.
+        segments: u32,
+        /// The first of the list of segments.
+        list: u32,
+        /// The borrower's log page of the first; the others follow it.
+        log: u32,
+    },
+}
+
+/// What a drive says of something that it lends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Who has it; none: it is free.
+    pub borrower: Option<DriveId>,
+    /// What it is.
+    pub resource: Resource,
+}
+
+impl Descriptor {
+    /// Its two words. A borrower FFh can't be told from none: there is none with this number.
+    pub fn encode(&self) -> [u64; 2] {
+        let borrower = self.borrower.map_or(NO_BORROWER, |DriveId(number)| number);
+        let word =
+            |kind: u64, amount: u32| 1 | kind << 1 | u64::from(borrower) << 2 | u64::from(amount) << 32;
+        match self.resource {
+            Resource::Processor { borrower, lender, directory, borrower_queue, shadow_queue } => {
+                let amount = u32::from(borrower.0) | u32::from(lender.0) << 16;
+                let queues = u64::from(borrower_queue) << 32 | u64::from(shadow_queue) << 48;
+                [word(0, amount), u64::from(directory) | queues]
+            }
+            Resource::Dram { segments, list, log } => {
+                [word(1, segments), u64::from(list) | u64::from(log) << 32]
+            }
+        }
+    }
+
+    /// What two words say; none: nothing is lent there. What must be zero is not looked at.
+    pub fn decode([first, second]: [u64; 2]) -> Option<Descriptor> {
+        if first & 1 == 0 {
+            return None;
+        }
+        let borrower = (first >> 2) as u8;
+        let amount = (first >> 32) as u32;
+        let resource = match first >> 1 & 1 {
+            0 => Resource::Processor {
+                borrower: Utilisation(amount as u16),
+                lender: Utilisation((amount >> 16) as u16),
+                directory: second as u32,
+                borrower_queue: (second >> 32) as u16,
+                shadow_queue: (second >> 48) as u16,
+            },
+            _ => Resource::Dram { segments: amount, list: second as u32, log: (second >> 32) as u32 },
+        };
+        Some(Descriptor { borrower: (borrower != NO_BORROWER).then_some(DriveId(borrower)), resource })
+    }
+}
+
+/// Why a resource was not had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClaimError {
+    /// There is no such descriptor.
+    #[error("a table has {DESCRIPTORS} descriptors, and no number {0}")]
+    NoDescriptor(usize),
+    /// It is not as it was seen.
+    #[error("the descriptor has changed since it was read")]
+    Stale,
+    /// Another one has it.
+    #[error("the resource has a borrower")]
+    Taken,
+    /// A number that says that there is no borrower.
+    #[error("no drive can have the number 255")]
+    Number,
+}
+
+/// The descriptors of a drive. What is done here is done under the lock of one descriptor, at once; what that costs over the fabric
+/// is its caller's to pay.
+#[derive(Debug, Default)]
+pub struct IdleTable([Cell<[u64; 2]>; DESCRIPTORS]);
+
+impl IdleTable {
+    /// What a peer reads; none: nothing is lent there, or there is no such descriptor.
+    pub fn read(&self, index: usize) -> Option<Descriptor> {
+        Descriptor::decode(self.0.get(index)?.get())
+    }
+
+    /// All that is lent, with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Descriptor)> {
+        self.0.iter().enumerate().filter_map(|(index, words)| Some((index, Descriptor::decode(words.get())?)))
+    }
+
+    /// The lender offers something: the number of its descriptor; none: all are in use.
+    pub fn publish(&self, resource: Resource) -> Option<usize> {
+        let index = self.0.iter().position(|words| words.get()[0] & 1 == 0)?;
+        self.0[index].set(Descriptor { borrower: None, resource }.encode());
+        Some(index)
+    }
+
+    /// Lender or borrower say anew what changes while something is lent. Of what is not lent nothing is said.
+    pub fn update(&self, index: usize, change: impl FnOnce(&mut Resource)) {
+        if let Some(mut descriptor) = self.read(index) {
+            change(&mut descriptor.resource);
+            self.0[index].set(descriptor.encode());
+        }
+    }
+
+    /// A peer takes what it has `seen`, free, as number `index`.
+    ///
+    /// # Errors
+    /// It is not so any more. Nothing has changed then.
+    pub fn claim(&self, index: usize, seen: &Descriptor, borrower: DriveId) -> Result<(), ClaimError> {
+        if borrower.0 == NO_BORROWER {
+            return Err(ClaimError::Number);
+        }
+        let words = self.0.get(index).ok_or(ClaimError::NoDescriptor(index))?;
+        let now = Descriptor::decode(words.get()).ok_or(ClaimError::Stale)?;
+        if now.borrower.is_some() {
+            return Err(ClaimError::Taken);
+        }
+        let is_same = match (now.resource, seen.resource) {
+            // How busy it is changes all the time, and takes nothing away.
+            (Resource::Processor { shadow_queue: now, .. }, Resource::Processor { shadow_queue, .. }) => {
+                now == shadow_queue
+            }
+            (now @ Resource::Dram { .. }, seen) => now == seen,
+            (Resource::Processor { .. }, Resource::Dram { .. }) => false,
+        };
+        if !is_same {
+            return Err(ClaimError::Stale);
+        }
+        words.set(Descriptor { borrower: Some(borrower), ..now }.encode());
+        Ok(())
+    }
+
+    /// A borrower gives back what it has. What it has not stays as it is.
+    pub fn give_back(&self, index: usize, borrower: DriveId) {
+        if let Some(descriptor) = self.read(index).filter(|descriptor| descriptor.borrower == Some(borrower))
+        {
+            self.0[index].set(Descriptor { borrower: None, ..descriptor }.encode());
+        }
+    }
+
+    /// The lender lends something no more. Gives who has it still, and is to learn of that.
+    pub fn withdraw(&self, index: usize) -> Option<DriveId> {
+        let borrower = self.read(index)?.borrower;
+        self.0[index].set([0; 2]);
+        borrower
+    }
+
+    /// A peer is gone: what it had is free.
+    pub fn forget(&self, borrower: DriveId) {
+        (0..DESCRIPTORS).for_each(|index| self.give_back(index, borrower));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn processor(lender: f64, shadow_queue: u16) -> Resource {
+        let (borrower, lender) = (Utilisation(0), Utilisation::of(lender));
+        Resource::Processor { borrower, lender, directory: 0xDEAD_BEEF, borrower_queue: 0, shadow_queue }
+    }
+
+    // The paper gives the widths; a field that reaches into its neighbour makes one drive's queue another's.
+    #[test]
+    fn every_field_has_its_own_bits() {
+        assert_eq!(size_of::<IdleTable>(), TABLE_BYTES);
+        let full = Resource::Processor {
+            borrower: Utilisation(0xFFFF),
+            lender: Utilisation(0),
+            directory: 0,
+            borrower_queue: 0xFFFF,
+            shadow_queue: 0,
+        };
+        let descriptor = Descriptor { borrower: Some(DriveId(0x5A)), resource: full };
+        assert_eq!(descriptor.encode(), [1 | 0x5A << 2 | 0xFFFF << 32, 0xFFFF << 32]);
+        let dram = Resource::Dram { segments: u32::MAX, list: 0, log: u32::MAX };
+        let free = Descriptor { borrower: None, resource: dram };
+        assert_eq!(free.encode(), [0b11 | 0xFF << 2 | 0xFFFF_FFFF << 32, 0xFFFF_FFFF << 32]);
+        for descriptor in [descriptor, free, Descriptor { borrower: None, resource: processor(0.4, 7) }] {
+            assert_eq!(Descriptor::decode(descriptor.encode()), Some(descriptor));
+        }
+        assert_eq!(Descriptor::decode([0, u64::MAX]), None);
+    }
+
+    // Views are stale for up to a period: what is taken by one must not be taken by another, nor what is withdrawn.
+    #[test]
+    fn a_stale_view_takes_nothing() {
+        let table = IdleTable::default();
+        let index = table.publish(processor(0.1, 3)).unwrap();
+        let seen = table.read(index).unwrap();
+        table.update(index, |resource| *resource = processor(0.6, 3));
+        assert_eq!(table.claim(index, &seen, DriveId(1)), Ok(()), "it is busier, and lent all the same");
+        assert_eq!(table.claim(index, &seen, DriveId(2)), Err(ClaimError::Taken));
+        table.give_back(index, DriveId(2));
+        assert_eq!(table.read(index).unwrap().borrower, Some(DriveId(1)), "it has nothing to give back");
+        assert_eq!(table.withdraw(index), Some(DriveId(1)));
+        assert_eq!(table.claim(index, &seen, DriveId(2)), Err(ClaimError::Stale));
+        assert_eq!(table.publish(processor(0.1, 4)), Some(index));
+        assert_eq!(table.claim(index, &seen, DriveId(2)), Err(ClaimError::Stale), "another shadow queue");
+        let dram = table.publish(Resource::Dram { segments: 8, list: 1, log: 0 }).unwrap();
+        let seen = table.read(dram).unwrap();
+        table.update(dram, |resource| *resource = Resource::Dram { segments: 4, list: 1, log: 0 });
+        assert_eq!(table.claim(dram, &seen, DriveId(2)), Err(ClaimError::Stale), "less than was seen");
+        assert_eq!(table.claim(99, &seen, DriveId(2)), Err(ClaimError::NoDescriptor(99)));
+        assert_eq!(table.claim(dram, &seen, DriveId(255)), Err(ClaimError::Number));
+    }
+
+    // A table that takes more than it has room for overwrites what is lent.
+    #[test]
+    fn a_table_has_sixteen_places() {
+        let table = IdleTable::default();
+        assert!((0..DESCRIPTORS).all(|index| table.publish(processor(0.0, index as u16)) == Some(index)));
+        assert_eq!(table.publish(processor(0.0, 99)), None);
+        let seen = table.read(9).unwrap();
+        table.claim(9, &seen, DriveId(6)).unwrap();
+        table.claim(11, &table.read(11).unwrap(), DriveId(6)).unwrap();
+        table.forget(DriveId(6));
+        assert!(table.iter().all(|(_, descriptor)| descriptor.borrower.is_none()));
+        table.withdraw(9);
+        assert_eq!((table.publish(processor(0.0, 50)), table.iter().count()), (Some(9), DESCRIPTORS));
+    }
+}

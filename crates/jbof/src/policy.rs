@@ -1,0 +1,152 @@
+//! When a processor is lent or borrowed, from whom, and how many commands are redirected (4.3, 4.4).
+
+use crate::descriptor::Utilisation;
+
+/// Above it something is busy.
+pub const WATERMARK: f64 = 0.75;
+
+/// What a drive does about its processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: more processor would not help, and it has none to spare.
+    Nothing,
+    /// It lends.
+    Lend,
+    /// It borrows.
+    Borrow,
+}
+
+/// What a drive is to do whose processor and data-end are so busy, shares from 0 to 1 (Table 1).
+pub fn action(processor: f64, data_end: f64, watermark: f64) -> Action {
+    match (processor > watermark, data_end > watermark) {
+        (true, true) => Action::Nothing,
+        (true, false) => Action::Borrow,
+        (false, _) => Action::Lend,
+    }
+}
+
+/// The best fit: of those that offer, the one that offers least of those with at least `wanted`; if none has, the one with most.
+/// Among equals the first. None: nothing is offered.
+pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<usize> {
+    let mut best: Option<(usize, u64)> = None;
+    for (index, offer) in offers.into_iter().enumerate().filter(|(_, offer)| *offer > 0) {
+        let is_better = match best {
+            None => true,
+            Some((_, found)) if found >= wanted => offer >= wanted && offer < found,
+            Some((_, found)) => offer > found,
+        };
+        if is_better {
+            best = Some((index, offer));
+        }
+    }
+    best.map(|(index, _)| index)
+}
+
+/// A queue among those of its drive: its own weight, and the sum over all I/O submission queues of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// Of the queue.
+    pub own: u32,
+    /// Of all.
+    pub all: u32,
+}
+
+impl Weight {
+    /// The queue's share of what the drive fetches.
+    fn share(self) -> f64 {
+        if self.all == 0 {
+            1.0
+        } else {
+            f64::from(self.own.max(1)) / f64::from(self.all.max(self.own.max(1)))
+        }
+    }
+}
+
+/// One end of a redirection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// How busy its processor is.
+    pub utilisation: Utilisation,
+    /// Its queue: the borrower's, or the shadow queue.
+    pub weight: Weight,
+}
+
+impl Load {
+    /// How many commands this end can take, beside others': the weight of its queue over how busy it is.
+    ///
+    /// A processor that does nothing would take infinitely many by the paper's formula; one that is less than 1 % busy counts as 1 %
+    /// busy.
+    fn capacity(self) -> f64 {
+        self.weight.share() / self.utilisation.share().max(0.01)
+    }
+}
+
+/// How the commands of a queue are shared out: the shares of `lenders`, in their order, each from 0 to 1; what they lack of 1 is the
+/// borrower's own.
+///
+/// The paper's formula is of one lender: `N_borrow / N_lend = U_lend / U_borrow * sum_lend W / W_shadow * W_borrow / sum_borrow W`, by
+/// which either end gets commands as its queue's share of the drive over its utilisation. With several lenders each gets its part by
+/// the same measure.
+pub fn shares(borrower: Load, lenders: &[Load]) -> Vec<f64> {
+    let all = lenders.iter().fold(borrower.capacity(), |sum, lender| sum + lender.capacity());
+    lenders.iter().map(|lender| lender.capacity() / all).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(utilisation: f64, own: u32, all: u32) -> Load {
+        Load { utilisation: Utilisation::of(utilisation), weight: Weight { own, all } }
+    }
+
+    // Table 1, row by row; at the watermark a processor is not busy.
+    #[test]
+    fn drives_do_what_table_1_says() {
+        let cases = [
+            (0.9, 0.9, Action::Nothing),
+            (0.3, 0.9, Action::Lend),
+            (0.0, 0.0, Action::Lend),
+            (0.9, 0.3, Action::Borrow),
+            (0.75, 0.75, Action::Lend),
+            (0.76, 0.75, Action::Borrow),
+        ];
+        for (processor, data_end, expected) in cases {
+            assert_eq!(action(processor, data_end, WATERMARK), expected, "{processor} {data_end}");
+        }
+    }
+
+    // A borrower that takes the largest offer leaves none for those who need it.
+    #[test]
+    fn the_smallest_offer_that_is_enough_is_taken() {
+        assert_eq!(best_fit([9, 5, 7], 6), Some(2));
+        assert_eq!(best_fit([9, 5, 7], 20), Some(0), "none is enough: the most");
+        assert_eq!(best_fit([3, 7, 7], 5), Some(1), "the first of equals");
+        assert_eq!(best_fit([0, 0], 5), None);
+        assert_eq!(best_fit([4], 0), Some(0));
+    }
+
+    // ES55: a ratio of 3 is a probability of 25 %.
+    #[test]
+    fn the_ratio_is_the_papers() {
+        let quarter = shares(load(0.2, 1, 1), &[load(0.6, 1, 1)]);
+        assert!((quarter[0] - 0.25).abs() < 1e-4, "{quarter:?}");
+        // U_lend / U_borrow = 0.5, sum_lend W / W_shadow = 3, W_borrow / sum_borrow W = 2 / 4: 0.75 go to the borrower for each.
+        let weighed = shares(load(0.8, 2, 4), &[load(0.4, 1, 3)]);
+        assert!((weighed[0] - 1.0 / 1.75).abs() < 1e-4, "{weighed:?}");
+    }
+
+    // What the paper leaves open must have an answer: nothing is divided by zero, and shares are shares.
+    #[test]
+    fn undefined_cases_are_defined() {
+        let idle = shares(load(0.9, 1, 1), &[load(0.0, 1, 1)]);
+        assert!((idle[0] - 0.9 / 0.91).abs() < 1e-3, "an idle lender counts as busy by 1 %: {idle:?}");
+        let both = shares(load(0.0, 1, 1), &[load(0.0, 1, 1)]);
+        assert!((both[0] - 0.5).abs() < 1e-6);
+        let two = shares(load(0.4, 1, 1), &[load(0.4, 1, 1), load(0.2, 1, 1)]);
+        assert!((two[0] - 0.25).abs() < 1e-3 && (two[1] - 0.5).abs() < 1e-3, "{two:?}");
+        let strange = shares(load(1.0, 0, 0), &[load(1.0, 9, 3)]);
+        assert!((0.0..=1.0).contains(&strange[0]));
+        assert!(shares(load(0.5, 1, 1), &[]).is_empty());
+    }
+}
