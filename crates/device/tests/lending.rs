@@ -11,8 +11,9 @@ use crate::fixture::{
     NS_4K, Pair, TestHost, create_sq, delete_sq, drive_config, link_config, pattern, read_write,
 };
 use byteway_clock::{Delay, Executor, Rate};
-use byteway_device::{Drive, LendError, Loan};
-use byteway_firmware::{Distance, Placement, Route, Site, Work};
+use byteway_device::{Drive, DriveConfig, LendError, Loan};
+use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
+use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_link::{Memory, Purpose};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{Cqe, Flush, NvmOpcode, QueuePriority, Sqe, Status};
@@ -184,6 +185,57 @@ fn a_lent_queues_commands_are_the_borrowers() {
         assert_eq!(lender.read(&two.shadow, NS_4K, 7, 1).await, other);
         two.is_well(&[borrower, lender]).await;
     });
+}
+
+// What lending costs (4.2, 4.6): a line of the map over the fabric, and a message to the borrower's data-end for each operation, which
+// its agent takes out. A model without these would make a lender's core as good as one's own.
+#[test]
+fn a_lender_pays_the_fabric_and_the_agent() {
+    const AGENT: Delay = Delay(114_200);
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let config = DriveConfig { base: Base::Filled, ..drive_config() };
+    let fabric = Fabric::new(&clock, FabricConfig::of_drives(2));
+    let sites = [Drive::site(&clock, &config), Drive::site(&clock, &config)];
+    let distance = fabric.distance(Node::Drive(1), Node::Drive(0));
+    let placement = Placement::all_at(&sites[0], config.site.cycles).with_agent(AGENT);
+    let mut placement = placement.with_distance(&sites[1], &sites[0], &distance);
+    let route = placement.add_route_to(&clock, &sites[1]).unwrap();
+    let placements = [placement, Placement::all_at(&sites[1], config.site.cycles)];
+    let [borrower, lender] = [0, 1].map(|of: usize| {
+        let bay = DriveBay::new(&clock, link_config(), Memory::simulated());
+        let powered = bay.power_on_placed(config.clone(), sites[of].clone(), placements[of].clone(), None);
+        TestHost::over(powered.expect("a possible drive"))
+    });
+    let busy = sites[0].clone();
+    executor
+        .run(async move {
+            borrower.enable().await;
+            lender.enable().await;
+            let (own, shadow) = (borrower.create_pair(1, 64).await, lender.create_pair(SHADOW, 64).await);
+            lender.controller().lend(SHADOW, borrower.controller(), route).unwrap();
+            let page = borrower.pages(1);
+            let took = async |host: &TestHost, pair: &Pair, slba| {
+                let before = host.clock().now();
+                assert_eq!(
+                    host.io(pair, transfer(NvmOpcode::READ, slba, page)).await.status(),
+                    Status::SUCCESS
+                );
+                host.clock().now().since(before)
+            };
+            let alone = took(&borrower, &own, 3).await;
+            let before = busy.busy();
+            let lent = took(&lender, &shadow, 3).await;
+            assert_eq!(busy.busy().saturating_sub(before), AGENT * 2, "a read of flash, and DMA");
+            let way = |bytes| {
+                fabric.latency(Node::Drive(0), Node::Drive(1))
+                    + Rate::per_second(16_000_000_000).time_for(bytes)
+            };
+            // An entry of the map is asked for and comes in a line; two messages go there.
+            let expected = way(18) + way(86) + way(86) * 2 + AGENT * 2;
+            assert_eq!(lent.saturating_sub(alone), expected, "{lent} lent, {alone} alone");
+        })
+        .unwrap();
 }
 
 // What a borrower's host resets must not go on changing its data behind it; and the lender's host waits for every completion.

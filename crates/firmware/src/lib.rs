@@ -38,6 +38,6 @@ pub use ftl::{
     FtlCounters, FtlError, Health, Holds, LentMemory, MediaError, MediumError, Refresh, Region, Rhythm,
     Space, Upkeep, Victim, WearConfig, space_of,
 };
-pub use placement::{Distance, Errand, HostLink, Placement, Route};
+pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};
 pub use site::Site;
 pub use work::{Cycles, Work};

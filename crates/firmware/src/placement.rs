@@ -2,7 +2,9 @@
 
 use crate::site::Site;
 use crate::work::{Cycles, Work};
-use byteway_clock::{Clock, Delay, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time};
+use byteway_clock::{
+    Clock, Delay, Passage, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -30,34 +32,73 @@ impl From<SpanId> for Errand {
     }
 }
 
-/// What lies between two sites: a fabric, with a latency and a bandwidth each way. Cheap to clone; clones are the same.
+/// One way between two sites, over whatever lies between them.
+pub trait Way {
+    /// Sends `bytes` of data, behind what was sent before. The caller waits for what it needs of the passage.
+    fn send(&self, bytes: u64) -> Passage;
+
+    /// Sends a request for data, which has none itself.
+    fn ask(&self) -> Passage;
+
+    /// Bytes of data that were sent.
+    fn bytes(&self) -> u64;
+}
+
+/// A way that nothing else crosses.
+struct Own {
+    clock: Clock,
+    pipe: Pipe,
+}
+
+impl Way for Own {
+    fn send(&self, bytes: u64) -> Passage {
+        self.pipe.send(bytes)
+    }
+
+    fn ask(&self) -> Passage {
+        let now = self.clock.now();
+        Passage { queued: Delay::ZERO, sent: now, arrival: now + self.pipe.propagation() }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pipe.bytes()
+    }
+}
+
+/// What lies between two sites: a way each way. Cheap to clone; clones are the same.
 #[derive(Clone)]
 pub struct Distance(Rc<Ways>);
 
 struct Ways {
     clock: Clock,
-    there: Pipe,
-    back: Pipe,
+    there: Rc<dyn Way>,
+    back: Rc<dyn Way>,
 }
 
 impl Distance {
     /// A line of a cache: what an access to a word of another site's DRAM brings.
     pub const LINE_BYTES: u64 = 64;
 
-    /// `latency` and `rate`, bytes a second, hold for each way.
+    /// One of its own, that nothing else crosses: `latency` and `rate`, bytes a second, hold for each way.
     pub fn new(clock: &Clock, latency: Delay, rate: Rate) -> Self {
-        let way = || Pipe::new(clock, rate, latency);
-        Distance(Rc::new(Ways { clock: clock.clone(), there: way(), back: way() }))
+        let way = || Rc::new(Own { clock: clock.clone(), pipe: Pipe::new(clock, rate, latency) });
+        Distance::over(clock, way(), way())
+    }
+
+    /// Over a fabric that others use too.
+    pub fn over(clock: &Clock, there: Rc<dyn Way>, back: Rc<dyn Way>) -> Self {
+        Distance(Rc::new(Ways { clock: clock.clone(), there, back }))
     }
 
     /// Reads `bytes` at the other end, where they come out of the DRAM after `access`: a request there, and the bytes back.
     /// Gives how long they waited for others.
     async fn read(&self, bytes: u64, access: Delay) -> Delay {
         let Ways { clock, there, back } = &*self.0;
-        clock.sleep(there.propagation() + access).await;
+        let asked = there.ask();
+        clock.sleep_until(asked.arrival + access).await;
         let passage = back.send(bytes);
         clock.sleep_until(passage.arrival).await;
-        passage.queued
+        asked.queued + passage.queued
     }
 
     /// Brings `bytes` to the other end. Gives how long they waited for others.
@@ -91,6 +132,8 @@ pub struct Placement {
     on_host: Option<OnHost>,
     /// What payload passes on its way.
     bounce: Option<Rc<Bounce>>,
+    /// How long the data-end takes to take an operation out of the queue that peers put it into.
+    agent: Option<Delay>,
 }
 
 /// Buffers of a driver that payload is copied through.
@@ -162,6 +205,7 @@ impl Placement {
             calls: None,
             on_host: None,
             bounce: None,
+            agent: None,
         }
     }
 
@@ -204,6 +248,24 @@ impl Placement {
     pub fn with_bounce_buffers(mut self, rate: Rate) -> Self {
         self.bounce = Some(Rc::new(Bounce { rate, held: Cell::default(), most: Cell::default() }));
         self
+    }
+
+    /// The same, where firmware that works elsewhere, by a route with a distance, commands flash and DMA by messages into a queue in this
+    /// drive's DRAM ("Espresso", 4.2): an agent takes each out in `time`, on the cores of the drive itself.
+    pub fn with_agent(mut self, time: Delay) -> Self {
+        self.agent = Some(time);
+        self
+    }
+
+    /// Has the drive's data-end begin so many operations: if the firmware that asks for them works elsewhere, by messages.
+    pub async fn command_data_end(&self, clock: &Clock, errand: Errand, spans: &Spans, operations: u64) {
+        let Some(time) = self.agent.filter(|_| operations > 0) else { return };
+        let Some(distance) = self.distance(Work::Agent, errand.route) else { return };
+        let queued = distance.write(operations.saturating_mul(Distance::LINE_BYTES)).await;
+        spans.charge_split(errand.span, clock.now(), queued, Stage::Link);
+        let service = self.site(Work::Agent).spend(Work::Agent, time * operations);
+        clock.sleep_until(service.end).await;
+        spans.charge_split(errand.span, clock.now(), service.queued, Stage::Firmware);
     }
 
     /// Bytes that such buffers have held at once, at most: what they were given is not taken back.

@@ -24,6 +24,9 @@ pub enum Work {
     /// Copying payload between an application's memory and a driver's buffers, at so many bytes a second: see
     /// [`Placement::with_bounce_buffers`](crate::placement::Placement::with_bounce_buffers).
     Copy,
+    /// Taking an operation of flash or DMA out of the queue that peers put it into. Per operation, and as long as
+    /// [`Placement::with_agent`](crate::placement::Placement::with_agent) says.
+    Agent,
     /// Taking an entry of a queue that carries payload. Per entry.
     Chunk,
     /// What a command of the key-value store costs beside the copies: look-up or insertion. Per command.
@@ -44,7 +47,7 @@ pub enum Work {
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 17] = [
+    pub const ALL: [Work; 18] = [
         Work::Fetch,
         Work::Parse,
         Work::Enter,
@@ -54,6 +57,7 @@ impl Work {
         Work::Complete,
         Work::Dma,
         Work::Copy,
+        Work::Agent,
         Work::Chunk,
         Work::Index,
         Work::Pack,
@@ -76,6 +80,7 @@ impl Work {
             Work::Complete => "complete",
             Work::Dma => "DMA",
             Work::Copy => "copy",
+            Work::Agent => "agent",
             Work::Chunk => "chunk",
             Work::Index => "index",
             Work::Pack => "pack",

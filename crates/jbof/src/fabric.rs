@@ -10,6 +10,8 @@
 //! What it does not do: no back pressure between switches, and no priority of one kind of message over another.
 
 use byteway_clock::{Clock, Delay, Passage, Pipe, Rate};
+use byteway_firmware::{Distance, Way};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A line of memory.
@@ -110,7 +112,7 @@ impl Fabric {
     pub fn send(&self, from: Node, to: Node, data: u64) -> Passage {
         let Inner { clock, config, host, switches, drives } = &*self.0;
         let bytes = wire_bytes(data);
-        let mut way = Way { queued: Delay::ZERO, through: None };
+        let mut way = Met { queued: Delay::ZERO, through: None };
         let mut hops = 1;
         match (from, to) {
             (Node::Drive(from), Node::Drive(to)) if from != to => {
@@ -162,6 +164,12 @@ impl Fabric {
         config.framing + config.switch * hops
     }
 
+    /// What lies between two ends, for firmware that works at one on what is at the other.
+    pub fn distance(&self, here: Node, there: Node) -> Distance {
+        let way = |from, to| Rc::new(FabricWay { fabric: self.clone(), from, to, bytes: Cell::default() });
+        Distance::over(&self.0.clock, way(here, there), way(there, here))
+    }
+
     /// Bytes on the wire that an end's port has carried: from it, to it.
     pub fn bytes(&self, node: Node) -> (u64, u64) {
         match node {
@@ -179,13 +187,36 @@ impl Fabric {
     }
 }
 
-/// What a message has met on its way so far.
-struct Way {
+/// The way from one end of a fabric to another.
+struct FabricWay {
+    fabric: Fabric,
+    from: Node,
+    to: Node,
+    bytes: Cell<u64>,
+}
+
+impl Way for FabricWay {
+    fn send(&self, bytes: u64) -> Passage {
+        self.bytes.set(self.bytes.get() + bytes);
+        self.fabric.send(self.from, self.to, bytes)
+    }
+
+    fn ask(&self) -> Passage {
+        self.fabric.send(self.from, self.to, 0)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+}
+
+/// What a message has met so far.
+struct Met {
     queued: Delay,
     through: Option<Passage>,
 }
 
-impl Way {
+impl Met {
     fn over(&mut self, pipe: &Pipe, bytes: u64) {
         let passage = pipe.send(bytes);
         self.queued = self.queued.max(passage.queued);

@@ -273,6 +273,9 @@ impl Ftl {
         self.ready().await;
         let _attending = self.0.attend();
         self.translate(errand, spans, self.0.look_ups(first, count.into())).await;
+        // Before places are looked up: what is looked up is read at once.
+        let operations = count.div_ceil(self.0.geometry.units_per_stripe()).into();
+        self.0.placement.command_data_end(&self.0.clock, errand, spans, operations).await;
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {

@@ -98,6 +98,9 @@ impl Context<'_> {
             self.charge_firmware(work.queued);
             self.check()?;
         }
+        if bytes > 0 {
+            core.placement.command_data_end(&core.clock, self.errand(), core.clock.spans(), 1).await;
+        }
         core.placement.copy_payload(&core.clock, self.errand(), core.clock.spans(), bytes).await;
         self.check()
     }
