@@ -181,7 +181,7 @@ fn a_lent_queues_commands_are_the_borrowers() {
         assert_eq!(two.ask(Flush.sqe(0, NS_4K)).await.status(), Status::SUCCESS);
         assert_eq!(borrower.controller().ftl().units_buffered(), 0, "a flush is the borrower's, too");
         // Taken back, it is the lender's own.
-        lender.controller().take_back(SHADOW);
+        lender.controller().take_back(SHADOW).unwrap();
         assert_eq!(lender.read(&two.shadow, NS_4K, 7, 1).await, other);
         two.is_well(&[borrower, lender]).await;
     });
@@ -251,7 +251,7 @@ fn a_reset_of_the_borrower_ends_the_loan() {
         let page = two.borrower.pages(1);
         let status = two.ask(transfer(NvmOpcode::READ, 0, page)).await.status();
         assert!(status.is(Status::COMMAND_INTERRUPTED), "{status}");
-        two.lender.controller().take_back(SHADOW);
+        two.lender.controller().take_back(SHADOW).unwrap();
         two.lender.controller().lend(SHADOW, two.borrower.controller(), two.route).unwrap();
         assert_eq!(two.write(0, &pattern(5, 4096)).await, Status::SUCCESS, "it can be lent again");
         two.is_well(&[&two.borrower, &two.lender]).await;
@@ -294,9 +294,16 @@ fn a_deleted_queue_is_lent_no_more() {
 #[test]
 fn a_queue_is_taken_back_under_load() {
     at_moments(async |two: &Two, ids: &[u16]| {
+        let in_use = two.lender.controller().take_back(SHADOW);
         two.loan.end();
         let done = two.finish(ids).await;
-        two.lender.controller().take_back(SHADOW);
+        assert!(
+            in_use.is_err() || done.iter().all(|is_done| *is_done),
+            "else commands are the wrong drive's"
+        );
+        if in_use.is_err() {
+            two.lender.controller().take_back(SHADOW).unwrap();
+        }
         two.holds(&two.own, 0, &done, 1000).await;
         two.is_well(&[&two.borrower, &two.lender]).await;
     });

@@ -6,6 +6,7 @@
 //! | [`fabric`] | a controller beyond a network, simulated or real: one association, what its messages are |
 //! | [`driver`] | one controller: enable, identify, queues, reset, shutdown |
 //! | [`multipath`] | controllers of one subsystem as paths to it: which one a command takes, and what is done when that fails |
+//! | [`redirect`] | queue pairs of other drives by which a part of a drive's commands goes |
 //! | [`discovery`] | where Discovery Services say that subsystems are |
 //! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |
@@ -28,7 +29,6 @@
 //! | [`request_layer`] | what commands go through before they are submitted, such as a block layer |
 //! | [`member`] | a drive as a member of an array |
 //! | [`raw_flash`], [`endpoints`] | a drive's flash array, or several as one, for a translation layer on this host |
-//! | [`member`] | a drive as a member of an array |
 //! | [`error`] | what can go wrong |
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
@@ -58,6 +58,7 @@ pub mod payload;
 pub mod port;
 pub mod queue;
 pub mod raw_flash;
+pub mod redirect;
 pub mod request_layer;
 pub mod sink_oracle;
 pub mod split;
@@ -84,5 +85,6 @@ pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};
 pub use queue::{Band, OutOfBand, Pending, QueuePair, Request};
 pub use raw_flash::{RawFlash, RawFlashConfig};
+pub use redirect::{Redirection, RedirectionFigures, ShadowId};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};

@@ -187,8 +187,9 @@ impl Controller {
 
     /// Lends an I/O queue of this controller to `borrower`: its commands are fetched, parsed and completed here, and executed over the
     /// borrower's namespaces, flash and link, with the firmware work done by `route` of the borrower's placement ("Espresso", 4.4: a
-    /// shadow queue pair). The loan ends with a reset of either, or when the queue is [taken back](Controller::take_back): commands
-    /// that are under way then end with Command Interrupted.
+    /// shadow queue pair). The loan [ends](Loan::end) when that is wanted, with a reset of either, or when the power of the borrower
+    /// goes: commands that are under way, or come later, then end with Command Interrupted. The queue stays lent until it is
+    /// [taken back](Controller::take_back) or deleted.
     ///
     /// # Errors
     /// There is no such queue, or its own host uses it.
@@ -197,12 +198,15 @@ impl Controller {
     }
 
     /// Takes a queue back that is lent: its commands are this drive's again.
-    pub fn take_back(&self, qid: u16) {
-        lending::take_back(&self.0, qid);
+    ///
+    /// # Errors
+    /// Commands of it are under way, or wait to be fetched.
+    pub fn take_back(&self, qid: u16) -> Result<(), LendError> {
+        lending::take_back(&self.0, qid)
     }
 
-    /// Takes a queue back whose borrower is gone and will never answer. Commands that are under way for it end without a
-    /// completion, as in a reset; the host is to delete the queue.
+    /// Gives up the commands of a lent queue whose borrower is gone and will never answer: they end without a completion, as in a
+    /// reset. The queue stays lent; the host is to delete it.
     pub fn abandon(&self, qid: u16) {
         slot::abandon(&self.0, qid);
     }

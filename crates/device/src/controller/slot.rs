@@ -4,7 +4,7 @@ use crate::controller::admin;
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::CommandSets;
-use crate::controller::command_set::lending::{UnderWay, take_back};
+use crate::controller::command_set::lending::UnderWay;
 use crate::controller::queue::ring::Fate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
@@ -160,10 +160,10 @@ async fn run_fused(
 }
 
 /// Gives up the commands of a lent queue whose borrower is gone, and will never answer: they end without a completion, as in a
-/// reset, and their slots are free again. The queue is taken back.
+/// reset, and their slots are free again. The queue stays lent, so that nothing else of it is executed.
 pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
     let core = &sets.core;
-    take_back(sets, qid);
+    sets.lending.end(qid);
     for index in 0..core.slots.count() {
         let slot = core.slots.at(index);
         if slot.queue() != Some(qid) {

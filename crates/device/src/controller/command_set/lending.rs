@@ -23,7 +23,7 @@ pub enum LendError {
     /// Its commands are another drive's already.
     #[error("submission queue {0} is lent already")]
     IsLent(u16),
-    /// Commands of its own host's are under way in it.
+    /// Commands are under way in it, or wait there: they would be executed for the wrong drive.
     #[error("submission queue {0} has commands under way")]
     IsInUse(u16),
     /// It takes payload in ways that end in the lender's memory.
@@ -75,6 +75,13 @@ impl Lending {
         self.queues.take().values().for_each(|lent| lent.loan.end());
     }
 
+    /// The loan of a queue ends. It stays lent: what comes by it is not executed.
+    pub(crate) fn end(&self, qid: u16) {
+        if let Some(lent) = self.queues.borrow().get(&qid) {
+            lent.loan.end();
+        }
+    }
+
     /// The next command slot has this task.
     pub(crate) fn add_slot(&self, task: TaskId) {
         self.slots.borrow_mut().push(task);
@@ -115,13 +122,17 @@ pub(crate) fn lend(
     Ok(loan)
 }
 
-/// Takes a queue back, if it is lent. Commands of it that are under way end as soon as they look.
-pub(crate) fn take_back(sets: &CommandSets, qid: u16) {
-    let lent = sets.lending.queues.borrow_mut().remove(&qid);
-    if let Some(lent) = lent {
-        lent.loan.end();
-        if let Some(queue) = sets.core.queues.submission(qid) {
-            queue.is_lent.set(false);
-        }
+/// Takes a queue back, if it is lent and nothing of it is under way.
+pub(crate) fn take_back(sets: &CommandSets, qid: u16) -> Result<(), LendError> {
+    let Some(queue) = sets.core.queues.submission(qid).filter(|queue| queue.is_lent.get()) else {
+        return Ok(());
+    };
+    if queue.outstanding() > 0 || queue.waiting() > 0 {
+        return Err(LendError::IsInUse(qid));
     }
+    queue.is_lent.set(false);
+    if let Some(lent) = sets.lending.queues.borrow_mut().remove(&qid) {
+        lent.loan.end();
+    }
+    Ok(())
 }
