@@ -294,6 +294,7 @@ fn a_deleted_queue_is_lent_no_more() {
 #[test]
 fn a_queue_is_taken_back_under_load() {
     at_moments(async |two: &Two, ids: &[u16]| {
+        two.borrower.sleep(Delay::from_us(1)).await; // the doorbell's way to the lender, which knows nothing before
         let in_use = two.lender.controller().take_back(SHADOW);
         two.loan.end();
         let done = two.finish(ids).await;

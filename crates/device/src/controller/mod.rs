@@ -197,7 +197,8 @@ impl Controller {
         lending::lend(&self.0, qid, &borrower.0, route)
     }
 
-    /// Takes a queue back that is lent: its commands are this drive's again.
+    /// Takes a queue back that is lent: its commands are this drive's again. To be called when its host has every completion: of a
+    /// doorbell that is on its way nothing is known here.
     ///
     /// # Errors
     /// Commands of it are under way, or wait to be fetched.
