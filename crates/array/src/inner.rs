@@ -28,6 +28,8 @@ pub(crate) struct Inner {
     pub(crate) area: Area,
     pub(crate) member_units: u64,
     pub(crate) slots: RefCell<Slots>,
+    /// Drives of no array that were found when it was assembled.
+    pub(crate) unused: RefCell<Vec<Rc<Port>>>,
     pub(crate) locks: Locks,
     pub(crate) groups: Groups,
     pub(crate) intents: Intents,

@@ -2,8 +2,8 @@
 
 use crate::number;
 use byteway_swarm::plan::{Fault, Plan};
-use byteway_swarm::rig::Tally;
 use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm};
+use byteway_swarm::tally::Tally;
 
 // Whatever nobody has thought of goes wrong: data that was durable is lost, deleted data comes back, a command hangs.
 #[test]
