@@ -32,7 +32,7 @@ pub struct ArrayHealth {
     pub lost_units: u64,
     /// Regions whose copies or parity are to be checked since a power cut.
     pub regions_unsynced: u32,
-    /// Regions marked in the write-intent log.
+    /// Regions marked in the write-intent log, of which a power cut may leave some marked.
     pub regions_marked: u32,
 }
 
@@ -282,7 +282,7 @@ impl Array {
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
         let at_rest = self.0.intents.idle(false);
         self.flush(span).await?;
-        self.0.clean_log(&at_rest, true).await;
+        self.0.clean_log(&at_rest).await;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, KeptArray, impossible};
 use super::rig::Seat;
-use byteway_assembly::{ArrayDriveConfig, Hosted, Members, assemble};
+use byteway_assembly::{ArrayDriveConfig, ArrayDriveError, Hosted, HostedError, Members, assemble};
 use byteway_clock::{Clock, Executor, Ran, Station};
 use byteway_device::Drive;
 use byteway_world::PoweredDrive;
@@ -30,13 +30,19 @@ enum Whole {
 }
 
 impl Whole {
-    /// Attaches drivers to the parts. The error is what a user would be told.
-    async fn attach(self, clock: &Clock) -> Result<PoweredDrive, String> {
+    /// Attaches drivers to the parts.
+    async fn attach(self, clock: &Clock) -> Result<PoweredDrive, Failure> {
         match self {
-            Whole::Hosted(hosted) => hosted.attach().await.map_err(|error| error.to_string()),
+            Whole::Hosted(hosted) => hosted.attach().await.map_err(|error| match error {
+                HostedError::Config(error) => impossible(error),
+                error => Failure::new(Kind::Data, error.to_string()),
+            }),
             Whole::Array(config, members, found) => {
-                let array = assemble(clock, *config, members, found).await;
-                array.map(|array| array.drive).map_err(|error| error.to_string())
+                let array = assemble(clock, *config, members, found).await.map_err(|error| match error {
+                    ArrayDriveError::Config(error) => impossible(error),
+                    error => Failure::new(Kind::Data, error.to_string()),
+                });
+                array.map(|array| array.drive)
             }
         }
     }
@@ -107,10 +113,7 @@ impl Placing {
         match executor.run_cut(attaching, polls) {
             Err(stalled) => Err(Failure::new(Kind::Hang, format!("while it attached: {stalled}"))),
             Ok(Ran::Cut) => Ok(None),
-            Ok(Ran::Ended(placed)) => {
-                let of_data = |error| Failure::new(Kind::Data, error);
-                placed.into_iter().collect::<Result<_, _>>().map(Some).map_err(of_data)
-            }
+            Ok(Ran::Ended(placed)) => placed.into_iter().collect::<Result<_, _>>().map(Some),
         }
     }
 

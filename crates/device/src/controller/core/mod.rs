@@ -27,13 +27,13 @@ use crate::controller::state::interrupt::Interrupts;
 use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
-use byteway_clock::{Clock, Delay};
+use byteway_clock::{Clock, Delay, TaskId};
 use byteway_firmware::{Placement, Route};
 use byteway_link::DeviceEnd;
 use byteway_wire::nvme::feature::HostMemoryBuffer;
 use byteway_wire::nvme::register::Cap;
 use byteway_wire::nvme::{Sqe, Status};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 pub mod completion;
@@ -86,6 +86,7 @@ impl Shared {
             router: OnceCell::new(),
             backing,
             port: port.clone(),
+            tasks: RefCell::default(),
             clock,
             config,
         });
@@ -120,6 +121,8 @@ pub struct Core {
     pub(crate) inventory: Inventory,
     pub(crate) background: Rc<Background>,
     pub(crate) memory: Memory,
+    /// What the controller does, until its power goes.
+    pub(crate) tasks: RefCell<Vec<TaskId>>,
 }
 
 impl Core {
