@@ -99,4 +99,14 @@ plans! {
     a_scan_that_came_late = "a-scan-that-came-late";
     /// A page of the map failed once to be read across a link, in recovery, and the firmware on the host gave up.
     a_page_of_the_map_that_failed_once_across_a_link = "a-page-of-the-map-that-failed-once-across-a-link";
+    /// A drive that was pulled out went on with the commands that it had, and acknowledged a write that its medium did not have.
+    an_acknowledgement_of_a_drive_that_was_pulled_out = "acknowledged-after-it-was-pulled";
+    /// The write-intent log was cleared, but not durably: a member that failed with the power took units along of regions in which
+    /// nothing had been written for long.
+    marks_that_were_cleared = "marks-that-were-cleared";
+    /// After a power cycle the last drives of an array were taken for spares, though one had become a member: it was missing then, and
+    /// when another failed the array had lost data.
+    a_spare_that_is_a_member = "a-spare-that-is-a-member";
+    /// Without modelled time a read of a register waited for ever for a device that was off to take the writes before it.
+    a_drive_that_is_off_takes_no_write = "a-drive-that-is-off-takes-no-write";
 }
