@@ -192,7 +192,9 @@ impl Array {
         let area = Area::new(&config, members, member_units)
             .map_err(|reserved| ArrayError::TooSmall { units: member_units, reserved })?;
         let layout = config.layout(members, area.data_units)?;
-        let slots = Slots { ports, durable: states.clone(), states, failed: Vec::new(), is_broken: false };
+        let mark = |state: &SlotState| if let SlotState::Rebuilding { mark } = state { *mark } else { 0 };
+        let (flushed, durable) = (states.iter().map(mark).collect(), states.clone());
+        let slots = Slots { ports, durable, states, flushed, failed: Vec::new(), is_broken: false };
         Ok(Array(Rc::new(Inner {
             clock: clock.clone(),
             placement,
@@ -358,6 +360,7 @@ impl Array {
                 old.stop();
             }
             slots.states[slot] = SlotState::Rebuilding { mark: 0 };
+            slots.flushed[slot] = 0;
             inner.joined.borrow_mut()[slot] = inner.events.get() as u32 + 1;
         }
         let pages = inner.lost.borrow().all();

@@ -69,6 +69,8 @@ pub(crate) struct Slots {
     pub(crate) states: Vec<SlotState>,
     /// The states that are durable on the members.
     pub(crate) durable: Vec<SlotState>,
+    /// Of each slot that is rebuilt: below which stripe the new member has all of it durably.
+    pub(crate) flushed: Vec<u64>,
     /// Slots that have failed since, and how they were.
     pub(crate) failed: Vec<(usize, SlotState)>,
     /// Too many have failed.

@@ -256,6 +256,7 @@ impl Inner {
             if since >= MARK_UNITS {
                 since = 0;
                 self.flush_members(SpanId::NONE).await;
+                self.slots.borrow_mut().flushed[slot] = stripe + 1;
                 self.write_superblocks().await;
             }
             self.pace_upkeep(layout.chunk).await;

@@ -109,4 +109,10 @@ plans! {
     a_spare_that_is_a_member = "a-spare-that-is-a-member";
     /// Without modelled time a read of a register waited for ever for a device that was off to take the writes before it.
     a_drive_that_is_off_takes_no_write = "a-drive-that-is-off-takes-no-write";
+    /// Superblocks that were written while a member was rebuilt said that all was on it that had been written so far, which had not been
+    /// flushed: when that member was missing after a power cut, units were lost for which there had been parity.
+    a_rebuild_that_is_not_flushed = "a-rebuild-that-is-not-flushed";
+    /// A lost unit was written while it was read: what had been read before was zeroes that stood in for it, which was not known any more
+    /// to be lost.
+    a_lost_unit_that_is_written_while_it_is_read = "a-lost-unit-that-is-written-while-it-is-read";
 }
