@@ -158,6 +158,7 @@ impl Array {
         {
             inner.replay().await;
         }
+        inner.journal.leave_behind(newest.journal_from + inner.area.journal_units);
         match missing.is_empty() {
             true => inner.write_superblocks().await,
             false => missing.iter().for_each(|slot| inner.fail(*slot, Gone::because("it is missing").into())),

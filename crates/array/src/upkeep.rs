@@ -274,6 +274,7 @@ impl Inner {
         self.journal.forget();
         // Until that is durable, stripes count as degraded, and are in the journal.
         self.write_superblocks().await;
+        self.journal.forget(); // those, too: the superblocks that say of another failure say so
         self.ails.notify_one();
     }
 

@@ -115,4 +115,9 @@ plans! {
     /// A lost unit was written while it was read: what had been read before was zeroes that stood in for it, which was not known any more
     /// to be lost.
     a_lost_unit_that_is_written_while_it_is_read = "a-lost-unit-that-is-written-while-it-is-read";
+    /// Entries of the journal that were written while superblocks said that a member was rebuilt stayed there; when another member failed
+    /// they were carried out, and what had been written since was undone.
+    a_journal_of_an_earlier_failure = "a-journal-of-an-earlier-failure";
+    /// The same where the numbers of such entries had been used again.
+    a_journal_with_numbers_used_again = "a-journal-with-numbers-used-again";
 }
