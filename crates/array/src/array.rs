@@ -26,11 +26,13 @@ pub struct ArrayHealth {
     pub slots: Vec<(SlotState, Option<Rc<str>>)>,
     /// Too many members have failed: reads of what is lost fail, and all writes.
     pub is_broken: bool,
+    /// What the slots are is durable on the members: after a power cut they are the same.
+    pub is_settled: bool,
     /// Units that can't be known until they are written.
     pub lost_units: u64,
     /// Regions whose copies or parity are to be checked since a power cut.
     pub regions_unsynced: u32,
-    /// Regions marked in the write-intent log.
+    /// Regions marked in the write-intent log, of which a power cut may leave some marked.
     pub regions_marked: u32,
 }
 
@@ -103,6 +105,7 @@ impl Array {
         ArrayHealth {
             slots: slots.states.iter().enumerate().map(|(slot, state)| (*state, identity(slot))).collect(),
             is_broken: slots.is_broken,
+            is_settled: slots.states == slots.durable,
             lost_units: inner.lost.borrow().count(),
             regions_unsynced: inner.intents.unsynced_count(),
             regions_marked: inner.intents.marked(),
@@ -279,7 +282,7 @@ impl Array {
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
         let at_rest = self.0.intents.idle(false);
         self.flush(span).await?;
-        self.0.clean_log(&at_rest, true).await;
+        self.0.clean_log(&at_rest).await;
         Ok(())
     }
 

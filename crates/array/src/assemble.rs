@@ -77,8 +77,9 @@ impl Array {
         array.unless_a_member_is_gone()
     }
 
-    /// The array that `members`, in any order, are of. Those that are stale or of no array are left alone. Returns when it can
-    /// be used: copies and parity of regions that were being written when the power went are repaired behind.
+    /// The array that `members`, in any order, are of. Those that are stale or of another array are left alone; those of no array
+    /// can take the places of members that fail ([`Array::take_unused`]). Returns when it can be used: copies and parity of regions
+    /// that were being written when the power went are repaired behind.
     ///
     /// # Errors
     /// They are of another array or of none, or too many are missing.
@@ -90,12 +91,14 @@ impl Array {
     ) -> Result<Array, ArrayError> {
         let groups = Groups::new(clock);
         let mut found: Vec<(Superblock, Rc<Port>)> = Vec::new();
+        let mut unused = Vec::new();
         for drive in members {
             // One that is gone is missing.
             let Ok(port) = Port::attach(clock, drive).await else { continue };
-            match probe(&groups, &port).await.filter(|superblock| superblock.uuid == config.uuid) {
-                Some(superblock) => found.push((superblock, port)),
-                None => port.stop(),
+            match probe(&groups, &port).await {
+                Some(superblock) if superblock.uuid == config.uuid => found.push((superblock, port)),
+                Some(_) => port.stop(),
+                None => unused.push(port),
             }
         }
         let newest =
@@ -136,6 +139,7 @@ impl Array {
             let missing = states.iter().filter(|state| **state == SlotState::Failed).count();
             return Err(ArrayError::Incomplete { missing, members: count });
         }
+        inner.unused.replace(unused);
         inner.events.set(newest.events);
         inner.journal.from.set(newest.journal_from);
         inner.journal.next.set(newest.journal_from);
@@ -154,6 +158,7 @@ impl Array {
         {
             inner.replay().await;
         }
+        inner.journal.leave_behind(newest.journal_from + inner.area.journal_units);
         match missing.is_empty() {
             true => inner.write_superblocks().await,
             false => missing.iter().for_each(|slot| inner.fail(*slot, Gone::because("it is missing").into())),
@@ -188,11 +193,14 @@ impl Array {
         let area = Area::new(&config, members, member_units)
             .map_err(|reserved| ArrayError::TooSmall { units: member_units, reserved })?;
         let layout = config.layout(members, area.data_units)?;
-        let slots = Slots { ports, durable: states.clone(), states, failed: Vec::new(), is_broken: false };
+        let mark = |state: &SlotState| if let SlotState::Rebuilding { mark } = state { *mark } else { 0 };
+        let (flushed, durable) = (states.iter().map(mark).collect(), states.clone());
+        let slots = Slots { ports, durable, states, flushed, failed: Vec::new(), is_broken: false };
         Ok(Array(Rc::new(Inner {
             clock: clock.clone(),
             placement,
             slots: RefCell::new(slots),
+            unused: RefCell::default(),
             locks: Locks::new(clock),
             groups: Groups::new(clock),
             intents: Intents::new(clock, layout.stripes, layout.chunk),
@@ -296,16 +304,36 @@ impl Array {
     /// # Errors
     /// No slot has failed, or too many, or the drive is gone or has another capacity.
     pub async fn add_spare<M: Member>(&self, member: M) -> Result<usize, ArrayError> {
+        let slot = self.failed_slot().await?;
+        let port = Port::attach(&self.0.clock, member).await;
+        self.add(slot, port.map_err(|why| ArrayError::Gone { member: slot, why })?).await
+    }
+
+    /// The drives of no array that were found when this one was assembled.
+    pub fn take_unused(&self) -> Vec<Unused> {
+        self.0.unused.take().into_iter().map(Unused).collect()
+    }
+
+    /// The same as [`Array::add_spare`], of a drive that was found when the array was assembled.
+    ///
+    /// # Errors
+    /// As [`Array::add_spare`].
+    pub async fn add_unused(&self, spare: Unused) -> Result<usize, ArrayError> {
+        let slot = self.failed_slot().await?;
+        self.add(slot, spare.0).await
+    }
+
+    async fn failed_slot(&self) -> Result<usize, ArrayError> {
+        self.0.gate.open().await;
+        let slots = self.0.slots.borrow();
+        let is_failed = |state: &SlotState| *state == SlotState::Failed;
+        let slot = slots.states.iter().position(is_failed).filter(|_| !slots.is_broken);
+        slot.ok_or(ArrayError::NoSlot)
+    }
+
+    async fn add(&self, slot: usize, port: Rc<Port>) -> Result<usize, ArrayError> {
         let inner = &*self.0;
-        inner.gate.open().await;
-        let slot = {
-            let slots = inner.slots.borrow();
-            let is_failed = |state: &SlotState| *state == SlotState::Failed;
-            slots.states.iter().position(is_failed).filter(|_| !slots.is_broken)
-        };
-        let slot = slot.ok_or(ArrayError::NoSlot)?;
         let gone = |why| ArrayError::Gone { member: slot, why };
-        let port = Port::attach(&inner.clock, member).await.map_err(gone)?;
         if port.shape.units != inner.member_units {
             port.stop();
             let (units, first) = (port.shape.units, inner.member_units);
@@ -333,6 +361,7 @@ impl Array {
                 old.stop();
             }
             slots.states[slot] = SlotState::Rebuilding { mark: 0 };
+            slots.flushed[slot] = 0;
             inner.joined.borrow_mut()[slot] = inner.events.get() as u32 + 1;
         }
         let pages = inner.lost.borrow().all();
@@ -363,6 +392,9 @@ impl Array {
         self.0.gate.open().await;
     }
 }
+
+/// A drive that was found when an array was assembled, and is of none.
+pub struct Unused(Rc<Port>);
 
 /// The newest superblock of a drive; none: it has none.
 async fn probe(groups: &Groups, port: &Port) -> Option<Superblock> {

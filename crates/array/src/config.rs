@@ -1,5 +1,6 @@
 //! What an array is made of, and why there can be no such array.
 
+use crate::area::Area;
 use crate::layout::Layout;
 use byteway_clock::Delay;
 use byteway_member::Gone;
@@ -126,6 +127,17 @@ impl ArrayConfig {
             return Err(ArrayError::Odd(members));
         }
         Ok(Layout::new(self.level, members, chunk.into(), data_units))
+    }
+
+    /// Units that such an array offers over so many members of `member_units` units each.
+    ///
+    /// # Errors
+    /// There can be no such array.
+    pub fn user_units(&self, members: usize, member_units: u64) -> Result<u64, ArrayError> {
+        self.layout(members, 0)?;
+        let too_small = |reserved| ArrayError::TooSmall { units: member_units, reserved };
+        let area = Area::new(self, members, member_units).map_err(too_small)?;
+        Ok(self.layout(members, area.data_units)?.units())
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Inner {
     pub(crate) area: Area,
     pub(crate) member_units: u64,
     pub(crate) slots: RefCell<Slots>,
+    /// Drives of no array that were found when it was assembled.
+    pub(crate) unused: RefCell<Vec<Rc<Port>>>,
     pub(crate) locks: Locks,
     pub(crate) groups: Groups,
     pub(crate) intents: Intents,
@@ -67,6 +69,8 @@ pub(crate) struct Slots {
     pub(crate) states: Vec<SlotState>,
     /// The states that are durable on the members.
     pub(crate) durable: Vec<SlotState>,
+    /// Of each slot that is rebuilt: below which stripe the new member has all of it durably.
+    pub(crate) flushed: Vec<u64>,
     /// Slots that have failed since, and how they were.
     pub(crate) failed: Vec<(usize, SlotState)>,
     /// Too many have failed.

@@ -35,6 +35,8 @@ struct State {
     /// Of these, what isn't durable yet.
     wanted: Vec<u64>,
     wanted_count: u32,
+    /// Bits that are cleared, which is not durable yet.
+    cleared: Vec<u64>,
     /// Writes in flight.
     writers: Vec<u32>,
     /// The tick of the last write.
@@ -67,6 +69,7 @@ impl Intents {
                 bits: vec![0; words],
                 wanted: vec![0; words],
                 wanted_count: 0,
+                cleared: vec![0; words],
                 writers: vec![0; regions],
                 used: vec![0; regions],
                 unsynced: vec![0; words],
@@ -164,10 +167,17 @@ impl Intents {
         let mut any = false;
         for region in regions {
             if state.may_be_cleaned(*region) && state.used[*region] < *before {
-                any |= set(&mut state.bits, *region, false);
+                let was = set(&mut state.bits, *region, false);
+                set(&mut state.cleared, *region, was);
+                any |= was;
             }
         }
         any
+    }
+
+    /// What was cleared is so on the members, too.
+    pub(crate) fn are_cleared(&self) {
+        self.state.borrow_mut().cleared.fill(0);
     }
 
     /// Takes over what a member says. Regions with bits are not consistent.
@@ -227,15 +237,16 @@ impl Intents {
         }
     }
 
-    /// Regions that have bits.
+    /// Regions that have bits, here or durably on a member.
     pub(crate) fn marked(&self) -> u32 {
-        self.state.borrow().bits.iter().map(|word| word.count_ones()).sum()
+        let state = self.state.borrow();
+        state.bits.iter().zip(&state.cleared).map(|(bits, cleared)| (bits | cleared).count_ones()).sum()
     }
 
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> u64 {
         let state = self.state.borrow();
-        (state.bits.capacity() * 3 * 8 + state.writers.capacity() * 8) as u64
+        (state.bits.capacity() * 4 * 8 + state.writers.capacity() * 8) as u64
     }
 }
 

@@ -46,6 +46,14 @@ impl Journal {
         }
     }
 
+    /// No stripe needs entries with numbers below this, to which those that are there may come: they are below what the superblocks
+    /// said and the units of a journal, of which each takes several. Of entries that were written after the superblocks had given all
+    /// up nothing else tells, on whichever member they are, and they must not be found when a stripe is degraded again.
+    pub(crate) fn leave_behind(&self, number: u64) {
+        self.next.set(self.next.get().max(number));
+        self.forget();
+    }
+
     /// No stripe needs the entries any more.
     pub(crate) fn forget(&self) {
         self.from.set(self.next.get());

@@ -54,6 +54,7 @@ mod write;
 mod xor;
 
 pub use array::{Array, ArrayHealth, ArrayMemory, Exchange};
+pub use assemble::Unused;
 pub use bridge::nvram::Nvram;
 pub use bridge::{Bridge, BridgeCounters, BridgeExchange, NvramConfig};
 pub use config::{ArrayConfig, ArrayError, Canary, Initial, Level, MEMBERS_MAX, RebuildConfig};

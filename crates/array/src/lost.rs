@@ -43,6 +43,19 @@ impl Lost {
         self.is_marked(unit) && !self.written.contains(&unit)
     }
 
+    /// Those of a range that can't be known.
+    pub(crate) fn within(&self, units: Range<u64>) -> Vec<u64> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        units.filter(|unit| self.has(*unit)).collect()
+    }
+
+    /// How often a unit was lost.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses
+    }
+
     fn is_marked(&self, unit: u64) -> bool {
         let page = self.pages.get(&(unit / UNIT_BITS));
         let at = unit % UNIT_BITS;

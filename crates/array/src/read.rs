@@ -22,7 +22,26 @@ pub(crate) struct Fragment {
 impl Inner {
     /// Reads `count` units from `first` into `out`, which has so many. Units that can't be known are given as unreadable ones.
     /// With `is_locked` the caller has locked them.
+    ///
+    /// What lies where a lost unit was is anything, until the unit is written; and that may happen while it is read. So a unit is taken
+    /// for lost if it was so before, too.
     pub(crate) async fn read(&self, errand: Errand, first: u64, out: &mut [Content], is_locked: bool) {
+        let (before, losses) = {
+            let lost = self.lost.borrow();
+            (lost.within(first..first + out.len() as u64), lost.losses())
+        };
+        self.read_held(errand, first, out, is_locked).await;
+        if !is_locked && self.lost.borrow().losses() != losses {
+            // One may have been lost and written again meanwhile.
+            let _lock = self.lock(first, out.len() as u64).await;
+            self.read_held(errand, first, out, true).await;
+            return self.blank_lost(first, out, &[]);
+        }
+        self.blank_lost(first, out, &before);
+    }
+
+    /// Reads what lies there.
+    async fn read_held(&self, errand: Errand, first: u64, out: &mut [Content], is_locked: bool) {
         let layout = &self.layout;
         let group = self.group(errand.span, false);
         let mut fragments = self.fragments.borrow_mut().pop().unwrap_or_default();
@@ -59,14 +78,13 @@ impl Inner {
             let at = (from - first) as usize;
             self.recover(errand, from, &mut out[at..at + count as usize]).await;
         }
-        self.blank_lost(first, out);
     }
 
-    /// Units that are known to be lost can't be read, whatever lies there.
-    fn blank_lost(&self, first: u64, out: &mut [Content]) {
+    /// Units that are known to be lost, or were `before`, can't be read, whatever lies there.
+    fn blank_lost(&self, first: u64, out: &mut [Content], before: &[u64]) {
         let lost = self.lost.borrow();
-        if !lost.is_empty() {
-            let units = (first..).zip(out).filter(|(unit, _)| lost.has(*unit));
+        if !lost.is_empty() || !before.is_empty() {
+            let units = (first..).zip(out).filter(|(unit, _)| lost.has(*unit) || before.contains(unit));
             units.for_each(|(_, content)| *content = Content::unreadable());
         }
     }

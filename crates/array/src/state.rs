@@ -53,6 +53,12 @@ impl Inner {
                 return;
             }
             let mut states = slots.states.clone();
+            // Rebuilding goes on meanwhile: what it has written since its last flush a power cut may take.
+            for (state, flushed) in states.iter_mut().zip(&slots.flushed) {
+                if let SlotState::Rebuilding { mark } = state {
+                    *mark = *flushed;
+                }
+            }
             for (slot, before) in slots.failed.iter().filter(|failed| !taken.contains(failed)) {
                 states[*slot] = *before;
             }

@@ -21,7 +21,7 @@ pub(crate) async fn run_log(inner: Rc<Inner>) {
         let _turn = inner.intents.turn.acquire(1).await;
         while let Some((content, marks)) = inner.intents.to_write() {
             if inner.config.canary != Some(Canary::NoIntentLog) {
-                inner.write_log(content, true).await;
+                inner.write_log(content).await;
             }
             inner.intents.are_written(&marks);
         }
@@ -35,7 +35,7 @@ pub(crate) async fn run_cleaner(inner: Rc<Inner>) {
         let idle = inner.intents.idle(true);
         if !idle.0.is_empty() && !inner.is_broken() {
             inner.flush_members(SpanId::NONE).await;
-            inner.clean_log(&idle, false).await;
+            inner.clean_log(&idle).await;
         }
     }
 }
@@ -58,19 +58,21 @@ pub(crate) async fn run(inner: Rc<Inner>) {
 }
 
 impl Inner {
-    async fn write_log(&self, content: Content, durable: bool) {
+    async fn write_log(&self, content: Content) {
         let group = self.group(SpanId::NONE, false);
         for slot in self.present() {
-            group.add_write(slot, self.area.intents, durable, std::iter::once(content.clone()));
+            group.add_write(slot, self.area.intents, true, std::iter::once(content.clone()));
         }
         self.exchange(&group, Cause::Log).await;
     }
 
-    /// Clears the marks of regions that were idle, and are: what was written there has been flushed since.
-    pub(crate) async fn clean_log(&self, idle: &(Vec<usize>, u32), durable: bool) {
+    /// Clears the marks of regions that were idle, and are: what was written there has been flushed since. That is durable when this
+    /// ends: a member that fails with the power would take units of every region with a mark along, however long it was idle.
+    pub(crate) async fn clean_log(&self, idle: &(Vec<usize>, u32)) {
         let _turn = self.intents.turn.acquire(1).await;
         if !self.is_broken() && self.intents.clean(idle) {
-            self.write_log(self.intents.encoded(), durable).await;
+            self.write_log(self.intents.encoded()).await;
+            self.intents.are_cleared();
         }
     }
 
@@ -254,6 +256,7 @@ impl Inner {
             if since >= MARK_UNITS {
                 since = 0;
                 self.flush_members(SpanId::NONE).await;
+                self.slots.borrow_mut().flushed[slot] = stripe + 1;
                 self.write_superblocks().await;
             }
             self.pace_upkeep(layout.chunk).await;
@@ -271,6 +274,7 @@ impl Inner {
         self.journal.forget();
         // Until that is durable, stripes count as degraded, and are in the journal.
         self.write_superblocks().await;
+        self.journal.forget(); // those, too: the superblocks that say of another failure say so
         self.ails.notify_one();
     }
 

@@ -11,7 +11,7 @@
 //! the card's PCIe link.
 
 use crate::hosted::{call, route_by_queue};
-use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig, SlotState};
+use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig, SlotState, Unused};
 use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{Backing, ConfigError, DriveConfig};
 use byteway_firmware::{Placement, Route, Site};
@@ -112,8 +112,9 @@ pub struct PoweredArray {
     pub bridge: Option<Bridge>,
 }
 
-/// Makes one drive of `members`, which have power and which no driver has attached to. The last [`ArrayDriveConfig::spares`] of
-/// them take the places of others that fail.
+/// Makes one drive of `members`, which have power and which no driver has attached to. Of new ones the last
+/// [`ArrayDriveConfig::spares`] take the places of others that fail; of an array that was there before up to so many that hold nothing
+/// of it do, as one that was a spare once may be a member by now.
 ///
 /// # Errors
 /// A member does not do as it must, they are not alike, or there can be no such array.
@@ -151,14 +152,18 @@ pub async fn assemble(
     for (number, member) in members.iter().enumerate() {
         drives.push(open(&config, member, &cpus[number % cpus.len()], number).await?);
     }
-    let active = drives.len().saturating_sub(config.spares);
-    let spares = drives.split_off(active);
-    let made = matches!(found, Members::New);
-    let array = match made {
-        true => {
-            Array::create(clock, placement.clone(), config.array.clone(), drives, Initial::Zeroed).await?
+    let (placed, own_config) = (placement.clone(), config.array.clone());
+    let (array, spares): (Array, Vec<Spare>) = match found {
+        Members::New => {
+            let spares = drives.split_off(drives.len().saturating_sub(config.spares));
+            let array = Array::create(clock, placed, own_config, drives, Initial::Zeroed).await?;
+            (array, spares.into_iter().map(|spare| Spare::New(Box::new(spare))).collect())
         }
-        false => Array::assemble(clock, placement.clone(), config.array.clone(), drives).await?,
+        Members::Used(_) => {
+            let array = Array::assemble(clock, placed, own_config, drives).await?;
+            let unused = array.take_unused().into_iter().take(config.spares);
+            (array.clone(), unused.map(Spare::Unused).collect())
+        }
     };
     if !spares.is_empty() {
         clock.spawn("spares", take_places(array.clone(), spares));
@@ -184,8 +189,14 @@ pub async fn assemble(
     Ok(PoweredArray { drive: powered, bridge })
 }
 
+/// A drive that waits for another to fail.
+enum Spare {
+    New(Box<MemberDrive>),
+    Unused(Unused),
+}
+
 /// Puts spares into the places of members that fail.
-async fn take_places(array: Array, spares: Vec<MemberDrive>) {
+async fn take_places(array: Array, spares: Vec<Spare>) {
     for spare in spares {
         loop {
             let has_failed = array.state().slots.iter().any(|(state, _)| *state == SlotState::Failed);
@@ -195,7 +206,10 @@ async fn take_places(array: Array, spares: Vec<MemberDrive>) {
             array.failed().await;
         }
         // One that is gone itself is left out.
-        let _ = array.add_spare(spare).await;
+        let _ = match spare {
+            Spare::New(drive) => array.add_spare(*drive).await,
+            Spare::Unused(drive) => array.add_unused(drive).await,
+        };
     }
 }
 

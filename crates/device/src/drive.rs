@@ -145,10 +145,12 @@ impl Drive {
         [&self.controller].into_iter().chain(self.second.get())
     }
 
-    /// The power goes. Gives the medium, if the drive has one of its own; the executor and all its tasks are to be dropped.
+    /// The power goes. Gives the medium, if the drive has one of its own. Its tasks end: what was asked of it never does.
     pub fn power_off(&self) -> Option<Medium> {
         self.second.get().into_iter().for_each(Controller::detach);
-        self.controller.power_off()
+        let medium = self.controller.power_off();
+        self.controllers().for_each(Controller::end_tasks);
+        medium
     }
 }
 

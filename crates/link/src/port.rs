@@ -607,11 +607,11 @@ impl HostEnd {
         let link = &self.0;
         let request = link.send_down(Purpose::Register, link.config.read_requests(BAR_ADDRESS, 4), 0);
         link.clock.sleep_until(request.arrival).await;
-        // A read doesn't pass posted writes: those that have arrived are taken first.
+        // A read doesn't pass posted writes: those that have arrived are taken first. A device that is off takes none.
         loop {
             link.clock.yield_now().await;
             link.settle_stores();
-            if link.mmio.is_empty() {
+            if link.mmio.is_empty() || link.bar.borrow().is_none() {
                 break;
             }
             if !link.clock.is_immediate() {

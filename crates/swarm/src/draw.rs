@@ -2,8 +2,8 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec, NEIGHBOURS_MAX,
-    NamespaceSpec, Op, PartialSpec, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
+    Anchor, ArraySpec, BaseSpec, BridgeSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec,
+    LevelSpec, NEIGHBOURS_MAX, NamespaceSpec, Op, PartialSpec, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_kv::Packing;
@@ -56,17 +56,23 @@ fn one(rng: &Rng, name: &str) -> Plan {
     let mut of_parts = rng.stream(&format!("{name}/parts"));
     plan.drive.absorbs_parts = one_in(&mut of_parts, 3).then(|| pick(&mut of_parts, &[1, 2, 8, 64]));
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
+    array(&mut rng.stream(&format!("{name}/array")), &mut plan.drive);
     // A drive whose flash may fail needs more room than another.
-    plan.faults = failures;
+    plan.faults = if plan.drive.array.is_some() { Vec::new() } else { failures };
     shrink_to_fit(&mut plan);
     plan.ops = ops(&mut random, &plan);
     if plan.drive.has_pairs() {
         plan.ops = among_pairs(&mut with_pairs, &plan);
     }
     exchanges(&mut rng.stream(&format!("{name}/exchanges")), &mut plan.ops);
+    if plan.drive.array.is_some() {
+        plan.ops.retain(|op| !op.needs_own_flash());
+        plan.ops.push(Op::Read { namespace: 1, extent: Extent { lba: 0, blocks: 1 } });
+    }
     let failures = std::mem::take(&mut plan.faults);
     plan.faults = faults(&mut random, &plan);
     plan.faults.extend(failures);
+    plan.faults.extend(unplugs(&mut rng.stream(&format!("{name}/unplug")), &plan));
     plan
 }
 
@@ -100,6 +106,75 @@ fn partial(random: &mut Stream, drive: &mut DriveSpec) {
         let map = map && drive.map_cache_pages.is_none();
         drive.partial = PartialSpec { map, collection: collection || !map };
     }
+}
+
+/// An array of several such drives, in some runs of what can be so: on the host, or behind a bridge. Superblocks are added for what
+/// the array keeps for itself.
+fn array(random: &mut Stream, drive: &mut DriveSpec) {
+    let (is_array, is_bridge) = (one_in(random, 3), one_in(random, 3));
+    let (level, members) = match is_bridge {
+        true => (LevelSpec::Raid0, pick(random, &[2, 3])),
+        false => pick(
+            random,
+            &[
+                (LevelSpec::Raid0, 2),
+                (LevelSpec::Raid1, 2),
+                (LevelSpec::Raid1, 3),
+                (LevelSpec::Raid5, 3),
+                (LevelSpec::Raid5, 3),
+                (LevelSpec::Raid5, 4),
+                (LevelSpec::Raid10, 4),
+            ],
+        ),
+    };
+    let spares = if one_in(random, 2) && level.is_redundant() { 1 } else { 0 };
+    let bridge = BridgeSpec {
+        bytes: pick(random, &[64 << 10, 128 << 10, 1 << 20]),
+        small_bytes: pick(random, &[512, 4096, 16_384]),
+        stream_window: pick(random, &[0, 4096, 65_536]),
+        drain_depth: pick(random, &[1, 2, 8]),
+        is_through: one_in(random, 2),
+        row_units: pick(random, &[1, 2, 8]),
+    };
+    let spec = ArraySpec {
+        level,
+        members,
+        spares,
+        chunk_units: pick(random, &[1, 2, 4, 16]),
+        clean_us: pick(random, &[100, 1000, 10_000, 1_000_000]),
+        bridge: is_bridge.then_some(bridge),
+        canary: None,
+    };
+    if !is_array || drive.endpoints > 0 || drive.has_pairs() {
+        return;
+    }
+    drive.base = BaseSpec::Empty;
+    (drive.files, drive.host_buffer_pages) = (false, None);
+    if is_bridge {
+        drive.partial = PartialSpec::default();
+    }
+    let geometry = drive::geometry(drive);
+    let of_superblocks = u64::from(geometry.units_per_block()) * u64::from(geometry.dies());
+    drive.blocks += (drive::array_overhead(&spec) * 4 / 3).div_ceil(of_superblocks.max(1)) as u32;
+    drive.array = Some(spec);
+}
+
+/// Members that are unplugged, in some runs of arrays that can do without one.
+fn unplugs(random: &mut Stream, plan: &Plan) -> Vec<Fault> {
+    let Some(array) = plan.drive.array.as_ref().filter(|array| array.level.is_redundant()) else {
+        return Vec::new();
+    };
+    let drives = array.drives() as u64;
+    let one = |random: &mut Stream| Fault::Unplug {
+        at: Anchor {
+            op: Some(random.below(plan.ops.len() as u64) as usize),
+            later: magnitude(random, 10) - 1,
+        },
+        member: random.below(drives) as u32,
+        returns: one_in(random, 2),
+        with_power: one_in(random, 3),
+    };
+    (0..pick(random, &[0, 1, 1, 2, 3])).map(|_| one(random)).collect()
 }
 
 /// What the drive does for its flash, and where it keeps its map and its contents: each in some runs. The superblocks
@@ -323,6 +398,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         extents: None,
         absorbs_parts: None,
         partial: PartialSpec::default(),
+        array: None,
         upkeep: UpkeepSpec::default(),
         kv: KvSpec::default(),
         namespaces: Vec::new(),
@@ -507,7 +583,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 28] = [
+        let features: [(&str, Has<'_>); 33] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -536,6 +612,19 @@ mod tests {
             }),
             ("the map on the host", &|plan| plan.drive.partial.map),
             ("the collector on the host", &|plan| plan.drive.partial.collection),
+            ("an array on the host", &|plan| {
+                plan.drive.array.as_ref().is_some_and(|array| array.bridge.is_none())
+            }),
+            ("a bridge", &|plan| plan.drive.array.as_ref().is_some_and(|array| array.bridge.is_some())),
+            ("an array with parity", &|plan| {
+                plan.drive.array.as_ref().is_some_and(|array| array.level == LevelSpec::Raid5)
+            }),
+            ("an array with a spare", &|plan| {
+                plan.drive.array.as_ref().is_some_and(|array| array.spares > 0)
+            }),
+            ("a member that is unplugged", &|plan| {
+                plan.faults.iter().any(|fault| matches!(fault, Fault::Unplug { .. }))
+            }),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
             ("one neighbour drive", &|plan| plan.neighbours.len() == 1),

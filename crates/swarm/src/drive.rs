@@ -1,9 +1,13 @@
 //! From a plan's drive to a drive.
 
 use super::plan::{
-    BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, PartialSpec, Plan, UpkeepSpec,
+    ArrayCanarySpec, ArraySpec, BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, LevelSpec,
+    PartialSpec, Plan, UpkeepSpec,
 };
-use byteway_assembly::{EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial};
+use byteway_array::{ArrayConfig, Canary as ArrayCanary, Level, NvramConfig, RebuildConfig};
+use byteway_assembly::{
+    ArrayDriveConfig, ArrayPlace, EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial,
+};
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{
     ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig,
@@ -246,6 +250,89 @@ pub(super) fn hosted(plan: &Plan, config: &DriveConfig) -> Option<HostedConfig> 
     })
 }
 
+/// Units that an array may keep for itself on a member, at most.
+pub(super) fn array_overhead(spec: &ArraySpec) -> u64 {
+    // Marks of lost units, the journal, two records, the log, two superblocks, and a chunk that is not whole.
+    let journal = 2 * (u64::from(spec.members) * u64::from(spec.chunk_units) + 1);
+    1 + journal.max(64) + 64 + 1 + 2 + u64::from(spec.chunk_units)
+}
+
+fn array_config(spec: &ArraySpec, keep: Keep) -> ArrayConfig {
+    let level = match spec.level {
+        LevelSpec::Raid0 => Level::Raid0,
+        LevelSpec::Raid1 => Level::Raid1,
+        LevelSpec::Raid5 => Level::Raid5,
+        LevelSpec::Raid10 => Level::Raid10,
+    };
+    ArrayConfig {
+        clean_after: Delay::from_us(spec.clean_us),
+        rebuild: RebuildConfig { idle_rate: 0, busy_rate: 0 },
+        canary: spec.canary.and_then(|canary| match canary {
+            ArrayCanarySpec::NoIntentLog => Some(ArrayCanary::NoIntentLog),
+            ArrayCanarySpec::NoJournal => Some(ArrayCanary::NoJournal),
+            ArrayCanarySpec::NoLostMarks => Some(ArrayCanary::NoLostMarks),
+            ArrayCanarySpec::ForgetMemory => None,
+        }),
+        ..ArrayConfig::new(level, spec.chunk_units, *b"the swarm's own.", keep)
+    }
+}
+
+/// Member `number` of an array that is to its user as `config` says. Without an array it is the drive itself.
+pub(super) fn member(plan: &Plan, config: &DriveConfig, number: usize) -> DriveConfig {
+    let Some(spec) = &plan.drive.array else { return config.clone() };
+    let array = array_config(spec, config.keep);
+    let wanted: u64 = plan.drive.namespaces.iter().map(|namespace| namespace.units).sum();
+    let columns = (spec.members as usize / spec.level.copies(spec.members as usize)).max(1) as u64;
+    let holds =
+        |units: &u64| array.user_units(spec.members as usize, *units).is_ok_and(|units| units >= wanted);
+    let least = wanted / columns + 64;
+    let units = (least..least + 20_000).find(holds).unwrap_or(1 << 20);
+    let block = if plan.seed & 2 == 0 { BlockSize::B512 } else { BlockSize::B4096 };
+    DriveConfig {
+        serial: format!("SWARM{number}"),
+        namespaces: vec![NamespaceConfig::blocks(units, block)],
+        seed: config.seed.wrapping_add(number as u64),
+        ..config.clone()
+    }
+}
+
+/// The array that the drive is, if it is one.
+pub(super) fn array(
+    plan: &Plan,
+    config: &DriveConfig,
+    processors: &[Rc<Station>],
+) -> Option<ArrayDriveConfig> {
+    let spec = plan.drive.array.as_ref()?;
+    let hertz = 1_000_000_000;
+    let place = match &spec.bridge {
+        None => ArrayPlace::Host { processors: processors.to_vec(), hertz },
+        Some(bridge) => {
+            let nvram = NvramConfig {
+                bytes: bridge.bytes,
+                small_bytes: bridge.small_bytes,
+                stream_window: bridge.stream_window,
+                drain_depth: bridge.drain_depth,
+                is_through: bridge.is_through,
+                row_units: bridge.row_units,
+            };
+            ArrayPlace::Bridge { link: link(), nvram: Some(nvram), cores: 1, hertz }
+        }
+    };
+    let mut drive = config.clone();
+    drive.site.cycles =
+        drive.site.cycles.with(Work::Stripe, 60).with(Work::Parity, 90).with(Work::Convert, 70);
+    Some(ArrayDriveConfig {
+        drive,
+        array: array_config(spec, config.keep),
+        place,
+        costs: HostCosts::default(),
+        completion: if plan.host.interrupts { Completion::Interrupt } else { Completion::Polled },
+        lanes: 1 + (plan.seed % 16) as usize,
+        spares: spec.spares as usize,
+        timeout: None,
+    })
+}
+
 /// What of a plan's drive's firmware runs on the host, if a part of it does.
 fn partial(spec: &DriveSpec) -> Option<PartialConfig> {
     let PartialSpec { map, collection } = spec.partial;
@@ -285,7 +372,13 @@ pub(super) fn is_possible(plan: &Plan) -> bool {
     {
         return false;
     }
-    power_on(clock, &plan.drive, config(plan), &processor(clock), None).is_ok()
+    if let Some(spec) = &plan.drive.array
+        && array_config(spec, Keep::Stamps).user_units(spec.members as usize, 1 << 20).is_err()
+    {
+        return false;
+    }
+    let own = member(plan, &config(plan), 0);
+    power_on(clock, &plan.drive, own, &processor(clock), None).is_ok()
 }
 
 /// Its array.

@@ -6,8 +6,8 @@ use super::failure::Failure;
 use super::plan::{
     Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, PartialSpec, Plan, UpkeepSpec,
 };
-use super::rig::Tally;
 use super::swarm::run_caught;
+use super::tally::Tally;
 use byteway_clock::permutation::Permutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,6 +71,7 @@ impl Every {
             extents: None,
             absorbs_parts: None,
             partial: PartialSpec::default(),
+            array: None,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![

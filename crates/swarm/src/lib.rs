@@ -7,6 +7,10 @@
 //! | [`mod@draw`] | plans by seed
 //! | `drive` | from a plan's drive to a drive |
 //! | [`rig`] | from power-on to power-on: a run |
+//! | `kept` | what is left of a drive while its power is off |
+//! | `placing` | drives that are made of others, before a life |
+//! | `unplug` | members of an array that are unplugged |
+//! | [`tally`] | what runs did |
 //! | `life` | the host in between: driver, workers, what disturbs them |
 //! | `pairs` | operations on pairs of keys and values |
 //! | `space` | what a namespace must hold |
@@ -24,10 +28,14 @@ pub mod draw;
 mod drive;
 pub mod every;
 pub mod failure;
+mod kept;
 mod life;
 mod pairs;
+mod placing;
 pub mod plan;
 pub mod rig;
 pub mod shrink;
 mod space;
 pub mod swarm;
+pub mod tally;
+mod unplug;

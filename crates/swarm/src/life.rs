@@ -6,8 +6,9 @@ use super::pairs;
 use super::plan::{Extent, Fault, FlashVerb, Op};
 use super::rig::Run;
 use super::space::Holds;
+use super::unplug::Bays;
+use byteway_array::SlotState;
 use byteway_clock::{Clock, Delay, Notify};
-use byteway_device::Drive;
 use byteway_host::oracle::Outcome;
 use byteway_host::{
     AnyIoError, Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError,
@@ -16,6 +17,7 @@ use byteway_host::{
 use byteway_link::{Direction, HostEnd};
 use byteway_transfer::Method;
 use byteway_wire::nvme::{Abort, Range, Status};
+use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -24,6 +26,9 @@ pub(super) const OP_BYTES_MAX: u32 = 64 << 10;
 
 /// Turns that a pause without modelled time takes at most.
 const TURNS_MAX: u64 = 1000;
+
+/// Looks at an array that is repaired or rebuilt, at most: each a millisecond.
+const LOOKS_MAX: u32 = 10_000;
 
 /// What the rig waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +45,9 @@ pub(super) enum Moment {
 pub(super) struct Life {
     pub(super) clock: Clock,
     pub(super) run: Rc<Run>,
-    pub(super) drive: Rc<Drive>,
+    pub(super) whole: Rc<PoweredDrive>,
+    /// The slots of its members, if it is an array.
+    pub(super) bays: Bays,
     moment: Cell<Option<Moment>>,
     changed: Notify,
     /// Whose beginning the rig waits for.
@@ -95,15 +102,16 @@ impl Life {
     pub(super) fn begin(
         clock: &Clock,
         run: Rc<Run>,
-        host: HostEnd,
-        drive: Rc<Drive>,
+        (whole, bays): (Rc<PoweredDrive>, Bays),
         watched: Option<usize>,
         looks: bool,
     ) -> Rc<Life> {
+        let host = whole.host.clone();
         let life = Rc::new(Life {
             clock: clock.clone(),
             run,
-            drive,
+            whole,
+            bays,
             moment: Cell::default(),
             changed: Notify::new(clock),
             watched: Cell::new(watched),
@@ -157,7 +165,9 @@ impl Life {
         let completion = if spec.interrupts { Completion::Interrupt } else { Completion::Polled };
         let loses = |fault: &Fault| matches!(fault, Fault::Interrupt { .. });
         // Only for who waits for an interrupt that doesn't come: otherwise what stands still is to be found.
-        let timeout = self.run.plan.faults.iter().any(loses).then_some(Delay::from_ms(50));
+        // An array of which a member is missing takes longer to format a namespace.
+        let patience = Delay::from_ms(if self.run.plan.drive.array.is_some() { 1000 } else { 50 });
+        let timeout = self.run.plan.faults.iter().any(loses).then_some(patience);
         let config = DriverConfig {
             completion,
             queues_wanted: spec.queues,
@@ -223,7 +233,7 @@ impl Life {
                     Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => continue,
                     Err(IoError::Status(status))
                         if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only()
-                            || status.is(Status::UNRECOVERED_ERROR) && self.run.reads_fail =>
+                            || status.is(Status::UNRECOVERED_ERROR) && self.run.reads_fail.get() =>
                     {
                         break;
                     }
@@ -344,13 +354,15 @@ impl Life {
             let text = format!("{} completions contradict what was submitted", driver.protocol_errors());
             return Err(Failure::new(Kind::Error, text));
         }
-        if !self.drive.controller.is_quiet() {
+        self.come_to_rest().await?;
+        let controller = &self.whole.drive.controller;
+        if !controller.is_quiet() {
             return Err(Failure::new(
                 Kind::Leak,
                 "the controller keeps something though nothing is asked of it",
             ));
         }
-        let ftl = self.drive.controller.ftl();
+        let Some(ftl) = controller.backing().ftl() else { return Ok(()) };
         let (free, buffered, slots) = (ftl.slots_free(), ftl.units_buffered(), ftl.slots());
         if free + buffered != slots || ftl.units_locked() > 0 {
             let text = format!(
@@ -360,6 +372,25 @@ impl Life {
             return Err(Failure::new(Kind::Leak, text));
         }
         Ok(())
+    }
+
+    /// An array repairs what a power cut has left, and rebuilds members, and a bridge drains its memory: some time nothing of that is
+    /// under way.
+    async fn come_to_rest(&self) -> Result<(), Failure> {
+        let backing = self.whole.drive.controller.backing();
+        let Some(array) = backing.array() else { return Ok(()) };
+        let is_rebuilt = |(state, _): &(SlotState, _)| !matches!(state, SlotState::Rebuilding { .. });
+        for _ in 0..LOOKS_MAX {
+            let state = array.state();
+            if state.is_broken {
+                return Err(Failure::new(Kind::Error, "the array has lost more members than were unplugged"));
+            }
+            if state.regions_unsynced == 0 && state.slots.iter().all(is_rebuilt) && backing.locked() == 0 {
+                return Ok(());
+            }
+            self.clock.timer(Delay::from_ms(1)).await;
+        }
+        Err(Failure::new(Kind::Hang, format!("the array does not come to rest: `{:?}`", array.state())))
     }
 
     /// Takes operations until there are none.
@@ -499,7 +530,7 @@ impl Life {
         let is_full = status.is(Status::CAPACITY_EXCEEDED)
             && match (op, way_of(op, ways).map(|way| &way.side)) {
                 (Op::Store { bytes, .. }, Some(Side::Pairs(client))) => self.may_be_full(client, *bytes),
-                (Op::Remove { .. }, _) => self.has_scans() || self.run.reads_fail,
+                (Op::Remove { .. }, _) => self.has_scans() || self.run.reads_fail.get(),
                 _ => false,
             };
         if is_full {
@@ -522,7 +553,7 @@ impl Life {
         let resets = loses || has(|fault| matches!(fault, Fault::Reset { .. }));
         let cycles = has(|fault| matches!(fault, Fault::Cycle { .. }));
         let aborts = loses || has(|fault| matches!(fault, Fault::Abort { .. }));
-        let reads_fail = has(|fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. }));
+        let reads_fail = self.run.reads_fail.get();
         let may_be_marred = self.run.plan.ops.iter().any(|op| matches!(op, Op::Mar { .. }));
         let explained = match &error {
             IoError::Client(error) if error.meaning == Meaning::Uncertain => return Ok(()),
@@ -571,7 +602,7 @@ impl Life {
 
     /// Whether the drive is at the end of its life, as faults of the plan explain.
     pub(super) fn is_read_only(&self) -> bool {
-        self.wears_out() && self.drive.controller.ftl().health().is_read_only
+        self.wears_out() && self.whole.layers().iter().any(|layer| layer.health().is_read_only)
     }
 
     /// Has the faults happen that belong to the beginning of an operation, or of the work.
@@ -631,7 +662,7 @@ impl Life {
                 // At the end of its life the drive may have had no room, and a shutdown doesn't say so.
                 let outcome = if self.is_read_only() { Outcome::Uncertain } else { Outcome::Done };
                 // Nor does it say that a store of pairs could not read its own.
-                let of_pairs = if self.run.reads_fail { Outcome::Uncertain } else { outcome };
+                let of_pairs = if self.run.reads_fail.get() { Outcome::Uncertain } else { outcome };
                 begun.into_iter().for_each(|begun| begun.end(outcome, of_pairs));
                 self.reach(Moment::Cycled);
                 Ok(())
@@ -647,6 +678,10 @@ impl Life {
                     host.replay(Direction::Down, bytes);
                     host.replay(Direction::Up, bytes);
                 }
+                Ok(())
+            }
+            Fault::Unplug { .. } => {
+                self.bays.strike(&self.run, &self.whole, &fault);
                 Ok(())
             }
             Fault::Cut { .. } | Fault::Flash { .. } => Ok(()),

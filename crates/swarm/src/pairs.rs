@@ -137,7 +137,7 @@ impl Life {
                     Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => {}
                     Err(IoError::Status(status))
                         if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only()
-                            || status.is(Status::UNRECOVERED_ERROR) && self.run.reads_fail =>
+                            || status.is(Status::UNRECOVERED_ERROR) && self.run.reads_fail.get() =>
                     {
                         return Ok(());
                     }
@@ -159,11 +159,11 @@ impl Life {
     /// Whether so much may be there that there is no room for more. Iterators, and reads that were given up, keep what
     /// they show.
     pub(super) fn may_be_full(&self, client: &KvClient, bytes: u32) -> bool {
-        let (Some(oracle), Some(pairs)) = (client.oracle(), self.drive.controller.pairs(client.nsid()))
+        let (Some(oracle), Some(pairs)) = (client.oracle(), self.whole.drive.controller.pairs(client.nsid()))
         else {
             return false;
         };
         let held = oracle.borrow().bytes_max(4096) + u64::from(bytes.next_multiple_of(4096));
-        self.has_scans() || self.run.reads_fail || held >= pairs.usage().capacity_bytes / 4
+        self.has_scans() || self.run.reads_fail.get() || held >= pairs.usage().capacity_bytes / 4
     }
 }

@@ -16,6 +16,7 @@
 //! `cut 3+250 then 40 7` cuts the power 250 polls after operation 3 (counting from 0) was begun, again 40 polls after
 //! power-on, and again 7 polls after that power-on; `blind`: what survived
 //! is not read before the work goes on; `ends`: the work doesn't go on. Faults that are not cuts happen a time after an operation was begun.
+//! `unplug 3+20 member 1 returns` unplugs a member of an array, which is back after the next power-on; `with-power`: at the next cut.
 
 mod drive;
 mod line;
@@ -81,7 +82,9 @@ impl Plan {
         let HostSpec { depth, queues, entries, .. } = self.host;
         let DriveSpec { channels, ways, planes, blocks, pages, page_bytes, bits, .. } = self.drive;
         let shape = [channels, ways, planes, blocks, pages, page_bytes / 4096];
-        let units = shape.iter().map(|count| u64::from(*count)).fold(1, u64::saturating_mul);
+        let drives = self.drive.array.as_ref().map_or(1, |array| array.members.saturating_add(array.spares));
+        let shape = shape.into_iter().chain([drives]);
+        let units = shape.map(u64::from).fold(1, u64::saturating_mul);
         let is_block = |namespace: &NamespaceSpec| matches!(namespace.block, 512 | 4096);
         let checks = [
             ((1..=256).contains(&depth), "host.depth must be from 1 to 256"),
@@ -117,6 +120,21 @@ impl Plan {
                 self.drive.can_be_partial(),
                 "a part of the firmware on the host (drive.partial) is of a drive without endpoints, and with the map there it \
                  has no cached map",
+            ),
+            (
+                self.drive.array.is_none() || self.drive.can_be_array(),
+                "drives of an array (drive.array) are empty at first, with firmware and flash of their own, without files, pairs and \
+                 memory of the host's",
+            ),
+            (drives <= 8, "an array (drive.array) has at most 8 drives"),
+            (
+                self.drive.array.is_none() || !self.ops.iter().any(Op::needs_own_flash),
+                "over an array (drive.array) there is neither `mar` nor `sanitize`",
+            ),
+            (
+                self.drive.array.is_none()
+                    || !self.faults.iter().any(|fault| matches!(fault, Fault::Flash { .. })),
+                "the flash of an array's members (drive.array) does not fail",
             ),
             (
                 !self.drive.has_pairs() || self.drive.base == BaseSpec::Empty,
@@ -266,6 +284,7 @@ mod tests {
             extents: None,
             absorbs_parts: None,
             partial: PartialSpec::default(),
+            array: None,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false }],

@@ -2,7 +2,7 @@
 //! a run, and is kept if it fails in the same way.
 
 use super::failure::Failure;
-use super::plan::{Fault, KvSpec, Op, PartialSpec, Plan};
+use super::plan::{ArraySpec, Fault, KvSpec, LevelSpec, Op, PartialSpec, Plan};
 
 /// What is left.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +153,15 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.partial = PartialSpec::default());
         self.try_change(|plan| plan.drive.partial.map = false);
         self.try_change(|plan| plan.drive.partial.collection = false);
+        self.try_change(|plan| {
+            plan.drive.array = None;
+            plan.faults.retain(|fault| !matches!(fault, Fault::Unplug { .. }));
+        });
+        self.try_array(|array| array.bridge = None);
+        self.try_array(|array| array.spares = 0);
+        self.try_array(|array| array.members = if array.level == LevelSpec::Raid5 { 3 } else { 2 });
+        self.try_array(|array| array.chunk_units = 1);
+        self.try_array(|array| array.clean_us = 1_000_000);
         self.try_change(|plan| plan.drive.extents = None);
         self.try_change(|plan| plan.drive.absorbs_parts = None);
         self.try_change(|plan| plan.drive.host_buffer_pages = None);
@@ -192,6 +201,15 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
+    /// The same of an array, if it is one.
+    fn try_array(&mut self, change: impl FnOnce(&mut ArraySpec)) {
+        self.try_change(|plan| {
+            if let Some(array) = &mut plan.drive.array {
+                change(array);
+            }
+        });
+    }
+
     fn simplify_op(&mut self, index: usize) {
         let Some(op) = self.best.ops.get(index).cloned() else { return };
         match op {
@@ -226,6 +244,16 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
                     }
                 });
             }
+            self.try_change(|plan| {
+                if let Fault::Unplug { returns, .. } = &mut plan.faults[index] {
+                    *returns = true;
+                }
+            });
+            self.try_change(|plan| {
+                if let Fault::Unplug { with_power, .. } = &mut plan.faults[index] {
+                    *with_power = false;
+                }
+            });
             self.try_change(|plan| {
                 if let Fault::Cut { blind, .. } = &mut plan.faults[index] {
                     *blind = false;

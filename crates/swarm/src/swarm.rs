@@ -6,8 +6,9 @@
 use super::draw::draw;
 use super::failure::{Failure, Kind};
 use super::plan::Plan;
-use super::rig::{Ended, Tally, run};
+use super::rig::{Ended, run};
 use super::shrink::{Shrunken, shrink};
+use super::tally::Tally;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};

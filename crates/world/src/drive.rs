@@ -61,12 +61,13 @@ impl PoweredDrive {
         Ok(SecondPort { host, device, controller })
     }
 
-    /// It is pulled out of its slot while others go on: its registers read as all ones from now on, what was asked of it never ends,
-    /// and what it held is lost to this world.
-    pub fn pull_out(&self) {
+    /// It is pulled out of its slot while others go on: its registers read as all ones from now on, and what was asked of it never
+    /// ends. Gives what it holds, as [`PoweredDrive::power_off_all`] does.
+    pub fn pull_out(&self) -> Vec<Medium> {
         self.device.detach();
-        drop(self.power_off_all());
+        let media = self.power_off_all();
         self.device.announce_removal();
+        media
     }
 
     /// The power of a drive whose flash is its own goes: [`PoweredDrive::power_off_all`].

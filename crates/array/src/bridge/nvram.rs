@@ -16,7 +16,7 @@ struct Held {
 
 /// A bridge's non-volatile memory. It outlives the power: [`Bridge::power_off`](super::Bridge::power_off) gives it, and the next
 /// bridge over the same members takes it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Nvram {
     units: BTreeMap<u64, Held>,
     bytes: u64,

@@ -18,9 +18,9 @@ use byteway_measure::output::print;
 use byteway_swarm::every::Every;
 use byteway_swarm::failure::Failure;
 use byteway_swarm::plan::Plan;
-use byteway_swarm::rig::Tally;
 use byteway_swarm::shrink::shrink;
 use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
+use byteway_swarm::tally::Tally;
 
 pub(super) const EXAMPLES: &str = "\
 Runs drawn by a seed: a small drive, a workload, and what goes wrong (power cuts, also while the drive

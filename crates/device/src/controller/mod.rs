@@ -87,32 +87,34 @@ impl Controller {
             port.attach_memory(memory.link, sets.clone());
         }
         let clock = &core.clock;
+        let mut tasks = Vec::new(); // those of the slots first, by their numbers
         for index in 0..core.slots.count() {
-            sets.lending.add_slot(clock.spawn("command slot", slot::run(sets.clone(), index)));
+            tasks.push(clock.spawn("command slot", slot::run(sets.clone(), index)));
         }
         let idle = Rc::new(Idle::default());
         for _ in 0..core.config.controller.fetch_outstanding {
-            clock.spawn("fetch", fetch::run(sets.clone(), idle.clone()));
+            tasks.push(clock.spawn("fetch", fetch::run(sets.clone(), idle.clone())));
         }
-        clock.spawn("registers", run_registers(core.clone(), idle));
+        tasks.push(clock.spawn("registers", run_registers(core.clone(), idle)));
         if is_first {
-            clock.spawn("what outlives the power", background::restore::run(sets.clone()));
+            tasks.push(clock.spawn("what outlives the power", background::restore::run(sets.clone())));
         }
-        clock.spawn("lifecycle", lifecycle::run(sets.clone()));
+        tasks.push(clock.spawn("lifecycle", lifecycle::run(sets.clone())));
         if is_first {
-            clock.spawn("changes of namespaces", background::operation::run(sets.clone()));
-            clock.spawn("sanitize", background::sanitize::run(sets.clone()));
-            clock.spawn("self-test", background::self_test::run(core.clone()));
+            tasks.push(clock.spawn("changes of namespaces", background::operation::run(sets.clone())));
+            tasks.push(clock.spawn("sanitize", background::sanitize::run(sets.clone())));
+            tasks.push(clock.spawn("self-test", background::self_test::run(core.clone())));
         }
-        clock.spawn("events", run_events(core.clone()));
+        tasks.push(clock.spawn("events", run_events(core.clone())));
         if core.config.transfer.has_partials() {
-            clock.spawn("incomplete payloads", background::incomplete::run(core.clone()));
+            tasks.push(clock.spawn("incomplete payloads", background::incomplete::run(core.clone())));
         }
         sets.spawn();
-        clock.spawn("interrupt coalescing", run_coalescing(core.clone()));
+        tasks.push(clock.spawn("interrupt coalescing", run_coalescing(core.clone())));
         if is_first {
-            clock.spawn("health", background::health::run(core.clone()));
+            tasks.push(clock.spawn("health", background::health::run(core.clone())));
         }
+        core.tasks.replace(tasks);
         Controller(sets)
     }
 
@@ -158,6 +160,13 @@ impl Controller {
         self.0.core.borrowed.end();
         self.0.power_off();
         self.0.core.backing.power_off()
+    }
+
+    /// Its tasks end: to be called when the power of the drive has gone. In a world that goes on, as around a drive that was pulled
+    /// out, they would acknowledge commands that the medium knows nothing of.
+    pub(crate) fn end_tasks(&self) {
+        let core = self.core();
+        core.tasks.take().into_iter().for_each(|task| core.clock.kill(task));
     }
 
     /// Writes down what it holds in buffers, and what recovery would have to find out, as a shutdown does that a host asks

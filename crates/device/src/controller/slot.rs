@@ -170,8 +170,8 @@ pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
             continue;
         }
         let next = core.clock.spawn("command slot", run(sets.clone(), index));
-        if let Some(task) = sets.lending.replace_slot(index, next) {
-            core.clock.kill(task);
+        if let Some(task) = core.tasks.borrow_mut().get_mut(index as usize) {
+            core.clock.kill(std::mem::replace(task, next));
         }
         slot.clear(Status::ABORTED_SQ_DELETED, Status::ABORTED_SQ_DELETED);
         core.free_slot(index);

@@ -78,6 +78,9 @@ pub struct DriveSpec {
     /// Of a drive with firmware of its own: what of it runs on the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub partial: PartialSpec,
+    /// It is an array of several such drives, of which each has one namespace; none: it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArraySpec>,
     /// What it does for its flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upkeep: UpkeepSpec,
@@ -210,6 +213,99 @@ pub struct PartialSpec {
     pub collection: bool,
 }
 
+/// An array of drives: [`byteway_assembly::ArrayDriveConfig`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArraySpec {
+    /// Level.
+    pub level: LevelSpec,
+    /// Members, without the spares.
+    pub members: u32,
+    /// Drives that take the places of members that fail.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub spares: u32,
+    /// Units of a chunk.
+    pub chunk_units: u32,
+    /// A region without writes for so many microseconds is marked as clean.
+    pub clean_us: u64,
+    /// Its work is done on a bridge; none: on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<BridgeSpec>,
+    /// In which way it is broken on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<ArrayCanarySpec>,
+}
+
+/// An array's level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LevelSpec {
+    /// Striping.
+    Raid0,
+    /// Copies.
+    Raid1,
+    /// Striping with parity.
+    Raid5,
+    /// Striping over pairs of copies.
+    Raid10,
+}
+
+/// A bridge's memory: [`byteway_array::NvramConfig`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BridgeSpec {
+    /// Bytes that it holds.
+    pub bytes: u64,
+    /// The longest write that it takes, bytes.
+    pub small_bytes: u64,
+    /// A write that begins so near the end of another is of a stream, bytes.
+    pub stream_window: u64,
+    /// Writes that drain it at once.
+    pub drain_depth: u32,
+    /// What passes it is acknowledged when it survives a power cut.
+    #[serde(default)]
+    pub is_through: bool,
+    /// Units of a row, in which one write passes at a time.
+    pub row_units: u64,
+}
+
+/// How an array is broken: [`byteway_array::Canary`], and a bridge's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrayCanarySpec {
+    /// Regions are not marked before they are written.
+    NoIntentLog,
+    /// Writes of degraded stripes are not in the journal.
+    NoJournal,
+    /// What stale parity would have given is not marked as lost.
+    NoLostMarks,
+    /// A bridge's memory does not keep its contents without power.
+    ForgetMemory,
+}
+
+impl LevelSpec {
+    /// Whether a member can go.
+    pub fn is_redundant(self) -> bool {
+        self != LevelSpec::Raid0
+    }
+
+    /// Of so many members, how many hold the same.
+    pub fn copies(self, members: usize) -> usize {
+        match self {
+            LevelSpec::Raid0 | LevelSpec::Raid5 => 1,
+            LevelSpec::Raid1 => members,
+            LevelSpec::Raid10 => 2,
+        }
+    }
+}
+
+impl ArraySpec {
+    /// Its drives, spares too.
+    pub fn drives(&self) -> usize {
+        (self.members + self.spares) as usize
+    }
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -261,8 +357,11 @@ pub enum BaseSpec {
 }
 
 impl DriveSpec {
-    /// Units of a stripe, which a Compare and Write may have as blocks.
+    /// Units of a stripe, which a Compare and Write may have as blocks; over an array it has one.
     pub fn stripe_units(&self) -> u32 {
+        if self.array.is_some() {
+            return 1;
+        }
         self.planes * (self.page_bytes / 4096)
     }
 
@@ -279,6 +378,15 @@ impl DriveSpec {
     /// Whether its map can be a tree of extents, if it is to be one.
     pub fn can_have_extents(&self) -> bool {
         self.base == BaseSpec::Empty && self.map_cache_pages.is_none()
+    }
+
+    /// Whether there can be several such drives, and an array of them.
+    pub fn can_be_array(&self) -> bool {
+        self.base == BaseSpec::Empty
+            && self.endpoints == 0
+            && !self.files
+            && self.host_buffer_pages.is_none()
+            && !self.has_pairs()
     }
 
     /// Whether the part of its firmware that is to run on the host can do so.

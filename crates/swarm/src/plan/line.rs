@@ -247,6 +247,15 @@ impl FromStr for Fault {
             }
             "interrupt" => Fault::Interrupt { at: line.next(ANCHOR)? },
             "replay" => Fault::Replay { at: line.next(ANCHOR)?, bytes: line.next(NUMBER)? },
+            "unplug" => {
+                const UNPLUG: &str =
+                    "to unplug is `unplug PLACE member N`, with `returns` and `with-power` behind";
+                let at = line.next(ANCHOR)?;
+                line.expect("member", UNPLUG)?;
+                let member = line.next(UNPLUG)?;
+                let returns = line.takes("returns");
+                Fault::Unplug { at, member, returns, with_power: line.takes("with-power") }
+            }
             "flash" => {
                 const FLASH: &str = "a flash fault is of `read|program|erase die N nth N life N`";
                 let verb = match line.next::<String>(FLASH)?.as_str() {
@@ -288,6 +297,11 @@ impl fmt::Display for Fault {
             Fault::Abort { at, queue, command } => write!(f, "abort {at} queue {queue} command {command}"),
             Fault::Interrupt { at } => write!(f, "interrupt {at}"),
             Fault::Replay { at, bytes } => write!(f, "replay {at} {bytes}"),
+            Fault::Unplug { at, member, returns, with_power } => {
+                let flag = |set: bool, word: &'static str| if set { word } else { "" };
+                let (returns, with_power) = (flag(*returns, " returns"), flag(*with_power, " with-power"));
+                write!(f, "unplug {at} member {member}{returns}{with_power}")
+            }
             Fault::Flash { verb, die, nth, life } => {
                 let verb = match verb {
                     FlashVerb::Read => "read",
@@ -366,6 +380,9 @@ mod tests {
             "abort 9+1 queue 2 command 5",
             "interrupt 3+0",
             "replay 3+5 300",
+            "unplug 3+20 member 1",
+            "unplug 3+20 member 1 returns",
+            "unplug +0 member 0 returns with-power",
             "flash program die 1 nth 12 life 0",
         ] {
             assert_eq!(line.parse::<Fault>().unwrap().to_string(), line);

@@ -231,6 +231,17 @@ pub enum Fault {
         /// So many bytes.
         bytes: u64,
     },
+    /// A member of an array is unplugged, unless one is missing already.
+    Unplug {
+        /// When; with the power: when the power is cut the next time after this.
+        at: Anchor,
+        /// Which, spares too.
+        member: u32,
+        /// It is back after the rest of this life, or if it went with the power, after the next one.
+        returns: bool,
+        /// It goes with the power.
+        with_power: bool,
+    },
     /// An operation of flash fails.
     Flash {
         /// Which kind.
@@ -302,6 +313,11 @@ impl Op {
         }
     }
 
+    /// Whether it asks for something that only a drive with flash of its own can do.
+    pub fn needs_own_flash(&self) -> bool {
+        matches!(self, Op::Mar { .. } | Op::Sanitize)
+    }
+
     /// Whether a drive that can't be written any more may refuse it for that.
     pub fn may_write(&self) -> bool {
         !matches!(
@@ -356,6 +372,7 @@ impl Fault {
             | Fault::Reset { at }
             | Fault::Abort { at, .. }
             | Fault::Interrupt { at }
+            | Fault::Unplug { at, .. }
             | Fault::Replay { at, .. } => Some(at),
             Fault::Flash { .. } => None,
         }

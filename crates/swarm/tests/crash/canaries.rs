@@ -2,7 +2,7 @@
 
 use byteway_swarm::draw::draw;
 use byteway_swarm::failure::Kind;
-use byteway_swarm::plan::{CanarySpec, KvCanarySpec};
+use byteway_swarm::plan::{ArrayCanarySpec, CanarySpec, KvCanarySpec, Plan};
 use byteway_swarm::swarm::{Swarm, run_caught};
 
 /// The first run that finds it.
@@ -105,4 +105,47 @@ fn a_segment_that_is_used_again_too_early() {
 #[test]
 fn a_value_that_is_moved_blindly() {
     assert!(found_in_pairs(KvCanarySpec::MoveBlindly) < 2000);
+}
+
+/// The first run that finds an array that is broken. Runs of other drives are left out.
+fn found_in_an_array(canary: ArrayCanarySpec) -> u64 {
+    let swarm = Swarm { seed: 5, first: 0, runs: 6000, threads: 2, shrink_runs_max: 0 };
+    let change = |plan: &mut Plan| match &mut plan.drive.array {
+        Some(array) => array.canary = Some(canary),
+        None => {
+            plan.ops.truncate(1);
+            plan.faults.clear();
+            plan.neighbours.clear();
+        }
+    };
+    let found = swarm.fly(change, |_| false);
+    let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
+    assert_eq!(finding.failure.kind, Kind::Data, "{}", finding.failure);
+    let control = run_caught(&draw(swarm.seed, finding.index));
+    assert_eq!(control.failure, None, "the same run of an array that is whole");
+    finding.index
+}
+
+// Without marks nothing is repaired after a power cut: parity that is wrong gives garbage for a member that goes later.
+#[test]
+fn a_write_intent_log_that_is_left_out() {
+    assert!(found_in_an_array(ArrayCanarySpec::NoIntentLog) < 6000);
+}
+
+// What parity can't be trusted for must fail to be read, not be made up.
+#[test]
+fn lost_units_that_are_not_marked() {
+    assert!(found_in_an_array(ArrayCanarySpec::NoLostMarks) < 6000);
+}
+
+// What a bridge has acknowledged from its memory is in no member yet.
+#[test]
+fn a_bridge_whose_memory_forgets() {
+    assert!(found_in_an_array(ArrayCanarySpec::ForgetMemory) < 1000);
+}
+
+// A stripe with a missing member that is torn by a power cut can be mended by the journal alone.
+#[test]
+fn a_journal_that_is_left_out() {
+    assert!(found_in_an_array(ArrayCanarySpec::NoJournal) < 6000);
 }

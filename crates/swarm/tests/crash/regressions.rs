@@ -99,4 +99,25 @@ plans! {
     a_scan_that_came_late = "a-scan-that-came-late";
     /// A page of the map failed once to be read across a link, in recovery, and the firmware on the host gave up.
     a_page_of_the_map_that_failed_once_across_a_link = "a-page-of-the-map-that-failed-once-across-a-link";
+    /// A drive that was pulled out went on with the commands that it had, and acknowledged a write that its medium did not have.
+    an_acknowledgement_of_a_drive_that_was_pulled_out = "acknowledged-after-it-was-pulled";
+    /// The write-intent log was cleared, but not durably: a member that failed with the power took units along of regions in which
+    /// nothing had been written for long.
+    marks_that_were_cleared = "marks-that-were-cleared";
+    /// After a power cycle the last drives of an array were taken for spares, though one had become a member: it was missing then, and
+    /// when another failed the array had lost data.
+    a_spare_that_is_a_member = "a-spare-that-is-a-member";
+    /// Without modelled time a read of a register waited for ever for a device that was off to take the writes before it.
+    a_drive_that_is_off_takes_no_write = "a-drive-that-is-off-takes-no-write";
+    /// Superblocks that were written while a member was rebuilt said that all was on it that had been written so far, which had not been
+    /// flushed: when that member was missing after a power cut, units were lost for which there had been parity.
+    a_rebuild_that_is_not_flushed = "a-rebuild-that-is-not-flushed";
+    /// A lost unit was written while it was read: what had been read before was zeroes that stood in for it, which was not known any more
+    /// to be lost.
+    a_lost_unit_that_is_written_while_it_is_read = "a-lost-unit-that-is-written-while-it-is-read";
+    /// Entries of the journal that were written while superblocks said that a member was rebuilt stayed there; when another member failed
+    /// they were carried out, and what had been written since was undone.
+    a_journal_of_an_earlier_failure = "a-journal-of-an-earlier-failure";
+    /// The same where the numbers of such entries had been used again.
+    a_journal_with_numbers_used_again = "a-journal-with-numbers-used-again";
 }

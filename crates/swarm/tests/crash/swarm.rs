@@ -2,8 +2,8 @@
 
 use crate::number;
 use byteway_swarm::plan::{Fault, Plan};
-use byteway_swarm::rig::Tally;
 use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm};
+use byteway_swarm::tally::Tally;
 
 // Whatever nobody has thought of goes wrong: data that was durable is lost, deleted data comes back, a command hangs.
 #[test]
@@ -51,6 +51,13 @@ fn random_runs_find_nothing() {
         tally.hosted,
         tally.partial,
         tally.with_extents,
+        tally.arrays,
+        tally.bridges,
+        tally.members_unplugged,
+        tally.stripes_repaired,
+        tally.units_reconstructed,
+        tally.units_rebuilt,
+        tally.writes_taken,
         tally.parts_merged,
         tally.neighbours,
         tally.with_pairs,

@@ -8,7 +8,6 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::queue::ring::SubmissionQueue;
 use crate::controller::state::loan::Loan;
-use byteway_clock::TaskId;
 use byteway_firmware::Route;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -56,11 +55,10 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// The queues that a controller has lent, and the tasks of its command slots.
+/// The queues that a controller has lent.
 #[derive(Default)]
 pub(crate) struct Lending {
     queues: RefCell<BTreeMap<u16, Rc<Lent>>>,
-    slots: RefCell<Vec<TaskId>>,
 }
 
 impl Lending {
@@ -80,16 +78,6 @@ impl Lending {
         if let Some(lent) = self.queues.borrow().get(&qid) {
             lent.loan.end();
         }
-    }
-
-    /// The next command slot has this task.
-    pub(crate) fn add_slot(&self, task: TaskId) {
-        self.slots.borrow_mut().push(task);
-    }
-
-    /// A command slot has another task from now on. Gives the one that it had.
-    pub(crate) fn replace_slot(&self, index: u32, task: TaskId) -> Option<TaskId> {
-        Some(std::mem::replace(self.slots.borrow_mut().get_mut(index as usize)?, task))
     }
 }
 

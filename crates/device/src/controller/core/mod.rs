@@ -28,13 +28,13 @@ use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::loan::Borrowed;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
-use byteway_clock::{Clock, Delay};
+use byteway_clock::{Clock, Delay, TaskId};
 use byteway_firmware::{Placement, Route};
 use byteway_link::DeviceEnd;
 use byteway_wire::nvme::feature::HostMemoryBuffer;
 use byteway_wire::nvme::register::Cap;
 use byteway_wire::nvme::{Sqe, Status};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 pub mod completion;
@@ -88,6 +88,7 @@ impl Shared {
             router: OnceCell::new(),
             backing,
             port: port.clone(),
+            tasks: RefCell::default(),
             clock,
             config,
         });
@@ -124,6 +125,8 @@ pub struct Core {
     /// Queues of other drives that execute commands for this one.
     pub(crate) borrowed: Borrowed,
     pub(crate) memory: Memory,
+    /// What the controller does, until its power goes.
+    pub(crate) tasks: RefCell<Vec<TaskId>>,
 }
 
 impl Core {

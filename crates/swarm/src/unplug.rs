@@ -1,0 +1,137 @@
+//! Members of an array that are unplugged, and what the array promises all the same.
+//!
+//! What it promises (`byteway_array`, `assemble`): a member that goes while all are there, and all is durable that says so, costs
+//! nothing. Of an array with parity units are lost, and told to be, if the member goes while parity is not repaired after a power
+//! cut, or with the power, while regions are marked as being written. Everything else is as if all members were there.
+//!
+//! What no array promises, so that it is not asked for: that a second member may go; and of copies that a power cut has left
+//! different that the others hold what was read of the first.
+
+use super::kept::KeptArray;
+use super::plan::{Fault, LevelSpec};
+use super::rig::Run;
+use byteway_array::{Array, SlotState};
+use byteway_device::Backing;
+use byteway_flash::Medium;
+use byteway_world::PoweredDrive;
+use std::cell::RefCell;
+
+/// The slots of an array in a life.
+pub(super) struct Bays {
+    /// The numbers of the members that have power, in the order in which the array has them.
+    numbers: Vec<usize>,
+    /// The power was off before: copies may have been different.
+    is_first_life: bool,
+    pulled: RefCell<Vec<Pulled>>,
+    /// Numbers of members that go when the power goes, and whether they come back.
+    leaving: RefCell<Vec<(usize, bool)>>,
+}
+
+/// A member that was unplugged in this life.
+struct Pulled {
+    /// Among those that have power.
+    index: usize,
+    returns: bool,
+    media: Vec<Medium>,
+}
+
+impl Bays {
+    pub(super) fn new(numbers: Vec<usize>, is_first_life: bool) -> Bays {
+        Bays { numbers, is_first_life, pulled: RefCell::default(), leaving: RefCell::default() }
+    }
+
+    /// Whether no member was unplugged in this life.
+    pub(super) fn are_full(&self) -> bool {
+        self.pulled.borrow().is_empty()
+    }
+
+    /// The member that may go in place of the one with this number: itself, or one that holds the same; none: none may.
+    fn victim(&self, array: &Array, level: LevelSpec, number: usize) -> Option<usize> {
+        let state = array.state();
+        let is_whole = !state.is_degraded() && state.is_settled && !state.is_broken;
+        if !level.is_redundant() || !is_whole || !self.are_full() {
+            return None;
+        }
+        let slot_of = |index: usize| {
+            let name = format!("member {index}");
+            state.slots.iter().position(|(_, identity)| identity.as_deref() == Some(name.as_str()))
+        };
+        let index = self.numbers.iter().position(|own| *own == number)?;
+        let slot = slot_of(index)?;
+        let copies = level.copies(state.slots.len());
+        let is_first_copy = copies > 1 && slot.is_multiple_of(copies);
+        match is_first_copy && !self.is_first_life {
+            true => (0..self.numbers.len()).find(|index| slot_of(*index) == Some(slot + 1)),
+            false => Some(index),
+        }
+    }
+
+    /// A member is unplugged, now or with the power.
+    pub(super) fn strike(&self, run: &Run, whole: &PoweredDrive, fault: &Fault) {
+        let Fault::Unplug { member, returns, with_power, .. } = *fault else { return };
+        let (Some(spec), Some(array)) = (&run.plan.drive.array, whole.drive.controller.backing().array())
+        else {
+            return;
+        };
+        let number = member as usize % spec.drives();
+        if with_power {
+            self.leaving.borrow_mut().push((number, returns));
+            return;
+        }
+        let Some(index) = self.victim(array, spec.level, number) else { return };
+        if spec.level == LevelSpec::Raid5 && array.state().regions_unsynced > 0 {
+            run.let_reads_fail();
+        }
+        run.count(|tally| tally.members_unplugged += 1);
+        let media = whole.behind[index].pull_out();
+        self.pulled.borrow_mut().push(Pulled { index, returns, media });
+    }
+
+    /// The power goes, by a cut or after a shutdown: what is left.
+    pub(super) fn power_off(
+        &self,
+        run: &Run,
+        whole: &PoweredDrive,
+        kept: KeptArray,
+        is_cut: bool,
+    ) -> KeptArray {
+        let (Some(spec), backing) = (&run.plan.drive.array, whole.drive.controller.backing()) else {
+            return kept;
+        };
+        let Some(array) = backing.array() else { return kept };
+        let asked = self.leaving.take().into_iter().filter(|_| is_cut);
+        let mut goes =
+            asked.filter_map(|(number, returns)| Some((self.victim(array, spec.level, number)?, returns)));
+        let goes = goes.next();
+        let mut pulled = self.pulled.take().into_iter().next();
+        let state = array.state();
+        let is_known = state.is_settled && state.slots.iter().any(|(state, _)| *state == SlotState::Failed);
+        // The next life finds that a member is missing of which none of the others says so.
+        let is_missed = goes.is_some() || pulled.as_ref().is_some_and(|pulled| !pulled.returns && !is_known);
+        if is_cut && is_missed && spec.level == LevelSpec::Raid5 && state.regions_marked > 0 {
+            run.let_reads_fail();
+        }
+        run.count(|tally| tally.members_unplugged += u64::from(goes.is_some()));
+        let mut left = KeptArray { is_made: true, ..kept };
+        left.nvram = match backing {
+            Backing::Bridge(bridge) => bridge.power_off(),
+            _ => Default::default(),
+        };
+        left.end_life(spec.canary);
+        for (index, number) in self.numbers.iter().enumerate() {
+            let pulled = pulled.take_if(|pulled| pulled.index == index);
+            let media = match &pulled {
+                Some(pulled) if !pulled.returns => continue,
+                Some(_) => pulled.map_or(Vec::new(), |pulled| pulled.media),
+                None => whole.behind[index].power_off_all(),
+            };
+            let Some(medium) = media.into_iter().next() else { continue };
+            match goes.filter(|(going, _)| *going == index) {
+                Some((_, true)) => drop(left.out.insert(*number, medium)),
+                Some((_, false)) => {}
+                None => drop(left.media.insert(*number, medium)),
+            }
+        }
+        left
+    }
+}
