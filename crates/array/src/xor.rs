@@ -20,7 +20,7 @@ impl Parity {
             Content::Bytes(bytes) => xor(&mut self.bytes, &bytes[..]),
             Content::Head(head) => xor(&mut self.bytes, head),
             Content::Marred(marred) => xor(&mut self.bytes, &marred.bytes),
-            Content::Stamp(_) => {
+            Content::Stamp(_) | Content::Blocks(_) => {
                 let mut unit = [0; UNIT_BYTES];
                 content.write_to(&mut unit);
                 xor(&mut self.bytes, &unit);

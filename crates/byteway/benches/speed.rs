@@ -1,7 +1,7 @@
 //! How fast and how lean the simulator is: I/Os a CPU-second, with every read verified; polls, timers and allocations
 //! for each; the time and memory until a large drive is ready; twelve drives at once; instructions and cache misses.
 //!
-//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, payloads, pairs, keys, ready, dozen, instructions; without a
+//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, hosted, payloads, pairs, keys, ready, dozen, instructions; without a
 //! name, all of them. One thread. CPU time is that of the process, so another load on the machine matters only through caches and
 //! clocks. `instructions` says the same on any machine: the scenarios in `benches/cases`, counted by `.ci/instructions` (valgrind must
 //! be installed), next to the figures of the last release. `record` writes these figures down, for a release.
@@ -39,6 +39,9 @@ fn main() {
     }
     if wanted("writes") {
         scenario_speed("64 GiB, 4 KiB random writes in steady state, 16 dies, OP 7 %", WRITES, 400_000.0);
+    }
+    if wanted("hosted") {
+        scenario_speed("1 GiB, 512 B random writes, depth 128, firmware on the host (FSSD)", HOSTED, 150_000.0);
     }
     if wanted("payloads") {
         scenario_speed(
@@ -91,6 +94,21 @@ precondition = "steady"
 rw = "randwrite"
 iodepth = 64
 count = 2000000
+"#;
+
+/// Most of them when parts are merged with the rest of their units for each part that comes.
+const HOSTED: &str = r#"
+[drive]
+profile = "fssd"
+lba_size = "512 B"
+capacity = "1 GiB"
+[host]
+profile = "sandy-bridge"
+[[job]]
+rw = "randwrite"
+bs = "512 B"
+iodepth = 128
+count = 300000
 "#;
 
 fn payloads(profile: &str, iodepth: u32) -> String {

@@ -2,8 +2,8 @@
 //!
 //! A tester fills each logical block with a pattern that names the block: its address, a version and a tag. The
 //! bytes are real wherever a host can see them. Inside the drive a unit that holds nothing but such blocks is kept
-//! as its [`Stamp`]; every other unit keeps its bytes. So terabytes can be driven and verified on a laptop, and a
-//! real host's data goes through the same code.
+//! as its [`Stamp`], and one whose blocks of 512 bytes were written one by one as the [`Pattern`] of each; every other unit
+//! keeps its bytes. So terabytes can be driven and verified on a laptop, and a real host's data goes through the same code.
 
 use crate::unit::UnitBytes;
 use multiversion::multiversion;
@@ -156,8 +156,19 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// Whether all bytes are zeroes. `bytes`: a whole number of lines.
+fn are_zero(bytes: &[u8]) -> bool {
+    debug_assert!(bytes.len().is_multiple_of(LINE_BYTES));
+    // Taken together: a comparison of two lines would be a call of memcmp for each.
+    let is_zero = |line: &[u8; LINE_BYTES]| line.iter().fold(0, |all, byte| all | byte) == 0;
+    bytes.as_chunks::<LINE_BYTES>().0.iter().all(is_zero)
+}
+
 /// Bytes of the parts of a unit that can be unreadable one by one: the smallest logical block.
 pub const MARRED_BYTES: usize = 512;
+
+/// Blocks of [`MARRED_BYTES`] in a unit.
+pub const BLOCKS: usize = UNIT_BYTES / MARRED_BYTES;
 
 /// A head is at most so long: a longer one would not save much.
 const HEAD_BYTES_MAX: usize = UNIT_BYTES / 2;
@@ -171,7 +182,7 @@ pub struct Marred {
     pub blocks: u8,
 }
 
-/// What a whole unit can hold that its name alone tells, without a byte of it.
+/// What a whole unit, or a block of [`MARRED_BYTES`], can hold that its name alone tells, without a byte of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Zeroes throughout.
@@ -183,11 +194,33 @@ pub enum Pattern {
 const _: () = assert!(size_of::<Pattern>() == 16);
 
 impl Pattern {
-    /// Writes it to `unit`, [`UNIT_BYTES`] long.
-    pub fn fill(self, unit: &mut [u8]) {
+    /// Writes it to `bytes`, a whole number of its blocks.
+    pub fn fill(self, bytes: &mut [u8]) {
         match self {
-            Pattern::Zero => unit.fill(0),
-            Pattern::Stamp(stamp) => stamp.fill(unit),
+            Pattern::Zero => bytes.fill(0),
+            Pattern::Stamp(stamp) => stamp.fill(bytes),
+        }
+    }
+
+    /// What a block of [`MARRED_BYTES`] holds. None: bytes of its own, or a part of a larger block.
+    pub fn of_block(block: &[u8]) -> Option<Pattern> {
+        match Stamp::read_header(block) {
+            Some(stamp) if stamp.block.bytes() == block.len() && stamp.matches(block) => {
+                Some(Pattern::Stamp(stamp))
+            }
+            Some(_) => None,
+            None => are_zero(block).then_some(Pattern::Zero),
+        }
+    }
+
+    /// What the block that is so many further on would hold, if both were written together.
+    fn further(self, blocks: usize) -> Option<Pattern> {
+        match self {
+            Pattern::Zero => Some(Pattern::Zero),
+            Pattern::Stamp(stamp) => {
+                let lba = stamp.lba.checked_add(blocks as u64)?;
+                Some(Pattern::Stamp(Stamp { lba, ..stamp }))
+            }
         }
     }
 }
@@ -200,6 +233,8 @@ pub enum Content {
     Zero,
     /// A test pattern.
     Stamp(Stamp),
+    /// Blocks of [`MARRED_BYTES`] that have each a pattern of their own.
+    Blocks(Rc<[Pattern; BLOCKS]>),
     /// Anything else.
     Bytes(UnitBytes),
     /// The same, if it is short: bytes, and zeroes behind them.
@@ -235,7 +270,31 @@ impl Content {
         match self {
             Content::Zero => Some(Pattern::Zero),
             Content::Stamp(stamp) => Some(Pattern::Stamp(*stamp)),
-            Content::Bytes(_) | Content::Head(_) | Content::Marred(_) => None,
+            Content::Blocks(_) | Content::Bytes(_) | Content::Head(_) | Content::Marred(_) => None,
+        }
+    }
+
+    /// The pattern of each block of [`MARRED_BYTES`]. None: some have none.
+    pub fn blocks(&self) -> Option<[Pattern; BLOCKS]> {
+        let first = match self {
+            Content::Blocks(blocks) => return Some(**blocks),
+            Content::Zero => Pattern::Zero,
+            Content::Stamp(stamp) if stamp.block == BlockSize::B512 => Pattern::Stamp(*stamp),
+            Content::Stamp(_) | Content::Bytes(_) | Content::Head(_) | Content::Marred(_) => return None,
+        };
+        let mut blocks = [first; BLOCKS];
+        for (index, block) in blocks.iter_mut().enumerate() {
+            *block = first.further(index)?;
+        }
+        Some(blocks)
+    }
+
+    /// The unit whose blocks of [`MARRED_BYTES`] hold these: zeroes, and patterns of blocks of that size.
+    pub fn of_blocks(blocks: &[Pattern; BLOCKS]) -> Content {
+        let first = blocks[0];
+        match blocks.iter().enumerate().all(|(index, block)| first.further(index) == Some(*block)) {
+            true => first.into(),
+            false => Content::Blocks(Rc::new(*blocks)),
         }
     }
 
@@ -245,8 +304,10 @@ impl Content {
             if let Some(stamp) = Stamp::recognise(unit) {
                 return Content::Stamp(stamp);
             }
-            if unit.iter().all(|byte| *byte == 0) {
-                return Content::Zero;
+            let mut blocks = [Pattern::Zero; BLOCKS];
+            let mut each = blocks.iter_mut().zip(unit.chunks_exact(MARRED_BYTES));
+            if each.all(|(block, bytes)| Pattern::of_block(bytes).map(|pattern| *block = pattern).is_some()) {
+                return Content::of_blocks(&blocks);
             }
         }
         Content::Bytes(UnitBytes::copied(unit.try_into().expect("a unit is 4 KiB")))
@@ -267,6 +328,9 @@ impl Content {
         match self {
             Content::Zero => unit.fill(0),
             Content::Stamp(stamp) => stamp.fill(unit),
+            Content::Blocks(blocks) => {
+                blocks.iter().zip(unit.chunks_exact_mut(MARRED_BYTES)).for_each(|(block, at)| block.fill(at));
+            }
             Content::Bytes(bytes) => unit.copy_from_slice(&bytes[..]),
             Content::Head(head) => {
                 let (bytes, rest) = unit.split_at_mut(head.len());
@@ -287,7 +351,9 @@ impl Content {
     pub fn marred(&self) -> u8 {
         match self {
             Content::Marred(marred) => marred.blocks,
-            Content::Zero | Content::Stamp(_) | Content::Bytes(_) | Content::Head(_) => 0,
+            Content::Zero | Content::Stamp(_) | Content::Blocks(_) | Content::Bytes(_) | Content::Head(_) => {
+                0
+            }
         }
     }
 
@@ -329,7 +395,14 @@ impl Content {
                 bytes.copy_from_slice(&held[..bytes.len()]);
                 rest.fill(0);
             }
-            Content::Stamp(_) => {
+            Content::Stamp(_) | Content::Blocks(_) => {
+                let is_blocks =
+                    offset.is_multiple_of(MARRED_BYTES) && part.len().is_multiple_of(MARRED_BYTES);
+                if let Some(blocks) = self.blocks().filter(|_| is_blocks) {
+                    let blocks = &blocks[offset / MARRED_BYTES..];
+                    let each = blocks.iter().zip(part.chunks_exact_mut(MARRED_BYTES));
+                    return each.for_each(|(block, at)| block.fill(at));
+                }
                 let mut unit = [0; UNIT_BYTES];
                 self.write_to(&mut unit);
                 part.copy_from_slice(&unit[offset..offset + part.len()]);
@@ -423,6 +496,32 @@ mod tests {
             let mut back = [0xffu8; UNIT_BYTES];
             content.write_to(&mut back);
             assert_eq!(unit, back);
+        }
+    }
+
+    // Blocks that were written one by one must come back to the byte, in whole and in part, and be kept by their names: a drive
+    // under small writes would hold terabytes of bytes else.
+    #[test]
+    fn blocks_of_their_own_patterns_come_back_whole() {
+        let stamp = |lba, version| Pattern::Stamp(Stamp { lba, version, tag: 9, block: BlockSize::B512 });
+        let run = std::array::from_fn(|index| stamp(80 + index as u64, 1));
+        let mut mixed = run;
+        (mixed[0], mixed[3], mixed[6]) = (Pattern::Zero, stamp(83, 2), stamp(7, 1));
+        let zero = [Pattern::Zero; BLOCKS];
+        for (blocks, is_named) in [(run, true), (mixed, false), (zero, true)] {
+            let mut unit = [0xff; UNIT_BYTES];
+            unit.chunks_exact_mut(MARRED_BYTES).zip(blocks).for_each(|(at, block)| block.fill(at));
+            let content = Content::of(&unit, Keep::Stamps);
+            assert_eq!((&content, content.blocks()), (&Content::of_blocks(&blocks), Some(blocks)));
+            assert_eq!(content.pattern().is_some(), is_named);
+            for (offset, bytes) in [(0, UNIT_BYTES), (512, 1024), (3584, 512), (100, 3000)] {
+                let mut part = vec![0xff; bytes];
+                content.write_part(offset, &mut part);
+                assert_eq!(part, unit[offset..offset + bytes], "{bytes} from {offset}");
+            }
+            // One byte of a block that is not the pattern's: all are kept.
+            unit[3000] ^= 1;
+            assert!(matches!(Content::of(&unit, Keep::Stamps), Content::Bytes(_)));
         }
     }
 

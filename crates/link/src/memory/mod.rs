@@ -327,7 +327,7 @@ impl Memory {
             Content::Bytes(unit) => unit,
             Content::Zero => &ZEROES,
             Content::Marred(unit) => &unit.bytes,
-            Content::Stamp(_) | Content::Head(_) => {
+            Content::Stamp(_) | Content::Blocks(_) | Content::Head(_) => {
                 return self.dma_fill(address, bytes, epoch, |part| content.write_part(offset, part));
             }
         };

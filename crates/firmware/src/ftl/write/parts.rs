@@ -4,7 +4,8 @@
 //! A part is newer than what the buffer and flash have of its unit. A write or deallocation of the whole unit drops it at the
 //! same instant; a read of the unit lays it over what is found.
 
-use byteway_wire::content::{Content, Keep, MARRED_BYTES, Marred, UNIT_BYTES, marred_parts};
+use byteway_wire::content::{BLOCKS, Content, Keep, MARRED_BYTES, Marred, Pattern, UNIT_BYTES, marred_parts};
+use byteway_wire::unit::UnitBytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,12 +13,52 @@ use std::rc::Rc;
 /// Blocks of 512 bytes of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct Patch {
-    bytes: [u8; UNIT_BYTES],
-    /// Which blocks it has, a bit for each, the first one's lowest.
+    held: Held,
+    /// Which blocks it has, a bit for each, the first one's lowest. What is held of others counts for nothing.
     blocks: u8,
 }
 
+/// What a patch's blocks hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Held {
+    /// Each a pattern: a small write takes the memory of its names.
+    Patterns([Pattern; BLOCKS]),
+    /// Anything else.
+    Bytes(UnitBytes),
+}
+
+impl Held {
+    /// Writes a block to where it goes.
+    fn write_block(&self, block: usize, into: &mut [u8]) {
+        match self {
+            Held::Patterns(patterns) => patterns[block].fill(into),
+            Held::Bytes(bytes) => into.copy_from_slice(&bytes[block * MARRED_BYTES..][..MARRED_BYTES]),
+        }
+    }
+
+    fn to_bytes(&self) -> UnitBytes {
+        match self {
+            Held::Patterns(patterns) => {
+                let mut bytes = [0; UNIT_BYTES];
+                Content::of_blocks(patterns).write_to(&mut bytes);
+                bytes.into()
+            }
+            Held::Bytes(bytes) => bytes.clone(),
+        }
+    }
+}
+
 impl Patch {
+    /// Without a block.
+    fn new() -> Patch {
+        Patch { held: Held::Patterns([Pattern::Zero; BLOCKS]), blocks: 0 }
+    }
+
+    #[inline]
+    fn has(&self, block: usize) -> bool {
+        self.blocks >> block & 1 == 1
+    }
+
     /// Whether it has the whole unit.
     #[inline]
     pub(in crate::ftl) fn is_whole(&self) -> bool {
@@ -26,28 +67,43 @@ impl Patch {
 
     /// What the unit holds when this lies over `old`. Blocks of `old` that can't be read still can't, unless they are covered.
     pub(in crate::ftl) fn over(&self, old: &Content, keep: Keep) -> Content {
-        if self.is_whole() {
-            return Content::of(&self.bytes, keep);
+        let old = if self.is_whole() { &Content::Zero } else { old };
+        if let (Held::Patterns(patterns), Keep::Stamps, Some(mut blocks)) = (&self.held, keep, old.blocks()) {
+            for (block, at) in blocks.iter_mut().enumerate().filter(|(block, _)| self.has(*block)) {
+                *at = patterns[block];
+            }
+            return Content::of_blocks(&blocks);
         }
         old.edited(keep, |bytes, marred| {
-            let blocks = bytes.chunks_exact_mut(MARRED_BYTES).zip(self.bytes.chunks_exact(MARRED_BYTES));
-            for (_, (old, new)) in blocks.enumerate().filter(|(block, _)| self.blocks >> block & 1 == 1) {
-                old.copy_from_slice(new);
+            let blocks = bytes.chunks_exact_mut(MARRED_BYTES).enumerate();
+            for (block, into) in blocks.filter(|(block, _)| self.has(*block)) {
+                self.held.write_block(block, into);
             }
             *marred &= !self.blocks;
         })
     }
 
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
-        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+    fn write(&mut self, offset: usize, bytes: &[u8], keep: Keep) {
         self.blocks |= marred_parts(offset, bytes.len());
+        if let (Held::Patterns(patterns), Keep::Stamps) = (&mut self.held, keep) {
+            let places = patterns[offset / MARRED_BYTES..].iter_mut();
+            let mut each = places.zip(bytes.chunks_exact(MARRED_BYTES));
+            if each.all(|(place, block)| Pattern::of_block(block).map(|pattern| *place = pattern).is_some()) {
+                return;
+            }
+        }
+        let mut held = self.held.to_bytes();
+        self.held = Held::Patterns([Pattern::Zero; BLOCKS]); // so that they are not shared, and change where they are
+        held.make_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        self.held = Held::Bytes(held);
     }
 
     /// As it is saved: what it does not have can't be read.
     fn to_saved(&self) -> Content {
+        let bytes = self.held.to_bytes();
         match self.blocks {
-            u8::MAX => Content::of(&self.bytes, Keep::Bytes),
-            blocks => Content::Marred(Rc::new(Marred { bytes: self.bytes, blocks: !blocks })),
+            u8::MAX => Content::Bytes(bytes),
+            blocks => Content::Marred(Rc::new(Marred { bytes: *bytes, blocks: !blocks })),
         }
     }
 
@@ -55,7 +111,7 @@ impl Patch {
     fn of_saved(saved: &Content) -> Patch {
         let mut bytes = [0; UNIT_BYTES];
         saved.write_to(&mut bytes);
-        Patch { bytes, blocks: !saved.marred() }
+        Patch { held: Held::Bytes(bytes.into()), blocks: !saved.marred() }
     }
 }
 
@@ -135,17 +191,16 @@ impl Parts {
     pub(in crate::ftl) fn absorb(&mut self, lpa: u64, offset: usize, bytes: &[u8]) -> bool {
         if let Some(part) = self.units.get_mut(&lpa) {
             let was_whole = part.patch.is_whole();
-            Rc::make_mut(&mut part.patch).write(offset, bytes); // a reader may have it as it was
+            Rc::make_mut(&mut part.patch).write(offset, bytes, self.keep); // a reader may have it as it was
             if !was_whole && part.patch.is_whole() {
                 self.whole.push_back((lpa, part.sequence));
             }
             return true;
         }
-        let mut patch =
-            self.spare.pop().unwrap_or_else(|| Rc::new(Patch { bytes: [0; UNIT_BYTES], blocks: 0 }));
+        let mut patch = self.spare.pop().unwrap_or_else(|| Rc::new(Patch::new()));
         let fresh = Rc::make_mut(&mut patch);
-        fresh.blocks = 0;
-        fresh.write(offset, bytes);
+        *fresh = Patch::new();
+        fresh.write(offset, bytes, self.keep);
         self.add(lpa, patch);
         false
     }
@@ -276,6 +331,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use byteway_wire::content::{BlockSize, Stamp};
 
     fn block(fill: u8) -> [u8; 512] {
         [fill; 512]
@@ -322,6 +378,43 @@ mod tests {
             (held[..512].to_vec(), held[512..].iter().all(|byte| *byte == 0)),
             (block(4).to_vec(), true)
         );
+    }
+
+    // A part that is kept by its pattern's name must lie over anything as its bytes would, and become bytes as soon as one of its
+    // blocks has no pattern.
+    #[test]
+    fn patterns_lie_over_whatever_is_beneath_as_their_bytes_do() {
+        let stamp = |lba, block| Stamp { lba, version: 4, tag: 2, block };
+        let mut own = [0; UNIT_BYTES];
+        own.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8 | 1);
+        let beneath = [
+            Content::Zero,
+            Content::Stamp(stamp(72, BlockSize::B512)),
+            Content::Stamp(stamp(9, BlockSize::B4096)),
+            Content::Bytes(own.into()),
+            Content::unreadable(),
+        ];
+        let mut first = [0; 1024];
+        stamp(74, BlockSize::B512).fill(&mut first[..512]); // and a block of zeroes
+        for has_bytes in [false, true] {
+            let (mut named, mut bytes) = (Parts::new(4, Keep::Stamps), Parts::new(4, Keep::Bytes));
+            for parts in [&mut named, &mut bytes] {
+                parts.absorb(9, 1024, &first);
+                if has_bytes {
+                    parts.absorb(9, 3584, &block(8));
+                }
+            }
+            assert_eq!(matches!(named.get(9).unwrap().held, Held::Bytes(_)), has_bytes);
+            for old in &beneath {
+                let [named, bytes] = [&named, &bytes].map(|parts| parts.over(parts.get(9).unwrap(), old));
+                assert_eq!((bytes_of(&named), named.marred()), (bytes_of(&bytes), bytes.marred()), "{old:?}");
+            }
+            let saved = |parts: &Parts| {
+                let (.., content) = parts.saved(|_| false).next().unwrap();
+                (bytes_of(&content), content.marred())
+            };
+            assert_eq!(saved(&named), saved(&bytes));
+        }
     }
 
     // A part that is never merged holds up every flush; one that is merged while there is room costs a read that later parts would

@@ -193,7 +193,7 @@ pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
                 out.u8(content.marred());
             }
             Content::Bytes(_) | Content::Head(_) => out.u8(BYTES | above),
-            Content::Zero | Content::Stamp(_) => out.u8(STAMP | above),
+            Content::Zero | Content::Stamp(_) | Content::Blocks(_) => out.u8(STAMP | above),
             Content::Marred(marred) => {
                 out.u8(MARRED | above);
                 out.u8(marred.blocks);

@@ -111,7 +111,7 @@ impl Record {
                 record.stamp_lba.set(stamp.lba);
                 record.word.set(stamp.version);
             }
-            Content::Bytes(_) | Content::Head(_) => {
+            Content::Blocks(_) | Content::Bytes(_) | Content::Head(_) => {
                 record.kind = BYTES;
                 has_bytes = true;
                 content.write_to(bytes);
