@@ -11,6 +11,7 @@
 //! the card's PCIe link.
 
 use crate::hosted::{call, route_by_queue};
+use crate::together;
 use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig, SlotState};
 use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{Backing, ConfigError, DriveConfig};
@@ -63,6 +64,9 @@ pub struct ArrayDriveConfig {
     pub lanes: usize,
     /// The last so many members take the place of others that fail.
     pub spares: usize,
+    /// All members collect garbage at once, in windows that free so many superblocks of each die; none: each collects when it must. Of
+    /// members only those take part that have [collection windows](byteway_device::ControllerConfig::collection_windows).
+    pub window_blocks: Option<u16>,
     /// After how long a command that a member does not answer is aborted, and then the member reset, and given up: none: never.
     pub timeout: Option<Delay>,
 }
@@ -144,12 +148,15 @@ pub async fn assemble(
         routes = by_processor.map(|route| route.unwrap_or(Route::OWN)).collect();
     }
     let mut drives = Vec::with_capacity(members.len());
+    let mut drivers = Vec::with_capacity(members.len());
     let cpus: Vec<Rc<Station>> = match &config.place {
         ArrayPlace::Host { processors, .. } => processors.clone(),
         ArrayPlace::Bridge { .. } => vec![home.clone()],
     };
     for (number, member) in members.iter().enumerate() {
-        drives.push(open(&config, member, &cpus[number % cpus.len()], number).await?);
+        let (driver, drive) = open(&config, member, &cpus[number % cpus.len()], number).await?;
+        drives.push(drive);
+        drivers.push(driver);
     }
     let active = drives.len().saturating_sub(config.spares);
     let spares = drives.split_off(active);
@@ -160,6 +167,9 @@ pub async fn assemble(
         }
         false => Array::assemble(clock, placement.clone(), config.array.clone(), drives).await?,
     };
+    if let Some(blocks) = config.window_blocks {
+        together::coordinate(clock, &placement, drivers, blocks);
+    }
     if !spares.is_empty() {
         clock.spawn("spares", take_places(array.clone(), spares));
     }
@@ -205,7 +215,7 @@ async fn open(
     member: &PoweredDrive,
     cpu: &Rc<Station>,
     number: usize,
-) -> Result<MemberDrive, ArrayDriveError> {
+) -> Result<(Driver, MemberDrive), ArrayDriveError> {
     let failed = |error| ArrayDriveError::Driver { member: number, error };
     // A drive whose firmware runs on the host calls back.
     let calls_back = !member.behind.is_empty() && member.drive.controller.backing().ftl().is_some();
@@ -238,5 +248,6 @@ async fn open(
         keep: config.drive.keep,
         name: format!("member {number}"),
     };
-    MemberDrive::open(&driver, queue, own).map_err(failed)?.ok_or(ArrayDriveError::NoBlocks(number))
+    let drive = MemberDrive::open(&driver, queue, own).map_err(failed)?;
+    Ok((driver, drive.ok_or(ArrayDriveError::NoBlocks(number))?))
 }

@@ -22,8 +22,8 @@ use byteway_host::HostCosts;
 use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
-    self, Bridge, CellKind, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking,
-    Profile,
+    self, Bridge, CellKind, Collection, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts,
+    KvPacking, Profile,
 };
 use byteway_scenario::{Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
@@ -58,9 +58,12 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
         let powered = match &plan.array {
             None => power_on(executor, &owned, world.host.processors(), plan, config)?,
             Some(array) => {
+                let is_together = array.section.collection == Collection::Together;
                 let members = array.members.iter().enumerate().map(|(member, own)| {
                     let (seed, serial) = of_member(&config, member as u16, 'D');
-                    power_on(executor, &owned, world.host.processors(), own, configure(own, seed, serial))
+                    let mut config = configure(own, seed, serial);
+                    config.controller.collection_windows = is_together;
+                    power_on(executor, &owned, world.host.processors(), own, config)
                 });
                 let members = members.collect::<Result<_, _>>()?;
                 let config = array_drive(scenario, array, config, world.host.processors());
@@ -98,9 +101,11 @@ fn power_on(
         let mut members = Vec::new();
         for number in 0..bridge.members {
             let bay = DriveBay::new(clock, behind(bridge, &link), Memory::simulated());
-            members.push(bay.power_on(member(plan, &config, number), None).map_err(RunError::NotBuilt)?);
+            let mut config = member(plan, &config, number);
+            config.controller.collection_windows = bridge.collection == Collection::Together;
+            members.push(bay.power_on(config, None).map_err(RunError::NotBuilt)?);
         }
-        return put_together(executor, clock, bridged(bridge, link, config), members);
+        return put_together(executor, clock, bridged(plan, bridge, link, config), members);
     }
     if let Some(endpoints) = &profile.endpoints {
         let config = hosted(profile, endpoints, link, config);
@@ -153,10 +158,17 @@ fn array_drive(
         completion: completion(host),
         lanes: ARRAY_LANES,
         spares: section.spares.into(),
+        window_blocks: window_blocks(section.collection, section.collection_window, &array.members[0]),
         // A drive that is pulled out answers nothing.
         timeout: Some(ARRAY_TIMEOUT),
         drive: in_front(config, cycles),
     }
+}
+
+/// Superblocks that a window frees in each die of a drive that is one of several; none: each drive collects by itself.
+fn window_blocks(collection: Collection, window: Percent, member: &DrivePlan) -> Option<u16> {
+    let blocks = share(window, member.geometry.blocks.into());
+    (collection == Collection::Together).then(|| blocks.clamp(1, u16::MAX.into()) as u16)
 }
 
 /// Commands under way at a drive of an array.
@@ -171,6 +183,7 @@ fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
         site: SiteConfig { cycles, ..config.site.clone() },
         controller: ControllerConfig {
             host_buffer: None,
+            collection_windows: false,
             read_pipeline: Delay::ZERO,
             read_large_pipeline: Delay::ZERO,
             write_pipeline: Delay::ZERO,
@@ -202,7 +215,7 @@ fn member(plan: &DrivePlan, config: &DriveConfig, number: u16) -> DriveConfig {
 }
 
 /// A bridge in front of several drives: `config` is what they are together.
-fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDriveConfig {
+fn bridged(plan: &DrivePlan, bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDriveConfig {
     let uuid = u128::from(Rng::new(config.seed).stream("array").next_u64()).to_le_bytes();
     let chunk_units = (bridge.chunk.0 / UNIT_BYTES as u64) as u32;
     let cycles = Cycles::FREE
@@ -228,6 +241,7 @@ fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDrive
         completion: how(bridge.completion),
         lanes: bridge.outstanding as usize,
         spares: 0,
+        window_blocks: window_blocks(bridge.collection, bridge.collection_window, plan),
         timeout: None,
         drive: in_front(config, cycles),
     }
@@ -244,6 +258,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
                 command_slots: endpoints.outstanding + 2,
                 transfer_bytes_max: RAW_TRANSFER_BYTES_MAX,
                 host_buffer: None,
+                collection_windows: false,
                 read_pipeline: latency,
                 read_large_pipeline: latency,
                 write_pipeline: latency,
@@ -386,6 +401,7 @@ fn controller(profile: &Profile) -> ControllerConfig {
             preferred_units: units(bytes),
             least_units: units(bytes).min(HOST_BUFFER_LEAST_UNITS),
         }),
+        collection_windows: false,
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

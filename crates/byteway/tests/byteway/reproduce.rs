@@ -393,7 +393,10 @@ fn the_readme_counts_what_is_recorded() {
         let all = claims.matches("\n[[claim]]\n").count();
         let [reproduced, direction, reported, not] = each;
         let open = all - each.iter().sum::<usize>();
-        let row = format!("| `{}` | {all} | {reproduced} | {direction} | {reported} | {not} | {open} |", paper.name);
+        let row = format!(
+            "| `{}` | {all} | {reproduced} | {direction} | {reported} | {not} | {open} |",
+            paper.name
+        );
         assert!(readme.contains(&row), "the README is to say {row}");
     }
 }

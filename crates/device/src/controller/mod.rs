@@ -110,6 +110,9 @@ impl Controller {
         clock.spawn("interrupt coalescing", run_coalescing(core.clone()));
         if is_first {
             clock.spawn("health", background::health::run(core.clone()));
+            if core.config.controller.collection_windows {
+                clock.spawn("collection notices", background::collection::run(core.clone()));
+            }
         }
         Controller(sets)
     }

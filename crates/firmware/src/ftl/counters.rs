@@ -67,6 +67,10 @@ pub struct FtlCounters {
     pub blocks_collected: u64,
     /// Superblocks that were collected and erased because the host was idle.
     pub blocks_collected_idle: u64,
+    /// Superblocks that were collected and erased in windows, though free ones were not few.
+    pub blocks_collected_window: u64,
+    /// Collection windows that a host has opened.
+    pub collection_windows: u64,
     /// Superblocks emptied and erased because they were worn less than others.
     pub blocks_levelled: u64,
     /// Superblocks emptied and erased because they were read too often, or old.
@@ -139,6 +143,8 @@ impl std::ops::AddAssign for FtlCounters {
             map_copies_damaged,
             blocks_collected,
             blocks_collected_idle,
+            blocks_collected_window,
+            collection_windows,
             blocks_levelled,
             blocks_refreshed,
             blocks_folded,
@@ -188,6 +194,8 @@ impl std::ops::AddAssign for FtlCounters {
         self.map_copies_damaged += map_copies_damaged;
         self.blocks_collected += blocks_collected;
         self.blocks_collected_idle += blocks_collected_idle;
+        self.blocks_collected_window += blocks_collected_window;
+        self.collection_windows += collection_windows;
         self.blocks_levelled += blocks_levelled;
         self.blocks_refreshed += blocks_refreshed;
         self.blocks_folded += blocks_folded;
