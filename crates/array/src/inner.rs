@@ -11,6 +11,7 @@ use crate::lock::{Locks, RangeLock};
 use crate::lost::Lost;
 use crate::port::Port;
 use crate::read::Fragment;
+use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, TaskId};
 use byteway_firmware::{Errand, Placement, Work};
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     pub(crate) lost: RefCell<Lost>,
     pub(crate) journal: Journal,
     pub(crate) counting: Counting,
+    /// The last rebuild.
+    pub(crate) rebuild: Cell<Option<Rebuild>>,
     pub(crate) gate: Gate,
     /// One writes superblocks at a time.
     pub(crate) superblock_turn: Semaphore,

@@ -118,6 +118,7 @@ fn perform(
         remote,
         interrupt_processors,
         is_pulled_out: Cell::default(),
+        began: Cell::default(),
     });
     let (result, bar) = executor.run(stage.play(bar, interrupt.clone())).map_err(RunError::Stalled)?;
     *progress = bar;
@@ -139,6 +140,8 @@ struct Setting {
     interrupt_processors: Vec<Rc<Station>>,
     /// The drive of an array that was to be pulled out has been.
     is_pulled_out: Cell<bool>,
+    /// When the jobs began.
+    began: Cell<Option<Time>>,
 }
 
 /// Counters when measuring begins, or when all jobs have ended.
@@ -265,6 +268,7 @@ impl Setting {
         };
         let scenario = &self.scenario;
         let start = self.clock.now();
+        self.began.set(Some(start));
         let cores = self.world.drives().iter().map(cores);
         let counters = self.snapshots().into_iter().zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
@@ -531,8 +535,10 @@ impl Setting {
             remote.summary(&begin.remote, &end.remote, elapsed_ps, summary.ios)
         });
         let array = self.world.drives().first().filter(|powered| powered.is_called);
-        summary.array =
-            array.and_then(|powered| powered.drive.controller.backing().array()).map(ArraySummary::of);
+        summary.array = array.and_then(|powered| powered.drive.controller.backing().array()).map(|array| {
+            let now = self.clock.now();
+            ArraySummary::of(array, self.began.get().unwrap_or(now), now)
+        });
         summary.notes.extend(self.array_notes(&summary));
         if scenario.accounts_for_host() {
             let end = self.count();

@@ -21,7 +21,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use byteway_scenario::profile::Completion;
 
-pub use array::{ArrayRow, ArraySummary};
+pub use array::{ArrayRow, ArraySummary, RebuildSummary};
 pub use host::{HostRow, HostSummary, MemoryRow};
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
