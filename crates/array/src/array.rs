@@ -37,6 +37,13 @@ pub struct ArrayHealth {
     pub rebuild: Option<Rebuild>,
 }
 
+impl ArrayHealth {
+    /// Whether a member is missing or not yet rebuilt.
+    pub fn is_degraded(&self) -> bool {
+        self.slots.iter().any(|(state, _)| *state != SlotState::Active)
+    }
+}
+
 /// Memory that an array holds, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayMemory {

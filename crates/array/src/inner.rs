@@ -16,7 +16,7 @@ use crate::superblock::SlotState;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, TaskId};
 use byteway_firmware::{Errand, Placement, Work};
 use byteway_member::{Gone, MemberError};
-use byteway_wire::content::Content;
+use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -222,9 +222,15 @@ impl Inner {
                         traffic.reads += 1;
                         traffic.units_read += count;
                     }
-                    Verb::Write(_) | Verb::WritePart(..) => {
+                    Verb::Write(_) => {
                         traffic.writes += 1;
                         traffic.units_written += count;
+                        traffic.bytes_written += count * UNIT_BYTES as u64;
+                    }
+                    Verb::WritePart(_, bytes, _) => {
+                        traffic.writes += 1;
+                        traffic.units_written += count;
+                        traffic.bytes_written += u64::from(bytes);
                     }
                     Verb::Flush => counters.flushes += 1,
                     Verb::Deallocate => {}

@@ -1,6 +1,6 @@
 //! How far the rebuilding of a member is.
 
-use byteway_clock::{Delay, Time};
+use byteway_clock::Time;
 
 /// How a member is, or was, rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +29,6 @@ impl Rebuild {
         }
         let taken = u128::from(now.since(self.began).0);
         let rest = taken * u128::from(left) / u128::from(done);
-        Some(now + Delay(u64::try_from(rest).ok()?))
-    }
-}
-
-impl ArrayHealth {
-    /// Whether a member is missing or not yet rebuilt.
-    pub fn is_degraded(&self) -> bool {
-        self.slots.iter().any(|(state, _)| *state != SlotState::Active)
+        Some(Time(now.0.checked_add(u64::try_from(rest).ok()?)?))
     }
 }

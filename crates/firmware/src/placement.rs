@@ -3,6 +3,7 @@
 use crate::site::Site;
 use crate::work::{Cycles, Work};
 use byteway_clock::{Clock, Delay, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time};
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
@@ -83,7 +84,7 @@ pub struct Placement {
     /// Between which sites there is what; between others there is nothing.
     distances: Vec<(Site, Site, Distance)>,
     /// Who works on map and write buffer, where that is one at a time.
-    lock: Option<Rc<Semaphore>>,
+    lock: Option<Rc<Lock>>,
     /// What comes by a route of its own comes by calls.
     calls: Option<Calls>,
     /// What of it runs on the host, across a link.
@@ -122,10 +123,45 @@ struct Calls {
     by_route: Vec<Rc<Semaphore>>,
 }
 
+/// The lock of map and write buffer, and how long it has been held.
+struct Lock {
+    clock: Clock,
+    turn: Semaphore,
+    held: Cell<Delay>,
+    since: Cell<Option<Time>>,
+}
+
+/// The lock, held.
+struct Held {
+    lock: Rc<Lock>,
+    _turn: Permit,
+}
+
+impl Lock {
+    async fn acquire(self: &Rc<Lock>) -> Held {
+        let turn = self.turn.acquire(1).await;
+        self.since.set(Some(self.clock.now()));
+        Held { lock: self.clone(), _turn: turn }
+    }
+
+    /// How long it has been held up to now.
+    fn busy(&self) -> Delay {
+        let now = self.clock.now();
+        self.held.get() + self.since.get().map_or(Delay::ZERO, |since| now.since(since))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.lock.held.set(self.lock.busy());
+        self.lock.since.set(None);
+    }
+}
+
 /// What a command holds while it is in the translation layer.
 pub(crate) struct Entered {
     _call: Option<Permit>,
-    _lock: Option<Permit>,
+    _lock: Option<Held>,
 }
 
 impl Placement {
@@ -150,8 +186,18 @@ impl Placement {
     /// The same, where map and write buffer have one lock, as a driver's do that runs on any of a host's processors: entering,
     /// translating and buffering are done for one command at a time. Who waits for the lock sleeps, and keeps no core.
     pub fn with_lock(mut self, clock: &Clock) -> Self {
-        self.lock = Some(Rc::new(Semaphore::new(clock, 1)));
+        self.lock = Some(Rc::new(Lock {
+            clock: clock.clone(),
+            turn: Semaphore::new(clock, 1),
+            held: Cell::default(),
+            since: Cell::default(),
+        }));
         self
+    }
+
+    /// How long the lock of map and write buffer has been held up to now; none: there is none.
+    pub fn lock_busy(&self) -> Option<Delay> {
+        self.lock.as_ref().map(|lock| lock.busy())
     }
 
     /// The same, where what comes by a route of its own comes by a call that returns when the command is buffered or looked up: by
@@ -211,8 +257,8 @@ impl Placement {
                 spans.charge(span, clock.now(), Stage::Firmware);
             }
         }
-        if let Some(lock) = self.lock.as_deref() {
-            entered._lock = Some(lock.acquire(1).await);
+        if let Some(lock) = &self.lock {
+            entered._lock = Some(lock.acquire().await);
             spans.charge(span, clock.now(), Stage::Queueing);
         }
         if is_call && self.cycles.of(Work::Enter) > 0 {

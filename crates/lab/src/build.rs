@@ -7,7 +7,8 @@ use byteway_assembly::{
     power_on_partial,
 };
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Owner, Rate, Station};
+use byteway_clock::{Clock, Delay, Executor, Owner, Ran, Rate, Station};
+use byteway_console::interrupt::Interrupt;
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
     ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
@@ -42,8 +43,9 @@ const READY_DELAY: Delay = Delay::from_ms(1);
 /// host have been attached to, for which `executor` has run.
 ///
 /// # Errors
-/// There can be no such drive.
-pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError> {
+/// There can be no such drive, or `interrupt` was raised while several were made one.
+pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) -> Result<World, RunError> {
+    let power = Power { executor, interrupt };
     let clock = executor.clock();
     let processors = scenario.host.profile.cores;
     let host = match scenario.accounts_for_host() {
@@ -52,22 +54,26 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
     };
     let mut world = World::around(clock, host);
     for (number, attached) in scenario.drives.iter().enumerate() {
+        if number > 0 {
+            power.look()?;
+        }
         let plan = &attached.plan;
         let owned = clock.owned_by(Owner(number as u16));
         let config = drive(scenario, number);
         let powered = match &plan.array {
-            None => power_on(executor, &owned, world.host.processors(), plan, config)?,
+            None => power.on(&owned, world.host.processors(), plan, config)?,
             Some(array) => {
                 let is_together = array.section.collection == Collection::Together;
                 let members = array.members.iter().enumerate().map(|(member, own)| {
+                    power.look()?;
                     let (seed, serial) = of_member(&config, member as u16, 'D');
                     let mut config = configure(own, seed, serial);
                     config.controller.collection_windows = is_together;
-                    power_on(executor, &owned, world.host.processors(), own, config)
+                    power.on(&owned, world.host.processors(), own, config)
                 });
                 let members = members.collect::<Result<_, _>>()?;
                 let config = array_drive(scenario, array, config, world.host.processors());
-                put_together(executor, &owned, config, members)?
+                power.put_together(&owned, config, members)?
             }
         };
         world.hold(plan.name.clone(), powered);
@@ -75,60 +81,80 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
     Ok(world)
 }
 
-/// Gives power to a drive of whatever kind that is no array on the host.
-fn power_on(
-    executor: &Executor,
-    clock: &Clock,
-    processors: &[Rc<Station>],
-    plan: &DrivePlan,
-    config: DriveConfig,
-) -> Result<PoweredDrive, RunError> {
-    let profile = &plan.profile;
-    let link = link(profile);
-    if let Some(on_host) = &profile.firmware.on_host {
-        let bay = DriveBay::new(clock, link, Memory::simulated());
-        let partial = PartialConfig {
-            map: on_host.map,
-            collection: on_host.collection,
-            hertz: on_host.clock.0,
-            dram_latency: delay(on_host.dram),
-            dram_rate: Rate::per_second(profile.dram.bandwidth.0),
-        };
-        let powered = power_on_partial(clock, bay, config, partial, processors, None);
-        return powered.map_err(RunError::NotBuilt);
-    }
-    if let Some(bridge) = &profile.bridge {
-        let mut members = Vec::new();
-        for number in 0..bridge.members {
-            let bay = DriveBay::new(clock, behind(bridge, &link), Memory::simulated());
-            let mut config = member(plan, &config, number);
-            config.controller.collection_windows = bridge.collection == Collection::Together;
-            members.push(bay.power_on(config, None).map_err(RunError::NotBuilt)?);
-        }
-        return put_together(executor, clock, bridged(plan, bridge, link, config), members);
-    }
-    if let Some(endpoints) = &profile.endpoints {
-        let config = hosted(profile, endpoints, link, config);
-        let placed = Hosted::power_on(clock, config, processors, None).map_err(RunError::NotBuilt)?;
-        let attached = executor.run(placed.attach()).map_err(RunError::Stalled)?;
-        return attached.map_err(RunError::NotHosted);
-    }
-    let bay = DriveBay::new(clock, link, Memory::simulated());
-    bay.power_on(config, None).map_err(RunError::NotBuilt)
+/// What drives are given power with. A drive alone is there in a moment; of many that are one, each takes its time.
+struct Power<'a> {
+    executor: &'a Executor,
+    interrupt: &'a Interrupt,
 }
 
-/// Makes one drive of several that are new.
-fn put_together(
-    executor: &Executor,
-    clock: &Clock,
-    config: ArrayDriveConfig,
-    members: Vec<PoweredDrive>,
-) -> Result<PoweredDrive, RunError> {
-    let clock = clock.clone();
-    let assembled =
-        executor.run(async move { byteway_assembly::assemble(&clock, config, members, Members::New).await });
-    let assembled = assembled.map_err(RunError::Stalled)?.map_err(RunError::NotAssembled)?;
-    Ok(assembled.drive)
+impl Power<'_> {
+    fn look(&self) -> Result<(), RunError> {
+        if self.interrupt.is_raised() { Err(RunError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Runs the executor until `main` has ended.
+    fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, RunError> {
+        match self.executor.run_unless(main, || self.interrupt.is_raised()).map_err(RunError::Stalled)? {
+            Ran::Ended(value) => Ok(value),
+            Ran::Cut => Err(RunError::Interrupted),
+        }
+    }
+
+    /// Gives power to a drive of whatever kind that is no array on the host.
+    fn on(
+        &self,
+        clock: &Clock,
+        processors: &[Rc<Station>],
+        plan: &DrivePlan,
+        config: DriveConfig,
+    ) -> Result<PoweredDrive, RunError> {
+        let profile = &plan.profile;
+        let link = link(profile);
+        if let Some(on_host) = &profile.firmware.on_host {
+            let bay = DriveBay::new(clock, link, Memory::simulated());
+            let partial = PartialConfig {
+                map: on_host.map,
+                collection: on_host.collection,
+                hertz: on_host.clock.0,
+                dram_latency: delay(on_host.dram),
+                dram_rate: Rate::per_second(profile.dram.bandwidth.0),
+            };
+            let powered = power_on_partial(clock, bay, config, partial, processors, None);
+            return powered.map_err(RunError::NotBuilt);
+        }
+        if let Some(bridge) = &profile.bridge {
+            let mut members = Vec::new();
+            for number in 0..bridge.members {
+                self.look()?;
+                let bay = DriveBay::new(clock, behind(bridge, &link), Memory::simulated());
+                let mut config = member(plan, &config, number);
+                config.controller.collection_windows = bridge.collection == Collection::Together;
+                members.push(bay.power_on(config, None).map_err(RunError::NotBuilt)?);
+            }
+            return self.put_together(clock, bridged(plan, bridge, link, config), members);
+        }
+        if let Some(endpoints) = &profile.endpoints {
+            let config = hosted(profile, endpoints, link, config);
+            let placed = Hosted::power_on(clock, config, processors, None).map_err(RunError::NotBuilt)?;
+            return self.run(placed.attach())?.map_err(RunError::NotHosted);
+        }
+        let bay = DriveBay::new(clock, link, Memory::simulated());
+        bay.power_on(config, None).map_err(RunError::NotBuilt)
+    }
+
+    /// Makes one drive of several that are new.
+    fn put_together(
+        &self,
+        clock: &Clock,
+        config: ArrayDriveConfig,
+        members: Vec<PoweredDrive>,
+    ) -> Result<PoweredDrive, RunError> {
+        let clock = clock.clone();
+        let assembled =
+            self.run(async move { byteway_assembly::assemble(&clock, config, members, Members::New).await })?;
+        let assembled = assembled.map_err(RunError::NotAssembled)?;
+        Ok(assembled.drive)
+    }
 }
 
 /// Seed and serial number of a drive that is one of several which are one.

@@ -7,7 +7,9 @@ use byteway_clock::Delay;
 pub struct FtlCounters {
     /// Units that the host wrote.
     pub user_units_written: u64,
-    /// Of those, how many replaced one that was waiting in the buffer.
+    /// Bytes that the host wrote. Of a unit that was changed by [`edit`](crate::Ftl::edit) all of it counts.
+    pub user_bytes_written: u64,
+    /// Of those units, how many replaced one that was waiting in the buffer.
     pub units_overwritten_in_buffer: u64,
     /// Parts of units that were acknowledged when they were in DRAM; they are among
     /// [`user_units_written`](Self::user_units_written).
@@ -114,6 +116,7 @@ impl std::ops::AddAssign for FtlCounters {
     fn add_assign(&mut self, other: FtlCounters) {
         let FtlCounters {
             user_units_written,
+            user_bytes_written,
             units_overwritten_in_buffer,
             parts_absorbed,
             parts_merged,
@@ -165,6 +168,7 @@ impl std::ops::AddAssign for FtlCounters {
             unsafe_shutdowns,
         } = other;
         self.user_units_written += user_units_written;
+        self.user_bytes_written += user_bytes_written;
         self.units_overwritten_in_buffer += units_overwritten_in_buffer;
         self.parts_absorbed += parts_absorbed;
         self.parts_merged += parts_merged;

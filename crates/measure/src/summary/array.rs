@@ -3,7 +3,7 @@
 use byteway_array::{Array, Cause, SlotState};
 use byteway_clock::Time;
 use byteway_console::number::{ns, ratio};
-use byteway_console::table::{Cell, Column, TextTable, grouped, time};
+use byteway_console::table::{Cell, Column, Quantity, TextTable, grouped, number, time};
 use serde::{Deserialize, Serialize};
 
 /// An array over the whole run, with what was done before the measured part.
@@ -17,6 +17,10 @@ pub struct ArraySummary {
     pub is_broken: bool,
     /// Units of 4 KiB that can't be known any more.
     pub lost_units: u64,
+    /// Bytes sent to the drives for each byte that the host wrote: what the array adds, before the drives' own. `None` if the host
+    /// wrote nothing.
+    #[serde(default)]
+    pub write_amplification: Option<f64>,
     /// What was sent to the drives, by why.
     pub traffic: Vec<ArrayRow>,
     /// Stripes that were written whole.
@@ -54,13 +58,16 @@ pub struct ArrayRow {
     pub cause: String,
     /// Units of 4 KiB that were read.
     pub units_read: u64,
-    /// Units that were written.
+    /// Units that were written; a part of one counts as one.
     pub units_written: u64,
+    /// Bytes that were written.
+    #[serde(default)]
+    pub bytes_written: u64,
 }
 
 impl ArraySummary {
-    /// Of an array as it is `now`, whose jobs began at `start`.
-    pub fn of(array: &Array, start: Time, now: Time) -> ArraySummary {
+    /// Of an array as it is `now`, whose jobs began at `start`, and to which hosts wrote so many bytes.
+    pub fn of(array: &Array, host_bytes: u64, start: Time, now: Time) -> ArraySummary {
         let (state, counters) = (array.state(), array.counters());
         let member = |state: &SlotState| match state {
             SlotState::Active => "active".to_owned(),
@@ -73,6 +80,7 @@ impl ArraySummary {
                 cause: cause.name().to_owned(),
                 units_read: sent.units_read,
                 units_written: sent.units_written,
+                bytes_written: sent.bytes_written,
             }
         });
         ArraySummary {
@@ -80,6 +88,8 @@ impl ArraySummary {
             members: state.slots.iter().map(|(state, _)| member(state)).collect(),
             is_broken: state.is_broken,
             lost_units: state.lost_units,
+            write_amplification: (host_bytes > 0)
+                .then(|| ratio(counters.bytes_written().into(), host_bytes.into())),
             traffic: traffic.filter(|row| row.units_read + row.units_written > 0).collect(),
             full_stripes: counters.full_stripes,
             read_modify_writes: counters.read_modify_writes,
@@ -105,10 +115,15 @@ impl ArraySummary {
             Column::text("sent to drives"),
             Column::count("units read"),
             Column::count("units written"),
+            Column::of("written", Quantity::Bytes),
         ]);
         for row in &self.traffic {
-            let cells: [Cell; 3] =
-                [row.cause.as_str().into(), row.units_read.into(), row.units_written.into()];
+            let cells: [Cell; 4] = [
+                row.cause.as_str().into(),
+                row.units_read.into(),
+                row.units_written.into(),
+                (row.bytes_written as f64).into(),
+            ];
             table.row(cells);
         }
         table
@@ -135,9 +150,12 @@ impl ArraySummary {
         let computed = number_of(self.units_reconstructed, "unit", "units");
         let drives = number_of(self.members.len() as u64, "drive", "drives");
         format!(
-            "RAID {} over {drives}, in the end {state}; {}; {computed} of 4 KiB computed from others{}",
+            "RAID {} over {drives}, in the end {state}; {}; {computed} of 4 KiB computed from others{}{}",
             self.level,
             parts.join(", "),
+            self.write_amplification
+                .map(|it| format!("; {} B written to them for each byte of the host's", number(it)))
+                .unwrap_or_default(),
             self.rebuild.map(|rebuild| rebuild.clause()).unwrap_or_default()
         )
     }
@@ -178,6 +196,7 @@ mod tests {
             members: ["active", "active", "rebuilding"].map(str::to_owned).to_vec(),
             is_broken: false,
             lost_units: 0,
+            write_amplification: None,
             traffic: Vec::new(),
             full_stripes: 1,
             read_modify_writes: 1,

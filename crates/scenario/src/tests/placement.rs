@@ -194,7 +194,10 @@ fn every_cure_is_a_key_that_parses() {
         (one("fssd", "endpoints.buffer = \"1 B\""), &["drive.override.endpoints.buffer=4 KiB"]),
         (one("fssd", "firmware.plp = true"), &["drive.override.firmware.plp=false"]),
         (one("fssd", "firmware.cores = 5"), &["host.override.cores=5"]),
-        (one("samsung-970-pro", "firmware.placement = \"host\""), &["drive.override.endpoints.count=1"]),
+        (
+            one("samsung-970-pro", "firmware.placement = \"host\"\nfirmware.cores = 2"),
+            &["drive.override.endpoints.count=1"],
+        ),
         (
             one("samsung-970-pro", "firmware.placement = \"bridge\""),
             &[
