@@ -77,7 +77,6 @@ fn a_window_opens_by_set_features() {
         let before = log(&host).await;
         let window = NOTIFY.with_open(true).with_blocks(3);
         host.set_feature(fid::COLLECTION_WINDOW, window.into_bits()).await;
-        assert!(CollectionWindow::from_bits(host.feature(fid::COLLECTION_WINDOW).await).open());
         host.sleep(Delay::from_ms(200)).await;
         let after = log(&host).await;
         assert_eq!((after.windows, after.dies_in_window), (1, 0));
