@@ -5,6 +5,7 @@ use crate::config::Level;
 use crate::counters::ArrayCounters;
 use crate::inner::Inner;
 use crate::lock::RangeLock;
+use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::write::Part;
 use byteway_clock::{SpanId, Stage};
@@ -34,6 +35,8 @@ pub struct ArrayHealth {
     pub regions_unsynced: u32,
     /// Regions marked in the write-intent log, of which a power cut may leave some marked.
     pub regions_marked: u32,
+    /// The last rebuild since the array was put together; none: there was none.
+    pub rebuild: Option<Rebuild>,
 }
 
 impl ArrayHealth {
@@ -109,6 +112,10 @@ impl Array {
             lost_units: inner.lost.borrow().count(),
             regions_unsynced: inner.intents.unsynced_count(),
             regions_marked: inner.intents.marked(),
+            rebuild: inner.rebuild.get().map(|rebuild| match slots.states[rebuild.slot] {
+                SlotState::Rebuilding { mark } => Rebuild { done: mark, ..rebuild },
+                SlotState::Active | SlotState::Failed => rebuild,
+            }),
         }
     }
 

@@ -207,6 +207,7 @@ impl Array {
             lost: RefCell::default(),
             journal: Journal::new(clock),
             counting: Counting::default(),
+            rebuild: Cell::default(),
             gate: Gate::new(clock),
             superblock_turn: Semaphore::new(clock, 1),
             unsynced_below: Cell::new(u64::MAX),

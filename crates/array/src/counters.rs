@@ -45,6 +45,8 @@ pub struct Traffic {
     pub writes: u64,
     /// Units that they are of; a part of a unit counts as one.
     pub units_written: u64,
+    /// Bytes that they are of.
+    pub bytes_written: u64,
 }
 
 /// What an array has done so far.
@@ -88,10 +90,9 @@ impl ArrayCounters {
         self.traffic[cause as usize]
     }
 
-    /// Units written to members for each that hosts wrote. Zero if they wrote none.
-    pub fn write_amplification(&self) -> f64 {
-        let written: u64 = self.traffic.iter().map(|traffic| traffic.units_written).sum();
-        if self.user_units_written == 0 { 0.0 } else { written as f64 / self.user_units_written as f64 }
+    /// Bytes written to members, whatever for.
+    pub fn bytes_written(&self) -> u64 {
+        self.traffic.iter().map(|traffic| traffic.bytes_written).sum()
     }
 }
 

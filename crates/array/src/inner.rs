@@ -11,11 +11,12 @@ use crate::lock::{Locks, RangeLock};
 use crate::lost::Lost;
 use crate::port::Port;
 use crate::read::Fragment;
+use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, TaskId};
 use byteway_firmware::{Errand, Placement, Work};
 use byteway_member::{Gone, MemberError};
-use byteway_wire::content::Content;
+use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -36,6 +37,8 @@ pub(crate) struct Inner {
     pub(crate) lost: RefCell<Lost>,
     pub(crate) journal: Journal,
     pub(crate) counting: Counting,
+    /// The last rebuild.
+    pub(crate) rebuild: Cell<Option<Rebuild>>,
     pub(crate) gate: Gate,
     /// One writes superblocks at a time.
     pub(crate) superblock_turn: Semaphore,
@@ -223,9 +226,15 @@ impl Inner {
                         traffic.reads += 1;
                         traffic.units_read += count;
                     }
-                    Verb::Write(_) | Verb::WritePart(..) => {
+                    Verb::Write(_) => {
                         traffic.writes += 1;
                         traffic.units_written += count;
+                        traffic.bytes_written += count * UNIT_BYTES as u64;
+                    }
+                    Verb::WritePart(_, bytes, _) => {
+                        traffic.writes += 1;
+                        traffic.units_written += count;
+                        traffic.bytes_written += u64::from(bytes);
                     }
                     Verb::Flush => counters.flushes += 1,
                     Verb::Deallocate => {}

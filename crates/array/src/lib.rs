@@ -21,6 +21,7 @@
 //! | `intent` | the write-intent log |
 //! | `journal` | the journal of degraded stripes |
 //! | `lost` | units that can't be known any more |
+//! | `rebuild` | how far rebuilding is |
 //! | `upkeep` | repair after a power cut, rebuilding |
 //! | [`counters`] | what is counted |
 //! | [`bridge`] | a cache in front of an array: small writes into non-volatile memory |
@@ -47,6 +48,7 @@ mod lost;
 mod parity;
 mod port;
 mod read;
+mod rebuild;
 mod state;
 mod superblock;
 mod upkeep;
@@ -59,4 +61,5 @@ pub use bridge::nvram::Nvram;
 pub use bridge::{Bridge, BridgeCounters, BridgeExchange, NvramConfig};
 pub use config::{ArrayConfig, ArrayError, Canary, Initial, Level, MEMBERS_MAX, RebuildConfig};
 pub use counters::{ArrayCounters, Cause, Traffic};
+pub use rebuild::Rebuild;
 pub use superblock::SlotState;

@@ -12,7 +12,7 @@ use crate::counters::Cause;
 use crate::inner::{Inner, Stopped};
 use crate::xor::Parity;
 use byteway_firmware::{Errand, Work};
-use byteway_wire::content::Content;
+use byteway_wire::content::{Content, UNIT_BYTES};
 use std::ops::Range;
 
 /// How the parity of a part of a stripe comes to be.
@@ -113,8 +113,14 @@ impl Inner {
         self.exchange(&group, Cause::Data).await;
         self.counting.count(|counters| {
             // The members get it with the data, in the same writes.
-            counters.traffic[Cause::Parity as usize].units_written += (stripes * chunk) as u64;
-            counters.traffic[Cause::Data as usize].units_written -= (stripes * chunk) as u64;
+            let units = (stripes * chunk) as u64;
+            let bytes = units * UNIT_BYTES as u64;
+            let parity = &mut counters.traffic[Cause::Parity as usize];
+            (parity.units_written, parity.bytes_written) =
+                (parity.units_written + units, parity.bytes_written + bytes);
+            let data = &mut counters.traffic[Cause::Data as usize];
+            (data.units_written, data.bytes_written) =
+                (data.units_written - units, data.bytes_written - bytes);
         });
         self.unless_broken()
     }

@@ -4,6 +4,7 @@ use crate::config::{Canary, Level};
 use crate::counters::Cause;
 use crate::inner::Inner;
 use crate::layout::Place;
+use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::xor::Parity;
 use byteway_clock::SpanId;
@@ -241,13 +242,24 @@ impl Inner {
     /// Rebuilds a member from stripe `mark` on: until it is done, it or the array fails.
     async fn rebuild(&self, slot: usize, mark: u64) {
         let (layout, mut since) = (&self.layout, 0);
+        let (stripes, began) = (layout.stripes, self.clock.now());
+        let earlier =
+            self.rebuild.get().filter(|it| it.slot == slot && it.ended.is_none() && it.done == mark);
+        let begun = Rebuild { slot, stripes, before: mark, done: mark, began, ended: None };
+        self.rebuild.set(Some(earlier.unwrap_or(begun)));
+        let told = |done: u64, ended| {
+            self.rebuild.set(self.rebuild.get().map(|rebuild| Rebuild { done, ended, ..rebuild }));
+        };
         for stripe in mark..layout.stripes {
             let lock = self.lock(stripe * layout.stripe_units(), layout.stripe_units()).await;
             let is_done = self.rebuild_stripe(slot, stripe).await;
             {
                 let mut slots = self.slots.borrow_mut();
                 match &mut slots.states[slot] {
-                    SlotState::Rebuilding { mark } if is_done => *mark = stripe + 1,
+                    SlotState::Rebuilding { mark } if is_done => {
+                        *mark = stripe + 1;
+                        told(stripe + 1, None);
+                    }
                     _ => return, // what is left of it is looked at again
                 }
             }
@@ -270,6 +282,7 @@ impl Inner {
             }
             slots.states[slot] = SlotState::Active;
         }
+        told(layout.stripes, Some(self.clock.now()));
         // No stripe is degraded any more: entries that are left must not be found when one is again.
         self.journal.forget();
         // Until that is durable, stripes count as degraded, and are in the journal.

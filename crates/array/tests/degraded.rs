@@ -88,9 +88,25 @@ fn a_rebuild_keeps_to_its_rate() {
         let array = create(&clock, ArrayConfig { rebuild, ..config(Level::Raid5) }, &disks).await;
         array.remove(1).await;
         let spare = Disk::new(500);
+        assert_eq!(array.state().rebuild, None);
         let begun = clock.now();
         array.add_spare(RamMember::new(&clock, &spare, 1, 9)).await.unwrap();
+        clock.sleep(Delay::from_ms(1)).await;
+        // How far it is says when it will end: a user waits, or takes another drive.
+        let progress = array.state().rebuild.unwrap();
+        assert!(progress.done > 0 && progress.done < progress.stripes, "{progress:?}");
+        assert_eq!((progress.slot, progress.before, progress.ended), (1, 0, None));
+        let expected = progress.expected_end(clock.now()).unwrap();
         until_rebuilt(&clock, &array).await;
+        let progress = array.state().rebuild.unwrap();
+        assert_eq!((progress.done, progress.expected_end(clock.now())), (progress.stripes, None));
+        let ended = progress.ended.unwrap();
+        let (whole, off) = (ended.since(progress.began).0, ended.since(expected).0 + expected.since(ended).0);
+        assert!(
+            off < whole / 4,
+            "expected at {expected:?}, ended at {ended:?}, begun at {:?}",
+            progress.began
+        );
         let taken = clock.now().since(begun);
         let least = Delay::from_us(array.user_units() / 2 * 10); // 10 us a unit of the member
         assert!(taken > least && taken < least * 4, "{taken:?}, at least {least:?}");

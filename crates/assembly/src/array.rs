@@ -11,6 +11,7 @@
 //! the card's PCIe link.
 
 use crate::hosted::{call, route_by_queue};
+use crate::together;
 use byteway_array::{Array, ArrayConfig, ArrayError, Bridge, Initial, Nvram, NvramConfig, SlotState, Unused};
 use byteway_clock::{Clock, Delay, Station};
 use byteway_device::{Backing, ConfigError, DriveConfig};
@@ -63,6 +64,9 @@ pub struct ArrayDriveConfig {
     pub lanes: usize,
     /// The last so many members take the place of others that fail.
     pub spares: usize,
+    /// All members collect garbage at once, in windows that free so many superblocks of each die; none: each collects when it must. Of
+    /// members only those take part that have [collection windows](byteway_device::ControllerConfig::collection_windows).
+    pub window_blocks: Option<u16>,
     /// After how long a command that a member does not answer is aborted, and then the member reset, and given up: none: never.
     pub timeout: Option<Delay>,
 }
@@ -145,12 +149,15 @@ pub async fn assemble(
         routes = by_processor.map(|route| route.unwrap_or(Route::OWN)).collect();
     }
     let mut drives = Vec::with_capacity(members.len());
+    let mut drivers = Vec::with_capacity(members.len());
     let cpus: Vec<Rc<Station>> = match &config.place {
         ArrayPlace::Host { processors, .. } => processors.clone(),
         ArrayPlace::Bridge { .. } => vec![home.clone()],
     };
     for (number, member) in members.iter().enumerate() {
-        drives.push(open(&config, member, &cpus[number % cpus.len()], number).await?);
+        let (driver, drive) = open(&config, member, &cpus[number % cpus.len()], number).await?;
+        drives.push(drive);
+        drivers.push(driver);
     }
     let (placed, own_config) = (placement.clone(), config.array.clone());
     let (array, spares): (Array, Vec<Spare>) = match found {
@@ -165,6 +172,9 @@ pub async fn assemble(
             (array.clone(), unused.map(Spare::Unused).collect())
         }
     };
+    if let Some(blocks) = config.window_blocks {
+        together::coordinate(clock, &placement, drivers, blocks);
+    }
     if !spares.is_empty() {
         clock.spawn("spares", take_places(array.clone(), spares));
     }
@@ -219,7 +229,7 @@ async fn open(
     member: &PoweredDrive,
     cpu: &Rc<Station>,
     number: usize,
-) -> Result<MemberDrive, ArrayDriveError> {
+) -> Result<(Driver, MemberDrive), ArrayDriveError> {
     let failed = |error| ArrayDriveError::Driver { member: number, error };
     // A drive whose firmware runs on the host calls back.
     let calls_back = !member.behind.is_empty() && member.drive.controller.backing().ftl().is_some();
@@ -252,5 +262,6 @@ async fn open(
         keep: config.drive.keep,
         name: format!("member {number}"),
     };
-    MemberDrive::open(&driver, queue, own).map_err(failed)?.ok_or(ArrayDriveError::NoBlocks(number))
+    let drive = MemberDrive::open(&driver, queue, own).map_err(failed)?;
+    Ok((driver, drive.ok_or(ArrayDriveError::NoBlocks(number))?))
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
 //! | [`array`](mod@array) | drives that are one: RAID on the host, a bridge |
+//! | `together` | members that collect garbage at once |
 //! | [`partial`] | a drive of which the map, or the collector, is on the host |
 //!
 //! ```text
@@ -21,6 +22,7 @@
 pub mod array;
 pub mod hosted;
 pub mod partial;
+mod together;
 
 pub use array::{ArrayDriveConfig, ArrayDriveError, ArrayPlace, Members, PoweredArray, assemble};
 

@@ -64,6 +64,7 @@ fn config(level: Level, spares: usize, place: ArrayPlace) -> ArrayDriveConfig {
         completion: Completion::Interrupt,
         lanes: 16,
         spares,
+        window_blocks: None,
         timeout: Some(Delay::from_ms(5)),
     }
 }

@@ -6,3 +6,4 @@ mod array;
 mod fixture;
 mod hosted;
 mod partial;
+mod together;

@@ -41,7 +41,11 @@ fn main() {
         scenario_speed("64 GiB, 4 KiB random writes in steady state, 16 dies, OP 7 %", WRITES, 400_000.0);
     }
     if wanted("hosted") {
-        scenario_speed("1 GiB, 512 B random writes, depth 128, firmware on the host (FSSD)", HOSTED, 150_000.0);
+        scenario_speed(
+            "1 GiB, 512 B random writes, depth 128, firmware on the host (FSSD)",
+            HOSTED,
+            150_000.0,
+        );
     }
     if wanted("payloads") {
         scenario_speed(
@@ -240,7 +244,7 @@ fn ready() {
     let began = cpu_seconds();
     let scenario = scenario(READS);
     let executor = Executor::new();
-    let _world = build::world(&executor, &scenario).expect("the drive is possible");
+    let _world = build::world(&executor, &scenario, &Interrupt::default()).expect("the drive is possible");
     println!("512 GiB drive ready");
     println!(
         "  {:>12.3} CPU-seconds (goal 10), {:.0} MiB resident (goal 1024)",

@@ -317,6 +317,27 @@ impl Executor {
         }
     }
 
+    /// As [`run`](Executor::run), but asks `is_to_stop` after every so many polls, and ends when it says so: what
+    /// was to come is cut off, as by [`run_cut`](Executor::run_cut). Whatever it says otherwise changes nothing.
+    pub fn run_unless<T: 'static>(
+        &self,
+        main: impl Future<Output = T> + 'static,
+        mut is_to_stop: impl FnMut() -> bool,
+    ) -> Result<Ran<T>, Stalled> {
+        /// Some milliseconds of this machine's time.
+        const POLLS: u64 = 1 << 16;
+        let (main, result) = self.clock.spawn_main(main);
+        loop {
+            let ran = self.run_task(main, self.clock.0.polls.get().saturating_add(POLLS))?;
+            if let (Ran::Ended(()), Some(value)) = (ran, result.take()) {
+                return Ok(Ran::Ended(value));
+            }
+            if is_to_stop() {
+                return Ok(Ran::Cut);
+            }
+        }
+    }
+
     /// Runs all tasks until `main` has ended. One loop for every kind of result: it is what every I/O goes through.
     fn run_task(&self, main: TaskId, polls: u64) -> Result<Ran<()>, Stalled> {
         let clock = &self.clock;

@@ -4,6 +4,7 @@ mod admin;
 mod advertised;
 mod arbitration;
 mod cancellation;
+mod collection;
 mod copy;
 mod data_pointer;
 mod device_memory;

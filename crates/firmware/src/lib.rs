@@ -34,9 +34,9 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, Canary, Disagreement, Exchange, ExtentConfig, Footprint, Ftl, FtlConfig,
-    FtlCounters, FtlError, Health, Holds, LentMemory, MediaError, MediumError, Refresh, Region, Rhythm,
-    Space, Upkeep, Victim, WearConfig, space_of,
+    Audit, Background, Base, Canary, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint, Ftl,
+    FtlConfig, FtlCounters, FtlError, Health, Holds, LentMemory, MediaError, MediumError, Refresh, Region,
+    Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
 };
 pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};
 pub use site::Site;

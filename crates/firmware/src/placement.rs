@@ -125,7 +125,7 @@ pub struct Placement {
     /// Between which sites there is what; between others there is nothing.
     distances: Vec<(Site, Site, Distance)>,
     /// Who works on map and write buffer, where that is one at a time.
-    lock: Option<Rc<Semaphore>>,
+    lock: Option<Rc<Lock>>,
     /// What comes by a route of its own comes by calls.
     calls: Option<Calls>,
     /// What of it runs on the host, across a link.
@@ -144,12 +144,12 @@ struct Bounce {
 }
 
 /// A part of such buffers, given back also if the copy is dropped.
-struct Held<'a> {
+struct Bounced<'a> {
     bounce: &'a Bounce,
     bytes: u64,
 }
 
-impl Drop for Held<'_> {
+impl Drop for Bounced<'_> {
     fn drop(&mut self) {
         self.bounce.held.set(self.bounce.held.get() - self.bytes);
     }
@@ -187,10 +187,45 @@ struct Calls {
     by_route: Vec<Rc<Semaphore>>,
 }
 
+/// The lock of map and write buffer, and how long it has been held.
+struct Lock {
+    clock: Clock,
+    turn: Semaphore,
+    held: Cell<Delay>,
+    since: Cell<Option<Time>>,
+}
+
+/// The lock, held.
+struct Held {
+    lock: Rc<Lock>,
+    _turn: Permit,
+}
+
+impl Lock {
+    async fn acquire(self: &Rc<Lock>) -> Held {
+        let turn = self.turn.acquire(1).await;
+        self.since.set(Some(self.clock.now()));
+        Held { lock: self.clone(), _turn: turn }
+    }
+
+    /// How long it has been held up to now.
+    fn busy(&self) -> Delay {
+        let now = self.clock.now();
+        self.held.get() + self.since.get().map_or(Delay::ZERO, |since| now.since(since))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.lock.held.set(self.lock.busy());
+        self.lock.since.set(None);
+    }
+}
+
 /// What a command holds while it is in the translation layer.
 pub(crate) struct Entered {
     _call: Option<Permit>,
-    _lock: Option<Permit>,
+    _lock: Option<Held>,
 }
 
 impl Placement {
@@ -224,8 +259,18 @@ impl Placement {
     /// The same, where map and write buffer have one lock, as a driver's do that runs on any of a host's processors: entering,
     /// translating and buffering are done for one command at a time. Who waits for the lock sleeps, and keeps no core.
     pub fn with_lock(mut self, clock: &Clock) -> Self {
-        self.lock = Some(Rc::new(Semaphore::new(clock, 1)));
+        self.lock = Some(Rc::new(Lock {
+            clock: clock.clone(),
+            turn: Semaphore::new(clock, 1),
+            held: Cell::default(),
+            since: Cell::default(),
+        }));
         self
+    }
+
+    /// How long the lock of map and write buffer has been held up to now; none: there is none.
+    pub fn lock_busy(&self) -> Option<Delay> {
+        self.lock.as_ref().map(|lock| lock.busy())
     }
 
     /// The same, where what comes by a route of its own comes by a call that returns when the command is buffered or looked up: by
@@ -278,7 +323,7 @@ impl Placement {
         let Some(bounce) = self.bounce.as_deref().filter(|_| bytes > 0) else { return };
         bounce.held.set(bounce.held.get() + bytes);
         bounce.most.set(bounce.most.get().max(bounce.held.get()));
-        let _held = Held { bounce, bytes };
+        let _held = Bounced { bounce, bytes };
         let site = self.site_by(Work::Copy, errand.route);
         let passage = self.site(Work::Copy).dram("copy", 2 * bytes);
         let service = site.spend(Work::Copy, bounce.rate.time_for(bytes));
@@ -330,8 +375,8 @@ impl Placement {
                 spans.charge(span, clock.now(), Stage::Firmware);
             }
         }
-        if let Some(lock) = self.lock.as_deref() {
-            entered._lock = Some(lock.acquire(1).await);
+        if let Some(lock) = &self.lock {
+            entered._lock = Some(lock.acquire().await);
             spans.charge(span, clock.now(), Stage::Queueing);
         }
         if is_call && self.cycles.of(Work::Enter) > 0 {

@@ -252,3 +252,18 @@ fn what_cannot_be_read_beneath_a_part_is_an_error() {
         })
         .unwrap();
 }
+
+// Write amplification divides by what the host wrote: a part that counted as a unit would make eight times too little of it.
+#[test]
+fn a_part_counts_as_the_bytes_that_it_is() {
+    for absorbs_parts in [Some(4), None] {
+        run(FtlConfig { absorbs_parts, ..config() }, |ftl, _| async move {
+            write(&ftl, 7, 9).await;
+            part(&ftl, 7, 2, 1, 1).await;
+            part(&ftl, 8, 0, 3, 2).await;
+            flush(&ftl).await;
+            let counters = ftl.counters();
+            assert_eq!((counters.user_units_written, counters.user_bytes_written), (3, 4096 + 512 + 3 * 512));
+        });
+    }
+}

@@ -7,7 +7,8 @@ use byteway_assembly::{
     power_on_partial,
 };
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Owner, Rate, Station};
+use byteway_clock::{Clock, Delay, Executor, Owner, Ran, Rate, Station};
+use byteway_console::interrupt::Interrupt;
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
     ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
@@ -22,8 +23,8 @@ use byteway_host::HostCosts;
 use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
-    self, Bridge, CellKind, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking,
-    Profile,
+    self, Bridge, CellKind, Collection, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts,
+    KvPacking, Profile,
 };
 use byteway_scenario::{Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
@@ -42,8 +43,9 @@ const READY_DELAY: Delay = Delay::from_ms(1);
 /// host have been attached to, for which `executor` has run.
 ///
 /// # Errors
-/// There can be no such drive.
-pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError> {
+/// There can be no such drive, or `interrupt` was raised while several were made one.
+pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) -> Result<World, RunError> {
+    let power = Power { executor, interrupt };
     let clock = executor.clock();
     let processors = scenario.host.profile.cores;
     let host = match scenario.accounts_for_host() {
@@ -52,19 +54,26 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
     };
     let mut world = World::around(clock, host);
     for (number, attached) in scenario.drives.iter().enumerate() {
+        if number > 0 {
+            power.look()?;
+        }
         let plan = &attached.plan;
         let owned = clock.owned_by(Owner(number as u16));
         let config = drive(scenario, number);
         let powered = match &plan.array {
-            None => power_on(executor, &owned, world.host.processors(), plan, config)?,
+            None => power.on(&owned, world.host.processors(), plan, config)?,
             Some(array) => {
+                let is_together = array.section.collection == Collection::Together;
                 let members = array.members.iter().enumerate().map(|(member, own)| {
+                    power.look()?;
                     let (seed, serial) = of_member(&config, member as u16, 'D');
-                    power_on(executor, &owned, world.host.processors(), own, configure(own, seed, serial))
+                    let mut config = configure(own, seed, serial);
+                    config.controller.collection_windows = is_together;
+                    power.on(&owned, world.host.processors(), own, config)
                 });
                 let members = members.collect::<Result<_, _>>()?;
                 let config = array_drive(scenario, array, config, world.host.processors());
-                put_together(executor, &owned, config, members)?
+                power.put_together(&owned, config, members)?
             }
         };
         world.hold(plan.name.clone(), powered);
@@ -72,58 +81,80 @@ pub fn world(executor: &Executor, scenario: &Scenario) -> Result<World, RunError
     Ok(world)
 }
 
-/// Gives power to a drive of whatever kind that is no array on the host.
-fn power_on(
-    executor: &Executor,
-    clock: &Clock,
-    processors: &[Rc<Station>],
-    plan: &DrivePlan,
-    config: DriveConfig,
-) -> Result<PoweredDrive, RunError> {
-    let profile = &plan.profile;
-    let link = link(profile);
-    if let Some(on_host) = &profile.firmware.on_host {
-        let bay = DriveBay::new(clock, link, Memory::simulated());
-        let partial = PartialConfig {
-            map: on_host.map,
-            collection: on_host.collection,
-            hertz: on_host.clock.0,
-            dram_latency: delay(on_host.dram),
-            dram_rate: Rate::per_second(profile.dram.bandwidth.0),
-        };
-        let powered = power_on_partial(clock, bay, config, partial, processors, None);
-        return powered.map_err(RunError::NotBuilt);
-    }
-    if let Some(bridge) = &profile.bridge {
-        let mut members = Vec::new();
-        for number in 0..bridge.members {
-            let bay = DriveBay::new(clock, behind(bridge, &link), Memory::simulated());
-            members.push(bay.power_on(member(plan, &config, number), None).map_err(RunError::NotBuilt)?);
-        }
-        return put_together(executor, clock, bridged(bridge, link, config), members);
-    }
-    if let Some(endpoints) = &profile.endpoints {
-        let config = hosted(profile, endpoints, link, config);
-        let placed = Hosted::power_on(clock, config, processors, None).map_err(RunError::NotBuilt)?;
-        let attached = executor.run(placed.attach()).map_err(RunError::Stalled)?;
-        return attached.map_err(RunError::NotHosted);
-    }
-    let bay = DriveBay::new(clock, link, Memory::simulated());
-    bay.power_on(config, None).map_err(RunError::NotBuilt)
+/// What drives are given power with. A drive alone is there in a moment; of many that are one, each takes its time.
+struct Power<'a> {
+    executor: &'a Executor,
+    interrupt: &'a Interrupt,
 }
 
-/// Makes one drive of several that are new.
-fn put_together(
-    executor: &Executor,
-    clock: &Clock,
-    config: ArrayDriveConfig,
-    members: Vec<PoweredDrive>,
-) -> Result<PoweredDrive, RunError> {
-    let clock = clock.clone();
-    let assembled =
-        executor.run(async move { byteway_assembly::assemble(&clock, config, members, Members::New).await });
-    let assembled = assembled.map_err(RunError::Stalled)?.map_err(RunError::NotAssembled)?;
-    Ok(assembled.drive)
+impl Power<'_> {
+    fn look(&self) -> Result<(), RunError> {
+        if self.interrupt.is_raised() { Err(RunError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Runs the executor until `main` has ended.
+    fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, RunError> {
+        match self.executor.run_unless(main, || self.interrupt.is_raised()).map_err(RunError::Stalled)? {
+            Ran::Ended(value) => Ok(value),
+            Ran::Cut => Err(RunError::Interrupted),
+        }
+    }
+
+    /// Gives power to a drive of whatever kind that is no array on the host.
+    fn on(
+        &self,
+        clock: &Clock,
+        processors: &[Rc<Station>],
+        plan: &DrivePlan,
+        config: DriveConfig,
+    ) -> Result<PoweredDrive, RunError> {
+        let profile = &plan.profile;
+        let link = link(profile);
+        if let Some(on_host) = &profile.firmware.on_host {
+            let bay = DriveBay::new(clock, link, Memory::simulated());
+            let partial = PartialConfig {
+                map: on_host.map,
+                collection: on_host.collection,
+                hertz: on_host.clock.0,
+                dram_latency: delay(on_host.dram),
+                dram_rate: Rate::per_second(profile.dram.bandwidth.0),
+            };
+            let powered = power_on_partial(clock, bay, config, partial, processors, None);
+            return powered.map_err(RunError::NotBuilt);
+        }
+        if let Some(bridge) = &profile.bridge {
+            let mut members = Vec::new();
+            for number in 0..bridge.members {
+                self.look()?;
+                let bay = DriveBay::new(clock, behind(bridge, &link), Memory::simulated());
+                let mut config = member(plan, &config, number);
+                config.controller.collection_windows = bridge.collection == Collection::Together;
+                members.push(bay.power_on(config, None).map_err(RunError::NotBuilt)?);
+            }
+            return self.put_together(clock, bridged(plan, bridge, link, config), members);
+        }
+        if let Some(endpoints) = &profile.endpoints {
+            let config = hosted(profile, endpoints, link, config);
+            let placed = Hosted::power_on(clock, config, processors, None).map_err(RunError::NotBuilt)?;
+            return self.run(placed.attach())?.map_err(RunError::NotHosted);
+        }
+        let bay = DriveBay::new(clock, link, Memory::simulated());
+        bay.power_on(config, None).map_err(RunError::NotBuilt)
+    }
+
+    /// Makes one drive of several that are new.
+    fn put_together(
+        &self,
+        clock: &Clock,
+        config: ArrayDriveConfig,
+        members: Vec<PoweredDrive>,
+    ) -> Result<PoweredDrive, RunError> {
+        let clock = clock.clone();
+        let assembled =
+            self.run(async move { byteway_assembly::assemble(&clock, config, members, Members::New).await })?;
+        let assembled = assembled.map_err(RunError::NotAssembled)?;
+        Ok(assembled.drive)
+    }
 }
 
 /// Seed and serial number of a drive that is one of several which are one.
@@ -153,10 +184,17 @@ fn array_drive(
         completion: completion(host),
         lanes: ARRAY_LANES,
         spares: section.spares.into(),
+        window_blocks: window_blocks(section.collection, section.collection_window, &array.members[0]),
         // A drive that is pulled out answers nothing.
         timeout: Some(ARRAY_TIMEOUT),
         drive: in_front(config, cycles),
     }
+}
+
+/// Superblocks that a window frees in each die of a drive that is one of several; none: each drive collects by itself.
+fn window_blocks(collection: Collection, window: Percent, member: &DrivePlan) -> Option<u16> {
+    let blocks = share(window, member.geometry.blocks.into());
+    (collection == Collection::Together).then(|| blocks.clamp(1, u16::MAX.into()) as u16)
 }
 
 /// Commands under way at a drive of an array.
@@ -171,6 +209,7 @@ fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
         site: SiteConfig { cycles, ..config.site.clone() },
         controller: ControllerConfig {
             host_buffer: None,
+            collection_windows: false,
             read_pipeline: Delay::ZERO,
             read_large_pipeline: Delay::ZERO,
             write_pipeline: Delay::ZERO,
@@ -202,7 +241,7 @@ fn member(plan: &DrivePlan, config: &DriveConfig, number: u16) -> DriveConfig {
 }
 
 /// A bridge in front of several drives: `config` is what they are together.
-fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDriveConfig {
+fn bridged(plan: &DrivePlan, bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDriveConfig {
     let uuid = u128::from(Rng::new(config.seed).stream("array").next_u64()).to_le_bytes();
     let chunk_units = (bridge.chunk.0 / UNIT_BYTES as u64) as u32;
     let cycles = Cycles::FREE
@@ -228,6 +267,7 @@ fn bridged(bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDrive
         completion: how(bridge.completion),
         lanes: bridge.outstanding as usize,
         spares: 0,
+        window_blocks: window_blocks(bridge.collection, bridge.collection_window, plan),
         timeout: None,
         drive: in_front(config, cycles),
     }
@@ -244,6 +284,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
                 command_slots: endpoints.outstanding + 2,
                 transfer_bytes_max: RAW_TRANSFER_BYTES_MAX,
                 host_buffer: None,
+                collection_windows: false,
                 read_pipeline: latency,
                 read_large_pipeline: latency,
                 write_pipeline: latency,
@@ -387,6 +428,7 @@ fn controller(profile: &Profile) -> ControllerConfig {
             preferred_units: units(bytes),
             least_units: units(bytes).min(HOST_BUFFER_LEAST_UNITS),
         }),
+        collection_windows: false,
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

@@ -37,6 +37,9 @@ pub enum RunError {
     /// A drive whose firmware runs on the host does not come to be.
     #[error("the drive's firmware can't be started on the host")]
     NotHosted(#[source] HostedError),
+    /// It was interrupted before the drives were there: there is nothing to show.
+    #[error("{Interrupted}")]
+    Interrupted,
     /// Drives do not come to be one.
     #[error("the drives can't be put together")]
     NotAssembled(#[source] ArrayDriveError),
@@ -292,7 +295,7 @@ impl AttachedError {
 
     /// Whether it was interrupted, whatever failed then.
     pub fn is_interrupted(&self) -> bool {
-        matches!(self, AttachedError::Interrupted { .. })
+        matches!(self, AttachedError::Interrupted { .. } | AttachedError::Run(RunError::Interrupted))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::build;
 use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::remote::{self, Remote, RemoteSnapshot};
-use byteway_clock::{Clock, Delay, Executor, Notify, Station, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Ran, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
@@ -26,6 +26,7 @@ use byteway_measure::{
     IoRecorder, MeasuredDrive, Meter, Part, Parts, SeriesRecorder, Snapshot, store, upkeep, wear,
 };
 use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
+use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;
@@ -99,7 +100,7 @@ fn perform(
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
-    let world = Rc::new(build::world(&executor, scenario)?);
+    let world = Rc::new(build::world(&executor, scenario, interrupt)?);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
@@ -118,8 +119,16 @@ fn perform(
         remote,
         interrupt_processors,
         is_pulled_out: Cell::default(),
+        began: Cell::default(),
     });
-    let (result, bar) = executor.run(stage.play(bar, interrupt.clone())).map_err(RunError::Stalled)?;
+    // From when the jobs begin on, they look at it themselves, and end with what they have.
+    let is_to_stop = {
+        let (stage, interrupt) = (stage.clone(), interrupt.clone());
+        move || stage.began.get().is_none() && interrupt.is_raised()
+    };
+    let ran =
+        executor.run_unless(stage.play(bar, interrupt.clone()), is_to_stop).map_err(RunError::Stalled)?;
+    let Ran::Ended((result, bar)) = ran else { return Err(RunError::Interrupted) };
     *progress = bar;
     powered.power_off();
     result
@@ -139,6 +148,8 @@ struct Setting {
     interrupt_processors: Vec<Rc<Station>>,
     /// The drive of an array that was to be pulled out has been.
     is_pulled_out: Cell<bool>,
+    /// When the jobs began.
+    began: Cell<Option<Time>>,
 }
 
 /// Counters when measuring begins, or when all jobs have ended.
@@ -148,6 +159,17 @@ struct Counted {
     drives: Vec<Snapshot>,
     remote: RemoteSnapshot,
     host: HostUsage,
+    /// Of each processor of the host, with those that take drives' interrupts, how long it has been busy.
+    processors: Vec<Delay>,
+}
+
+impl Counted {
+    /// How busy the host's processors were until `end`.
+    fn processors_until(&self, end: &Counted) -> Utilisation {
+        let elapsed_ps = end.at.since(self.at).0;
+        let busy = end.processors.iter().zip(&self.processors).map(|(now, then)| now.saturating_sub(*then));
+        Utilisation::of("host processors", busy.map(|busy| (busy.0, elapsed_ps)))
+    }
 }
 
 /// A drive when the last of its jobs has ended.
@@ -189,7 +211,10 @@ impl Setting {
     fn count(&self) -> Counted {
         let remote = self.remote.get().map(Remote::snapshot).unwrap_or_default();
         let at = self.clock.now();
-        Counted { at, drives: self.snapshots(), remote, host: self.host_usage() }
+        let interrupts = self.interrupt_processors.iter().filter(|processor| processor.served() > 0);
+        let processors = self.world.host.processors().iter().chain(interrupts);
+        let processors = processors.map(|processor| processor.busy()).collect();
+        Counted { at, drives: self.snapshots(), remote, host: self.host_usage(), processors }
     }
 
     /// What the host's processors have done, if that is kept apart.
@@ -267,6 +292,7 @@ impl Setting {
         };
         let scenario = &self.scenario;
         let start = self.clock.now();
+        self.began.set(Some(start));
         let cores = self.world.drives().iter().map(cores);
         let counters = self.snapshots().into_iter().zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
@@ -533,17 +559,22 @@ impl Setting {
             remote.summary(&begin.remote, &end.remote, elapsed_ps, summary.ios)
         });
         let array = self.world.drives().first().filter(|powered| powered.is_called);
-        summary.array =
-            array.and_then(|powered| powered.drive.controller.backing().array()).map(ArraySummary::of);
+        summary.array = array.and_then(|powered| powered.drive.controller.backing().array()).map(|array| {
+            let now = self.clock.now();
+            let host_bytes = self.world.drives()[0].drive.controller.counters().written_bytes.get();
+            ArraySummary::of(array, host_bytes, self.began.get().unwrap_or(now), now)
+        });
         summary.notes.extend(self.array_notes(&summary));
         if scenario.accounts_for_host() {
             let end = self.count();
-            summary.host = Some(self.host_summary(begin.as_ref().unwrap_or(&end), summary.ios));
+            let begin = begin.as_ref().unwrap_or(&end);
+            summary.host = Some(self.host_summary(begin, summary.ios));
+            summary.utilisation.push(begin.processors_until(&end));
         }
         summary.notes.extend(recorded.note.clone());
         summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs));
         if let [_] = &measured[..] {
-            summary.notes.extend(steadiness::rough_start(scenario, 0, summary.write_amplification.is_some()));
+            summary.notes.extend(steadiness::rough_start(scenario, 0, summary.has_writes()));
             let wear = ends.into_iter().next().map(|end| end.wear);
             let series = recorded.series;
             return Ok(Results { summary, series, curves, wear, drives: Vec::new() });
@@ -553,7 +584,7 @@ impl Setting {
             let mut part = self.summary(play, of_drive, &measured[drive..=drive]);
             part.drive = scenario.drives[drive].plan.name.clone();
             let inputs = scenario.notes(drive);
-            let rough = steadiness::rough_start(scenario, drive, part.write_amplification.is_some());
+            let rough = steadiness::rough_start(scenario, drive, part.has_writes());
             part.notes.extend(recorded.note.clone());
             let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
             part.notes.extend(steadiness::notes(own, &jobs));
@@ -587,12 +618,23 @@ impl Setting {
         notes.extend(found.notes.iter().cloned());
         notes.extend(play.late_notes(jobs, part));
         notes.extend(play.unchecked_note(part));
+        let windows: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.collection_windows)).sum();
+        if windows > 0 {
+            let ahead: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.blocks_collected_window)).sum();
+            let must: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.blocks_collected)).sum();
+            notes.push(format!(
+                "drives collected together, in {windows} windows over all of them: {ahead} superblocks before they had to, {must} when \
+                 they had to"
+            ));
+        }
         let ledgers: Vec<_> = drives.iter().map(Measured::ledger).collect();
         let mut flash = FlashSummary::default();
         drives.iter().for_each(|drive| flash += drive.flash());
         let units = |of: fn(&FtlCounters) -> u64| drives.iter().map(|drive| drive.units(of)).sum::<u64>();
-        let written = units(|ftl| ftl.user_units_written);
-        let programmed = units(FtlCounters::units_programmed);
+        let written: u64 = drives.iter().map(Measured::host_bytes).sum();
+        let programmed = units(FtlCounters::units_programmed) * UNIT_BYTES as u64;
+        // What is still in a buffer says nothing of the flash.
+        let has_reached_flash = written > 0 && units(|ftl| ftl.units_programmed_host) > 0;
         Summary {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
@@ -607,8 +649,8 @@ impl Setting {
             link: link_rows(&ledgers),
             utilisation: utilisation(drives),
             flash: Some(flash),
-            // Units programmed for each that the host wrote, to six decimals.
-            write_amplification: (written > 0).then(|| ratio(programmed.into(), written.into())),
+            // To six decimals.
+            write_amplification: has_reached_flash.then(|| ratio(programmed.into(), written.into())),
             upkeep: upkeep(&drives.iter().map(Measured::drive).collect::<Vec<_>>()),
             kv: found.kv.clone().map(|kv| {
                 let first = if let Part::Drive(drive) = part { drive } else { 0 };
@@ -659,6 +701,11 @@ impl Measured<'_> {
         self.end.snapshot.cores.saturating_sub(self.begin.cores)
     }
 
+    /// Bytes that hosts wrote.
+    fn host_bytes(&self) -> u64 {
+        self.end.snapshot.host_bytes - self.begin.host_bytes
+    }
+
     fn units(&self, of: fn(&FtlCounters) -> u64) -> u64 {
         of(&self.end.snapshot.ftl) - of(&self.begin.ftl)
     }
@@ -699,6 +746,7 @@ fn utilisation(drives: &[Measured<'_>]) -> Vec<Utilisation> {
         of("dies", &|drive| each(&drive.end.snapshot.dies, &drive.begin.dies)),
         of("channels", &|drive| each(&drive.end.snapshot.channels, &drive.begin.channels)),
         of("cores", &|drive| vec![Delay(drive.cores_busy().0 / drive.cores.max(1)); drive.cores as usize]),
+        of("firmware lock", &|drive| each(&drive.end.snapshot.locks, &drive.begin.locks)),
         of("link to device", &|drive| vec![drive.end.snapshot.link.0.saturating_sub(drive.begin.link.0)]),
         of("link to host", &|drive| vec![drive.end.snapshot.link.1.saturating_sub(drive.begin.link.1)]),
     ];

@@ -133,7 +133,7 @@ struct DriveSteps {
 struct DriveSums {
     cores_ps: u64,
     link: [LinkSums; 2],
-    written_units: u64,
+    written_bytes: u64,
     programmed_units: u64,
     erases: u64,
     map_hits: u64,
@@ -163,7 +163,7 @@ impl DriveSums {
                 link(Direction::Down, now.link.0.saturating_sub(then.link.0).0),
                 link(Direction::Up, now.link.1.saturating_sub(then.link.1).0),
             ],
-            written_units: now.ftl.user_units_written - then.ftl.user_units_written,
+            written_bytes: now.host_bytes - then.host_bytes,
             programmed_units: now.ftl.units_programmed() - then.ftl.units_programmed(),
             erases: now.flash.erases - then.flash.erases,
             map_hits: now.ftl.map_hits - then.ftl.map_hits,
@@ -180,7 +180,7 @@ impl DriveSums {
             link.payload_bytes += more.payload_bytes;
             link.wire_bytes += more.wire_bytes;
         }
-        self.written_units += other.written_units;
+        self.written_bytes += other.written_bytes;
         self.programmed_units += other.programmed_units;
         self.erases += other.erases;
         self.map_hits += other.map_hits;
@@ -262,7 +262,7 @@ impl DriveSteps {
             cores: ratio(sums.cores_ps.into(), width * u128::from(self.cores)),
             link_down: crossing(Direction::Down),
             link_up: crossing(Direction::Up),
-            host_written_bytes: sums.written_units * UNIT_BYTES as u64,
+            host_written_bytes: sums.written_bytes,
             programmed_bytes: sums.programmed_units * UNIT_BYTES as u64,
             erases: sums.erases,
             map_hits: sums.map_hits,

@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub at: Time,
     /// What has crossed the link.
     pub ledger: Ledger,
+    /// Bytes that hosts have written: to the translation layer, or to what stands in front of several drives.
+    pub host_bytes: u64,
     /// What the translation layer has done.
     pub ftl: FtlCounters,
     /// What flash has done.
@@ -27,6 +29,8 @@ pub struct Snapshot {
     pub channels: Vec<Delay>,
     /// All cores together.
     pub cores: Delay,
+    /// Of each translation layer on the host whose map and write buffer have a lock: how long that has been held.
+    pub locks: Vec<Delay>,
     /// The link: down, up.
     pub link: (Delay, Delay),
     /// What the stores of all key-value namespaces have done, and what they hold.
@@ -75,6 +79,13 @@ impl Snapshot {
         self.at = clock.now();
         self.ftl = FtlCounters::default();
         parts.layers.iter().for_each(|layer| self.ftl += layer.counters());
+        let controller = &drive.controller;
+        self.host_bytes = match controller.backing().ftl() {
+            Some(_) => self.ftl.user_bytes_written,
+            None => controller.counters().written_bytes.get(),
+        };
+        self.locks.clear();
+        self.locks.extend(parts.layers.iter().filter_map(|layer| layer.placement().lock_busy()));
         (self.ledger, self.link) = Default::default();
         for link in &parts.links {
             self.ledger = self.ledger.with(link.ledger());

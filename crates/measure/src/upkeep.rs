@@ -68,7 +68,7 @@ fn programmed(drives: &[MeasuredDrive<'_>]) -> Vec<ProgramRow> {
     let collector = ("collector", units(|ftl| ftl.units_programmed_collector));
     let padding = ("padding", units(|ftl| ftl.units_programmed_padding));
     let causes: Vec<_> = [host, collector].into_iter().chain(others).chain([padding]).collect();
-    ProgramRow::all(&causes, units(|ftl| ftl.user_units_written))
+    ProgramRow::all(&causes, counted(drives, |at| at.host_bytes))
 }
 
 /// Lookups that did not find their page, whether they had to load it or somebody else was about to.

@@ -4,7 +4,7 @@ use super::array_section::ArraySection;
 use super::drive::{ArrayPlan, DrivePlan};
 use super::file::{Precondition, Store};
 use super::personality::Personality;
-use crate::profile::{Fault, Geometry, fault, within};
+use crate::profile::{Collection, Fault, Geometry, collection, fault, within};
 use crate::source::Index;
 use byteway_console::units::Frequency;
 
@@ -67,6 +67,12 @@ pub(super) fn plan(
             drives.len() - 1
         );
         return wrong("unplug.member", what, "name one of these");
+    }
+    collection::check_window("array.collection_window", section.collection_window)?;
+    let is_bridge = drives.iter().any(|(_, drive)| drive.profile.bridge.is_some());
+    if section.collection == Collection::Together && is_bridge {
+        let what = "`array.collection` = \"together\": a drive behind a bridge is told by its bridge when to collect".to_owned();
+        return wrong("collection", what, "leave it out, and set `override.bridge.collection` of the drives");
     }
     let (_, first) = &drives[0];
     for (path, drive) in drives {

@@ -1,6 +1,8 @@
 //! `[array]` of a scenario as it is written.
 
-use byteway_console::units::{Bytes, Frequency, Picos};
+use crate::profile::Collection;
+use crate::profile::collection;
+use byteway_console::units::{Bytes, Frequency, Percent, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,12 @@ pub struct ArraySection {
     /// Units of 4 KiB a second by which a drive is rebuilt while others ask for something. Left out, 2560: 10 MiB/s; 0: no limit.
     #[serde(default = "busy_rate")]
     pub rebuild: u64,
+    /// When its drives collect garbage: "each" when it must, or all "together" in windows. Left out, each.
+    #[serde(default)]
+    pub collection: Collection,
+    /// Of collecting together: the share of the blocks of a plane that are free at the end of a window, beyond `gc.start`. Left out, 4 %.
+    #[serde(default = "collection::four_percent")]
+    pub collection_window: Percent,
     /// A drive that is pulled out while the jobs run. Left out, none.
     #[serde(default)]
     pub unplug: Option<Unplug>,

@@ -214,7 +214,11 @@ impl DriveDraft<'_> {
             let what = format!(
                 " = {capacity}: at most 16 TiB are possible with a map of extents (`firmware.extents`)"
             );
-            return Err(self.fault("capacity", &what, "choose less, or set `firmware.extents = false`"));
+            return Err(self.fault(
+                "capacity",
+                &what,
+                "choose less, or set `override.firmware.extents = false`",
+            ));
         }
         let whole = whole_bytes(&profile, geometry.capacity_bytes);
         let kv_bytes = self.kv_bytes(whole)?;

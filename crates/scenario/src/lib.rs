@@ -231,7 +231,8 @@ impl Scenario {
                 ));
             }
             let whole = array::plan(section, &drives, &index).map_err(|fault| placed(&index, fault))?;
-            drives = vec![("array".to_owned(), whole)];
+            // Its controller is as its first drive's.
+            drives = vec![(drives[0].0.clone(), whole)];
         }
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;

@@ -55,6 +55,9 @@ fn one(rng: &Rng, name: &str) -> Plan {
     extents(&mut rng.stream(&format!("{name}/extents")), &mut plan.drive);
     let mut of_parts = rng.stream(&format!("{name}/parts"));
     plan.drive.absorbs_parts = one_in(&mut of_parts, 3).then(|| pick(&mut of_parts, &[1, 2, 8, 64]));
+    let mut of_cache = rng.stream(&format!("{name}/read-cache"));
+    plan.drive.read_cache_units =
+        if one_in(&mut of_cache, 4) { pick(&mut of_cache, &[1, 8, 100]) } else { 0 };
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
     array(&mut rng.stream(&format!("{name}/array")), &mut plan.drive);
     // A drive whose flash may fail needs more room than another.
@@ -143,6 +146,7 @@ fn array(random: &mut Stream, drive: &mut DriveSpec) {
         chunk_units: pick(random, &[1, 2, 4, 16]),
         clean_us: pick(random, &[100, 1000, 10_000, 1_000_000]),
         bridge: is_bridge.then_some(bridge),
+        collects_together: one_in(random, 3),
         canary: None,
     };
     if !is_array || drive.endpoints > 0 || drive.has_pairs() {
@@ -397,6 +401,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         endpoints: 0,
         extents: None,
         absorbs_parts: None,
+        read_cache_units: 0,
         partial: PartialSpec::default(),
         array: None,
         upkeep: UpkeepSpec::default(),
@@ -605,6 +610,10 @@ mod tests {
             ("a map of extents", &|plan| plan.drive.extents.is_some()),
             ("a map of extents on the host", &|plan| {
                 plan.drive.extents.is_some() && plan.drive.endpoints > 0
+            }),
+            ("a read cache", &|plan| plan.drive.read_cache_units > 0),
+            ("members that collect together", &|plan| {
+                plan.drive.array.as_ref().is_some_and(|array| array.collects_together)
             }),
             ("parts that wait", &|plan| plan.drive.absorbs_parts.is_some()),
             ("parts that wait on the host", &|plan| {

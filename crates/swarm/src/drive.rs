@@ -88,6 +88,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             host_buffer: spec
                 .host_buffer_pages
                 .map(|pages| HostBufferConfig { preferred_units: pages, least_units: 1 }),
+            collection_windows: false,
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),
@@ -115,6 +116,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         ftl: FtlConfig {
             write_buffer_units: spec.buffer_units,
             absorbs_parts: spec.absorbs_parts,
+            read_cache_units: spec.read_cache_units,
             extents: spec.extents.map(|entries| ExtentConfig {
                 node_bytes: entries * EXTENT_BYTES,
                 entry_bytes: EXTENT_BYTES,
@@ -288,7 +290,10 @@ pub(super) fn member(plan: &Plan, config: &DriveConfig, number: usize) -> DriveC
     let least = wanted / columns + 64;
     let units = (least..least + 20_000).find(holds).unwrap_or(1 << 20);
     let block = if plan.seed & 2 == 0 { BlockSize::B512 } else { BlockSize::B4096 };
+    let mut controller = config.controller.clone();
+    controller.collection_windows = spec.collects_together;
     DriveConfig {
+        controller,
         serial: format!("SWARM{number}"),
         namespaces: vec![NamespaceConfig::blocks(units, block)],
         seed: config.seed.wrapping_add(number as u64),
@@ -330,6 +335,7 @@ pub(super) fn array(
         lanes: 1 + (plan.seed % 16) as usize,
         spares: spec.spares as usize,
         timeout: None,
+        window_blocks: spec.collects_together.then_some(1),
     })
 }
 

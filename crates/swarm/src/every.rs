@@ -70,6 +70,7 @@ impl Every {
             endpoints: 0,
             extents: None,
             absorbs_parts: None,
+            read_cache_units: 0,
             partial: PartialSpec::default(),
             array: None,
             upkeep: UpkeepSpec::default(),

@@ -116,6 +116,7 @@ impl Plan {
                 self.drive.absorbs_parts.is_none_or(|units| (1..=1 << 16).contains(&units)),
                 "drive.absorbs_parts must be from 1 to 65536",
             ),
+            (self.drive.read_cache_units <= 1 << 16, "drive.read_cache_units must be at most 65536"),
             (
                 self.drive.can_be_partial(),
                 "a part of the firmware on the host (drive.partial) is of a drive without endpoints, and with the map there it \
@@ -283,6 +284,7 @@ mod tests {
             endpoints: 0,
             extents: None,
             absorbs_parts: None,
+            read_cache_units: 0,
             partial: PartialSpec::default(),
             array: None,
             upkeep: UpkeepSpec::default(),

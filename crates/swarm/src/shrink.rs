@@ -159,11 +159,13 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         });
         self.try_array(|array| array.bridge = None);
         self.try_array(|array| array.spares = 0);
+        self.try_array(|array| array.collects_together = false);
         self.try_array(|array| array.members = if array.level == LevelSpec::Raid5 { 3 } else { 2 });
         self.try_array(|array| array.chunk_units = 1);
         self.try_array(|array| array.clean_us = 1_000_000);
         self.try_change(|plan| plan.drive.extents = None);
         self.try_change(|plan| plan.drive.absorbs_parts = None);
+        self.try_change(|plan| plan.drive.read_cache_units = 0);
         self.try_change(|plan| plan.drive.host_buffer_pages = None);
         self.try_change(|plan| {
             plan.drive.map_cache_pages = None;

@@ -30,6 +30,7 @@ pub fn drive_config() -> DriveConfig {
             sgl: false,
             shadow_doorbells: false,
             host_buffer: None,
+            collection_windows: false,
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),

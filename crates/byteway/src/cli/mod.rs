@@ -194,6 +194,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
 
 fn is_interrupted(error: &anyhow::Error) -> bool {
     error.downcast_ref::<AttachedError>().is_some_and(AttachedError::is_interrupted)
+        || matches!(error.downcast_ref(), Some(RunError::Interrupted))
 }
 
 /// Whether the input is what is wrong, whichever crate has found that.
@@ -246,6 +247,8 @@ mod tests {
         let gone = Some(Box::new(AttachedError::Gone));
         let interrupted = anyhow::Error::from(AttachedError::Interrupted { source: gone });
         assert!(is_interrupted(&interrupted) && !is_wrong_input(&interrupted));
+        assert!(is_interrupted(&RunError::Interrupted.into()));
+        assert!(is_interrupted(&AttachedError::from(RunError::Interrupted).into()));
         let text = format!("{interrupted:#}");
         assert!(
             text.starts_with("interrupted: there is no whole result: the drive's process has gone"),

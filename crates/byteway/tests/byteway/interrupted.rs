@@ -2,6 +2,9 @@
 
 use crate::common::{round, run_until, scenario};
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Progress;
+use byteway_lab::error::RunError;
+use byteway_lab::run::{Session, run as run_scenario};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::process::Command;
 use std::time::Duration;
@@ -110,4 +113,47 @@ fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
     let ios = std::fs::File::open(folder.path().join("out/ios.parquet")).unwrap();
     let ios = ParquetRecordBatchReaderBuilder::try_new(ios).unwrap();
     assert_eq!(summary["ios"], ios.metadata().file_metadata().num_rows());
+}
+
+// Many drives that are made one take their time before the first I/O. Ctrl-C must not have to wait for the end of that: at whatever
+// look the interrupt is found, the run ends at once, with what there is.
+#[test]
+fn every_phase_can_be_interrupted() {
+    let drives = |profile: &str| {
+        format!(
+            "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"{profile}\"\ncapacity = \"4 GiB\"\nlba_size = \"512 B\"\n"
+        )
+    };
+    let host = "[host]\nprofile = \"sandy-bridge\"\n";
+    let job = "[[job]]\nrw = \"randwrite\"\ncount = 20\n";
+    for (text, members) in [
+        (format!("{}[array]\nlevel = 5\n{host}{job}", drives("fssd")), 4),
+        (format!("{}{host}[[job]]\ndrive = \"all\"\nrw = \"randwrite\"\ncount = 20\n", drives("bssd")), 16),
+    ] {
+        let scenario = scenario(&text);
+        let run = |looks: u64| {
+            let (mut progress, interrupt) = (Progress::hidden(), Interrupt::after_looks(looks));
+            run_scenario(&scenario, Session { progress: &mut progress, interrupt: &interrupt })
+        };
+        let mut before = 0;
+        let first = loop {
+            match run(before) {
+                Err(RunError::Interrupted) => before += 1,
+                Err(error) => panic!("after {before} looks: {error}"),
+                Ok(results) => break results.summary,
+            }
+        };
+        assert!(before >= members, "{before} looks before the jobs begin, and {members} drives are prepared");
+        assert!(first.partial, "found when the jobs began: it ends there");
+        let mut ios = first.ios;
+        for looks in before + 1..before + 200 {
+            let summary = run(looks).unwrap().summary;
+            assert!(summary.ios >= ios, "{looks} looks: it ends sooner than when it is interrupted sooner");
+            ios = summary.ios;
+            if !summary.partial {
+                break;
+            }
+        }
+        assert!(ios > first.ios, "the jobs never got anywhere");
+    }
 }

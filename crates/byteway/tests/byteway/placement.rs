@@ -161,9 +161,59 @@ fn an_array_is_served_through_a_failure() {
     let array = found.summary.array.as_ref().unwrap();
     assert_eq!((array.level, array.is_broken, array.lost_units), (5, false, 0));
     assert!(array.members.iter().all(|member| member == "active"), "{:?}", array.members);
+    let rebuild = array.rebuild.unwrap();
+    assert_eq!((rebuild.member, rebuild.done, rebuild.expected_end_ns), (0, 1.0, None));
+    assert!(rebuild.began_ns > 20e6 && rebuild.ended_ns.unwrap() > rebuild.began_ns, "{rebuild:?}");
+    assert!(found.summary.to_tables().contains("drive 0 rebuilt, from"), "{}", found.summary.to_tables());
     assert!(array.units_reconstructed > 0 && array.traffic.iter().any(|row| row.cause == "rebuild"));
     let verification = &found.summary.verification;
     assert!(verification.reads > 1000 && verification.mismatches == 0, "{verification:?}");
     assert!(found.summary.errors.is_empty(), "{:?}", found.summary.errors);
     assert!(busy(&found, HostComponent::Array) > 0.0);
+}
+
+// A host whose processors, or whose one lock, are what holds everything up must be told so: they are no part of the drive, but they are
+// what is busiest.
+#[test]
+fn what_is_busiest_may_be_the_host() {
+    let job =
+        "[[job]]\nname = 'w'\nrw = 'randwrite'\nbs = '4 KiB'\niodepth = 32\nnumjobs = 4\ncount = 8000\n";
+    let found = run("profile = 'fssd'\ncapacity = '1 GiB'", job).summary;
+    let row = |name: &str| found.utilisation.iter().find(|row| row.resource == name);
+    let (lock, processors) = (row("firmware lock").unwrap(), row("host processors").unwrap());
+    assert_eq!(lock.count, 1);
+    assert!(lock.mean > 0.3 && lock.max <= 1.0, "{lock:?}");
+    // With the processors that take interrupts.
+    assert!(processors.count >= 4 && processors.max <= 1.0, "{processors:?}");
+    let told = found.host.as_ref().unwrap().busy;
+    let summed = processors.mean * processors.count as f64;
+    assert!((summed - told).abs() < 0.05 * told, "{summed} processors in use, {told} by component");
+    let (busiest, mean) = found.busiest().unwrap();
+    assert!(found.utilisation.iter().all(|row| row.mean <= mean), "{busiest} of {:?}", found.utilisation);
+    assert!(["firmware lock", "host processors"].contains(&busiest), "{busiest} of {:?}", found.utilisation);
+    let own = run("profile = 'samsung-970-pro'\ncapacity = '1 GiB'", job).summary;
+    assert!(own.utilisation.iter().all(|row| row.resource != "firmware lock"));
+    let plain = "name = 'x'\n[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\n[[job]]\nrw = 'randread'\ncount = 100\n";
+    assert!(
+        results(plain).summary.utilisation.iter().all(|row| !row.resource.starts_with("host")),
+        "not followed"
+    );
+}
+
+// Drives behind a bridge that collect together must do so in whole runs, too, and both kinds of runs must verify.
+#[test]
+fn drives_of_a_bridge_collect_as_they_are_told() {
+    for (collection, is_together) in [("each", false), ("together", true)] {
+        let drive = format!(
+            "profile = 'bssd'\ncapacity = '4 GiB'\noverride.bridge.collection = '{collection}'\noverride.firmware.write_buffer = '1 MiB'\noverride.firmware.op = '7 %'"
+        );
+        let jobs = "[[job]]\nname = 'fill'\nrw = 'write'\nbs = '256 KiB'\niodepth = 8\nsize = '100 %'\n\
+            [[job]]\nname = 'over'\nrw = 'randwrite'\nbs = '64 KiB'\niodepth = 16\nio_size = '512 MiB'\nstonewall = true\n\
+            [[job]]\nname = 'read'\nrw = 'randread'\nbs = '256 KiB'\niodepth = 4\ncount = 500\nstonewall = true\n";
+        let found = run(&drive, jobs).summary;
+        let is_told = found.notes.iter().any(|note| note.starts_with("drives collected together"));
+        assert_eq!(is_told, is_together, "{:?}", found.notes);
+        assert!(found.verification.reads >= 500 && found.verification.mismatches == 0);
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
+    }
 }

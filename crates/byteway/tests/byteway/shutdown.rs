@@ -6,6 +6,7 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
+use byteway_console::interrupt::Interrupt;
 use byteway_firmware::{Canary, Ftl};
 use byteway_lab::build;
 use byteway_scenario::profile::{DRIVES, Profile};
@@ -51,7 +52,7 @@ fn ends_on_the_host(profile: &str, timing: Timing) -> Result<(), String> {
     let executor = Executor::new();
     executor.set_timing(timing);
     let clock = executor.clock().clone();
-    let world = build::world(&executor, &scenario).unwrap();
+    let world = build::world(&executor, &scenario, &Interrupt::default()).unwrap();
     let ftl = world.drives()[0].drive.controller.ftl().clone();
     let result = executor.run(async move {
         let (spans, mut contents) = (Spans::default(), Vec::new());

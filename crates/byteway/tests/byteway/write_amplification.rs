@@ -80,3 +80,55 @@ fn the_constructed_steady_state_is_that_of_a_drive_overwritten() {
         assert_within(2.0, writes(&constructed).iops, writes(&overwritten).iops, "throughput");
     }
 }
+
+/// A drive of the paper's host, with blocks of 512 bytes.
+fn placed(drive: &str, rest: &str) -> Summary {
+    run(&format!("[drive]\n{drive}\nlba_size = \"512 B\"\n[host]\nprofile = \"sandy-bridge\"\n{rest}"))
+}
+
+// Of parts of 4 KiB each costs a program of 4 KiB sooner or later: eight bytes for one. Counted in units it would seem to be one, and
+// a bridge's drives would seem to be hosts that write what the bridge has put together.
+#[test]
+fn parts_count_as_the_bytes_that_the_host_wrote() {
+    let job = "[[job]]\nrw = \"randwrite\"\nbs = \"512 B\"\niodepth = 32\ncount = 60000\n";
+    let small = "override.firmware.write_buffer = \"1 MiB\"";
+    let own = placed(
+        &format!("profile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\nprecondition = \"empty\"\n{small}"),
+        job,
+    );
+    let found = amplification(&own);
+    assert!(found > 6.0 && found < 10.0, "{found}: a part of eight is a program of the whole");
+    let bridge = "profile = \"bssd\"\ncapacity = \"4 GiB\"\noverride.bridge.small_writes.memory = \"1 MiB\"";
+    let bridge = amplification(&placed(&format!("{bridge}\n{small}"), job));
+    assert!(bridge > 4.0 && bridge < 12.0, "{bridge}");
+}
+
+// "0.000" reads as a drive that writes nothing where all is still in a buffer.
+#[test]
+fn there_is_none_before_anything_has_reached_flash() {
+    let few = "[[job]]\nrw = \"randwrite\"\ncount = 1\n"; // less than a stripe
+    let summary = run(&round("precondition = \"empty\"", few));
+    assert_eq!(summary.write_amplification, None);
+    assert!(summary.to_json().contains("\"write_amplification\": null"));
+    let tables = summary.to_tables();
+    assert!(tables.contains("none yet") && !tables.contains("0.000"), "{tables}");
+    let reads = run(&round("", "[[job]]\nrw = \"randread\"\ncount = 8\n"));
+    assert!(reads.write_amplification.is_none() && !reads.to_tables().contains("none yet"));
+}
+
+// An array adds its own, in front of its drives': parity, copies and its log. Of all that is programmed the whole must be told against
+// what the host wrote, not against what the drives were sent.
+#[test]
+fn an_array_adds_to_its_drives() {
+    let text = "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n\
+                override.firmware.write_buffer = \"1 MiB\"\n[array]\nlevel = 10\n\
+                [[job]]\nrw = \"randwrite\"\nbs = \"64 KiB\"\niodepth = 16\nio_size = \"256 MiB\"\n";
+    let summary = run(text);
+    let array = summary.array.as_ref().expect("it is one");
+    let own = array.write_amplification.expect("the host wrote");
+    assert!((2.0..2.2).contains(&own), "{own}: two copies and a log");
+    let data = array.traffic.iter().find(|row| row.cause == "data").expect("it has data");
+    assert_eq!(data.bytes_written, 2 * (256 << 20));
+    let whole = amplification(&summary);
+    assert!((1.9..2.4).contains(&whole), "{whole}: what is in the drives' buffers is not programmed yet");
+}

@@ -42,6 +42,9 @@ pub struct ControllerConfig {
     pub shadow_doorbells: bool,
     /// Memory of the host's that it asks for, for its map; none: it asks for none.
     pub host_buffer: Option<HostBufferConfig>,
+    /// Whether a host may open collection windows, and be told of collection
+    /// ([`byteway_wire::nvme::vendor::collection`]): a drive with a translation layer of its own, which is one of several.
+    pub collection_windows: bool,
     /// MSI-X vectors.
     pub vectors: u16,
     /// Commands of a queue in its turn of arbitration, after power-on: a power of two, or above 64 for no limit.

@@ -7,7 +7,9 @@ use byteway_clock::Delay;
 pub struct FtlCounters {
     /// Units that the host wrote.
     pub user_units_written: u64,
-    /// Of those, how many replaced one that was waiting in the buffer.
+    /// Bytes that the host wrote. Of a unit that was changed by [`edit`](crate::Ftl::edit) all of it counts.
+    pub user_bytes_written: u64,
+    /// Of those units, how many replaced one that was waiting in the buffer.
     pub units_overwritten_in_buffer: u64,
     /// Parts of units that were acknowledged when they were in DRAM; they are among
     /// [`user_units_written`](Self::user_units_written).
@@ -69,6 +71,10 @@ pub struct FtlCounters {
     pub blocks_collected: u64,
     /// Superblocks that were collected and erased because the host was idle.
     pub blocks_collected_idle: u64,
+    /// Superblocks that were collected and erased in windows, though free ones were not few.
+    pub blocks_collected_window: u64,
+    /// Collection windows that a host has opened.
+    pub collection_windows: u64,
     /// Superblocks emptied and erased because they were worn less than others.
     pub blocks_levelled: u64,
     /// Superblocks emptied and erased because they were read too often, or old.
@@ -112,6 +118,7 @@ impl std::ops::AddAssign for FtlCounters {
     fn add_assign(&mut self, other: FtlCounters) {
         let FtlCounters {
             user_units_written,
+            user_bytes_written,
             units_overwritten_in_buffer,
             parts_absorbed,
             parts_merged,
@@ -142,6 +149,8 @@ impl std::ops::AddAssign for FtlCounters {
             map_copies_damaged,
             blocks_collected,
             blocks_collected_idle,
+            blocks_collected_window,
+            collection_windows,
             blocks_levelled,
             blocks_refreshed,
             blocks_folded,
@@ -162,6 +171,7 @@ impl std::ops::AddAssign for FtlCounters {
             unsafe_shutdowns,
         } = other;
         self.user_units_written += user_units_written;
+        self.user_bytes_written += user_bytes_written;
         self.units_overwritten_in_buffer += units_overwritten_in_buffer;
         self.parts_absorbed += parts_absorbed;
         self.parts_merged += parts_merged;
@@ -192,6 +202,8 @@ impl std::ops::AddAssign for FtlCounters {
         self.map_copies_damaged += map_copies_damaged;
         self.blocks_collected += blocks_collected;
         self.blocks_collected_idle += blocks_collected_idle;
+        self.blocks_collected_window += blocks_collected_window;
+        self.collection_windows += collection_windows;
         self.blocks_levelled += blocks_levelled;
         self.blocks_refreshed += blocks_refreshed;
         self.blocks_folded += blocks_folded;

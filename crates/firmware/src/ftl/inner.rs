@@ -59,6 +59,8 @@ pub(super) struct Signals {
     pub(super) purged: Notify,
     /// The drive may be worse than it was.
     pub(super) ails: Notify,
+    /// A die has begun to collect because free superblocks are few, and was in no window.
+    pub(super) collection_begun: Notify,
     /// For each die: there may be something to collect.
     pub(super) collectors: Vec<Notify>,
 }
@@ -72,6 +74,7 @@ impl Signals {
             checkpoint: Notify::new(clock),
             purged: Notify::new(clock),
             ails: Notify::new(clock),
+            collection_begun: Notify::new(clock),
             collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
         }
     }

@@ -27,6 +27,7 @@ mod steady;
 mod write;
 
 pub use base::greedy_write_amplification;
+pub use collect::window::CollectionState;
 pub use config::{
     Background, Base, Canary, ExtentConfig, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep,
     Victim, WearConfig,

@@ -10,3 +10,4 @@ mod idle;
 mod levelling;
 mod purge;
 mod refresh;
+mod window;

@@ -1,11 +1,13 @@
 //! What an array on the host did for its jobs.
 
 use byteway_array::{Array, Cause, SlotState};
-use byteway_console::table::{Cell, Column, TextTable};
+use byteway_clock::Time;
+use byteway_console::number::{ns, ratio};
+use byteway_console::table::{Cell, Column, Quantity, TextTable, grouped, number, time};
 use serde::{Deserialize, Serialize};
 
 /// An array over the whole run, with what was done before the measured part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
     /// RAID level.
     pub level: u8,
@@ -15,6 +17,10 @@ pub struct ArraySummary {
     pub is_broken: bool,
     /// Units of 4 KiB that can't be known any more.
     pub lost_units: u64,
+    /// Bytes sent to the drives for each byte that the host wrote: what the array adds, before the drives' own. `None` if the host
+    /// wrote nothing.
+    #[serde(default)]
+    pub write_amplification: Option<f64>,
     /// What was sent to the drives, by why.
     pub traffic: Vec<ArrayRow>,
     /// Stripes that were written whole.
@@ -25,6 +31,24 @@ pub struct ArraySummary {
     pub reconstruct_writes: u64,
     /// Units that were computed because their drive is gone or can't give them.
     pub units_reconstructed: u64,
+    /// The last drive that was rebuilt, or is being; `None`, and left out, if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<RebuildSummary>,
+}
+
+/// How a drive was rebuilt, or how far that is. Times are since the jobs began.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RebuildSummary {
+    /// Which: from 0.
+    pub member: u64,
+    /// Share of its stripes that it holds.
+    pub done: f64,
+    /// When it began, in nanoseconds.
+    pub began_ns: f64,
+    /// When it was whole, in nanoseconds; `None` if it is not.
+    pub ended_ns: Option<f64>,
+    /// When it will be whole, as fast as it has been, in nanoseconds; `None` if it is, has failed, or has not got anywhere.
+    pub expected_end_ns: Option<f64>,
 }
 
 /// What was sent to the drives of an array for one cause.
@@ -34,13 +58,16 @@ pub struct ArrayRow {
     pub cause: String,
     /// Units of 4 KiB that were read.
     pub units_read: u64,
-    /// Units that were written.
+    /// Units that were written; a part of one counts as one.
     pub units_written: u64,
+    /// Bytes that were written.
+    #[serde(default)]
+    pub bytes_written: u64,
 }
 
 impl ArraySummary {
-    /// Of an array as it is now.
-    pub fn of(array: &Array) -> ArraySummary {
+    /// Of an array as it is `now`, whose jobs began at `start`, and to which hosts wrote so many bytes.
+    pub fn of(array: &Array, host_bytes: u64, start: Time, now: Time) -> ArraySummary {
         let (state, counters) = (array.state(), array.counters());
         let member = |state: &SlotState| match state {
             SlotState::Active => "active".to_owned(),
@@ -53,6 +80,7 @@ impl ArraySummary {
                 cause: cause.name().to_owned(),
                 units_read: sent.units_read,
                 units_written: sent.units_written,
+                bytes_written: sent.bytes_written,
             }
         });
         ArraySummary {
@@ -60,11 +88,24 @@ impl ArraySummary {
             members: state.slots.iter().map(|(state, _)| member(state)).collect(),
             is_broken: state.is_broken,
             lost_units: state.lost_units,
+            write_amplification: (host_bytes > 0)
+                .then(|| ratio(counters.bytes_written().into(), host_bytes.into())),
             traffic: traffic.filter(|row| row.units_read + row.units_written > 0).collect(),
             full_stripes: counters.full_stripes,
             read_modify_writes: counters.read_modify_writes,
             reconstruct_writes: counters.reconstruct_writes,
             units_reconstructed: counters.units_reconstructed,
+            rebuild: state.rebuild.map(|rebuild| {
+                let since = |at: Time| ns(at.since(start).0);
+                let is_going_on = matches!(state.slots[rebuild.slot].0, SlotState::Rebuilding { .. });
+                RebuildSummary {
+                    member: rebuild.slot as u64,
+                    done: ratio(rebuild.done.into(), rebuild.stripes.into()),
+                    began_ns: since(rebuild.began),
+                    ended_ns: rebuild.ended.map(since),
+                    expected_end_ns: rebuild.expected_end(now).filter(|_| is_going_on).map(since),
+                }
+            }),
         }
     }
 
@@ -74,10 +115,15 @@ impl ArraySummary {
             Column::text("sent to drives"),
             Column::count("units read"),
             Column::count("units written"),
+            Column::of("written", Quantity::Bytes),
         ]);
         for row in &self.traffic {
-            let cells: [Cell; 3] =
-                [row.cause.as_str().into(), row.units_read.into(), row.units_written.into()];
+            let cells: [Cell; 4] = [
+                row.cause.as_str().into(),
+                row.units_read.into(),
+                row.units_written.into(),
+                (row.bytes_written as f64).into(),
+            ];
             table.row(cells);
         }
         table
@@ -89,17 +135,105 @@ impl ArraySummary {
         let state = match (self.is_broken, count("failed"), count("rebuilding")) {
             (true, ..) => "broken: too many drives have failed".to_owned(),
             (_, 0, 0) => "whole".to_owned(),
+            (_, 0, rebuilding) => format!("{rebuilding} being rebuilt"),
+            (_, failed, 0) => format!("{failed} failed"),
             (_, failed, rebuilding) => format!("{failed} failed, {rebuilding} being rebuilt"),
         };
+        let parts = [
+            format!("{} written whole", number_of(self.full_stripes, "stripe", "stripes")),
+            format!("{} from what was there", number_of(self.read_modify_writes, "parity", "parities")),
+            format!(
+                "{} from the rest of the stripe",
+                number_of(self.reconstruct_writes, "parity", "parities")
+            ),
+        ];
+        let computed = number_of(self.units_reconstructed, "unit", "units");
+        let drives = number_of(self.members.len() as u64, "drive", "drives");
         format!(
-            "RAID {} over {} drives, in the end {state}; {} stripes written whole, {} parities from what was there, {} from the rest \
-             of the stripe; {} units of 4 KiB computed from others",
+            "RAID {} over {drives}, in the end {state}; {}; {computed} of 4 KiB computed from others{}{}",
             self.level,
-            self.members.len(),
-            self.full_stripes,
-            self.read_modify_writes,
-            self.reconstruct_writes,
-            self.units_reconstructed
+            parts.join(", "),
+            self.write_amplification
+                .map(|it| format!("; {} B written to them for each byte of the host's", number(it)))
+                .unwrap_or_default(),
+            self.rebuild.map(|rebuild| rebuild.clause()).unwrap_or_default()
         )
+    }
+}
+
+impl RebuildSummary {
+    /// How far it is, as the end of a sentence. What is not whole is never called 100 %.
+    fn clause(&self) -> String {
+        let (member, began) = (self.member, time(self.began_ns));
+        let percent = libm::floor(self.done * 1000.0) / 10.0;
+        match (self.ended_ns, self.expected_end_ns) {
+            (Some(ended), _) => {
+                format!("; drive {member} rebuilt, from {began} to {} after the jobs began", time(ended))
+            }
+            (None, Some(end)) => format!(
+                "; drive {member} {percent:.1} % rebuilt, since {began} after the jobs began: at this pace until {}",
+                time(end)
+            ),
+            (None, None) => {
+                format!("; drive {member} {percent:.1} % rebuilt, begun {began} after the jobs began")
+            }
+        }
+    }
+}
+
+/// A count with its noun.
+fn number_of(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { several })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> ArraySummary {
+        ArraySummary {
+            level: 5,
+            members: ["active", "active", "rebuilding"].map(str::to_owned).to_vec(),
+            is_broken: false,
+            lost_units: 0,
+            write_amplification: None,
+            traffic: Vec::new(),
+            full_stripes: 1,
+            read_modify_writes: 1,
+            reconstruct_writes: 2,
+            units_reconstructed: 1,
+            rebuild: None,
+        }
+    }
+
+    // "1 drives" and "1 parities" make a reader doubt the figures beside them.
+    #[test]
+    fn a_sentence_counts_as_it_reads() {
+        let one = ArraySummary { level: 0, members: vec!["active".to_owned()], ..summary() };
+        assert_eq!(
+            one.sentence(),
+            "RAID 0 over 1 drive, in the end whole; 1 stripe written whole, 1 parity from what was there, 2 parities from the \
+             rest of the stripe; 1 unit of 4 KiB computed from others"
+        );
+        let three = summary().sentence();
+        assert!(three.starts_with("RAID 5 over 3 drives, in the end 1 being rebuilt; 1 stripe"), "{three}");
+    }
+
+    // A rebuild that only "is being" says nothing of the time in which another drive must not fail.
+    #[test]
+    fn a_rebuild_says_how_far_it_is() {
+        let rebuild = RebuildSummary {
+            member: 2,
+            done: 0.99999,
+            began_ns: 1e6,
+            ended_ns: None,
+            expected_end_ns: Some(3e9),
+        };
+        let sentence = |rebuild| ArraySummary { rebuild: Some(rebuild), ..summary() }.sentence();
+        let going_on = sentence(rebuild);
+        assert!(going_on.contains("; drive 2 99.9 % rebuilt, since 1.00 ms after"), "{going_on}");
+        assert!(going_on.ends_with("at this pace until 3.00 s"), "{going_on}");
+        let ended = sentence(RebuildSummary { ended_ns: Some(2e9), expected_end_ns: None, ..rebuild });
+        assert!(ended.ends_with("; drive 2 rebuilt, from 1.00 ms to 2.00 s after the jobs began"), "{ended}");
     }
 }

@@ -21,7 +21,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use byteway_scenario::profile::Completion;
 
-pub use array::{ArrayRow, ArraySummary};
+pub use array::{ArrayRow, ArraySummary, RebuildSummary};
 pub use host::{HostRow, HostSummary, MemoryRow};
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
@@ -97,7 +97,8 @@ pub struct Summary {
     pub utilisation: Vec<Utilisation>,
     /// What the flash did.
     pub flash: Option<FlashSummary>,
-    /// Bytes programmed for each byte that the host wrote; `None` if it wrote nothing.
+    /// Bytes programmed for each byte that the host wrote, over all flash that is behind it; `None` if it wrote nothing, or nothing of
+    /// that has reached flash yet.
     pub write_amplification: Option<f64>,
     /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind. Of several drives each part
     /// is over those that have such a thing.
@@ -334,6 +335,20 @@ pub fn link_rows(ledgers: &[Ledger]) -> Vec<LinkRow> {
 }
 
 impl Summary {
+    /// The resource that was busiest in the mean, and its share of the time: of the drives, the network to them, and the host where
+    /// that was followed. None if nothing is known of any.
+    pub fn busiest(&self) -> Option<(&str, f64)> {
+        let network =
+            self.network.iter().flat_map(|network| network.wire.iter().chain([&network.processors]));
+        let busy = self.utilisation.iter().chain(network).map(|row| (row.resource.as_str(), row.mean));
+        busy.reduce(|best, row| if row.1 > best.1 { row } else { best })
+    }
+
+    /// Whether the host wrote anything, to blocks or pairs.
+    pub fn has_writes(&self) -> bool {
+        self.write_amplification.is_some() || self.jobs.iter().any(|job| job.write.is_some())
+    }
+
     /// What `summary.json` holds: pretty-printed, keys in the order of the fields, a newline at the end.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("a summary has only string keys");

@@ -284,6 +284,8 @@ impl Summary {
         row("blocks erased", nothing(), flash.erases.into(), |_| 0);
         if let Some(amplification) = self.write_amplification {
             row("write amplification", number(amplification).into(), nothing(), |_| 0);
+        } else if self.has_writes() {
+            row("write amplification", "none yet".into(), nothing(), |_| 0);
         }
         table
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use byteway_console::number::ratio;
 use byteway_console::table::{Column, Printout, Quantity, TextTable, number};
 use byteway_console::table::{grouped, percent, time};
+use byteway_wire::content::UNIT_BYTES;
 
 /// What a drive did beside the host's I/O.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -148,12 +149,12 @@ pub struct RecoverySummary {
 }
 
 impl ProgramRow {
-    /// The parts of write amplification that are not nothing, and the whole, for `written` units of the host's.
+    /// The parts of write amplification that are not nothing, and the whole, for `written` bytes of the host's.
     pub fn all(causes: &[(&str, u64)], written: u64) -> Vec<ProgramRow> {
         let row = |&(cause, units): &(&str, u64)| ProgramRow {
             cause: cause.to_owned(),
             units,
-            per_unit_written: ratio(units.into(), written.into()),
+            per_unit_written: ratio(u128::from(units) * UNIT_BYTES as u128, written.into()),
         };
         causes.iter().filter(|(_, units)| *units > 0).map(row).collect()
     }
@@ -314,7 +315,7 @@ mod tests {
         let retry = RetrySummary::new(1000, &[50, 9, 3, 0, 0], 77, 1);
         assert_eq!((retry.reads_retried, retry.retries_per_read), (62, 0.077));
         assert_eq!(retry.by_retries, [50, 9, 3]);
-        let rows = ProgramRow::all(&[("host", 100), ("levelling", 0), ("map", 5)], 50);
+        let rows = ProgramRow::all(&[("host", 100), ("levelling", 0), ("map", 5)], 50 * 4096);
         assert_eq!(rows.iter().map(|row| row.per_unit_written).collect::<Vec<_>>(), [2.0, 0.1]);
         assert_eq!(ProgramRow::all(&[("host", 1)], 0)[0].per_unit_written, 0.0);
     }
@@ -331,7 +332,7 @@ mod tests {
         assert_eq!(tables(&UpkeepSummary::default()), "");
         assert_eq!(serde_json::to_string(&UpkeepSummary::default()).unwrap(), "{}");
         let all = UpkeepSummary {
-            programmed: ProgramRow::all(&[("host", 1000), ("levelling", 50)], 1000),
+            programmed: ProgramRow::all(&[("host", 1000), ("levelling", 50)], 1000 * 4096),
             map_cache: Some(MapCacheSummary::new(512, 10, 30, 4, Some(17))),
             read_cache: Some(ReadCacheSummary { hits: 4321, misses: 1, hit_ratio: 0.99 }),
             slc: Some(SlcSummary { units_programmed: 7, units_read: 8, units_folded: 9 }),

@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::collection::{self, Collection};
 use super::completion::Completion;
 use super::fault::{Fault, fault, one_of, within};
 use super::switch::{self, Switch};
-use byteway_console::units::{Bytes, Frequency};
+use byteway_console::units::{Bytes, Frequency, Percent};
 
 /// A bridge in front of whole drives, over which it stripes: everything else in the profile is one of these, but for `link`, which is
 /// the card's, `controller`, which both have, and `drive.capacity`, which is that of all together.
@@ -38,6 +39,12 @@ pub struct Bridge {
     /// How it learns of a member's completions. Left out, by polling.
     #[serde(default = "by_polling")]
     pub completion: Completion,
+    /// When its drives collect garbage: "each" when it must, or all "together" in windows. Left out, each.
+    #[serde(default)]
+    pub collection: Collection,
+    /// Of collecting together: the share of the blocks of a plane that are free at the end of a window, beyond `gc.start`. Left out, 4 %.
+    #[serde(default = "collection::four_percent")]
+    pub collection_window: Percent,
     /// Memory that keeps its contents, for small writes; left out, or false, all writes pass through.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<SmallWrites>")]
@@ -92,6 +99,7 @@ impl Bridge {
             within(&format!("bridge.{key}"), cycles, 0, 1_000_000_000)?;
         }
         within("bridge.outstanding", self.outstanding, 1, 4096)?;
+        collection::check_window("bridge.collection_window", self.collection_window)?;
         if let Some(small) = &self.small_writes {
             within("bridge.small_writes.memory", small.memory, Bytes(64 << 10), Bytes(64 << 30))?;
             within("bridge.small_writes.longest", small.longest, Bytes(512), Bytes(1 << 20))?;

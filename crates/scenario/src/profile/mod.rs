@@ -4,6 +4,7 @@
 mod bridge;
 mod catalog;
 mod cells;
+pub(crate) mod collection;
 mod completion;
 mod cxl;
 mod endpoints;
@@ -32,6 +33,7 @@ pub use catalog::{
     DriveEntry, HostEntry, NetworkEntry, all_texts, drive_entries, host_entries, network_entries, text_of,
 };
 pub use cells::{Slc, Suspend};
+pub use collection::Collection;
 pub use completion::Completion;
 pub use cxl::Cxl;
 pub use endpoints::{Endpoints, FirmwarePlacement, OnHost};

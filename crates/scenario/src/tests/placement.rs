@@ -122,6 +122,12 @@ fn mistakes_of_arrays_are_named_where_they_stand() {
         "leave it out",
     );
     assert_error(array(3, "level = 5\nchunk = \"48 KiB\""), "s.toml:8:", "`array.chunk`", "power of two");
+    assert_error(
+        array(3, "level = 5\ncollection_window = \"60 %\""),
+        "s.toml:8:",
+        "`array.collection_window`",
+        "from 0 % to 50 %",
+    );
     let unplug = "level = 5\nunplug = { member = 3, at = \"1 s\" }";
     assert_error(array(3, unplug), "s.toml:8:", "drives 0 to 2", "name one");
     let drive = |name: &str, key: &str| {
@@ -139,4 +145,104 @@ fn mistakes_of_arrays_are_named_where_they_stand() {
         "leave it out",
     );
     assert_error(two("capacity = \"1 GiB\"\nlba_size = \"512 B\""), "s.toml:5:", "another", "the same");
+}
+
+/// What a cure says to set, as a user types it: `set KEY = VALUE`.
+fn told_to_set(cure: &str) -> String {
+    let (_, rest) = cure.split_once("set ").unwrap_or_else(|| panic!("nothing to set in: {cure}"));
+    let word = |text: &str| {
+        text.trim_matches(['`', ',', ' ']).split([' ', '`', ',']).next().unwrap_or_default().to_owned()
+    };
+    let (key, value) = rest.split_once('=').unwrap_or_else(|| panic!("no value in: {cure}"));
+    format!("{}={}", word(key), word(value))
+}
+
+// A cure with a key that doesn't exist is a second error for who follows it. Each that an array, a bridge or endpoints name is
+// followed here, by keys that stand in its words, and the scenario must then be taken.
+#[test]
+fn every_cure_is_a_key_that_parses() {
+    let one = |profile: &str, keys: &str| {
+        format!("[drive]\nprofile = \"{profile}\"\n[drive.override]\n{keys}\n{HOST}{JOB}")
+    };
+    let several = |copies: u32, lines: &str, job: &str| {
+        format!(
+            "[[drive]]\nname = \"ssd\"\ncopies = {copies}\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n[array]\n{lines}\n{job}"
+        )
+    };
+    let many = format!("{JOB}numjobs = 100\n");
+    let bridges = format!(
+        "[[drive]]\nname = \"ssd\"\ncopies = 3\nprofile = \"bssd\"\ncapacity = \"4 GiB\"\n[array]\nlevel = 5\n\
+         collection = \"together\"\n{HOST}{JOB}"
+    );
+    // The key is in the cure, word for word.
+    for text in [
+        several(3, "level = 5", &many),
+        format!("[drive]\nprofile = \"bssd\"\n{HOST}{JOB}numjobs = 100\n"),
+        format!("[drive]\nprofile = \"fssd\"\n{HOST}{JOB}numjobs = 100\n"),
+    ] {
+        let error = parse(&text, &[]).unwrap_err();
+        let set = told_to_set(&error.cure);
+        if let Err(error) = parse(&text, &[&set]) {
+            panic!("--set {set} does not help: {error}");
+        }
+    }
+    // The cure names the last part of the key, and the section in words; in these the rest is what a user knows.
+    let cases: [(String, &[&str]); 22] = [
+        (one("fssd", "endpoints.count = 3"), &["drive.override.endpoints.count=2"]),
+        (one("fssd", "endpoints.count = 0"), &["drive.override.endpoints.count=1"]),
+        (one("fssd", "endpoints.lanes = 3"), &["drive.override.endpoints.lanes=4"]),
+        (one("fssd", "endpoints.buffer = \"1 B\""), &["drive.override.endpoints.buffer=4 KiB"]),
+        (one("fssd", "firmware.plp = true"), &["drive.override.firmware.plp=false"]),
+        (one("fssd", "firmware.cores = 5"), &["host.override.cores=5"]),
+        (
+            one("samsung-970-pro", "firmware.placement = \"host\"\nfirmware.cores = 2"),
+            &["drive.override.endpoints.count=1"],
+        ),
+        (
+            one("samsung-970-pro", "firmware.placement = \"bridge\""),
+            &[
+                "drive.override.bridge.members=4",
+                "drive.override.bridge.chunk=64 KiB",
+                "drive.override.bridge.generation=3",
+                "drive.override.bridge.lanes=4",
+                "drive.override.bridge.cores=1",
+                "drive.override.bridge.clock=1 GHz",
+                "drive.override.bridge.command=1000",
+                "drive.override.bridge.convert=1000",
+            ],
+        ),
+        (one("bssd", "firmware.placement = \"device\""), &["drive.override.firmware.placement=bridge"]),
+        (one("bssd", "bridge.chunk = \"48 KiB\""), &["drive.override.bridge.chunk=64 KiB"]),
+        (one("bssd", "bridge.members = 0"), &["drive.override.bridge.members=4"]),
+        (one("bssd", "bridge.lanes = 3"), &["drive.override.bridge.lanes=4"]),
+        (
+            one("bssd", "bridge.small_writes.row = \"5000 B\""),
+            &["drive.override.bridge.small_writes.row=8 KiB"],
+        ),
+        (
+            one("bssd", "bridge.collection_window = \"60 %\""),
+            &["drive.override.bridge.collection_window=10 %"],
+        ),
+        (several(3, "level = 6", JOB), &["array.level=5"]),
+        (several(2, "level = 5", JOB), &["drive.0.copies=3"]),
+        (several(3, "level = 10", JOB), &["array.level=1"]),
+        (several(3, "level = 0\nspares = 1", JOB), &["array.level=1"]),
+        (several(3, "level = 5\nchunk = \"48 KiB\"", JOB), &["array.chunk=64 KiB"]),
+        (several(3, "level = 5\nunplug = { member = 3, at = \"1 s\" }", JOB), &["array.unplug.member=2"]),
+        (several(3, "level = 5\ncollection_window = \"60 %\"", JOB), &["array.collection_window=10 %"]),
+        (bridges, &["array.collection=each", "drive.0.override.bridge.collection=together"]),
+    ];
+    for (text, sets) in cases {
+        let error = parse(&text, &[]).err().unwrap_or_else(|| panic!("it is taken:\n{text}"));
+        let shown = error.to_string();
+        for set in sets {
+            let (key, _) = set.split_once('=').unwrap();
+            let last = key.rsplit('.').next().unwrap();
+            let said = format!("{} {}", error.what, error.cure);
+            assert!(said.contains(last), "`{key}` is not in: {shown}");
+        }
+        if let Err(error) = parse(&text, sets) {
+            panic!("{sets:?} does not help against: {shown}\nfor: {error}");
+        }
+    }
 }

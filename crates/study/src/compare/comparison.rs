@@ -25,7 +25,7 @@
 
 use serde::ser::{Serialize, Serializer};
 
-use super::figures::{Figures, Metric, busiest, fallen, is_fallback};
+use super::figures::{Figures, Metric, fallen, is_fallback};
 use super::finding::{Fact, Finding, Seen, findings, most_telling_first, throughput_of};
 use super::found::Found;
 use super::outcome::Outcome;
@@ -194,7 +194,7 @@ impl Comparison {
             status,
             reason,
             figures: point.figures.as_ref().map(|figures| table(&|metric| figures.get(metric))),
-            busiest: summary.and_then(busiest).map(|(resource, mean)| Busiest { resource, mean }),
+            busiest: summary.and_then(Summary::busiest).map(|(resource, mean)| Busiest { resource, mean }),
             against: point.against,
             ratios: (point.against != index).then(|| table(&|metric| self.ratio(index, metric))),
             summary,

@@ -379,13 +379,6 @@ pub fn difference(ratio: f64) -> String {
     }
 }
 
-/// The resource that was busiest in the mean, and its share of the time.
-pub fn busiest(summary: &Summary) -> Option<(&str, f64)> {
-    let network = summary.network.iter().flat_map(|network| network.wire.iter().chain([&network.processors]));
-    let busy = summary.utilisation.iter().chain(network).map(|row| (row.resource.as_str(), row.mean));
-    busy.reduce(|best, row| if row.1 > best.1 { row } else { best })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::comparison::Comparison;
-use super::figures::{Metric, busiest, difference, equal};
+use super::figures::{Metric, difference, equal};
 use super::finding::SHOWN_MAX;
 use super::outcome::Outcome;
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
@@ -49,7 +49,7 @@ impl Comparison {
                     None => cell,
                 });
             }
-            let busiest = point.outcome.found().and_then(|found| busiest(&found.summary));
+            let busiest = point.outcome.found().and_then(|found| found.summary.busiest());
             row.push(match &point.outcome {
                 Outcome::Failed(..) => "FAILED".into(),
                 Outcome::NotRun => "not run".into(),
@@ -154,7 +154,7 @@ impl Comparison {
             let figures = Metric::ALL
                 .iter()
                 .map(|metric| number(point.figures.and_then(|figures| figures.get(*metric))));
-            let busiest = point.outcome.found().and_then(|found| busiest(&found.summary));
+            let busiest = point.outcome.found().and_then(|found| found.summary.busiest());
             let ratios = Metric::ALL.iter().map(|metric| number(self.ratio(index, *metric)));
             let cells = [index.to_string()].into_iter().chain(labels);
             let cells = cells.chain([status.to_owned(), reason.to_owned()]).chain(figures);

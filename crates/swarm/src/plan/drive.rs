@@ -75,6 +75,9 @@ pub struct DriveSpec {
     /// Units of which parts may wait in DRAM to be merged; none: a write of a part reads its unit first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absorbs_parts: Option<u32>,
+    /// Units that the host has read and that are kept; 0: none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_cache_units: u32,
     /// Of a drive with firmware of its own: what of it runs on the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub partial: PartialSpec,
@@ -231,6 +234,9 @@ pub struct ArraySpec {
     /// Its work is done on a bridge; none: on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<BridgeSpec>,
+    /// Its members collect in windows, all at once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub collects_together: bool,
     /// In which way it is broken on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<ArrayCanarySpec>,

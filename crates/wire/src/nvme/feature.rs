@@ -90,6 +90,9 @@ pub mod fid {
     pub const VENDOR: u8 = 0xC0;
     /// Byteway's own: which ways of carrying payload a queue may use ([`Methods`](crate::nvme::vendor::Methods)).
     pub const PAYLOAD_METHODS: u8 = 0xC0;
+    /// Byteway's own: when a drive collects
+    /// ([`CollectionWindow`](crate::nvme::vendor::collection::CollectionWindow)).
+    pub const COLLECTION_WINDOW: u8 = 0xC1;
 }
 
 /// Arbitration, feature 01h (NVMe Base 2.1, 5.1.25.1.1).
@@ -494,6 +497,10 @@ impl AsyncEvent {
     /// payload than can be. The error log names the command.
     pub const QUEUE_BROKEN: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::VENDOR, info: 0, lid: lid::ERROR_INFORMATION };
+
+    /// Byteway's own: the drive has begun to collect outside a window, because free superblocks are few.
+    pub const COLLECTION_BEGUN: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::VENDOR, info: 1, lid: lid::COLLECTION };
 
     const fn error(info: u8) -> AsyncEvent {
         AsyncEvent { event_type: AsyncEventType::ERROR, info, lid: lid::ERROR_INFORMATION }

@@ -75,6 +75,9 @@ pub mod lid {
     pub const DEVICE_MEMORY: u8 = 0xC0;
     /// Byteway's own: whether a served drive keeps to its model ([`PaceLog`](crate::nvme::vendor::pace::PaceLog)).
     pub const PACE: u8 = 0xC1;
+    /// Byteway's own: how the drive stands with garbage collection
+    /// ([`CollectionLog`](crate::nvme::vendor::collection::CollectionLog)).
+    pub const COLLECTION: u8 = 0xC2;
 }
 
 /// An entry of the Error Information log, 64 bytes (NVMe Base 2.1, 5.1.12.1.2). The newest comes first.

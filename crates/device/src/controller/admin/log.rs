@@ -5,8 +5,9 @@ use crate::controller::admin::setting::is_supported;
 use crate::controller::namespace::record::Totals;
 use crate::controller::state::feature::{TEMPERATURE, is_of_namespace};
 use byteway_clock::{Delay, Pace, Timing};
-use byteway_firmware::Health;
+use byteway_firmware::{CollectionState, Health};
 use byteway_wire::nvme::log::scope;
+use byteway_wire::nvme::vendor::collection::CollectionLog;
 use byteway_wire::nvme::vendor::pace::PaceLog;
 use byteway_wire::nvme::{
     AdminOpcode, CommandsSupportedLog, FeaturesSupportedLog, NvmOpcode, SmartLog, SupportedLogPages, lid,
@@ -56,10 +57,19 @@ pub fn supported_log_pages(config: &DriveConfig, timing: Option<Timing>) -> Supp
     if config.transfer.memory.is_some() {
         page.lids[usize::from(lid::DEVICE_MEMORY)] = SupportedLogPages::LSUPP;
     }
+    if config.controller.collection_windows {
+        page.lids[usize::from(lid::COLLECTION)] = SupportedLogPages::LSUPP;
+    }
     if timing.is_some() {
         page.lids[usize::from(lid::PACE)] = SupportedLogPages::LSUPP;
     }
     page
+}
+
+/// How a drive stands with garbage collection.
+pub fn collection(state: CollectionState) -> CollectionLog {
+    let CollectionState { windows, dies_in_window, free_least, free_start } = state;
+    CollectionLog { windows, dies_in_window, free_least, free_start, ..CollectionLog::default() }
 }
 
 /// How a drive that is served in real time keeps to its model.

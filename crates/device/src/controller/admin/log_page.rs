@@ -2,7 +2,7 @@
 
 use crate::config::CommandSet;
 use crate::controller::admin::log::{
-    commands_supported, features_supported, pace, smart, supported_log_pages,
+    collection, commands_supported, features_supported, pace, smart, supported_log_pages,
 };
 use crate::controller::command::context::Context;
 use crate::controller::command::send::send_page;
@@ -77,6 +77,9 @@ fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
         }
         lid::PACE => pace(core.clock.timing()?, core.clock.pace()).as_bytes().to_vec(),
         lid::DEVICE_MEMORY if core.config.transfer.memory.is_some() => sets.memory_log().as_bytes().to_vec(),
+        lid::COLLECTION if core.config.controller.collection_windows => {
+            collection(core.backing.ftl()?.collection()).as_bytes().to_vec()
+        }
         _ => return None,
     })
 }

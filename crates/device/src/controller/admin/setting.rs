@@ -13,11 +13,12 @@ use crate::controller::state::feature::{Features, TEMPERATURE, is_of_namespace, 
 use crate::controller::state::operations::Operation;
 use byteway_link::{Fault, Purpose};
 use byteway_wire::nvme::feature::{
-    Arbitration, AsyncEventConfig, HostBehavior, HostBufferEntry, HostMemoryBuffer, InterruptCoalescing,
-    InterruptVectorConfiguration, NumberOfQueues, TemperatureThreshold, Timestamp, VolatileWriteCache,
-    WriteProtection, fid,
+    Arbitration, AsyncEvent, AsyncEventConfig, HostBehavior, HostBufferEntry, HostMemoryBuffer,
+    InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues, TemperatureThreshold, Timestamp,
+    VolatileWriteCache, WriteProtection, fid,
 };
 use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::vendor::collection::CollectionWindow;
 use byteway_wire::nvme::{GetFeatures, NSID_ALL, Select, SetFeatures, Status};
 use std::rc::Rc;
 
@@ -205,6 +206,16 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
                 core.memory.commits.switch_on();
             }
         }
+        fid::COLLECTION_WINDOW => {
+            let Some(ftl) = core.backing.ftl() else { return invalid };
+            let asked = CollectionWindow::from_bits(value);
+            features.collection_notices.set(asked.notify());
+            if asked.open() {
+                // What is to be told is what would follow this.
+                core.events.withdraw(AsyncEvent::COLLECTION_BEGUN);
+                ftl.open_collection_window(asked.blocks().into());
+            }
+        }
         _ => return invalid,
     }
     Ok(0)
@@ -311,17 +322,24 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
         fid::KEEP_ALIVE_TIMER => pick(features.keep_alive_ms.get(), 0),
         fid::COMMAND_SET_PROFILE => 0,
         fid::PAYLOAD_METHODS => pick(io_queue(core, command.cdw11)?.methods.get().into_bits(), 0),
+        fid::COLLECTION_WINDOW => {
+            let is_open = core.backing.ftl().is_some_and(|ftl| ftl.collection().dies_in_window > 0);
+            let current =
+                CollectionWindow::new().with_notify(features.collection_notices.get()).with_open(is_open);
+            pick(current.into_bits(), 0)
+        }
         _ => return Err(Status::INVALID_FIELD.with_dnr()),
     })
 }
 
 /// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers methods, the profile of command
-/// sets where it has several, the Host Memory Buffer where it asks for one.
+/// sets where it has several, the Host Memory Buffer where it asks for one, collection windows where it has them.
 pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
     match feature {
         fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),
         fid::COMMAND_SET_PROFILE => CommandSet::are_several(config),
         fid::HOST_MEMORY_BUFFER => config.controller.host_buffer.is_some(),
+        fid::COLLECTION_WINDOW => config.controller.collection_windows,
         fid::TIMESTAMP
         | fid::KEEP_ALIVE_TIMER
         | fid::HOST_BEHAVIOR_SUPPORT

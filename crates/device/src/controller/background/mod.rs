@@ -7,7 +7,9 @@
 //! | [`restore`] | what a power cut has interrupted is carried on |
 //! | [`incomplete`] | payloads that are incomplete for too long |
 //! | [`health`] | warnings |
+//! | [`collection`] | what hosts of several drives are told of collection |
 
+pub mod collection;
 pub mod health;
 pub mod incomplete;
 pub mod operation;

@@ -111,6 +111,7 @@ impl Events {
         let clear = match lid {
             // Byteway's own events (type 7) point to the error log too.
             lid::ERROR_INFORMATION => 0b1000_0001,
+            lid::COLLECTION => 1 << AsyncEventType::VENDOR.0,
             lid::SMART => 1 << AsyncEventType::SMART.0,
             lid::CHANGED_NAMESPACE_LIST => 1 << AsyncEventType::NOTICE.0,
             lid::SANITIZE_STATUS => 1 << AsyncEventType::COMMAND_SET.0,

@@ -51,6 +51,8 @@ pub struct Features {
     /// What the host can deal with. Nothing that the controller does depends on it: it names no retry delay, has no
     /// telemetry, two LBA formats, no dispersed namespaces and no optional format of Copy descriptors.
     pub host_behavior: Cell<HostBehavior>,
+    /// The host is told when the drive begins to collect outside a window.
+    pub collection_notices: Cell<bool>,
     /// Memory that the host lends.
     pub host_buffer: Cell<HostMemoryBuffer>,
     /// The timestamp.
@@ -76,6 +78,7 @@ impl Features {
             write_atomicity: Cell::default(),
             keep_alive_ms: Cell::default(),
             host_behavior: Cell::default(),
+            collection_notices: Cell::default(),
             host_buffer: Cell::default(),
             timestamp: Clockwork::default(),
             keep_alive: KeepAliveTimer::default(),
@@ -148,6 +151,7 @@ impl Features {
         self.write_atomicity.set(0);
         self.keep_alive_ms.set(0);
         self.host_behavior.set(HostBehavior::default());
+        self.collection_notices.set(false);
     }
 
     /// What the arbiter goes by.

@@ -35,6 +35,8 @@ pub(in crate::ftl) enum Cause {
     Space,
     /// The host is idle, and there could be more free ones.
     Idle,
+    /// The host has opened a window, in which there are to be more free ones.
+    Window,
     /// A program of it failed.
     Retire,
     /// It was read too often, or what it holds is old.
@@ -48,6 +50,8 @@ pub(in crate::ftl) enum Cause {
 /// What there is to do in a die beside making room.
 #[derive(Default)]
 pub(in crate::ftl) struct DieUpkeep {
+    /// In a collection window: free superblocks at which the die leaves it. 0: it is in none.
+    pub(super) window: u32,
     /// Superblocks collected since another cause had its turn.
     pub(super) since: u32,
     /// Wear is being levelled.

@@ -22,7 +22,7 @@
 //! - It waits for that superblock, and the host is refused it meanwhile, only while there is something to empty; it
 //!   begins as soon as that is there, so neither waits for the other. After it the host's turn comes first.
 //! - It ends: a queue gets shorter, wear is levelled only when a worn superblock takes what is cold (`upkeep`), and the
-//!   host's being idle makes victims only of what has something stale in it.
+//!   host's being idle, or a window, makes victims only of what has something stale in it.
 //!
 //! A program that fails costs the collector what was left of its superblock, and gives the die a spare one, which has
 //! more; what had been programmed in it for good stays there until it is retired like any other. When there is no spare
@@ -35,6 +35,7 @@
 //! | [`collecting`] | what the collectors are at |
 //! | [`upkeep`] | which superblock is emptied next, and why: room, levelling, folding |
 //! | [`background`], [`idleness`] | collection while the host is idle |
+//! | [`window`] | collection when the host says so |
 //! | [`refresh`] | moving what was read too often, or is old |
 //! | [`retire`] | superblocks of which a program or an erase failed |
 //! | [`purge`] | erasing what was deleted |
@@ -50,6 +51,7 @@ pub(in crate::ftl) mod purge;
 pub(in crate::ftl) mod refresh;
 pub(in crate::ftl) mod retire;
 pub(in crate::ftl) mod upkeep;
+pub(in crate::ftl) mod window;
 
 use crate::ftl::blocks::Stream;
 use crate::ftl::collect::collecting::Cause;

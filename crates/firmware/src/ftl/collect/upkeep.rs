@@ -22,7 +22,7 @@ impl Cause {
     pub(in crate::ftl) fn stream(self) -> Stream {
         match self {
             Cause::Refresh | Cause::Level => Stream::Cold,
-            Cause::Space | Cause::Idle | Cause::Retire | Cause::Fold => Stream::Collector,
+            Cause::Space | Cause::Idle | Cause::Window | Cause::Retire | Cause::Fold => Stream::Collector,
         }
     }
 }
@@ -31,7 +31,7 @@ impl FtlCounters {
     /// Units programmed elsewhere for a cause.
     pub(in crate::ftl) fn units_moved(&mut self, cause: Cause) -> &mut u64 {
         match cause {
-            Cause::Space | Cause::Idle => &mut self.units_programmed_collector,
+            Cause::Space | Cause::Idle | Cause::Window => &mut self.units_programmed_collector,
             Cause::Retire => &mut self.units_programmed_retirement,
             Cause::Refresh => &mut self.units_programmed_refresh,
             Cause::Level => &mut self.units_programmed_levelling,
@@ -44,6 +44,7 @@ impl FtlCounters {
         match cause {
             Cause::Space => &mut self.blocks_collected,
             Cause::Idle => &mut self.blocks_collected_idle,
+            Cause::Window => &mut self.blocks_collected_window,
             Cause::Retire => &mut self.blocks_retired_empty,
             Cause::Refresh => &mut self.blocks_refreshed,
             Cause::Level => &mut self.blocks_levelled,
@@ -88,7 +89,8 @@ impl State {
         let is_idle = self.collecting.is_idle
             && config.upkeep.background.is_some_and(|it| free + standing.victims < it.free_blocks);
         let is_doomed = self.blocks.doomed_of(die) > 0;
-        if !is_wanted && !is_idle && !is_doomed {
+        let is_in_window = self.stays_in_window(die, free + standing.victims);
+        if !is_wanted && !is_idle && !is_doomed && !is_in_window {
             return None;
         }
         let fits = free > 0 || standing.victims > 0 && self.blocks.stripes_left(die, Stream::Collector) > 0;
@@ -102,9 +104,19 @@ impl State {
             Some(block) => {
                 let of_die = &mut self.collecting.upkeep[die as usize];
                 of_die.since = of_die.since.saturating_add(1);
-                Some((block, if is_idle && !is_wanted { Cause::Idle } else { Cause::Space }))
+                let cause = match (is_wanted, is_in_window, is_idle) {
+                    (false, true, _) => Cause::Window,
+                    (false, false, true) => Cause::Idle,
+                    _ => Cause::Space,
+                };
+                if is_wanted && !is_in_window {
+                    inner.signals.collection_begun.notify_one();
+                }
+                Some((block, cause))
             }
             None => {
+                // Nothing is to be gained any more: its window ends here.
+                self.collecting.upkeep[die as usize].window = 0;
                 self.blocks.starve(die);
                 if self.is_due(inner, die) { self.take_due(inner, die) } else { None }
             }
@@ -202,7 +214,8 @@ impl State {
 
     /// How urgent it is what a die's collector does for a cause.
     pub(in crate::ftl) fn priority(&self, die: u32, cause: Cause) -> Priority {
-        let awaited = cause == Cause::Space || !self.blocks.has_room(die, Stream::Host);
+        let awaited =
+            matches!(cause, Cause::Space | Cause::Window) || !self.blocks.has_room(die, Stream::Host);
         if awaited { Priority::Collector } else { Priority::Background }
     }
 }

@@ -73,7 +73,7 @@ impl Ftl {
                 held[offset..offset + bytes.len()].copy_from_slice(bytes);
                 *marred &= !parts;
             };
-            return self.edit(errand, spans, unit, edit, durable).await;
+            return self.edit_bytes(errand, spans, unit, bytes.len(), edit, durable).await;
         }
         let lpa = self.check(unit, 1)?;
         self.ready().await;
@@ -97,6 +97,7 @@ impl Ftl {
             let state = &mut *guard;
             let was_there = state.parts.absorb(lpa, offset, bytes);
             state.counters.user_units_written += 1;
+            state.counters.user_bytes_written += bytes.len() as u64;
             state.counters.parts_absorbed += 1;
             state.counters.units_overwritten_in_buffer += u64::from(was_there);
             state.parts.is_urgent()

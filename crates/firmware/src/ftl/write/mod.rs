@@ -168,7 +168,20 @@ impl Ftl {
         edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
         durable: bool,
     ) -> Result<(), MediaError> {
-        let (inner, errand) = (&*self.0, errand.into());
+        self.edit_bytes(errand.into(), spans, unit, UNIT_BYTES, edit, durable).await
+    }
+
+    /// The same, of which the host wrote so many bytes.
+    pub(in crate::ftl) async fn edit_bytes(
+        &self,
+        errand: Errand,
+        spans: &Spans,
+        unit: u64,
+        bytes: usize,
+        edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
+        durable: bool,
+    ) -> Result<(), MediaError> {
+        let inner = &*self.0;
         let span = errand.span;
         let lpa = self.check(unit, 1)?;
         self.ready().await;
@@ -186,6 +199,7 @@ impl Ftl {
         let old = self.read_unit(errand, spans, lpa, false).await?;
         let new = old.edited(inner.config.keep, edit);
         let taken = inner.take(lpa, std::iter::once(new));
+        inner.state.borrow_mut().counters.user_bytes_written -= (UNIT_BYTES - bytes) as u64;
         permit.forget();
         inner.give_back(1 - taken);
         drop(lock);
@@ -397,6 +411,7 @@ impl Inner {
             has_dropped |= state.parts.drop_unit(lpa);
         }
         state.counters.user_units_written += u64::from(count);
+        state.counters.user_bytes_written += u64::from(count) * UNIT_BYTES as u64;
         state.counters.units_overwritten_in_buffer += u64::from(count - taken);
         drop(state);
         if has_dropped {

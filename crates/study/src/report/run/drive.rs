@@ -129,6 +129,9 @@ pub(super) fn writing(steps: &Steps, results: &Results) -> Option<Section> {
              over the measured part. What is in the write buffer counts as written, not yet as programmed.",
             amplification
         )),
+        None if summary.has_writes() => {
+            section.text("Nothing that the host wrote has reached flash yet, so there is no write amplification.")
+        }
         None => section.text("The host wrote nothing, so there is no write amplification."),
     };
     let others = flash.others();

@@ -218,14 +218,15 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
         let value = bytes(per_io(wire, summary.ios));
         tiles.push(tile("On the link, per I/O", value, note));
     }
-    if let Some(busiest) = summary.utilisation.iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) {
-        tiles.push(tile("Busiest", percent(busiest.mean), format!("{}, in the mean", busiest.resource)));
+    if let Some((resource, mean)) = summary.busiest() {
+        tiles.push(tile("Busiest", percent(mean), format!("{resource}, in the mean")));
     }
     if let Some(flash) = summary.flash {
         let (value, note) = match summary.write_amplification {
             Some(amplification) => {
                 (format!("{amplification:.2}"), format!("{} blocks erased", grouped(flash.erases)))
             }
+            None if summary.has_writes() => ("none yet".to_owned(), "nothing has reached flash".to_owned()),
             None => ("-".to_owned(), "nothing was written".to_owned()),
         };
         tiles.push(tile("Write amplification", value, note));

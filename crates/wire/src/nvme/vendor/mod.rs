@@ -14,6 +14,7 @@
 //! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer |
 //! | [`mod@pace`] | whether a drive that is served in real time keeps to its model |
 //! | [`mod@raw_flash`] | the flash array itself, for a translation layer that runs elsewhere |
+//! | [`mod@collection`] | windows in which a drive collects, so that several do so at once |
 //! | [`mod@commit`] | pairs that are stored without a command: records in memory of the device |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
@@ -31,6 +32,7 @@
 //! namespace has its key in CDW3: there the length stands in CDW13 ([`Framing::of_store`]).
 
 pub mod capability;
+pub mod collection;
 pub mod commit;
 pub mod cxl;
 pub mod inline;
