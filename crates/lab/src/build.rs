@@ -54,9 +54,6 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
     };
     let mut world = World::around(clock, host);
     for (number, attached) in scenario.drives.iter().enumerate() {
-        if number > 0 {
-            power.look()?;
-        }
         let plan = &attached.plan;
         let owned = clock.owned_by(Owner(number as u16));
         let config = drive(scenario, number);

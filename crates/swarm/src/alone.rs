@@ -7,7 +7,7 @@ use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, Way, broken, fit};
 use super::plan::{Extent, Op};
-use super::rig::Pending;
+use super::seat::Pending;
 use super::space::{Holds, Space};
 use byteway_clock::Delay;
 use byteway_host::{AnyIoError, BaseState, Client, Data, Driver, DriverError, IoBuffer, Lost};

@@ -7,6 +7,7 @@
 //! | [`mod@draw`] | plans by seed
 //! | `drive` | from a plan's drive to a drive |
 //! | [`rig`] | from power-on to power-on: a run |
+//! | `seat` | what there is of a run while the power is off |
 //! | `kept` | what is left of a drive while its power is off |
 //! | `placing` | drives that are made of others, before a life |
 //! | `unplug` | members of an array that are unplugged |
@@ -34,6 +35,7 @@ mod pairs;
 mod placing;
 pub mod plan;
 pub mod rig;
+mod seat;
 pub mod shrink;
 mod space;
 pub mod swarm;

@@ -4,7 +4,7 @@ use super::drive::TRANSFER_BYTES_MAX;
 use super::failure::{Failure, Kind};
 use super::pairs;
 use super::plan::{Extent, Fault, FlashVerb, Op};
-use super::rig::Run;
+use super::seat::Run;
 use super::space::Holds;
 use super::unplug::Bays;
 use byteway_array::SlotState;

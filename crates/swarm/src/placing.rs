@@ -3,7 +3,7 @@
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, KeptArray, impossible};
-use super::rig::Seat;
+use super::seat::Seat;
 use byteway_assembly::{ArrayDriveConfig, ArrayDriveError, Hosted, HostedError, Members, assemble};
 use byteway_clock::{Clock, Executor, Ran, Station};
 use byteway_device::Drive;

@@ -9,7 +9,7 @@
 
 use super::kept::KeptArray;
 use super::plan::{Fault, LevelSpec};
-use super::rig::Run;
+use super::seat::Run;
 use byteway_array::{Array, SlotState};
 use byteway_device::Backing;
 use byteway_flash::Medium;
