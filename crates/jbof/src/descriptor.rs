@@ -5,13 +5,27 @@
 //! | 0 | valid |
 //! | 1 | type: 0 a processor, 1 DRAM |
 //! | 2 to 9 | the borrower, FFh: none |
-//! | 10 to 31 | zero |
+//! | 10 | the lender serves: its shadow queue executes the borrower's commands |
+//! | 11 | the host has bound the shadow queue, and may redirect commands to it |
+//! | 12 to 31 | zero |
 //! | 32 to 63 | how much: of a processor the utilisation of the borrower, then of the lender, 16 bits each; of DRAM segments |
 //! | 64 to 127 | what the others need: of a processor the borrower's directory of the map, its completion queue, the shadow completion queue; of DRAM the head of the list of segments, the borrower's first log page |
 //!
-//! The widths are the paper's, the order is not in it. A table has 256 bytes, so sixteen descriptors. Peers read it over the fabric
-//! and act on what they have read, which may be stale by then: so whoever borrows names what it has seen, and gets the resource only
-//! if it is still so ([`IdleTable::claim`]).
+//! The widths are the paper's, the order is not in it, nor are bits 10 and 11. A table has 256 bytes, so sixteen descriptors. Peers
+//! read it over the fabric and act on what they have read, which may be stale by then: so who borrows names what it has seen, and gets
+//! the resource only if it is still so ([`IdleTable::claim`]).
+//!
+//! **A processor is lent in steps**, since lender, borrower and host look at different moments, and a command that comes by a shadow
+//! queue must never be executed for the wrong drive:
+//!
+//! ```text
+//! published - claimed (borrower) - served (lender lends its queue) - bound (host redirects)
+//!                                                                       |
+//! taken back (lender) - unbound (host: nothing is under way) - given back (borrower) or withdrawn (lender)
+//! ```
+//!
+//! The host binds what is valid, claimed and served alone, and unbinds what is not any more. The lender takes its queue back when the
+//! host has unbound it, and not before: as long as that takes a descriptor that was withdrawn keeps its place, invalid.
 
 use crate::DriveId;
 use std::cell::Cell;
@@ -71,18 +85,40 @@ pub enum Resource {
 /// What a drive says of something that it lends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
+    /// Whether it is lent still.
+    pub valid: bool,
     /// Who has it; none: it is free.
     pub borrower: Option<DriveId>,
+    /// The lender serves the borrower.
+    pub served: bool,
+    /// The host has bound the shadow queue.
+    pub bound: bool,
     /// What it is.
     pub resource: Resource,
 }
 
 impl Descriptor {
+    /// What is free.
+    pub fn free(resource: Resource) -> Descriptor {
+        Descriptor { valid: true, borrower: None, served: false, bound: false, resource }
+    }
+
+    /// Whether the host may redirect commands to the shadow queue.
+    pub fn may_be_bound(&self) -> bool {
+        self.valid && self.served && self.borrower.is_some()
+    }
+
+    /// Whether the lender may take its queue back, and use the descriptor for something else.
+    fn is_over(&self) -> bool {
+        !self.bound && !self.served && !self.valid
+    }
+
     /// Its two words. A borrower FFh can't be told from none: there is none with this number.
     pub fn encode(&self) -> [u64; 2] {
         let borrower = self.borrower.map_or(NO_BORROWER, |DriveId(number)| number);
+        let flags = u64::from(self.valid) | u64::from(self.served) << 10 | u64::from(self.bound) << 11;
         let word =
-            |kind: u64, amount: u32| 1 | kind << 1 | u64::from(borrower) << 2 | u64::from(amount) << 32;
+            |kind: u64, amount: u32| flags | kind << 1 | u64::from(borrower) << 2 | u64::from(amount) << 32;
         match self.resource {
             Resource::Processor { borrower, lender, directory, borrower_queue, shadow_queue } => {
                 let amount = u32::from(borrower.0) | u32::from(lender.0) << 16;
@@ -95,9 +131,10 @@ impl Descriptor {
         }
     }
 
-    /// What two words say; none: nothing is lent there. What must be zero is not looked at.
+    /// What two words say; none: nothing is lent there, and nothing was that is not over. What must be zero is not looked at.
     pub fn decode([first, second]: [u64; 2]) -> Option<Descriptor> {
-        if first & 1 == 0 {
+        let [valid, served, bound] = [0, 10, 11].map(|bit: u32| first >> bit & 1 == 1);
+        if !valid && !served && !bound {
             return None;
         }
         let borrower = (first >> 2) as u8;
@@ -112,7 +149,8 @@ impl Descriptor {
             },
             _ => Resource::Dram { segments: amount, list: second as u32, log: (second >> 32) as u32 },
         };
-        Some(Descriptor { borrower: (borrower != NO_BORROWER).then_some(DriveId(borrower)), resource })
+        let borrower = (borrower != NO_BORROWER).then_some(DriveId(borrower));
+        Some(Descriptor { valid, borrower, served, bound, resource })
     }
 }
 
@@ -149,19 +187,23 @@ impl IdleTable {
         self.0.iter().enumerate().filter_map(|(index, words)| Some((index, Descriptor::decode(words.get())?)))
     }
 
+    fn change(&self, index: usize, change: impl FnOnce(&mut Descriptor)) {
+        if let Some(mut descriptor) = self.read(index) {
+            change(&mut descriptor);
+            self.0[index].set(if descriptor.is_over() { [0; 2] } else { descriptor.encode() });
+        }
+    }
+
     /// The lender offers something: the number of its descriptor; none: all are in use.
     pub fn publish(&self, resource: Resource) -> Option<usize> {
-        let index = self.0.iter().position(|words| words.get()[0] & 1 == 0)?;
-        self.0[index].set(Descriptor { borrower: None, resource }.encode());
+        let index = self.0.iter().position(|words| Descriptor::decode(words.get()).is_none())?;
+        self.0[index].set(Descriptor::free(resource).encode());
         Some(index)
     }
 
     /// Lender or borrower say anew what changes while something is lent. Of what is not lent nothing is said.
     pub fn update(&self, index: usize, change: impl FnOnce(&mut Resource)) {
-        if let Some(mut descriptor) = self.read(index) {
-            change(&mut descriptor.resource);
-            self.0[index].set(descriptor.encode());
-        }
+        self.change(index, |descriptor| change(&mut descriptor.resource));
     }
 
     /// A peer takes what it has `seen`, free, as number `index`.
@@ -172,9 +214,12 @@ impl IdleTable {
         if borrower.0 == NO_BORROWER {
             return Err(ClaimError::Number);
         }
-        let words = self.0.get(index).ok_or(ClaimError::NoDescriptor(index))?;
-        let now = Descriptor::decode(words.get()).ok_or(ClaimError::Stale)?;
-        if now.borrower.is_some() {
+        if index >= DESCRIPTORS {
+            return Err(ClaimError::NoDescriptor(index));
+        }
+        let now = self.read(index).filter(|now| now.valid).ok_or(ClaimError::Stale)?;
+        // One that was given back is served, or bound, until lender and host have seen that.
+        if now.borrower.is_some() || now.served || now.bound {
             return Err(ClaimError::Taken);
         }
         let is_same = match (now.resource, seen.resource) {
@@ -188,23 +233,55 @@ impl IdleTable {
         if !is_same {
             return Err(ClaimError::Stale);
         }
-        words.set(Descriptor { borrower: Some(borrower), ..now }.encode());
+        self.change(index, |descriptor| descriptor.borrower = Some(borrower));
         Ok(())
+    }
+
+    /// The lender serves the borrower from now on, for whom `borrower_queue` is redirected: its shadow queue is lent to it.
+    pub fn serve(&self, index: usize) {
+        self.change(index, |descriptor| {
+            descriptor.served = descriptor.valid && descriptor.borrower.is_some()
+        });
+    }
+
+    /// The host looks whether it may redirect commands to the shadow queue, and says that it does: to whom the queue is lent. None: it
+    /// may not.
+    pub fn bind(&self, index: usize) -> Option<DriveId> {
+        let descriptor = self.read(index).filter(Descriptor::may_be_bound)?;
+        self.change(index, |descriptor| descriptor.bound = true);
+        descriptor.borrower
+    }
+
+    /// The host redirects nothing more to the shadow queue, and nothing is under way there.
+    pub fn unbind(&self, index: usize) {
+        self.change(index, |descriptor| descriptor.bound = false);
     }
 
     /// A borrower gives back what it has. What it has not stays as it is.
     pub fn give_back(&self, index: usize, borrower: DriveId) {
-        if let Some(descriptor) = self.read(index).filter(|descriptor| descriptor.borrower == Some(borrower))
-        {
-            self.0[index].set(Descriptor { borrower: None, ..descriptor }.encode());
-        }
+        self.change(index, |descriptor| {
+            if descriptor.borrower == Some(borrower) {
+                descriptor.borrower = None;
+            }
+        });
     }
 
     /// The lender lends something no more. Gives who has it still, and is to learn of that.
     pub fn withdraw(&self, index: usize) -> Option<DriveId> {
         let borrower = self.read(index)?.borrower;
-        self.0[index].set([0; 2]);
+        self.change(index, |descriptor| descriptor.valid = false);
         borrower
+    }
+
+    /// The lender looks whether it may take its queue back that it has served with: then it serves no more, and the descriptor is free
+    /// for another borrower, or for something else if it was withdrawn. False: the host redirects commands there still, or may.
+    pub fn end_service(&self, index: usize) -> bool {
+        let Some(descriptor) = self.read(index) else { return false };
+        let may = descriptor.served && !descriptor.bound && !descriptor.may_be_bound();
+        if may {
+            self.change(index, |descriptor| (descriptor.served, descriptor.borrower) = (false, None));
+        }
+        may
     }
 
     /// A peer is gone: what it had is free.
@@ -233,15 +310,18 @@ mod tests {
             borrower_queue: 0xFFFF,
             shadow_queue: 0,
         };
-        let descriptor = Descriptor { borrower: Some(DriveId(0x5A)), resource: full };
+        let descriptor = Descriptor { borrower: Some(DriveId(0x5A)), ..Descriptor::free(full) };
         assert_eq!(descriptor.encode(), [1 | 0x5A << 2 | 0xFFFF << 32, 0xFFFF << 32]);
+        let served = Descriptor { served: true, ..descriptor };
+        let bound = Descriptor { bound: true, valid: false, ..descriptor };
+        assert_eq!([served, bound].map(|it| it.encode()[0] & 0xFFF), [0x401 | 0x5A << 2, 0x800 | 0x5A << 2]);
         let dram = Resource::Dram { segments: u32::MAX, list: 0, log: u32::MAX };
-        let free = Descriptor { borrower: None, resource: dram };
+        let free = Descriptor::free(dram);
         assert_eq!(free.encode(), [0b11 | 0xFF << 2 | 0xFFFF_FFFF << 32, 0xFFFF_FFFF << 32]);
-        for descriptor in [descriptor, free, Descriptor { borrower: None, resource: processor(0.4, 7) }] {
+        for descriptor in [descriptor, free, served, bound, Descriptor::free(processor(0.4, 7))] {
             assert_eq!(Descriptor::decode(descriptor.encode()), Some(descriptor));
         }
-        assert_eq!(Descriptor::decode([0, u64::MAX]), None);
+        assert_eq!(Descriptor::decode([0x2, u64::MAX]), None);
     }
 
     // Views are stale for up to a period: what is taken by one must not be taken by another, nor what is withdrawn.
@@ -280,5 +360,92 @@ mod tests {
         assert!(table.iter().all(|(_, descriptor)| descriptor.borrower.is_none()));
         table.withdraw(9);
         assert_eq!((table.publish(processor(0.0, 50)), table.iter().count()), (Some(9), DESCRIPTORS));
+    }
+
+    /// What lender, borrower and host are at, for one descriptor of a processor.
+    #[derive(Default)]
+    struct Three {
+        table: IdleTable,
+        seen: Option<Descriptor>,
+        /// To whom the lender's queue is lent.
+        lent_to: Option<DriveId>,
+        /// To whose commands the host gives the shadow queue, and how many are under way there.
+        bound: Option<DriveId>,
+        under_way: u32,
+    }
+
+    impl Three {
+        fn step(&mut self, number: u64, me: DriveId) {
+            match number {
+                0 => self.seen = self.table.read(0),
+                1 => {
+                    if let Some(seen) = self.seen {
+                        let _ = self.table.claim(0, &seen, me);
+                    }
+                }
+                2 => self.table.give_back(0, me),
+                3 => {
+                    // The lender, at one look.
+                    match self.table.read(0) {
+                        None => _ = self.table.publish(processor(0.1, 3)),
+                        Some(now) if now.served => {
+                            if self.table.end_service(0) {
+                                assert_eq!(
+                                    self.under_way, 0,
+                                    "the queue is taken back while commands are under way"
+                                );
+                                self.lent_to = None;
+                            }
+                        }
+                        Some(Descriptor { valid: true, borrower: Some(borrower), .. }) => {
+                            self.lent_to = Some(borrower);
+                            self.table.serve(0);
+                        }
+                        Some(_) => {}
+                    }
+                }
+                4 => _ = self.table.withdraw(0),
+                5 => match (self.bound, self.table.read(0)) {
+                    (None, _) => self.bound = self.table.bind(0),
+                    (Some(bound), now) => {
+                        let holds = now.is_some_and(|now| now.may_be_bound() && now.borrower == Some(bound));
+                        if !holds && self.under_way == 0 {
+                            self.table.unbind(0);
+                            self.bound = None;
+                        }
+                    }
+                },
+                6 if self.bound.is_some() => {
+                    self.under_way += 1;
+                    assert_eq!(self.lent_to, self.bound, "a command is executed for the wrong drive");
+                }
+                7 => self.under_way = self.under_way.saturating_sub(1),
+                _ => {}
+            }
+        }
+    }
+
+    // Lender, borrowers and host look in any order, and what they saw may be old. Without the two bits that the paper does not have, a
+    // queue that is empty for a moment is taken back while the host still uses it.
+    #[test]
+    fn in_whatever_order_they_look_no_command_is_executed_for_the_wrong_drive() {
+        let mut bound = 0;
+        for seed in 0..2000 {
+            let mut stream = byteway_clock::random::Rng::new(seed).stream("steps");
+            let mut three = Three::default();
+            for _ in 0..300 {
+                let me = DriveId(stream.below(2) as u8);
+                three.step(stream.below(8), me);
+                bound += u64::from(three.bound.is_some());
+            }
+            // Left alone, it ends: whatever was under way, the descriptor is of use again.
+            three.table.withdraw(0);
+            for _ in 0..3 {
+                (three.under_way, three.seen) = (0, None);
+                [5, 3].into_iter().for_each(|step| three.step(step, DriveId(0)));
+            }
+            assert!(three.lent_to.is_none() && three.bound.is_none(), "seed {seed}");
+        }
+        assert!(bound > 50_000, "{bound}");
     }
 }
