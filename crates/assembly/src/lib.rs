@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
 //! | [`array`](mod@array) | drives that are one: RAID on the host, a bridge |
+//! | [`jbof`] | drives on one fabric that lend each other processors |
 //! | `together` | members that collect garbage at once |
 //! | [`partial`] | a drive of which the map, or the collector, is on the host |
 //!
@@ -21,11 +22,14 @@
 
 pub mod array;
 pub mod hosted;
+pub mod jbof;
 pub mod partial;
 mod together;
 
 pub use array::{ArrayDriveConfig, ArrayDriveError, ArrayPlace, Members, PoweredArray, assemble};
 
 pub use partial::{PartialConfig, power_on_partial};
+
+pub use jbof::{Jbof, JbofConfig, JbofError};
 
 pub use hosted::{EndpointConfig, Hosted, HostedConfig, HostedError};

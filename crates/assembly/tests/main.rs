@@ -5,5 +5,6 @@
 mod array;
 mod fixture;
 mod hosted;
+mod jbof;
 mod partial;
 mod together;

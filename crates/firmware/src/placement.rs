@@ -443,7 +443,11 @@ impl Placement {
 
     /// The same by `route`.
     pub fn reserve_by(&self, route: Route, work: Work, count: u64) -> Service {
-        self.site_by(work, route).reserve(work, self.cycles.of(work).saturating_mul(count))
+        let (site, cycles) = (self.site_by(work, route), self.cycles.of(work).saturating_mul(count));
+        if route != Route::OWN {
+            site.note_lent(cycles);
+        }
+        site.reserve(work, cycles)
     }
 
     /// Reserves cores for `first` and then `second`, one after the other without a pause; the caller waits for the end. None:
@@ -464,6 +468,11 @@ impl Placement {
         let before = self.run(first, 1).await;
         let after = self.reserve(second, 1);
         Service { queued: before.queued + after.queued, end: after.end }
+    }
+
+    /// What these pieces of work took, of one command, was done for another drive.
+    pub fn note_lent(&self, works: &[Work]) {
+        works.iter().for_each(|work| self.site(*work).note_lent(self.cycles.of(*work)));
     }
 
     /// Does `count` times `work`: one after another, on one core.

@@ -4,6 +4,7 @@ use crate::work::Work;
 use byteway_clock::{
     Clock, Delay, Detail, Passage, Pipe, Rate, Resource, Service, Station, Time, Track, Usage,
 };
+use std::cell::Cell;
 use std::rc::Rc;
 
 struct Inner {
@@ -13,6 +14,8 @@ struct Inner {
     dram: Pipe,
     /// A trace shows what is done here.
     traced: bool,
+    /// Work that was done for other drives.
+    lent: Cell<Delay>,
 }
 
 /// Where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones are the same
@@ -35,6 +38,7 @@ impl Site {
             frequency: Rate::per_second(hertz),
             dram: Pipe::new(clock, dram_rate, dram_latency),
             traced: false,
+            lent: Cell::default(),
         }))
     }
 
@@ -111,6 +115,16 @@ impl Site {
     /// How often work was asked for.
     pub fn served(&self) -> u64 {
         self.0.cores.served()
+    }
+
+    /// Of that work, `cycles` were for another drive.
+    pub fn note_lent(&self, cycles: u64) {
+        self.0.lent.set(self.0.lent.get() + self.0.frequency.time_for(cycles));
+    }
+
+    /// How much of the work was for other drives.
+    pub fn lent(&self) -> Delay {
+        self.0.lent.get()
     }
 
     /// Share of the cores' time from `since` to now that was work: 0 to 1. `busy_then` is [`Site::busy`] at `since`.

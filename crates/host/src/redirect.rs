@@ -104,6 +104,11 @@ impl Redirection {
         }
     }
 
+    /// The part of the commands that goes by a shadow queue pair.
+    pub fn share(&self, id: ShadowId) -> f64 {
+        self.0.find(id).map_or(0.0, |shadow| shadow.share.get())
+    }
+
     /// Takes a shadow queue pair away, and waits until no command is under way by it.
     pub async fn unbind(&self, id: ShadowId) {
         let Some(shadow) = self.0.find(id) else { return };

@@ -273,15 +273,17 @@ impl IdleTable {
         borrower
     }
 
-    /// The lender looks whether it may take its queue back that it has served with: then it serves no more, and the descriptor is free
-    /// for another borrower, or for something else if it was withdrawn. False: the host redirects commands there still, or may.
-    pub fn end_service(&self, index: usize) -> bool {
-        let Some(descriptor) = self.read(index) else { return false };
-        let may = descriptor.served && !descriptor.bound && !descriptor.may_be_bound();
-        if may {
+    /// Whether the lender may take its queue back that it has served with: the host redirects nothing there, nor will it.
+    pub fn is_service_over(&self, index: usize) -> bool {
+        self.read(index).is_some_and(|now| now.served && !now.bound && !now.may_be_bound())
+    }
+
+    /// The lender, which has taken its queue back, serves no more: the descriptor is free for another borrower, or for something else
+    /// if it was withdrawn. As long as the service is not over, nothing happens.
+    pub fn end_service(&self, index: usize) {
+        if self.is_service_over(index) {
             self.change(index, |descriptor| (descriptor.served, descriptor.borrower) = (false, None));
         }
-        may
     }
 
     /// A peer is gone: what it had is free.
@@ -389,11 +391,12 @@ mod tests {
                     match self.table.read(0) {
                         None => _ = self.table.publish(processor(0.1, 3)),
                         Some(now) if now.served => {
-                            if self.table.end_service(0) {
+                            if self.table.is_service_over(0) {
                                 assert_eq!(
                                     self.under_way, 0,
                                     "the queue is taken back while commands are under way"
                                 );
+                                self.table.end_service(0);
                                 self.lent_to = None;
                             }
                         }

@@ -97,6 +97,9 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
         let complete = core.placement.reserve(Work::Complete, 1);
         core.clock.sleep_until(complete.end).await;
         context.charge_firmware(complete.queued);
+        if lent.is_some() {
+            core.placement.note_lent(&[Work::Fetch, Work::Parse, Work::Complete]);
+        }
         if queue.fate.get() != Fate::Reset {
             if status != Status::SUCCESS {
                 let (lba, information) = (workspace.failed_lba, workspace.failed_information);
