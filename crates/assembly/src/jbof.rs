@@ -12,7 +12,7 @@
 //! map of a simulated drive is one, and is always coherent. A drive lends one processor at a time, to one borrower.
 
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, TaskId};
+use byteway_clock::{Clock, Delay, TaskId, Time};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_firmware::{Placement, Route, Site, Work};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
@@ -123,6 +123,10 @@ struct Member {
     figures: Cell<MemberFigures>,
 }
 
+/// By what a lender's part becomes larger in a period, at most; and the least that it is.
+const MORE: f64 = 1.25;
+const LEAST: f64 = 0.01;
+
 /// What the host has bound: a shadow queue pair of a lender to a queue pair of a borrower.
 struct Bound {
     lender: usize,
@@ -130,6 +134,8 @@ struct Bound {
     borrower: usize,
     redirection: Redirection,
     id: ShadowId,
+    /// No larger part of the commands goes there: what leaves the lender below the watermark.
+    most: Cell<f64>,
 }
 
 /// What a drive has done for its peers, and they for it.
@@ -318,6 +324,7 @@ fn lent_to(
 /// Where a resource monitor was at the end of the last period.
 #[derive(Default)]
 struct Then {
+    at: Time,
     cores: Delay,
     lent: Delay,
     channels: Delay,
@@ -327,10 +334,10 @@ struct Then {
 async fn daemon(inner: Rc<Inner>, number: usize) {
     let Inner { clock, config, members, .. } = &*inner;
     let member = &members[number];
-    let mut then = Then::default();
+    let mut then = Then { at: clock.now(), ..Then::default() };
     loop {
         clock.sleep(config.period).await;
-        let (processor, own, data_end) = member.monitor(config.period, &mut then);
+        let (processor, own, data_end) = member.monitor(clock.now(), &mut then);
         let service = member.site.spend(Work::Poll, config.daemon);
         clock.sleep_until(service.end).await;
         // What it does for a borrower is no reason to end that: it lends what its own work leaves.
@@ -342,18 +349,19 @@ async fn daemon(inner: Rc<Inner>, number: usize) {
 
 impl Member {
     /// How busy cores were since `then`, how busy with the drive's own work, and how busy channels were.
-    fn monitor(&self, period: Delay, then: &mut Then) -> (f64, f64, f64) {
+    fn monitor(&self, now: Time, then: &mut Then) -> (f64, f64, f64) {
         let (cores, lent) = (self.site.busy(), self.site.lent());
         let flash = self.powered.arrays();
         let count: u32 = flash.iter().map(|flash| flash.geometry().channels).sum();
         let channels = flash.iter().fold(Delay::ZERO, |sum, flash| {
             (0..flash.geometry().channels).fold(sum, |sum, channel| sum + flash.channel_busy(channel))
         });
-        let share = |busy: Delay, of: usize| busy.0 as f64 / (period.0 * of.max(1) as u64) as f64;
+        let elapsed = now.since(then.at).0.max(1);
+        let share = |busy: Delay, of: usize| busy.0 as f64 / (elapsed * of.max(1) as u64) as f64;
         let processor = share(cores.saturating_sub(then.cores), self.site.cores());
         let for_others = share(lent.saturating_sub(then.lent), self.site.cores());
         let data_end = share(channels.saturating_sub(then.channels), count as usize);
-        *then = Then { cores, lent, channels };
+        *then = Then { at: now, cores, lent, channels };
         self.count(|figures| {
             (figures.processor, figures.data_end) = (Utilisation::of(processor), Utilisation::of(data_end));
         });
@@ -426,10 +434,10 @@ impl Inner {
         let here = Node::Drive(number);
         if let Some((lender, index)) = member.borrows.get() {
             let table = &self.members[lender].table;
-            let has = table.read(index).filter(|it| it.valid && it.borrower == Some(me));
             // What it says is a line that crosses, like what it gives back.
             let said = self.fabric.send(here, Node::Drive(lender), LINE_BYTES);
             self.clock.sleep_until(said.arrival).await;
+            let has = table.read(index).filter(|it| it.valid && it.borrower == Some(me));
             match has.map(|it| it.resource) {
                 // It is less busy because a part of its commands goes elsewhere: what the lender does may all be for it.
                 Some(Resource::Processor { lender, .. })
@@ -514,7 +522,8 @@ impl Inner {
                 };
                 let Some(redirection) = redirection.filter(|_| table.bind(index).is_some()) else { return };
                 let id = redirection.bind(self.members[lender].shadow.clone());
-                self.bound.borrow_mut().push(Bound { lender, index, borrower, redirection, id });
+                let most = Cell::new(1.0);
+                self.bound.borrow_mut().push(Bound { lender, index, borrower, redirection, id, most });
                 self.share_out(borrower);
             }
             (Some(at), now) => {
@@ -537,7 +546,9 @@ impl Inner {
         }
     }
 
-    /// Sets which part of a borrower's commands goes by which of its lenders.
+    /// Sets which part of a borrower's commands goes by which of its lenders: what the paper's formula says, but no more than leaves a
+    /// lender below the watermark, so that its own work does not wait. The formula alone makes both equally busy, which is too busy
+    /// where the borrower has no end of commands.
     fn share_out(&self, borrower: usize) {
         let bound = self.bound.borrow();
         let of_borrower: Vec<&Bound> = bound.iter().filter(|it| it.borrower == borrower).collect();
@@ -552,6 +563,12 @@ impl Inner {
             }
         }
         let shares = policy::shares(Load { utilisation: own, weight: even }, &lenders);
-        of_borrower.iter().zip(shares).for_each(|(it, share)| it.redirection.set_share(it.id, share));
+        for ((it, share), load) in of_borrower.iter().zip(shares).zip(&lenders) {
+            let room = self.config.watermark / load.utilisation.share().max(0.01);
+            let most =
+                if room < 1.0 { it.most.get().min(share) * room } else { it.most.get() * room.min(MORE) };
+            it.most.set(most.clamp(LEAST, 1.0));
+            it.redirection.set_share(it.id, share.min(it.most.get()));
+        }
     }
 }

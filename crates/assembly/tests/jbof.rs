@@ -169,8 +169,9 @@ fn a_busy_drive_gets_more_done_with_an_idle_peer() {
     let (helped, figures, (redirected, all)) = rate(true, false);
     let share = redirected as f64 / all as f64;
     assert_eq!((figures.0.borrowed, figures.1.lent), (1, 1));
-    assert!(helped as f64 > 1.6 * alone as f64, "{helped} with a peer, {alone} alone; {share} redirected");
-    assert!((0.3..0.6).contains(&share), "{share}");
+    // A lender is kept below 75 %, so there can't be more than 1.75 times as much.
+    assert!(helped as f64 > 1.45 * alone as f64, "{helped} with a peer, {alone} alone; {share} redirected");
+    assert!((0.3..0.5).contains(&share), "{share}");
     let (crowded, figures, (redirected, _)) = rate(true, true);
     assert_eq!((figures.0.borrowed, redirected), (0, 0), "both are busy");
     assert!(crowded as f64 > 0.97 * alone as f64, "{crowded} beside a busy peer, {alone} alone");
