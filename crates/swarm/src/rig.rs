@@ -337,8 +337,10 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         }
         Ok(Ran::Cut) => End::Cut,
     };
-    let is_cut = end != End::Cycled;
-    seats.extend(powered.into_iter().map(|powered| powered.power_off(lives.len(), is_cut)));
+    // The first drive alone was shut down: its neighbours' power is cut.
+    let is_cut = |number: usize| end != End::Cycled || number > 0;
+    let left = powered.into_iter().enumerate();
+    seats.extend(left.map(|(number, powered)| powered.power_off(lives.len(), is_cut(number))));
     drop(life);
     drop(executor); // with everything that was under way, the host's side too
     if end != End::Done {

@@ -120,4 +120,7 @@ plans! {
     a_journal_of_an_earlier_failure = "a-journal-of-an-earlier-failure";
     /// The same where the numbers of such entries had been used again.
     a_journal_with_numbers_used_again = "a-journal-with-numbers-used-again";
+    /// The first drive was shut down before its power went, which was taken for the end of its neighbour as well: that had a member
+    /// pulled out, and its power cut, before it knew.
+    a_neighbour_that_is_cut_when_the_first_drive_is_shut_down = "a-neighbour-that-is-cut-by-a-cycle";
 }
