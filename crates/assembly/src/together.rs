@@ -6,7 +6,7 @@
 //! free superblocks for a while without collection.
 //!
 //! All of it crosses the members' links as admin commands, each of which is converted where the array's work is done. Nothing waits
-//! for a window: a member that is gone, does not answer, or has nothing to collect holds nobody up, and a write that finds no free
+//! for a window: a member that is gone, does not answer, or has nothing to collect holds up no other, and a write that finds no free
 //! superblock waits for its own drive alone, as ever. Windows are not persistent: after a power cut the array that is assembled
 //! anew asks to be told again.
 //!

@@ -234,7 +234,7 @@ mod tests {
         Fabric::new(executor.clock(), FabricConfig::of_drives(12))
     }
 
-    // A line costs what its slots are of a flit, whoever shares the flit; a message that cost a whole flit would make locks and
+    // A line costs what its slots are of a flit, whatever else is in the flit; a message that cost a whole flit would make locks and
     // entries of the map look four times as dear.
     #[test]
     fn a_line_is_five_slots_of_fifteen() {

@@ -1,7 +1,7 @@
 //! The log page of a borrowed segment of DRAM: what has changed in it since its pages were last written to flash (4.5).
 //!
 //! A page of 4 KiB in the borrower's own DRAM, which capacitors protect, takes a record for each change of an entry of the map that
-//! lies in the segment, whoever changes it. When the lender is gone the borrower replays it over what flash has; when the page is full
+//! lies in the segment, whether borrower or lender changes it. When the lender is gone the borrower replays it over what flash has; when the page is full
 //! the segment is flushed, and the page cleared.
 //!
 //! A record has 24 bytes, little-endian: sequence number (8), unit (5), entry of the map (7), CRC-32C of all before it (4). Sequence numbers ascend by one from the first record on, so that records of an earlier use of the page end

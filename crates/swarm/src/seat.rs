@@ -12,7 +12,7 @@ use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A change of which nobody knows yet whether it was made.
+/// A change of which it is not known yet whether it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     Format { nsid: u32 },

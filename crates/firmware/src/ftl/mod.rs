@@ -21,6 +21,7 @@ mod inner;
 mod map;
 mod plain;
 mod read_cache;
+mod recency;
 mod scratch;
 pub mod space;
 mod steady;

@@ -4,11 +4,10 @@
 //! same place, so nothing has to be taken out when a unit is written, deallocated or moved.
 
 use crate::ftl::blocks::Blocks;
+use crate::ftl::recency::Recency;
 use byteway_flash::Ppa;
 use byteway_wire::content::Content;
 use rustc_hash::FxHashMap;
-
-const NONE: u32 = u32::MAX;
 
 /// Where flash had a unit, which has the same content there as long as both are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +27,6 @@ struct Frame {
     lpa: u64,
     origin: Origin,
     content: Content,
-    newer: u32,
-    older: u32,
 }
 
 /// The cache.
@@ -37,15 +34,14 @@ pub(in crate::ftl) struct ReadCache {
     capacity: usize,
     frames: Vec<Frame>,
     index: FxHashMap<u64, u32>,
-    newest: u32,
-    oldest: u32,
+    recency: Recency,
 }
 
 impl ReadCache {
     /// For so many units, at least one.
     pub(in crate::ftl) fn new(capacity: u32) -> Self {
         let capacity = capacity.max(1) as usize;
-        ReadCache { capacity, frames: Vec::new(), index: FxHashMap::default(), newest: NONE, oldest: NONE }
+        ReadCache { capacity, frames: Vec::new(), index: FxHashMap::default(), recency: Recency::default() }
     }
 
     /// Units in it.
@@ -59,62 +55,39 @@ impl ReadCache {
         if self.frames[index as usize].origin != origin {
             return None;
         }
-        self.unlink(index);
-        self.link(index);
+        self.recency.touch(index);
         Some(self.frames[index as usize].content.clone())
     }
 
     /// Keeps what was read of a unit.
     pub(in crate::ftl) fn put(&mut self, lpa: u64, origin: Origin, content: &Content) {
-        let index = match self.index.get(&lpa) {
-            Some(index) => *index,
-            None if self.frames.len() < self.capacity => {
-                self.frames.push(Frame { lpa, origin, content: Content::Zero, newer: NONE, older: NONE });
-                let index = self.frames.len() as u32 - 1;
-                self.index.insert(lpa, index);
-                self.link(index);
-                index
-            }
+        let content = content.clone();
+        if let Some(index) = self.index.get(&lpa).copied() {
+            self.recency.touch(index);
+            self.frames[index as usize] = Frame { lpa, origin, content };
+            return;
+        }
+        let oldest = if self.frames.len() < self.capacity { None } else { self.recency.oldest().next() };
+        let index = match oldest {
             None => {
-                let index = self.oldest;
-                let replaced = std::mem::replace(&mut self.frames[index as usize].lpa, lpa);
-                self.index.remove(&replaced);
-                self.index.insert(lpa, index);
+                self.frames.push(Frame { lpa, origin, content });
+                self.frames.len() as u32 - 1
+            }
+            Some(index) => {
+                self.recency.remove(index);
+                let frame = &mut self.frames[index as usize];
+                let replaced = std::mem::replace(frame, Frame { lpa, origin, content });
+                self.index.remove(&replaced.lpa);
                 index
             }
         };
-        self.unlink(index);
-        self.link(index);
-        let frame = &mut self.frames[index as usize];
-        (frame.origin, frame.content) = (origin, content.clone());
+        self.index.insert(lpa, index);
+        self.recency.add(index);
     }
 
     /// Keeps nothing any more.
     pub(in crate::ftl) fn clear(&mut self) {
         *self = ReadCache::new(self.capacity as u32);
-    }
-
-    fn unlink(&mut self, index: u32) {
-        let Frame { newer, older, .. } = self.frames[index as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.frames[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.frames[older as usize].newer = newer,
-        }
-    }
-
-    /// Links one that is in no list as the newest.
-    fn link(&mut self, index: u32) {
-        let older = std::mem::replace(&mut self.newest, index);
-        let frame = &mut self.frames[index as usize];
-        (frame.newer, frame.older) = (NONE, older);
-        match older {
-            NONE => self.oldest = index,
-            older => self.frames[older as usize].newer = index,
-        }
     }
 }
 

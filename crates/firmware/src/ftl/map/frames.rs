@@ -4,9 +4,8 @@
 //! are made as they are needed, up to the number that the DRAM has. When that becomes smaller, those that are taken back
 //! stay until their pages have left.
 
+use crate::ftl::recency::Recency;
 use rustc_hash::FxHashMap;
-
-const NONE: u32 = u32::MAX;
 
 struct Frame {
     page: u32,
@@ -14,8 +13,6 @@ struct Frame {
     loads: u64,
     is_loading: bool,
     is_taken: bool,
-    newer: u32,
-    older: u32,
 }
 
 /// The frames.
@@ -25,8 +22,7 @@ pub(in crate::ftl) struct Frames {
     free: Vec<u32>,
     /// From a page to its frame, loading or loaded. Never iterated.
     index: FxHashMap<u32, u32>,
-    newest: u32,
-    oldest: u32,
+    recency: Recency,
 }
 
 impl Frames {
@@ -37,8 +33,7 @@ impl Frames {
             frames: Vec::new(),
             free: Vec::new(),
             index: FxHashMap::default(),
-            newest: NONE,
-            oldest: NONE,
+            recency: Recency::default(),
         }
     }
 
@@ -72,7 +67,7 @@ impl Frames {
 
     /// Frees a frame that has its page.
     pub(in crate::ftl) fn drop_page(&mut self, frame: u32) {
-        self.unlink(frame);
+        self.recency.remove(frame);
         self.release(frame);
     }
 
@@ -98,8 +93,7 @@ impl Frames {
         let index = match self.free.pop() {
             Some(index) => index,
             None if (self.frames.len() as u32) < self.most => {
-                let (newer, older) = (NONE, NONE);
-                self.frames.push(Frame { page, loads: 0, is_loading: true, is_taken: true, newer, older });
+                self.frames.push(Frame { page, loads: 0, is_loading: true, is_taken: true });
                 self.frames.len() as u32 - 1
             }
             None => return None,
@@ -113,7 +107,7 @@ impl Frames {
     /// A frame has its page, which was just used.
     pub(in crate::ftl) fn loaded(&mut self, frame: u32) {
         self.frames[frame as usize].is_loading = false;
-        self.link(frame);
+        self.recency.add(frame);
     }
 
     /// A load was given up. Gives the page.
@@ -124,27 +118,19 @@ impl Frames {
     /// A page is used.
     #[inline]
     pub(in crate::ftl) fn touch(&mut self, frame: u32) {
-        if self.newest != frame {
-            self.unlink(frame);
-            self.link(frame);
-        }
+        self.recency.touch(frame);
     }
 
     /// Frees the frame whose page was used least recently. Gives the page.
     pub(in crate::ftl) fn drop_oldest(&mut self) -> Option<u32> {
-        let frame = self.oldest;
-        if frame == NONE {
-            return None;
-        }
-        self.unlink(frame);
+        let frame = self.recency.oldest().next()?;
+        self.recency.remove(frame);
         Some(self.release(frame))
     }
 
     /// The pages that were used least recently, those first.
     pub(in crate::ftl) fn oldest(&self) -> impl Iterator<Item = u32> {
-        let first = self.frames.get(self.oldest as usize);
-        let next = |frame: &&Frame| self.frames.get(frame.newer as usize);
-        std::iter::successors(first, next).map(|frame| frame.page)
+        self.recency.oldest().map(|frame| self.frames[frame as usize].page)
     }
 
     fn release(&mut self, frame: u32) -> u32 {
@@ -155,28 +141,6 @@ impl Frames {
             self.free.push(frame);
         }
         *page
-    }
-
-    fn link(&mut self, frame: u32) {
-        let newest = std::mem::replace(&mut self.newest, frame);
-        let linked = &mut self.frames[frame as usize];
-        (linked.newer, linked.older) = (NONE, newest);
-        match newest {
-            NONE => self.oldest = frame,
-            newest => self.frames[newest as usize].newer = frame,
-        }
-    }
-
-    fn unlink(&mut self, frame: u32) {
-        let Frame { newer, older, .. } = self.frames[frame as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.frames[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.frames[older as usize].newer = newer,
-        }
     }
 }
 

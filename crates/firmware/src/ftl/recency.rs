@@ -1,0 +1,68 @@
+//! The order in which numbered things were used last: a list through an array, in which each step takes constant time.
+
+const NONE: u32 = u32::MAX;
+
+/// The order. Each number is in it or not.
+#[derive(Default)]
+pub(in crate::ftl) struct Recency {
+    links: Vec<Link>,
+    /// The newest and the oldest; none: it is empty.
+    ends: Option<(u32, u32)>,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    newer: u32,
+    older: u32,
+}
+
+impl Recency {
+    /// The one that was used last.
+    #[inline]
+    pub(in crate::ftl) fn newest(&self) -> Option<u32> {
+        self.ends.map(|(newest, _)| newest)
+    }
+
+    /// All, those first that were used least recently.
+    pub(in crate::ftl) fn oldest(&self) -> impl Iterator<Item = u32> {
+        let first = self.ends.map(|(_, oldest)| oldest);
+        std::iter::successors(first, |at| Some(self.links[*at as usize].newer).filter(|newer| *newer != NONE))
+    }
+
+    /// One that is not in it was used.
+    pub(in crate::ftl) fn add(&mut self, at: u32) {
+        if self.links.len() <= at as usize {
+            self.links.resize(at as usize + 1, Link { newer: NONE, older: NONE });
+        }
+        let (newest, oldest) = self.ends.unwrap_or((NONE, at));
+        self.links[at as usize] = Link { newer: NONE, older: newest };
+        if newest != NONE {
+            self.links[newest as usize].newer = at;
+        }
+        self.ends = Some((at, oldest));
+    }
+
+    /// Takes one out that is in it.
+    pub(in crate::ftl) fn remove(&mut self, at: u32) {
+        let Link { newer, older } = self.links[at as usize];
+        let (newest, oldest) = self.ends.unwrap_or((at, at));
+        if newer != NONE {
+            self.links[newer as usize].older = older;
+        }
+        if older != NONE {
+            self.links[older as usize].newer = newer;
+        }
+        let newest = if newer == NONE { older } else { newest };
+        let oldest = if older == NONE { newer } else { oldest };
+        self.ends = (newest != NONE).then_some((newest, oldest));
+    }
+
+    /// One that is in it was used.
+    #[inline]
+    pub(in crate::ftl) fn touch(&mut self, at: u32) {
+        if self.newest() != Some(at) {
+            self.remove(at);
+            self.add(at);
+        }
+    }
+}
