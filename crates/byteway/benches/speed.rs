@@ -244,7 +244,7 @@ fn ready() {
     let began = cpu_seconds();
     let scenario = scenario(READS);
     let executor = Executor::new();
-    let _world = build::world(&executor, &scenario, &Interrupt::default()).expect("the drive is possible");
+    let _built = build::world(&executor, &scenario, &Interrupt::default()).expect("the drive is possible");
     println!("512 GiB drive ready");
     println!(
         "  {:>12.3} CPU-seconds (goal 10), {:.0} MiB resident (goal 1024)",

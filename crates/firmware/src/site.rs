@@ -97,6 +97,11 @@ impl Site {
         passage
     }
 
+    /// Bytes that have gone into the DRAM and out of it.
+    pub fn dram_bytes(&self) -> u64 {
+        self.0.dram.bytes()
+    }
+
     /// How long one access to the DRAM takes.
     pub fn dram_latency(&self) -> Delay {
         self.0.dram.propagation()

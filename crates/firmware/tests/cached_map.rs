@@ -29,6 +29,7 @@ fn timing() -> Timing {
         channel: Rate::per_second(800_000_000),
         command: Delay::from_ns(200),
         partial_read: None,
+        map_read: None,
         suspend: None,
         cache_read: false,
         slc: None,

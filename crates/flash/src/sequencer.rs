@@ -130,7 +130,8 @@ impl Array {
                         fails = trouble.begin_read(index);
                     }
                     units = *mask;
-                    timing.read_time(operation.stripe, is_partial(*mask, geometry.units_per_page()), mode)
+                    let partial = is_partial(*mask, geometry.units_per_page());
+                    timing.read_time_for(operation.priority, operation.stripe, partial, mode)
                 }
                 Verb::Program(batch) => {
                     let block = operation.block;
@@ -388,7 +389,8 @@ impl Array {
         work.retries += 1;
         let partial = is_partial(work.mask, inner.geometry.units_per_page());
         let mode = self.store.mode(operation.block);
-        work.cells = inner.modelled(inner.timing.read_time(operation.stripe, partial, mode));
+        let cells = inner.timing.read_time_for(operation.priority, operation.stripe, partial, mode);
+        work.cells = inner.modelled(cells);
         work.cell += work.cells;
         self.counters.retries += 1;
         self.start(inner, index, number, Use::Command, inner.timing.command);

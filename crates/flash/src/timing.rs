@@ -1,5 +1,6 @@
 //! How long the array's verbs take.
 
+use crate::die::Priority;
 use byteway_clock::{Delay, Rate};
 
 /// Times of a die and of its channel.
@@ -18,6 +19,9 @@ pub struct Timing {
     /// Sensing when no more than one unit of each page is wanted, for parts that do that faster than a page; for each
     /// page type.
     pub partial_read: Option<Vec<Delay>>,
+    /// Sensing a translation page ([`Priority::Map`](crate::Priority::Map)), where firmware keeps these in pages that read faster than
+    /// others; whatever the page type.
+    pub map_read: Option<Delay>,
     /// Whether and how programs and erases are suspended for reads that a host waits for.
     pub suspend: Option<Suspend>,
     /// Whether a die senses the next read while the data of one waits for the channel or moves out.
@@ -84,6 +88,7 @@ impl Default for Timing {
             channel: Rate::per_second(1_000_000_000),
             command: Delay::ZERO,
             partial_read: None,
+            map_read: None,
             suspend: None,
             cache_read: false,
             channel_order: ChannelOrder::CommandsFirst,
@@ -122,7 +127,8 @@ impl Timing {
         if let Some((name, _)) = lists.clone().find(|(_, times)| times.is_empty()) {
             return Err(TimingError::NoPageType(name));
         }
-        let single = [("erase", self.erase), ("command", self.command)];
+        let map = self.map_read.unwrap_or(Delay::ZERO);
+        let single = [("erase", self.erase), ("command", self.command), ("map_read", map)];
         let suspend = self
             .suspend
             .map(|suspend| [("suspend.latency", suspend.latency), ("suspend.resume", suspend.resume)]);
@@ -157,6 +163,14 @@ impl Timing {
             (Some(slc), _) if mode == Mode::OneBit => slc.read,
             (_, Some(times)) if partial => by_page_type(times, stripe),
             _ => by_page_type(&self.read, stripe),
+        }
+    }
+
+    /// The same for a read of this priority.
+    pub(crate) fn read_time_for(&self, priority: Priority, stripe: u32, partial: bool, mode: Mode) -> Delay {
+        match self.map_read {
+            Some(time) if priority == Priority::Map && mode == Mode::Full => time,
+            _ => self.read_time(stripe, partial, mode),
         }
     }
 

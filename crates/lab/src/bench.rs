@@ -404,6 +404,7 @@ impl Stage {
             drive: 0,
             shared: None,
             paths: paths.clone(),
+            jbof: None,
             completion: self.completion(),
             rules: if bench.is_remote() { remote::rules(transfer.rules()) } else { transfer.rules() },
             sink: transfer

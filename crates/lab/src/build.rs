@@ -1,7 +1,10 @@
 //! From a scenario's plan to the parts of a simulation: world, link, drive, host.
 
+mod jbof;
+
 use crate::error::RunError;
 use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
+use byteway_assembly::jbof::Jbof;
 use byteway_assembly::{
     ArrayDriveConfig, ArrayPlace, EndpointConfig, Hosted, HostedConfig, Members, PartialConfig,
     power_on_partial,
@@ -20,6 +23,7 @@ use byteway_firmware::{
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::HostCosts;
+use byteway_host::driver::DriverConfig;
 use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
 use byteway_scenario::profile::{
@@ -39,12 +43,22 @@ const VECTORS: u16 = 64;
 /// From CC.EN to CSTS.RDY: not part of any figure.
 const READY_DELAY: Delay = Delay::from_ms(1);
 
+/// A scenario's parts.
+pub struct Built {
+    /// The host and the drives.
+    pub world: World,
+    /// The box that they are in, if there is one, with a driver at each.
+    pub jbof: Option<Rc<Jbof>>,
+    /// Of each drive, the processor that takes its interrupts where those of queues don't.
+    pub interrupt_processors: Vec<Rc<Station>>,
+}
+
 /// The host of a scenario and its drives, new and with power, in the order of [`Scenario::drives`]. Those whose firmware runs on the
 /// host have been attached to, for which `executor` has run.
 ///
 /// # Errors
 /// There can be no such drive, or `interrupt` was raised while several were made one.
-pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) -> Result<World, RunError> {
+pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) -> Result<Built, RunError> {
     let power = Power { executor, interrupt };
     let clock = executor.clock();
     let processors = scenario.host.profile.cores;
@@ -52,7 +66,17 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
         true => byteway_world::Host::keeping_names(clock, processors),
         false => byteway_world::Host::new(clock, processors),
     };
+    let interrupt_processors: Vec<Rc<Station>> =
+        (0..scenario.drives.len()).map(|drive| host.interrupt_processor(drive)).collect();
     let mut world = World::around(clock, host);
+    if let Some(plan) = &scenario.jbof {
+        let parts = jbof::parts(scenario, plan, world.host.processors(), &interrupt_processors);
+        let (clock, config) = (clock.clone(), jbof::config(scenario, plan));
+        let powered = power.run(async move { Jbof::power_on_driven(&clock, config, parts).await })?;
+        let jbof = powered.map_err(RunError::NotBoxed)?;
+        (0..jbof.len()).for_each(|drive| world.share(jbof.drive(drive).clone()));
+        return Ok(Built { world, jbof: Some(Rc::new(jbof)), interrupt_processors });
+    }
     for (number, attached) in scenario.drives.iter().enumerate() {
         let plan = &attached.plan;
         let owned = clock.owned_by(Owner(number as u16));
@@ -75,7 +99,33 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
         };
         world.hold(plan.name.clone(), powered);
     }
-    Ok(world)
+    Ok(Built { world, jbof: None, interrupt_processors })
+}
+
+/// What the driver of a drive is to be like, whose interrupts `cpu` takes.
+pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConfig {
+    let host = &scenario.host;
+    let jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
+    let workers: u32 = jobs.map(|job| job.workers).sum();
+    // What shows a drive to applications whose firmware runs on the host calls them back.
+    let completion = match scenario.drives[drive].plan.is_called() {
+        true => byteway_host::Completion::Polled,
+        false => completion(host),
+    };
+    DriverConfig {
+        costs: host_costs(host),
+        completion,
+        cpu: Some(cpu),
+        interrupts_queue: interrupts_queue(host),
+        queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
+        arbitration: match weighted(host) {
+            true => byteway_host::driver::Arbitration::Weighted,
+            false => byteway_host::driver::Arbitration::RoundRobin,
+        },
+        timeout: Some(delay(host.profile.timeout)),
+        lent_bytes_max: host.lends.0,
+        ..DriverConfig::default()
+    }
 }
 
 /// What drives are given power with. A drive alone is there in a moment; of many that are one, each takes its time.
@@ -509,6 +559,7 @@ fn timing(profile: &Profile) -> Timing {
     Timing {
         read: delays(&flash.read),
         partial_read: flash.read_partial.as_deref().map(delays),
+        map_read: flash.read_map.map(delay),
         program: delays(&flash.program),
         erase: delay(flash.erase),
         channel: Rate::per_second(flash.channel_rate.0),

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use byteway_assembly::jbof::JbofError;
 use byteway_assembly::{ArrayDriveError, HostedError};
 use byteway_auth::LoginError;
 use byteway_clock::Stalled;
@@ -40,6 +41,9 @@ pub enum RunError {
     /// It was interrupted before the drives were there: there is nothing to show.
     #[error("{Interrupted}")]
     Interrupted,
+    /// Drives do not come to be a box.
+    #[error("the box of drives can't be built")]
+    NotBoxed(#[source] JbofError),
     /// Drives do not come to be one.
     #[error("the drives can't be put together")]
     NotAssembled(#[source] ArrayDriveError),

@@ -9,6 +9,7 @@ mod tree;
 
 use crate::error::{NamespaceKind, RunError};
 use blocks::Blocks;
+use byteway_assembly::jbof::Jbof;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, Station, Time, Trail};
 use byteway_console::error::InputError;
@@ -59,6 +60,8 @@ pub struct Manner {
     pub shared: Option<Vec<QueuePair>>,
     /// The paths to the drive, if there is more to its queue pairs than the driver. Not for jobs of pairs.
     pub paths: Option<Multipath>,
+    /// The box that the drive is in, by the queue pairs of whose other drives a part of its commands may go.
+    pub jbof: Option<Rc<Jbof>>,
     /// How they learn of completions.
     pub completion: Completion,
     /// How their payloads cross.
@@ -227,9 +230,12 @@ pub async fn workers(
                     let cpu = queue.cpu().clone();
                     (queue, cpu)
                 }
-                None => match &manner.paths {
-                    Some(paths) => (paths.create_queue_pair(config).await?, own),
-                    None => (driver.create_queue_pair(config).await?, own),
+                None => match (&manner.paths, &manner.jbof) {
+                    (Some(paths), _) => (paths.create_queue_pair(config).await?, own),
+                    (None, Some(jbof)) => {
+                        (jbof.queue_pair_of(manner.drive, config).await.map_err(RunError::NotBoxed)?, own)
+                    }
+                    (None, None) => (driver.create_queue_pair(config).await?, own),
                 },
             };
             let enable = async |queue: &QueuePair, methods| match &manner.paths {

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`build`] | the world of a scenario, and its parts, from a plan |
+//! | `boxed.rs` | a box of drives over the measured part of a run |
 //! | [`error`] | why there are no results |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
@@ -22,6 +23,7 @@
 //! that a user writes, and draws nothing.
 
 pub mod bench;
+mod boxed;
 pub mod build;
 pub mod error;
 pub mod jobs;

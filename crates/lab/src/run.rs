@@ -1,9 +1,11 @@
 //! A run: builds the world of a scenario, lets the jobs loose, and gathers what they found.
 
-use crate::build;
+use crate::boxed::BoxSnapshot;
+use crate::build::{self, Built};
 use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::remote::{self, Remote, RemoteSnapshot};
+use byteway_assembly::jbof::Jbof;
 use byteway_clock::{Clock, Delay, Executor, Notify, Ran, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
@@ -11,7 +13,7 @@ use byteway_console::progress::Progress;
 use byteway_firmware::{Footprint, FtlCounters};
 use byteway_flash::Flash;
 use byteway_host::Port;
-use byteway_host::driver::{Arbitration, Completion, Driver, DriverConfig};
+use byteway_host::driver::{Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::Ledger;
 use byteway_measure::host::{HostCost, HostMemory, HostUsage};
@@ -100,15 +102,14 @@ fn perform(
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
-    let world = Rc::new(build::world(&executor, scenario, interrupt)?);
+    let Built { world, jbof, interrupt_processors } = build::world(&executor, scenario, interrupt)?;
+    let world = Rc::new(world);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
     let powered = world.clone();
     let remote = OnceCell::new();
     let scenario = scenario.clone();
-    let interrupt_processors =
-        (0..scenario.drives.len()).map(|drive| world.host.interrupt_processor(drive)).collect();
     let stage = Rc::new(Setting {
         clock,
         world,
@@ -117,6 +118,7 @@ fn perform(
         ios,
         timeline,
         remote,
+        jbof,
         interrupt_processors,
         is_pulled_out: Cell::default(),
         began: Cell::default(),
@@ -144,6 +146,8 @@ struct Setting {
     timeline: Option<Rc<Timeline>>,
     /// The target that the drives are behind, once it is there.
     remote: OnceCell<Remote>,
+    /// The box that the drives are in.
+    jbof: Option<Rc<Jbof>>,
     /// Of each drive, the processor that takes its interrupts where those of queues don't.
     interrupt_processors: Vec<Rc<Station>>,
     /// The drive of an array that was to be pulled out has been.
@@ -158,6 +162,7 @@ struct Counted {
     at: Time,
     drives: Vec<Snapshot>,
     remote: RemoteSnapshot,
+    jbof: BoxSnapshot,
     host: HostUsage,
     /// Of each processor of the host, with those that take drives' interrupts, how long it has been busy.
     processors: Vec<Delay>,
@@ -214,7 +219,8 @@ impl Setting {
         let interrupts = self.interrupt_processors.iter().filter(|processor| processor.served() > 0);
         let processors = self.world.host.processors().iter().chain(interrupts);
         let processors = processors.map(|processor| processor.busy()).collect();
-        Counted { at, drives: self.snapshots(), remote, host: self.host_usage(), processors }
+        let jbof = self.jbof.as_ref().map(|jbof| BoxSnapshot::take(jbof, at)).unwrap_or_default();
+        Counted { at, drives: self.snapshots(), remote, jbof, host: self.host_usage(), processors }
     }
 
     /// What the host's processors have done, if that is kept apart.
@@ -293,7 +299,7 @@ impl Setting {
         let scenario = &self.scenario;
         let start = self.clock.now();
         self.began.set(Some(start));
-        let cores = self.world.drives().iter().map(cores);
+        let cores = self.world.drives().iter().map(|drive| cores(drive));
         let counters = self.snapshots().into_iter().zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
         let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
@@ -455,33 +461,18 @@ impl Setting {
     async fn set_up(&self, drive: usize) -> Result<Vec<Rc<Worker>>, RunError> {
         let scenario = &self.scenario;
         let Attached { plan, transfer } = &scenario.drives[drive];
-        let host = &scenario.host;
-        // What shows a drive to applications whose firmware runs on the host calls them back.
-        let completion = match plan.is_called() {
-            true => Completion::Polled,
-            false => build::completion(host),
-        };
-        let weighted = build::weighted(host);
-        let remote_jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
-        let workers: u32 = remote_jobs.map(|job| job.workers).sum();
+        let weighted = build::weighted(&scenario.host);
         let remote = self.remote.get();
-        let costs = build::host_costs(host);
-        let config = DriverConfig {
-            costs: remote.map_or(costs, |remote| remote.host_costs(costs)),
-            completion,
-            cpu: Some(self.interrupt_processors[drive].clone()),
-            interrupts_queue: build::interrupts_queue(host),
-            queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
-            arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
-            timeout: Some(Delay::from_ps(host.profile.timeout.0)),
-            lent_bytes_max: host.lends.0,
-            ..DriverConfig::default()
+        let own = build::driver(scenario, drive, self.interrupt_processors[drive].clone());
+        let completion = own.completion;
+        let driver = match (&self.jbof, remote) {
+            (Some(jbof), _) => jbof.driver(drive).clone(),
+            (None, Some(remote)) => {
+                let config = DriverConfig { costs: remote.host_costs(own.costs), ..own };
+                Driver::attach(remote.connect(drive).await?, config).await?
+            }
+            (None, None) => Driver::attach(Port::Link(self.world.drives()[drive].host.clone()), own).await?,
         };
-        let port = match remote {
-            Some(remote) => remote.connect(drive).await?,
-            None => Port::Link(self.world.drives()[drive].host.clone()),
-        };
-        let driver = Driver::attach(port, config).await?;
         if weighted {
             self.set_weights(&driver, plan).await?;
         }
@@ -497,6 +488,7 @@ impl Setting {
             drive,
             shared: None,
             paths: None,
+            jbof: self.jbof.clone(),
             completion,
             rules: if remote.is_some() { remote::rules(transfer.rules) } else { transfer.rules },
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
@@ -565,6 +557,11 @@ impl Setting {
             ArraySummary::of(array, host_bytes, self.began.get().unwrap_or(now), now)
         });
         summary.notes.extend(self.array_notes(&summary));
+        if let (Some(jbof), Some(plan)) = (&self.jbof, &scenario.jbof) {
+            let end = self.count();
+            let begin = begin.as_ref().unwrap_or(&end);
+            summary.jbof = Some(end.jbof.summary(&begin.jbof, plan, jbof, summary.iops));
+        }
         if scenario.accounts_for_host() {
             let end = self.count();
             let begin = begin.as_ref().unwrap_or(&end);

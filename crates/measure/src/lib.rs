@@ -443,6 +443,7 @@ impl Meter {
             link: Vec::new(),
             transfer: None,
             array: None,
+            jbof: None,
             host: None,
             network: None,
             paths: Vec::new(),

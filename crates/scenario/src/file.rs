@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
+use super::jbof_section::JbofSection;
 use super::kv_section::KvSection;
 use super::personality::Personality;
 use super::target_section::{NetworkSection, TargetSection};
@@ -37,6 +38,9 @@ pub struct ScenarioFile {
     /// The drives are one.
     #[serde(default)]
     pub array: Option<ArraySection>,
+    /// The drives are in one box, and may lend each other processors and DRAM.
+    #[serde(default)]
+    pub jbof: Option<JbofSection>,
     /// The host.
     #[serde(default)]
     pub host: HostSection,

@@ -8,6 +8,7 @@
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
 //! | `kv_section.rs` | the section of a key-value drive's job as it is written |
+//! | `jbof_section.rs`, `jbof.rs` | a box of drives: as it is written, and what each drive has there ([`JbofPlan`]) |
 //! | `plan.rs` | [`HostPlan`], [`Options`], and bounds |
 //! | `personality.rs` | [`Personality`]: what a host asks a drive for, and what this decides |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
@@ -32,6 +33,8 @@ mod drive_names;
 mod file;
 pub mod fio;
 mod hosted;
+mod jbof;
+mod jbof_section;
 mod job;
 mod kv;
 mod kv_section;
@@ -68,6 +71,8 @@ pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::{ArrayPlan, DrivePlan};
 pub use drive_names::DriveNames;
 pub use file::*;
+pub use jbof::{JbofPlan, Share};
+pub use jbof_section::{JbofSection, Platform};
 pub use job::{Draft, Keys, Limits};
 pub use kv_section::{EngineName, KvSection, Order, Shares};
 pub use personality::Personality;
@@ -86,6 +91,8 @@ pub struct Scenario {
     pub seed: u64,
     /// The drives: at least one.
     pub drives: Vec<Attached>,
+    /// The box that the drives are in; none: they have nothing in common.
+    pub jbof: Option<JbofPlan>,
     /// The host.
     pub host: HostPlan,
     /// What the drives are behind; none: they are the host's.
@@ -221,6 +228,17 @@ impl Scenario {
         for (path, drive) in &drives {
             let checked = hosted::check(path, drive, &host_profile, target.is_some());
             checked.map_err(|fault| placed(&index, fault))?;
+        }
+        let mut jbof = None;
+        if let Some(section) = &file.jbof {
+            let other = [("target", target.is_some()), ("array", file.array.is_some())];
+            if let Some((other, _)) = other.iter().find(|(_, is_there)| *is_there) {
+                let what =
+                    format!("`[jbof]`: drives of a box are the host's own, and no part of `[{other}]`");
+                return Err(placed(&index, fault("jbof", what, "leave one of the two sections out")));
+            }
+            let plan = jbof::plan(section, &mut drives, &host_profile);
+            jbof = Some(plan.map_err(|fault| placed(&index, fault))?);
         }
         if let Some(section) = &file.array {
             if target.is_some() {
@@ -363,6 +381,7 @@ impl Scenario {
             drives: attached,
             host,
             target,
+            jbof,
             jobs,
             warmup: file.measure.warmup,
             interval: file.measure.interval,

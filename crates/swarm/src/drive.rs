@@ -408,6 +408,7 @@ fn timing(spec: &DriveSpec) -> Timing {
         channel: Rate::per_second(800_000_000),
         command: Delay::from_ns(100),
         partial_read: None,
+        map_read: None,
         suspend: spec.suspends.then_some(Suspend {
             latency: Delay::from_us(5),
             resume: Delay::from_us(3),

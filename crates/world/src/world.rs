@@ -12,13 +12,14 @@ use byteway_clock::{Clock, Owner};
 use byteway_device::{ConfigError, DriveConfig};
 use byteway_flash::Medium;
 use byteway_link::{Memory, PcieConfig};
+use std::rc::Rc;
 
 /// A host and the drives at its links, which have power.
 pub struct World {
     clock: Clock,
     /// The host. In a trace its processors are those of the first drive.
     pub host: Host,
-    drives: Vec<PoweredDrive>,
+    drives: Vec<Rc<PoweredDrive>>,
 }
 
 impl World {
@@ -47,25 +48,30 @@ impl World {
         let number = self.drives.len();
         let clock = self.clock.owned_by(Owner(number as u16));
         let bay = DriveBay { name, ..DriveBay::new(&clock, link, Memory::simulated()) };
-        self.drives.push(bay.power_on(config, medium)?);
+        self.drives.push(Rc::new(bay.power_on(config, medium)?));
         Ok(&self.drives[number])
     }
 
     /// The drives, in the order in which they were added.
-    pub fn drives(&self) -> &[PoweredDrive] {
+    pub fn drives(&self) -> &[Rc<PoweredDrive>] {
         &self.drives
     }
 
     /// Adds a drive that has power already, by this name.
     pub fn hold(&mut self, name: Option<String>, mut drive: PoweredDrive) -> &PoweredDrive {
         drive.name = name;
-        self.drives.push(drive);
+        self.share(Rc::new(drive));
         &self.drives[self.drives.len() - 1]
+    }
+
+    /// The same for one that has its name, and another owner beside the world: the box that it is in.
+    pub fn share(&mut self, drive: Rc<PoweredDrive>) {
+        self.drives.push(drive);
     }
 
     /// The power of all drives goes at once, as [`PoweredDrive::power_off_all`] says: the media of each, in the order of the drives.
     pub fn power_off(&self) -> Vec<Vec<Medium>> {
-        self.drives.iter().map(PoweredDrive::power_off_all).collect()
+        self.drives.iter().map(|drive| drive.power_off_all()).collect()
     }
 
     /// Whether the books of each drive balance, as [`PoweredDrive::balance`] says.

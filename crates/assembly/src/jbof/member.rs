@@ -8,10 +8,11 @@ use byteway_host::{QueuePair, Redirection};
 use byteway_jbof::descriptor::{Descriptor, IdleTable, Resource, Utilisation};
 use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// A drive of a box.
 pub(super) struct Member {
-    pub(super) powered: PoweredDrive,
+    pub(super) powered: Rc<PoweredDrive>,
     pub(super) site: Site,
     pub(super) driver: Driver,
     pub(super) table: IdleTable,

@@ -17,7 +17,7 @@ mod member;
 
 use binding::Bound;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, TaskId};
+use byteway_clock::{Clock, Delay, Owner, Station, TaskId};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_firmware::{Placement, Route, Site};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
@@ -73,6 +73,24 @@ impl JbofConfig {
             entries: 256,
             seed,
         }
+    }
+}
+
+/// A drive of a box, and what its driver is to be like.
+pub struct BoxedDrive {
+    /// What it is called in messages.
+    pub name: Option<String>,
+    /// The drive.
+    pub config: DriveConfig,
+    /// Its driver. There is one queue pair more than it wants: the one that the drive lends.
+    pub driver: DriverConfig,
+    /// The processor that submits the commands of others by that queue pair; none: the driver's.
+    pub lent_cpu: Option<Rc<Station>>,
+}
+
+impl From<DriveConfig> for BoxedDrive {
+    fn from(config: DriveConfig) -> BoxedDrive {
+        BoxedDrive { name: None, config, driver: DriverConfig::default(), lent_cpu: None }
     }
 }
 
@@ -133,6 +151,18 @@ impl Jbof {
         config: JbofConfig,
         drives: Vec<DriveConfig>,
     ) -> Result<Jbof, JbofError> {
+        Jbof::power_on_driven(clock, config, drives.into_iter().map(BoxedDrive::from).collect()).await
+    }
+
+    /// The same, with what the drivers are to be like. In a trace what a drive uses belongs to the owner with its number ([`Owner`]).
+    ///
+    /// # Errors
+    /// As [`Jbof::power_on`].
+    pub async fn power_on_driven(
+        clock: &Clock,
+        config: JbofConfig,
+        drives: Vec<BoxedDrive>,
+    ) -> Result<Jbof, JbofError> {
         let count = drives.len();
         if !(1..=DRIVES_MAX).contains(&count) {
             return Err(JbofError::Count(count));
@@ -141,9 +171,13 @@ impl Jbof {
             return Err(JbofError::Fabric { ports: config.fabric.drives, drives: count });
         }
         let fabric = Fabric::new(clock, config.fabric.clone());
-        let sites: Vec<Site> = drives.iter().map(|drive| Drive::site(clock, drive)).collect();
+        let owned = |number: usize| clock.owned_by(Owner(number as u16));
+        let sites = drives.iter().enumerate();
+        let sites: Vec<Site> =
+            sites.map(|(number, drive)| Drive::site(&owned(number), &drive.config)).collect();
         let mut members = Vec::with_capacity(count);
-        for (number, drive) in drives.into_iter().enumerate() {
+        for (number, BoxedDrive { name, config: drive, driver, lent_cpu }) in drives.into_iter().enumerate() {
+            let clock = &owned(number);
             let own = Placement::all_at(&sites[number], drive.site.cycles);
             let (placement, routes) = match config.lends {
                 true => lent_to(clock, own.with_agent(config.agent), &fabric, &sites, number),
@@ -151,13 +185,20 @@ impl Jbof {
             };
             let bay = DriveBay::new(clock, config.link.clone(), Memory::simulated());
             let powered = bay.power_on_placed(drive, sites[number].clone(), placement, None);
-            let powered = powered.map_err(|error| JbofError::Config { drive: number, error })?;
+            let mut powered = powered.map_err(|error| JbofError::Config { drive: number, error })?;
+            powered.name = name;
             let failed = |error| JbofError::Driver { drive: number, error };
             let port = Port::Link(powered.host.clone());
-            let driver = Driver::attach(port, DriverConfig::default()).await.map_err(failed)?;
-            let shadow = driver.create_queue_pair(QueueConfig::new(config.entries)).await.map_err(failed)?;
+            let driver = Driver::attach(
+                port,
+                DriverConfig { queues_wanted: driver.queues_wanted.saturating_add(1), ..driver },
+            )
+            .await
+            .map_err(failed)?;
+            let lent = QueueConfig { cpu: lent_cpu, ..QueueConfig::new(config.entries) };
+            let shadow = driver.create_queue_pair(lent).await.map_err(failed)?;
             members.push(Member {
-                powered,
+                powered: Rc::new(powered),
                 site: sites[number].clone(),
                 driver,
                 table: IdleTable::default(),
@@ -189,11 +230,21 @@ impl Jbof {
     /// # Panics
     /// There is no such drive.
     pub async fn queue_pair(&self, drive: usize) -> Result<QueuePair, JbofError> {
+        self.queue_pair_of(drive, QueueConfig::new(self.0.config.entries)).await
+    }
+
+    /// The same, with entries, processor and class of its own.
+    ///
+    /// # Errors
+    /// As [`Jbof::queue_pair`].
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub async fn queue_pair_of(&self, drive: usize, queue: QueueConfig) -> Result<QueuePair, JbofError> {
         let Inner { clock, config, members, .. } = &*self.0;
         let member = &members[drive];
         let failed = |error| JbofError::Driver { drive, error };
-        let queue =
-            member.driver.create_queue_pair(QueueConfig::new(config.entries)).await.map_err(failed)?;
+        let queue = member.driver.create_queue_pair(queue).await.map_err(failed)?;
         let name = format!("redirection/{drive}/{}", member.own.borrow().len());
         let draws = Rng::new(config.seed).stream(&name);
         let redirection = Redirection::new(clock, queue, draws, config.redirect);
@@ -216,7 +267,7 @@ impl Jbof {
     ///
     /// # Panics
     /// There is no such drive.
-    pub fn drive(&self, drive: usize) -> &PoweredDrive {
+    pub fn drive(&self, drive: usize) -> &Rc<PoweredDrive> {
         &self.0.members[drive].powered
     }
 

@@ -52,7 +52,7 @@ fn ends_on_the_host(profile: &str, timing: Timing) -> Result<(), String> {
     let executor = Executor::new();
     executor.set_timing(timing);
     let clock = executor.clock().clone();
-    let world = build::world(&executor, &scenario, &Interrupt::default()).unwrap();
+    let world = build::world(&executor, &scenario, &Interrupt::default()).unwrap().world;
     let ftl = world.drives()[0].drive.controller.ftl().clone();
     let result = executor.run(async move {
         let (spans, mut contents) = (Spans::default(), Vec::new());

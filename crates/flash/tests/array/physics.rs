@@ -66,6 +66,20 @@ fn a_part_of_a_page_is_sensed_in_its_own_time() {
     });
 }
 
+// Firmware that keeps its map in faster pages must find it faster, and nothing else: a host's read of such a page takes its type's time.
+#[test]
+fn a_page_of_the_map_is_sensed_in_its_own_time() {
+    let timing = Timing { map_read: Some(Delay::from_ns(20_000)), ..timing() };
+    run_with(GEOMETRY, timing, async |flash, _| {
+        let cases = [(Priority::Map, 20_000), (Priority::HostRead, 45_000), (Priority::Collector, 45_000)];
+        for (priority, cell) in cases {
+            let ticket = flash.ticket();
+            flash.submit_read(at(&flash, 0, 0, 1), 1, priority, &ticket);
+            assert_eq!(ticket.wait().await.cell, Delay::from_ns(cell), "{priority:?}");
+        }
+    });
+}
+
 // A die does one thing at a time: without its queue two reads would be as fast as one.
 #[test]
 fn two_reads_of_a_die_take_twice_as_long() {

@@ -112,6 +112,7 @@ impl PairsBench {
             drive: 0,
             shared: None,
             paths: None,
+            jbof: None,
             completion: Completion::Polled,
             rules: self.transfer.rules,
             sink: None,

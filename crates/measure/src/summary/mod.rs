@@ -5,6 +5,7 @@
 
 mod array;
 mod host;
+mod jbof;
 mod kv;
 mod network;
 mod row;
@@ -23,6 +24,7 @@ use byteway_scenario::profile::Completion;
 
 pub use array::{ArrayRow, ArraySummary, RebuildSummary};
 pub use host::{HostRow, HostSummary, MemoryRow};
+pub use jbof::{DriveParts, EnergySummary, JbofRow, JbofSummary};
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
 pub use network::{NetworkSummary, PathRow, ns_per_io};
@@ -82,6 +84,9 @@ pub struct Summary {
     /// What an array on the host did; `None`, and left out, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArraySummary>,
+    /// What the drives of a box did for each other, and what they cost; `None`, and left out, if they are in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jbof: Option<JbofSummary>,
     /// What I/O cost the host's processors and memory; `None`, and left out, unless a drive's firmware runs there or it was asked for
     /// (`measure.host`). Of all drives together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -405,6 +410,7 @@ mod tests {
             ],
             transfer: None,
             array: None,
+            jbof: None,
             host: None,
             network: None,
             paths: Vec::new(),

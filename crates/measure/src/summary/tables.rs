@@ -74,6 +74,10 @@ impl Summary {
             out.section("The array", &array.table());
             let _ = writeln!(out, "\n{}", array.sentence());
         }
+        if let Some(jbof) = &self.jbof {
+            out.section("The box", &jbof.table());
+            let _ = writeln!(out, "\n{}", jbof.sentence());
+        }
         if let Some(host) = &self.host {
             out.section(HOST_TITLE, &host.processor_table());
             out.section("The host's memory in the end", &host.memory_table());

@@ -48,7 +48,7 @@ pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 17] = [
+pub const DRIVES: [(&str, &str); 18] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
@@ -66,15 +66,17 @@ pub const DRIVES: [(&str, &str); 17] = [
     ("bandslim-gen5x8", include_str!("../../../../profiles/bandslim-gen5x8.toml")),
     ("bssd", include_str!("../../../../profiles/bssd.toml")),
     ("fssd", include_str!("../../../../profiles/fssd.toml")),
+    ("espresso", include_str!("../../../../profiles/espresso.toml")),
 ];
 
 /// The profiles of hosts that are part of the program, by name.
-pub const HOSTS: [(&str, &str); 5] = [
+pub const HOSTS: [(&str, &str); 6] = [
     ("linux-polled", include_str!("../../../../profiles/host-linux-polled.toml")),
     ("linux-interrupt", include_str!("../../../../profiles/host-linux-interrupt.toml")),
     ("cosmos", include_str!("../../../../profiles/host-cosmos.toml")),
     ("xeon-e5-v4", include_str!("../../../../profiles/host-xeon-e5-v4.toml")),
     ("sandy-bridge", include_str!("../../../../profiles/host-sandy-bridge.toml")),
+    ("dpu", include_str!("../../../../profiles/host-dpu.toml")),
 ];
 
 /// Capacities that a drive may have, in bytes: 1 GiB to 64 TiB.
@@ -376,6 +378,9 @@ pub struct Flash {
     /// The same for at most 4 KiB of the page; left out, as `read`.
     #[serde(default)]
     pub read_partial: Option<Vec<Picos>>,
+    /// Reading a page of the map, where the firmware keeps these in pages that read faster; left out, as any page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_map: Option<Picos>,
     /// Programming a page, for each page type in turn; one value stands for all.
     pub program: Vec<Picos>,
     /// Erasing a block.
@@ -758,6 +763,9 @@ impl Profile {
         page_times("flash.read", &flash.read, types.clamp(1, 8))?;
         if let Some(times) = &flash.read_partial {
             page_times("flash.read_partial", times, types)?;
+        }
+        if let Some(time) = flash.read_map {
+            within("flash.read_map", time, Picos(1), SECOND)?;
         }
         page_times("flash.program", &flash.program, if flash.program.len() == 1 { 1 } else { types })?;
         within(

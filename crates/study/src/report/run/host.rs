@@ -13,6 +13,12 @@ pub(super) fn array(summary: &Summary) -> Option<Section> {
     Some(Section::new("The array").text(format!("{}.", array.sentence())).table(Table::from(array.table())))
 }
 
+/// The drives of a box, and what they cost; none, if they are in none.
+pub(super) fn jbof(summary: &Summary) -> Option<Section> {
+    let jbof = summary.jbof.as_ref()?;
+    Some(Section::new("The box").text(format!("{}.", jbof.sentence())).table(Table::from(jbof.table())))
+}
+
 /// None, if that was not followed.
 pub(super) fn host(steps: &Steps, summary: &Summary) -> Option<Section> {
     let host = summary.host.as_ref()?;

@@ -50,6 +50,7 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
         flow::spans(summary),
         link::link(&steps, summary),
         host::array(summary),
+        host::jbof(summary),
         host::host(&whole, summary),
         pairs::pairs(summary),
         drive::usage(&steps, summary),

@@ -1,0 +1,144 @@
+//! A box of drives over the measured part of a run: what they did for each other, and what it took.
+
+use byteway_assembly::jbof::Jbof;
+use byteway_clock::{Delay, Time};
+use byteway_console::number::ratio;
+use byteway_jbof::cost::{Power, Prices, Work};
+use byteway_jbof::fabric::Node;
+use byteway_link::Direction;
+use byteway_measure::summary::{DriveParts, EnergySummary, JbofRow, JbofSummary};
+use byteway_scenario::{JbofPlan, Platform};
+
+/// The counters of a drive at one instant.
+#[derive(Clone, Copy, Default)]
+struct DriveCounters {
+    cores: Delay,
+    lent: Delay,
+    flash: Delay,
+    link_bytes: u64,
+    fabric_bytes: u64,
+    dram_bytes: u64,
+    map_hits: u64,
+    map_misses: u64,
+    commands: u64,
+    redirected: u64,
+    borrowed: u64,
+    lends: u64,
+}
+
+/// The counters of a box at one instant.
+#[derive(Default)]
+pub struct BoxSnapshot {
+    at: Time,
+    drives: Vec<DriveCounters>,
+}
+
+impl BoxSnapshot {
+    /// As they are `now`.
+    pub fn take(jbof: &Jbof, now: Time) -> BoxSnapshot {
+        BoxSnapshot { at: now, drives: (0..jbof.len()).map(|drive| counters(jbof, drive)).collect() }
+    }
+
+    /// The part of a run from `begin` to here, in which jobs did so many I/Os a second.
+    pub fn summary(&self, begin: &BoxSnapshot, plan: &JbofPlan, jbof: &Jbof, iops: f64) -> JbofSummary {
+        let elapsed = self.at.since(begin.at);
+        let power = Power::default();
+        let (mut energy, mut fabric_bytes, mut rows) = (EnergySummary::default(), 0, Vec::new());
+        for (number, share) in plan.drives.iter().enumerate() {
+            let (now, then) = (&self.drives[number], begin.drives.get(number).copied().unwrap_or_default());
+            let since = |now: Delay, then: Delay| now.saturating_sub(then);
+            let (cores, lent) = (since(now.cores, then.cores), since(now.lent, then.lent));
+            let powered = jbof.drive(number);
+            let dies: u64 = powered.arrays().iter().map(|flash| u64::from(flash.geometry().dies())).sum();
+            let fabric = now.fabric_bytes - then.fabric_bytes;
+            fabric_bytes += fabric;
+            energy = energy.with(EnergySummary::of(
+                &power,
+                &Work {
+                    seconds: seconds(elapsed),
+                    dies,
+                    flash_seconds: seconds(since(now.flash, then.flash)),
+                    core_seconds: seconds(cores),
+                    cores_of_whole: share.cores_whole.into(),
+                    link_bytes: now.link_bytes - then.link_bytes + fabric,
+                    dram_bytes: now.dram_bytes - then.dram_bytes,
+                },
+            ));
+            let of_cores =
+                |busy: Delay| ratio(busy.0.into(), u128::from(elapsed.0) * u128::from(share.cores));
+            let (hits, misses) = (now.map_hits - then.map_hits, now.map_misses - then.map_misses);
+            let looked_up = u128::from(hits) + u128::from(misses);
+            rows.push(JbofRow {
+                drive: powered.name.clone().unwrap_or_default(),
+                cores_busy: of_cores(cores),
+                cores_lent: of_cores(lent),
+                borrowed: now.borrowed - then.borrowed,
+                lent: now.lends - then.lends,
+                commands: now.commands - then.commands,
+                redirected: now.redirected - then.redirected,
+                map_miss_ratio: (looked_up > 0).then(|| ratio(misses.into(), looked_up)),
+                ..JbofRow::default()
+            });
+        }
+        let section = &plan.section;
+        let has_cxl = section.platform.lends_processors();
+        let parts: Vec<DriveParts> = plan
+            .drives
+            .iter()
+            .map(|share| {
+                // What runs on the host leaves a drive a controller that only moves data; its price is not in the paper.
+                let (dram, cores) = match section.platform {
+                    Platform::Oc => (0.0, (share.cores, share.cores_whole)),
+                    _ => (share.dram, (share.cores, share.cores_whole)),
+                };
+                DriveParts { terabytes: share.terabytes(), dram, cores, has_cxl }
+            })
+            .collect();
+        let prices = Prices {
+            flash_128_gb: section.prices.flash_128_gb,
+            dram_gb: section.prices.dram_gb,
+            controller: section.prices.controller,
+            other: section.prices.other,
+            cxl: section.prices.cxl.0 / 100.0,
+        };
+        JbofSummary::new(section.platform.word(), &parts, &prices, iops, rows, energy, fabric_bytes)
+    }
+}
+
+fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
+    let powered = jbof.drive(drive);
+    let site = &powered.drive.site;
+    let figures = jbof.figures(drive);
+    let (redirected, commands) = jbof.redirected(drive);
+    let fabric = jbof.fabric().bytes(Node::Drive(drive));
+    let mut counters = DriveCounters {
+        cores: site.busy(),
+        lent: site.lent(),
+        fabric_bytes: fabric.0 + fabric.1,
+        dram_bytes: site.dram_bytes(),
+        commands,
+        redirected,
+        borrowed: figures.borrowed,
+        lends: figures.lent,
+        ..DriveCounters::default()
+    };
+    for link in powered.links() {
+        let ledger = link.ledger();
+        let both = [Direction::Down, Direction::Up];
+        counters.link_bytes += both.map(|direction| ledger.total(direction).wire).iter().sum::<u64>();
+    }
+    for flash in powered.arrays() {
+        let dies = (0..flash.geometry().dies()).map(|die| flash.die_busy(die));
+        counters.flash += dies.sum::<Delay>();
+    }
+    for layer in powered.layers() {
+        let ftl = layer.counters();
+        counters.map_hits += ftl.map_hits;
+        counters.map_misses += ftl.map_misses + ftl.map_misses_shared;
+    }
+    counters
+}
+
+fn seconds(delay: Delay) -> f64 {
+    delay.0 as f64 / 1e12
+}

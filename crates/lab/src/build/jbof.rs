@@ -1,0 +1,45 @@
+//! A box of drives, from its plan.
+
+use super::{delay, drive, driver, link};
+use byteway_assembly::jbof::{BoxedDrive, JbofConfig};
+use byteway_clock::{Rate, Station};
+use byteway_jbof::fabric::FabricConfig;
+use byteway_scenario::{JbofPlan, Scenario};
+use std::rc::Rc;
+
+/// The box, but for its drives.
+pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
+    let section = &plan.section;
+    JbofConfig {
+        fabric: FabricConfig {
+            drives: scenario.drives.len(),
+            drives_of_switch: section.fabric.drives_of_switch.into(),
+            port: Rate::per_second(section.fabric.port.0),
+            switch: delay(section.fabric.switch),
+            framing: delay(section.fabric.framing),
+        },
+        lends: section.platform.lends_processors(),
+        period: delay(section.period),
+        watermark: section.watermark.0 / 100.0,
+        agent: delay(section.agent),
+        daemon: delay(section.daemon),
+        redirect: delay(section.redirect),
+        ..JbofConfig::new(link(&scenario.drives[0].plan.profile), scenario.drives.len(), scenario.seed)
+    }
+}
+
+/// The drives, each with its driver. Queue pairs that they lend are submitted to by the host's processors in turn.
+pub(super) fn parts(
+    scenario: &Scenario,
+    plan: &JbofPlan,
+    processors: &[Rc<Station>],
+    interrupts: &[Rc<Station>],
+) -> Vec<BoxedDrive> {
+    let one = |number: usize| BoxedDrive {
+        name: scenario.drives[number].plan.name.clone(),
+        config: drive(scenario, number),
+        driver: driver(scenario, number, interrupts[number].clone()),
+        lent_cpu: Some(processors[number % processors.len()].clone()),
+    };
+    (0..plan.drives.len()).map(one).collect()
+}
