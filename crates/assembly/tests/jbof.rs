@@ -5,7 +5,7 @@
 //! within a few periods; that nothing is left lent or under way; that the same box does the same again.
 
 use crate::fixture::ask;
-use byteway_assembly::jbof::{Jbof, JbofConfig, JbofError};
+use byteway_assembly::jbof::{Jbof, JbofConfig, JbofError, Platform};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_device::DriveConfig;
@@ -35,8 +35,9 @@ fn drives(count: usize) -> Vec<DriveConfig> {
 fn run<T: 'static>(count: usize, lends: bool, test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
+    let platform = if lends { Platform::Lending { processor: true, dram: false } } else { Platform::Alone };
     let config =
-        JbofConfig { lends, period: PERIOD, entries: 64, ..JbofConfig::new(link_config(), count, 3) };
+        JbofConfig { platform, period: PERIOD, entries: 64, ..JbofConfig::new(link_config(), count, 3) };
     let ran = executor.run(async move {
         let jbof = Jbof::power_on(&clock, config, drives(count)).await.unwrap();
         test(clock, Rc::new(jbof)).await

@@ -14,6 +14,7 @@
 mod binding;
 mod daemon;
 mod member;
+mod platform;
 
 use binding::Bound;
 use byteway_clock::random::Rng;
@@ -32,6 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 pub use member::MemberFigures;
+pub use platform::{CentralConfig, Copyback, HostConfig, Platform, VirtualConfig};
 
 /// A box, but for its drives.
 #[derive(Clone, Debug)]
@@ -40,8 +42,10 @@ pub struct JbofConfig {
     pub link: PcieConfig,
     /// What lies between the drives, and the host.
     pub fabric: FabricConfig,
-    /// Whether drives lend each other processors.
-    pub lends: bool,
+    /// What the drives share.
+    pub platform: Platform,
+    /// The host.
+    pub host: HostConfig,
     /// How often daemons and host look. 4.2: 10 ms.
     pub period: Delay,
     /// Above it something is busy. 4.4: 75 %.
@@ -64,7 +68,8 @@ impl JbofConfig {
         JbofConfig {
             link,
             fabric: FabricConfig::of_drives(drives),
-            lends: true,
+            platform: Platform::Lending { processor: true, dram: false },
+            host: HostConfig::default(),
             period: Delay::from_ms(10),
             watermark: policy::WATERMARK,
             agent: Delay(114_200),
@@ -179,7 +184,7 @@ impl Jbof {
         for (number, BoxedDrive { name, config: drive, driver, lent_cpu }) in drives.into_iter().enumerate() {
             let clock = &owned(number);
             let own = Placement::all_at(&sites[number], drive.site.cycles);
-            let (placement, routes) = match config.lends {
+            let (placement, routes) = match config.platform.lends_processors() {
                 true => lent_to(clock, own.with_agent(config.agent), &fabric, &sites, number),
                 false => (own, Vec::new()),
             };
@@ -212,7 +217,7 @@ impl Jbof {
         }
         let (clock, bound, tasks) = (clock.clone(), RefCell::default(), RefCell::default());
         let inner = Rc::new(Inner { clock, config, fabric, members, bound, tasks });
-        if inner.config.lends {
+        if inner.config.platform.lends_processors() {
             let daemons =
                 (0..count).map(|number| inner.clock.spawn("daemon", daemon::daemon(inner.clone(), number)));
             let mut tasks: Vec<TaskId> = daemons.collect();
