@@ -92,6 +92,25 @@ pub fn shares(borrower: Load, lenders: &[Load]) -> Vec<f64> {
     lenders.iter().map(|lender| lender.capacity() / all).collect()
 }
 
+/// The least part that a lender has: what it can do shows only if it does something.
+const LEAST: f64 = 0.01;
+
+/// The shares of `lenders` for the next period, from those of the last one, `now`, by which everybody was as busy as the loads say.
+///
+/// The formula says where they should be, if commands cost the same everywhere; but how busy an end is follows from the share that it
+/// had. If all that one period says were followed, a lender that did nothing would have everything in the next, and nothing in the one
+/// after that. So shares go half of the way. And a lender has no more than leaves it at the watermark, so that its own work does not
+/// wait: the formula alone makes both equally busy, which is too busy where the borrower has no end of commands.
+pub fn next_shares(now: &[f64], borrower: Load, lenders: &[Load], watermark: f64) -> Vec<f64> {
+    let wanted = shares(borrower, lenders);
+    let next = now.iter().zip(wanted).zip(lenders).map(|((now, wanted), lender)| {
+        let busy = lender.utilisation.share();
+        let most = if *now > 0.0 && busy > 0.0 { now * watermark / busy } else { 1.0 };
+        ((now + wanted) / 2.0).min(most).max(LEAST)
+    });
+    next.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +167,25 @@ mod tests {
         let strange = shares(load(1.0, 0, 0), &[load(1.0, 9, 3)]);
         assert!((0.0..=1.0).contains(&strange[0]));
         assert!(shares(load(0.5, 1, 1), &[]).is_empty());
+    }
+
+    // Shares that follow a period blindly swing between all and nothing: two drives then do less than one.
+    #[test]
+    fn shares_settle() {
+        for (own_of_lender, demand) in [(0.0, 1.0), (0.0, 3.0), (0.3, 1.2), (0.6, 2.0)] {
+            let mut share = vec![0.0];
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                let busy = |work: f64| work.min(1.0);
+                let lender = load(busy(own_of_lender + share[0] * demand), 1, 1);
+                let borrower = load(busy((1.0 - share[0]) * demand), 1, 1);
+                share = next_shares(&share, borrower, &[lender], WATERMARK);
+                seen.push(share[0]);
+            }
+            let (last, before) = (seen[19], seen[18]);
+            assert!((last - before).abs() < 0.02, "{own_of_lender} {demand}: {seen:?}");
+            assert!(own_of_lender + last * demand < WATERMARK + 0.02, "{own_of_lender} {demand}: {seen:?}");
+            assert!(own_of_lender > 0.5 || last > 0.15, "{own_of_lender} {demand}: {seen:?}");
+        }
     }
 }

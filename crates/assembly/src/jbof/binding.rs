@@ -7,12 +7,7 @@ use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{DESCRIPTORS, Resource, Utilisation};
 use byteway_jbof::fabric::Node;
 use byteway_jbof::policy::{self, Load, Weight};
-use std::cell::Cell;
 use std::rc::Rc;
-
-/// By what a lender's part becomes larger in a period, at most; and the least that it is.
-const MORE: f64 = 1.25;
-const LEAST: f64 = 0.01;
 
 /// What the host has bound: a shadow queue pair of a lender to a queue pair of a borrower.
 pub(super) struct Bound {
@@ -21,8 +16,6 @@ pub(super) struct Bound {
     borrower: usize,
     redirection: Redirection,
     id: ShadowId,
-    /// No larger part of the commands goes there: what leaves the lender below the watermark.
-    most: Cell<f64>,
 }
 
 /// The host's part: it reads the tables, and binds and unbinds.
@@ -54,8 +47,7 @@ impl Inner {
                 };
                 let Some(redirection) = redirection.filter(|_| table.bind(index).is_some()) else { return };
                 let id = redirection.bind(self.members[lender].shadow.clone());
-                let most = Cell::new(1.0);
-                self.bound.borrow_mut().push(Bound { lender, index, borrower, redirection, id, most });
+                self.bound.borrow_mut().push(Bound { lender, index, borrower, redirection, id });
                 self.share_out(borrower);
             }
             (Some(at), now) => {
@@ -78,9 +70,7 @@ impl Inner {
         }
     }
 
-    /// Sets which part of a borrower's commands goes by which of its lenders: what the paper's formula says, but no more than leaves a
-    /// lender below the watermark, so that its own work does not wait. The formula alone makes both equally busy, which is too busy
-    /// where the borrower has no end of commands.
+    /// Sets which part of a borrower's commands goes by which of its lenders ([`policy::next_shares`]).
     fn share_out(&self, borrower: usize) {
         let bound = self.bound.borrow();
         let of_borrower: Vec<&Bound> = bound.iter().filter(|it| it.borrower == borrower).collect();
@@ -94,13 +84,11 @@ impl Inner {
                 lenders.push(Load { utilisation: lender, weight: even });
             }
         }
-        let shares = policy::shares(Load { utilisation: own, weight: even }, &lenders);
-        for ((it, share), load) in of_borrower.iter().zip(shares).zip(&lenders) {
-            let room = self.config.watermark / load.utilisation.share().max(0.01);
-            let most =
-                if room < 1.0 { it.most.get().min(share) * room } else { it.most.get() * room.min(MORE) };
-            it.most.set(most.clamp(LEAST, 1.0));
-            it.redirection.set_share(it.id, share.min(it.most.get()));
+        let now: Vec<f64> = of_borrower.iter().map(|it| it.redirection.share(it.id)).collect();
+        let own = Load { utilisation: own, weight: even };
+        let next = policy::next_shares(&now, own, &lenders, self.config.watermark);
+        for (it, share) in of_borrower.iter().zip(next) {
+            it.redirection.set_share(it.id, share);
         }
     }
 }

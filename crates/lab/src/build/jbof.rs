@@ -1,10 +1,10 @@
 //! A box of drives, from its plan.
 
 use super::{delay, drive, driver, link};
-use byteway_assembly::jbof::{BoxedDrive, JbofConfig};
+use byteway_assembly::jbof::{BoxedDrive, JbofConfig, Platform};
 use byteway_clock::{Rate, Station};
 use byteway_jbof::fabric::FabricConfig;
-use byteway_scenario::{JbofPlan, Scenario};
+use byteway_scenario::{JbofPlan, Platform as Word, Scenario};
 use std::rc::Rc;
 
 /// The box, but for its drives.
@@ -18,7 +18,12 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
             switch: delay(section.fabric.switch),
             framing: delay(section.fabric.framing),
         },
-        lends: section.platform.lends_processors(),
+        platform: match section.platform {
+            Word::Conv | Word::Shrunk | Word::Oc | Word::Vh | Word::VhIdeal => Platform::Alone,
+            Word::Proch | Word::Espresso => {
+                Platform::Lending { processor: true, dram: section.platform.lends_dram() }
+            }
+        },
         period: delay(section.period),
         watermark: section.watermark.0 / 100.0,
         agent: delay(section.agent),

@@ -31,6 +31,7 @@ pub(super) fn of(
         name,
         seed,
         drives,
+        jbof,
         host,
         target,
         jobs,
@@ -65,7 +66,7 @@ pub(super) fn of(
     }
     let _ = write!(
         hash,
-        "{SOURCES} {name:?} {seed} {drives:?} {host:?} {target:?} {jobs:?} {warmup:?} {interval:?} {host_cost:?} {contents:?} {translated:?}"
+        "{SOURCES} {name:?} {seed} {drives:?} {jbof:?} {host:?} {target:?} {jobs:?} {warmup:?} {interval:?} {host_cost:?} {contents:?} {translated:?}"
     );
     Ok(Fingerprint(hash.hex()))
 }

@@ -42,6 +42,7 @@ mod report;
 mod reproduction;
 mod sketch;
 mod table;
+mod tenants;
 mod verdict;
 mod work;
 

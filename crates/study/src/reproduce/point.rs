@@ -7,14 +7,15 @@ use std::path::Path;
 use super::board::{Board, Departure};
 use super::error::{ClaimError, Measured};
 use super::load::Load;
+use super::tenants::Tenants;
 use crate::compare::{Figures, Found, Metric, Outcome};
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
 use byteway_measure::results::Series;
 use byteway_measure::summary::{
-    BulkRow, HostSummary, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow,
+    BulkRow, HostSummary, JbofSummary, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow,
 };
-use byteway_scenario::{Options, Scenario};
+use byteway_scenario::{Options, Platform, Scenario};
 use byteway_workload::Kind;
 
 /// How long points are.
@@ -55,6 +56,7 @@ pub struct Spec {
     departures: Vec<Departure>,
     jobs: Vec<Job>,
     loads: Vec<Load>,
+    tenants: Vec<Tenants>,
     pairs: Vec<Pairs>,
     /// Its figures over time are kept.
     is_followed: bool,
@@ -115,6 +117,7 @@ impl Spec {
             departures: Vec::new(),
             jobs: Vec::new(),
             loads: Vec::new(),
+            tenants: Vec::new(),
             pairs: Vec::new(),
             is_followed: false,
         };
@@ -190,6 +193,36 @@ impl Spec {
         self
     }
 
+    /// Adds tenants of a box.
+    pub fn tenants(mut self, tenants: Tenants) -> Spec {
+        self.tenants.push(tenants);
+        self
+    }
+
+    /// The drives are in a box of this platform.
+    pub fn on_platform(mut self, platform: Platform) -> Spec {
+        self.set("jbof.platform", format!("{:?}", platform.word()));
+        self
+    }
+
+    /// Each with so many cores, where these are what is compared.
+    pub fn with_cores(mut self, cores: u16) -> Spec {
+        self.set("jbof.cores", cores.to_string());
+        self
+    }
+
+    /// Each with so much DRAM, in GB for each TB of flash, where that is what is compared: a number as TOML has it.
+    pub fn with_dram(mut self, dram: &str) -> Spec {
+        self.set("jbof.dram", dram.to_owned());
+        self
+    }
+
+    /// So many drives, where their number is what is compared.
+    pub fn with_drives(mut self, drives: u16) -> Spec {
+        self.set("drive.copies", drives.to_string());
+        self
+    }
+
     /// Keeps its figures over time.
     pub fn followed(self) -> Spec {
         Spec { is_followed: true, ..self }
@@ -235,6 +268,9 @@ impl Spec {
         for load in &self.loads {
             load.write(payloads, &mut text);
         }
+        for tenants in &self.tenants {
+            tenants.write(payloads, &mut text);
+        }
         for job in &self.pairs {
             let Pairs { name, workload, keys, divisor, spared, least, is_later } = job;
             let spared = if payloads < PAYLOADS_FULL { *spared } else { 1 };
@@ -276,7 +312,7 @@ impl Spec {
                 workers => format!("{what}{} B from each of {workers}", job.bytes),
             }
         });
-        let loads = self.loads.iter().map(Load::name);
+        let loads = self.loads.iter().map(Load::name).chain(self.tenants.iter().map(Tenants::name));
         let pairs = self.pairs.iter().map(|job| {
             let keys = job.keys.iter().map(|(key, value)| format!(", {key} = {}", value.trim_matches('"')));
             format!("{}{}", job.workload, keys.collect::<String>())
@@ -523,6 +559,27 @@ impl<'a> Seen<'a> {
     /// The network and the target at its other end, if there is one.
     pub fn network(&self) -> Option<&'a NetworkSummary> {
         self.found.summary.network.as_ref()
+    }
+
+    /// What the drives of a box did for each other, if they are in one.
+    pub fn jbof(&self) -> Option<&'a JbofSummary> {
+        self.found.summary.jbof.as_ref()
+    }
+
+    /// Bytes a second of the jobs whose name begins so.
+    pub fn rate(&self, job: &str) -> f64 {
+        let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
+        jobs.map(|job| job.bytes_per_second).sum()
+    }
+
+    /// Mean latency of the I/Os of the jobs whose name begins so, nanoseconds.
+    pub fn mean_of(&self, job: &str) -> f64 {
+        let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
+        let kinds = jobs.flat_map(|job| [&job.read, &job.write]).flatten();
+        let (ios, sum) = kinds.fold((0, 0.0), |(ios, sum), kind| {
+            (ios + kind.ios, sum + kind.latency.mean_ns * kind.ios as f64)
+        });
+        sum / ios as f64
     }
 
     /// What I/O cost the host, if that was followed.

@@ -94,7 +94,10 @@ impl Context<'_> {
     pub(crate) async fn set_up_dma(&self, bytes: u64) -> Result<(), Status> {
         let core = self.core;
         if core.placement.cycles().of(Work::Dma) > 0 && bytes > 0 {
-            let work = core.placement.run(Work::Dma, bytes.div_ceil(UNIT_BYTES as u64)).await;
+            // Building the operations is work of whoever executes the command; the engine that does them is the drive's.
+            let units = bytes.div_ceil(UNIT_BYTES as u64);
+            let work = core.placement.reserve_by(self.errand().route, Work::Dma, units);
+            core.clock.sleep_until(work.end).await;
             self.charge_firmware(work.queued);
             self.check()?;
         }

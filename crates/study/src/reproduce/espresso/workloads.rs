@@ -1,0 +1,98 @@
+//! The 14 workloads of production of the paper's Table 3, synthesised: of each the share of reads and the mean sizes are known, and no
+//! more. The traces themselves are not here.
+//!
+//! Sizes are the two multiples of 4 KiB around the mean, in such shares that the mean is right; addresses are uniform over the drive, in
+//! no order. **Burstiness**: what is simulated is a burst. Six tenants ask for as much as they can with so many I/Os outstanding, all
+//! the time, and six ask for nothing. Between bursts no platform differs from another.
+
+use crate::reproduce::tenants::Tenants;
+use std::ops::Range;
+
+/// A row of Table 3. Sizes are in KB of the paper, which are taken as KiB.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Production {
+    pub(super) name: &'static str,
+    reads_percent: f64,
+    read_kib: f64,
+    write_kib: f64,
+}
+
+const fn row(name: &'static str, reads_percent: f64, read_kib: f64, write_kib: f64) -> Production {
+    Production { name, reads_percent, read_kib, write_kib }
+}
+
+/// Table 3.
+pub(super) const ALL: [Production; 14] = [
+    row("src", 11.3, 8.1, 7.1),
+    row("DAP", 56.2, 62.1, 97.2),
+    row("MSNFS", 67.2, 9.6, 11.1),
+    row("mds", 92.8, 60.1, 13.8),
+    row("DB", 98.0, 9.5, 743.3),
+    row("Fuji-0", 82.7, 35.7, 10.7),
+    row("Fuji-1", 86.3, 32.7, 13.3),
+    row("Fuji-2", 87.6, 39.3, 6.7),
+    row("Tencent-0", 84.3, 31.2, 8.8),
+    row("Tencent-1", 2.0, 12.5, 289.5),
+    row("Tencent-2", 98.2, 47.0, 7.0),
+    row("Ali-0", 98.1, 37.0, 16.8),
+    row("Ali-1", 81.3, 370.4, 394.5),
+    row("Ali-2", 11.0, 26.0, 30.0),
+];
+
+/// The row of that name.
+pub(super) fn named(name: &str) -> Production {
+    let found = ALL.into_iter().find(|row| row.name == name);
+    found.expect("a recipe names a row of the table")
+}
+
+/// Two sizes around a mean, as fio splits them.
+fn split(mean_kib: f64) -> String {
+    let below = (libm::floor(mean_kib / 4.0) as u64).max(1) * 4;
+    let percent = (libm::round((mean_kib - below as f64) / 4.0 * 100.0)).clamp(0.0, 100.0) as u64;
+    match percent {
+        0 => format!("{below}k/100"),
+        100 => format!("{}k/100", below + 4),
+        _ => format!("{below}k/{}:{}k/{percent}", 100 - percent, below + 4),
+    }
+}
+
+impl Production {
+    /// Tenants of these drives who ask for it, so many I/Os at once each.
+    pub(super) fn tenants(&self, job: &str, drives: Range<u16>, depth: u32) -> Tenants {
+        let sizes = format!("\"{},{}\"", split(self.read_kib), split(self.write_kib));
+        Tenants::new(job, drives, "randrw", 4096, depth)
+            .without("bs")
+            .key("rwmixread", libm::round(self.reads_percent) as u64)
+            .key("bssplit", sizes)
+            .key("blockalign", "\"4 KiB\"")
+            .key("norandommap", true)
+    }
+
+    /// Whether most of what it asks for is written.
+    pub(super) fn mostly_writes(&self) -> bool {
+        let read = self.reads_percent * self.read_kib;
+        read < (100.0 - self.reads_percent) * self.write_kib
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A mean that is not the table's is another workload.
+    #[test]
+    fn sizes_have_the_mean_of_the_table() {
+        assert_eq!(split(8.1), "8k/97:12k/3");
+        assert_eq!(split(60.1), "60k/97:64k/3");
+        assert_eq!(split(30.0), "28k/50:32k/50");
+        assert_eq!(split(743.3), "740k/17:744k/83");
+        assert_eq!(split(3.99), "4k/100");
+        assert_eq!(split(47.99), "48k/100");
+    }
+
+    #[test]
+    fn who_mostly_writes() {
+        let writers: Vec<&str> = ALL.iter().filter(|row| row.mostly_writes()).map(|row| row.name).collect();
+        assert_eq!(writers, ["src", "DAP", "Tencent-1", "Ali-2"]);
+    }
+}
