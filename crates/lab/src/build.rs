@@ -207,6 +207,7 @@ fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
         controller: ControllerConfig {
             host_buffer: None,
             collection_windows: false,
+            borrows: false,
             read_pipeline: Delay::ZERO,
             read_large_pipeline: Delay::ZERO,
             write_pipeline: Delay::ZERO,
@@ -282,6 +283,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
                 transfer_bytes_max: RAW_TRANSFER_BYTES_MAX,
                 host_buffer: None,
                 collection_windows: false,
+                borrows: false,
                 read_pipeline: latency,
                 read_large_pipeline: latency,
                 write_pipeline: latency,
@@ -426,6 +428,7 @@ fn controller(profile: &Profile) -> ControllerConfig {
             least_units: units(bytes).min(HOST_BUFFER_LEAST_UNITS),
         }),
         collection_windows: false,
+        borrows: false,
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

@@ -9,28 +9,42 @@
 //! ([`Placement::with_agent`]); payload goes between host and borrower by the borrower's own link. Collection stays at home.
 //!
 //! What it does not do: DRAM is not lent. A lock of the map between lender and borrower costs nothing beyond the lines that cross: the
-//! map of a simulated drive is one, and is always coherent. A drive lends one processor at a time, to one borrower.
+//! map of a simulated drive is one, and is always coherent. A drive lends one processor at a time, to one borrower; it may borrow of
+//! several.
+//!
+//! | file | what |
+//! |---|---|
+//! | `member` | a slot and its drive; what a drive does as a lender |
+//! | `daemon` | the firmware's look each period; what a drive does as a borrower |
+//! | `host` | drivers, queue pairs and their weights |
+//! | `binding` | the host's look each period: binding, draining, shares |
+//! | `failure` | what fails, and how it is over |
 
 mod binding;
 mod daemon;
+mod failure;
+mod host;
 mod member;
 
 use binding::Bound;
-use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, TaskId};
+use byteway_clock::{Clock, Delay, Semaphore, TaskId};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_firmware::{Placement, Route, Site};
-use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::{DriverError, Port, QueuePair, Redirection};
+use byteway_flash::Medium;
+use byteway_host::driver::Driver;
+use byteway_host::{DriverError, QueuePair};
 use byteway_jbof::descriptor::IdleTable;
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_jbof::policy;
-use byteway_link::{Memory, PcieConfig};
-use byteway_world::{DriveBay, PoweredDrive};
+use byteway_link::PcieConfig;
+use byteway_wire::nvme::QueuePriority;
+use byteway_world::PoweredDrive;
 use member::Member;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+pub use failure::{Canary, is_failure};
+pub use host::QueueWeights;
 pub use member::MemberFigures;
 
 /// A box, but for its drives.
@@ -54,8 +68,17 @@ pub struct JbofConfig {
     pub redirect: Delay,
     /// Entries of a queue pair.
     pub entries: u32,
+    /// Peers whose processors a drive borrows at once, at most.
+    pub loans_max: usize,
+    /// The weights of queues, by NVMe's weighted round robin; none: queues take turns.
+    pub weights: Option<QueueWeights>,
+    /// After how long a command that a drive does not answer is aborted, and after as long again the drive is reset, and given up if
+    /// that does not help: none: never.
+    pub timeout: Option<Delay>,
     /// Chooses which command goes where.
     pub seed: u64,
+    /// What is wrong on purpose.
+    pub canary: Option<Canary>,
 }
 
 impl JbofConfig {
@@ -71,7 +94,11 @@ impl JbofConfig {
             daemon: Delay::from_us(5),
             redirect: Delay::from_ns(20),
             entries: 256,
+            loans_max: 4,
+            weights: None,
+            timeout: Some(Delay::from_ms(500)),
             seed,
+            canary: None,
         }
     }
 }
@@ -98,6 +125,9 @@ pub enum JbofError {
         /// The drives.
         drives: usize,
     },
+    /// The drive has no power, or the host has no driver for it now.
+    #[error("drive {0} is gone")]
+    Gone(usize),
     /// A drive's controller does not do as it must.
     #[error("drive {drive}: {error}")]
     Driver {
@@ -121,6 +151,11 @@ struct Inner {
     members: Vec<Member>,
     bound: RefCell<Vec<Bound>>,
     tasks: RefCell<Vec<TaskId>>,
+    /// Whoever attaches drivers does so alone.
+    attaching: Semaphore,
+    /// Power-ons of drives, and queue pairs of users, that there were.
+    lives: Cell<u64>,
+    queues_made: Cell<u64>,
 }
 
 impl Jbof {
@@ -133,6 +168,21 @@ impl Jbof {
         config: JbofConfig,
         drives: Vec<DriveConfig>,
     ) -> Result<Jbof, JbofError> {
+        let jbof = Jbof::give_power(clock, config, drives.into_iter().map(|drive| (drive, None)).collect())?;
+        jbof.attach().await?;
+        Ok(jbof)
+    }
+
+    /// Gives power to drives like these, each over the medium that one like it has left, or a new one. They lend nothing before there
+    /// are [drivers](Jbof::attach).
+    ///
+    /// # Errors
+    /// There can be no such box.
+    pub fn give_power(
+        clock: &Clock,
+        config: JbofConfig,
+        drives: Vec<(DriveConfig, Option<Medium>)>,
+    ) -> Result<Jbof, JbofError> {
         let count = drives.len();
         if !(1..=DRIVES_MAX).contains(&count) {
             return Err(JbofError::Count(count));
@@ -141,65 +191,79 @@ impl Jbof {
             return Err(JbofError::Fabric { ports: config.fabric.drives, drives: count });
         }
         let fabric = Fabric::new(clock, config.fabric.clone());
-        let sites: Vec<Site> = drives.iter().map(|drive| Drive::site(clock, drive)).collect();
+        let sites: Vec<Site> = drives.iter().map(|(drive, _)| Drive::site(clock, drive)).collect();
         let mut members = Vec::with_capacity(count);
-        for (number, drive) in drives.into_iter().enumerate() {
+        for (number, (mut drive, medium)) in drives.into_iter().enumerate() {
+            drive.controller.borrows = config.lends;
             let own = Placement::all_at(&sites[number], drive.site.cycles);
             let (placement, routes) = match config.lends {
                 true => lent_to(clock, own.with_agent(config.agent), &fabric, &sites, number),
                 false => (own, Vec::new()),
             };
-            let bay = DriveBay::new(clock, config.link.clone(), Memory::simulated());
-            let powered = bay.power_on_placed(drive, sites[number].clone(), placement, None);
-            let powered = powered.map_err(|error| JbofError::Config { drive: number, error })?;
-            let failed = |error| JbofError::Driver { drive: number, error };
-            let port = Port::Link(powered.host.clone());
-            let driver = Driver::attach(port, DriverConfig::default()).await.map_err(failed)?;
-            let shadow = driver.create_queue_pair(QueueConfig::new(config.entries)).await.map_err(failed)?;
             members.push(Member {
-                powered,
+                config: drive,
                 site: sites[number].clone(),
-                driver,
-                table: IdleTable::default(),
+                placement,
                 routes,
-                shadow,
-                lends: Cell::default(),
-                own: RefCell::default(),
-                borrows: Cell::default(),
+                present: RefCell::default(),
+                medium: RefCell::new(medium),
+                table: IdleTable::default(),
+                attached: RefCell::default(),
                 figures: Cell::default(),
             });
         }
-        let (clock, bound, tasks) = (clock.clone(), RefCell::default(), RefCell::default());
-        let inner = Rc::new(Inner { clock, config, fabric, members, bound, tasks });
-        if inner.config.lends {
-            let daemons =
-                (0..count).map(|number| inner.clock.spawn("daemon", daemon::daemon(inner.clone(), number)));
-            let mut tasks: Vec<TaskId> = daemons.collect();
-            tasks.push(inner.clock.spawn("binding", binding::bind(inner.clone())));
-            inner.tasks.replace(tasks);
-        }
-        Ok(Jbof(inner))
+        let jbof = Jbof(Rc::new(Inner {
+            clock: clock.clone(),
+            config,
+            fabric,
+            members,
+            bound: RefCell::default(),
+            tasks: RefCell::default(),
+            attaching: Semaphore::new(clock, 1),
+            lives: Cell::default(),
+            queues_made: Cell::default(),
+        }));
+        (0..count).try_for_each(|number| jbof.0.give_power(number))?;
+        Ok(jbof)
     }
 
-    /// A queue pair to a drive, some of whose commands may go by those of its peers.
+    /// Attaches a driver to each drive that has none, and has the host look at what they lend. To be called once.
     ///
     /// # Errors
-    /// The controller does not give one.
+    /// A controller does not do as it must.
+    pub async fn attach(&self) -> Result<(), JbofError> {
+        let inner = &self.0;
+        let _turn = inner.attaching.acquire(1).await;
+        for number in 0..inner.members.len() {
+            inner.attach(number).await?;
+        }
+        if inner.config.lends {
+            let task = inner.clock.spawn("binding", binding::bind(inner.clone()));
+            inner.tasks.borrow_mut().push(task);
+        }
+        Ok(())
+    }
+
+    /// A queue pair to a drive, some of whose commands may go by those of its peers: of medium priority, if queues have weights.
+    ///
+    /// # Errors
+    /// The controller does not give one, or the drive is gone.
     ///
     /// # Panics
     /// There is no such drive.
     pub async fn queue_pair(&self, drive: usize) -> Result<QueuePair, JbofError> {
-        let Inner { clock, config, members, .. } = &*self.0;
-        let member = &members[drive];
-        let failed = |error| JbofError::Driver { drive, error };
-        let queue =
-            member.driver.create_queue_pair(QueueConfig::new(config.entries)).await.map_err(failed)?;
-        let name = format!("redirection/{drive}/{}", member.own.borrow().len());
-        let draws = Rng::new(config.seed).stream(&name);
-        let redirection = Redirection::new(clock, queue, draws, config.redirect);
-        let used = redirection.queue();
-        member.own.borrow_mut().push(redirection);
-        Ok(used)
+        self.queue_pair_of(drive, QueuePriority::Medium).await
+    }
+
+    /// The same of another class.
+    ///
+    /// # Errors
+    /// As [`Jbof::queue_pair`].
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub async fn queue_pair_of(&self, drive: usize, class: QueuePriority) -> Result<QueuePair, JbofError> {
+        self.0.queue_pair(drive, class).await
     }
 
     /// How many drives.
@@ -215,17 +279,18 @@ impl Jbof {
     /// A drive.
     ///
     /// # Panics
-    /// There is no such drive.
-    pub fn drive(&self, drive: usize) -> &PoweredDrive {
-        &self.0.members[drive].powered
+    /// There is no such drive, or it has no power.
+    pub fn drive(&self, drive: usize) -> Rc<PoweredDrive> {
+        let present = self.0.members[drive].present();
+        present.expect("the drive has power").powered.clone()
     }
 
     /// Its driver.
     ///
     /// # Panics
-    /// There is no such drive.
-    pub fn driver(&self, drive: usize) -> &Driver {
-        &self.0.members[drive].driver
+    /// There is no such drive, or the host has none.
+    pub fn driver(&self, drive: usize) -> Driver {
+        self.0.members[drive].attached().expect("the drive has a driver").driver.clone()
     }
 
     /// What it has done for its peers, and they for it.
@@ -241,10 +306,40 @@ impl Jbof {
     /// # Panics
     /// There is no such drive.
     pub fn redirected(&self, drive: usize) -> (u64, u64) {
-        let own = self.0.members[drive].own.borrow();
+        let Some(attached) = self.0.members[drive].attached() else { return (0, 0) };
+        let own = attached.own.borrow();
         own.iter()
-            .map(Redirection::figures)
+            .map(|own| own.redirection.figures())
             .fold((0, 0), |sum, figures| (sum.0 + figures.redirected, sum.1 + figures.commands))
+    }
+
+    /// Loans of a drive that its host has had it revoke, as their lenders had failed, by the queue pairs that it has now.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn revoked(&self, drive: usize) -> u64 {
+        let Some(attached) = self.0.members[drive].attached() else { return 0 };
+        let own = attached.own.borrow();
+        own.iter().map(|own| own.redirection.figures().revoked).sum()
+    }
+
+    /// Whether nothing is lent, borrowed or bound.
+    pub fn is_at_rest(&self) -> bool {
+        let members = self.0.members.iter().filter_map(|member| Some((member, member.present()?)));
+        let is_free = |(member, own): (&Member, Rc<member::Present>)| {
+            own.borrows.borrow().is_empty()
+                && member.table.iter().all(|(_, it)| it.borrower.is_none() && !it.served && !it.bound)
+        };
+        self.0.bound.borrow().is_empty() && members.into_iter().all(is_free)
+    }
+
+    /// Peers that a drive borrows of now.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn lenders(&self, drive: usize) -> Vec<usize> {
+        let own = self.0.members[drive].present();
+        own.map_or(Vec::new(), |own| own.borrows.borrow().iter().map(|it| it.lender).collect())
     }
 
     /// What the drives are on.
@@ -255,7 +350,8 @@ impl Jbof {
 
 impl Drop for Jbof {
     fn drop(&mut self) {
-        for task in self.0.tasks.take() {
+        let daemons = self.0.members.iter().filter_map(Member::present).filter_map(|own| own.daemon.take());
+        for task in self.0.tasks.take().into_iter().chain(daemons) {
             self.0.clock.kill(task);
         }
     }
