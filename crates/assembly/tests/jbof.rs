@@ -174,7 +174,8 @@ fn a_busy_drive_gets_more_done_with_an_idle_peer() {
     assert!(helped as f64 > 1.45 * alone as f64, "{helped} with a peer, {alone} alone; {share} redirected");
     assert!((0.3..0.5).contains(&share), "{share}");
     let (crowded, figures, (redirected, _)) = rate(true, true);
-    assert_eq!((figures.0.borrowed, redirected), (0, 0), "both are busy");
+    // What the peer offered before it was busy may be claimed, and comes to nothing.
+    assert_eq!((figures.1.lent, redirected), (0, 0), "both are busy");
     assert!(crowded as f64 > 0.97 * alone as f64, "{crowded} beside a busy peer, {alone} alone");
 }
 

@@ -16,12 +16,15 @@ use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_link::{Memory, Purpose};
 use byteway_wire::content::BlockSize;
-use byteway_wire::nvme::{Cqe, Flush, NvmOpcode, QueuePriority, Sqe, Status};
+use byteway_wire::nvme::vendor::loans::Loans;
+use byteway_wire::nvme::{Cqe, Flush, NvmOpcode, QueuePriority, Sqe, Status, fid};
 use byteway_world::DriveBay;
 use std::rc::Rc;
 
 /// Of the lender's queue pairs, the one that it lends.
 const SHADOW: u16 = 3;
+/// Its number among the borrower's peers.
+const LENDER: u8 = 5;
 /// How often each thing that goes wrong is tried, at another moment each time.
 const MOMENTS: u64 = 40;
 
@@ -40,7 +43,8 @@ struct Two {
 fn run<T: 'static>(test: impl AsyncFnOnce(Two) -> T + 'static) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let config = drive_config();
+    let mut config = drive_config();
+    config.controller.borrows = true;
     let sites = [Drive::site(&clock, &config), Drive::site(&clock, &config)];
     let distance = Distance::new(&clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
     let mut placements = [0, 1].map(|of: usize| Placement::all_at(&sites[of], config.site.cycles));
@@ -55,7 +59,7 @@ fn run<T: 'static>(test: impl AsyncFnOnce(Two) -> T + 'static) -> T {
         borrower.enable().await;
         lender.enable().await;
         let (own, shadow) = (borrower.create_pair(1, 64).await, lender.create_pair(SHADOW, 64).await);
-        let loan = lender.controller().lend(SHADOW, borrower.controller(), route).unwrap();
+        let loan = lender.controller().lend_as(LENDER, SHADOW, borrower.controller(), route).unwrap();
         test(Two { borrower, lender, own, shadow, sites, route, loan }).await
     });
     finished.unwrap_or_else(|stalled| panic!("{stalled}"))
@@ -326,6 +330,76 @@ fn a_format_waits_for_the_commands_of_lent_queues() {
             assert!(is_zero || at < 8 && *block == pattern(at + 1000, 4096)[..512], "block {at}");
         }
         two.is_well(&[&two.borrower, &two.lender]).await;
+    });
+}
+
+/// Has the borrower's host revoke what the lender has.
+async fn revoke(two: &Two) {
+    two.borrower
+        .set_feature(fid::LOANS, Loans::new().with_lender(LENDER).with_revoke(true).into_bits())
+        .await;
+}
+
+// A host that has given a command up has the borrower do it, and writes the same blocks again: the lender's write must not come after
+// that, at whatever it is at.
+#[test]
+fn what_is_revoked_changes_nothing_any_more() {
+    at_moments(async |two: &Two, ids: &[u16]| {
+        assert!(two.borrower.feature(fid::LOANS).await <= 1);
+        revoke(two).await;
+        assert_eq!(two.borrower.feature(fid::LOANS).await, 0, "no loan holds");
+        for at in 0..8 {
+            let status = two.borrower.write(&two.own, NS_4K, at, &pattern(at + 2000, 4096)).await;
+            assert_eq!(status, Status::SUCCESS);
+        }
+        two.finish(ids).await;
+        two.holds(&two.own, 0, &[true; 8], 2000).await;
+        two.lender.controller().take_back(SHADOW).unwrap();
+        two.lender.controller().lend_as(LENDER, SHADOW, two.borrower.controller(), two.route).unwrap();
+        assert_eq!(two.write(0, &pattern(5, 4096)).await, Status::SUCCESS, "it can be lent again");
+        two.is_well(&[&two.borrower, &two.lender]).await;
+    });
+}
+
+// A lender that hangs and comes to long after its host has given it up must not go on where it was.
+#[test]
+fn a_lender_that_hangs_does_not_come_back_to_its_commands() {
+    at_moments(async |two: &Two, ids: &[u16]| {
+        two.sites[1].spend(Work::Poll, Delay::from_ms(40));
+        two.borrower.sleep(Delay::from_ms(1)).await;
+        revoke(two).await;
+        for at in 0..8 {
+            let status = two.borrower.write(&two.own, NS_4K, at, &pattern(at + 2000, 4096)).await;
+            assert_eq!(status, Status::SUCCESS);
+        }
+        two.finish(ids).await;
+        two.holds(&two.own, 0, &[true; 8], 2000).await;
+        two.is_well(&[&two.borrower, &two.lender]).await;
+    });
+}
+
+// A loan of another peer is not this one's.
+#[test]
+fn only_the_loan_that_is_named_is_revoked() {
+    run(async |two| {
+        let other = Loans::new().with_lender(LENDER + 1).with_revoke(true);
+        two.borrower.set_feature(fid::LOANS, other.into_bits()).await;
+        two.borrower.set_feature(fid::LOANS, Loans::new().with_lender(LENDER).into_bits()).await;
+        assert_eq!(two.write(3, &pattern(3, 4096)).await, Status::SUCCESS);
+        assert_eq!(two.borrower.feature(fid::LOANS).await, 1);
+    });
+}
+
+// A lender that loses its power stops in the middle of the borrower's commands: what it held of the borrower must be free.
+#[test]
+fn a_lender_that_is_gone_leaves_the_borrower_well() {
+    at_moments(async |two: &Two, _: &[u16]| {
+        two.lender.drive().power_off();
+        two.holds(&two.own, 0, &[false; 8], 1000).await;
+        two.borrower.sleep(Delay::from_ms(50)).await;
+        assert!(two.borrower.controller().is_quiet(), "slots, permits and tags are free");
+        assert_eq!(two.borrower.controller().ftl().units_locked(), 0);
+        two.borrower.disable().await; // which waits for what is under way
     });
 }
 

@@ -3,7 +3,7 @@
 use crate::site::Site;
 use crate::work::{Cycles, Work};
 use byteway_clock::{
-    Clock, Delay, Passage, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time,
+    Clock, Delay, Notify, Passage, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -39,6 +39,11 @@ pub trait Way {
 
     /// Sends a request for data, which has none itself.
     fn ask(&self) -> Passage;
+
+    /// If nothing goes by it now: what says that it may do so again. Who wants to send waits for that first.
+    fn closed(&self) -> Option<&Notify> {
+        None
+    }
 
     /// Bytes of data that were sent.
     fn bytes(&self) -> u64;
@@ -92,17 +97,20 @@ impl Distance {
 
     /// Reads `bytes` at the other end, where they come out of the DRAM after `access`: a request there, and the bytes back.
     /// Gives how long they waited for others.
-    async fn read(&self, bytes: u64, access: Delay) -> Delay {
+    pub async fn read(&self, bytes: u64, access: Delay) -> Delay {
         let Ways { clock, there, back } = &*self.0;
+        opened(&**there).await;
         let asked = there.ask();
         clock.sleep_until(asked.arrival + access).await;
+        opened(&**back).await;
         let passage = back.send(bytes);
         clock.sleep_until(passage.arrival).await;
         asked.queued + passage.queued
     }
 
     /// Brings `bytes` to the other end. Gives how long they waited for others.
-    async fn write(&self, bytes: u64) -> Delay {
+    pub async fn write(&self, bytes: u64) -> Delay {
+        opened(&*self.0.there).await;
         let passage = self.0.there.send(bytes);
         self.0.clock.sleep_until(passage.arrival).await;
         passage.queued
@@ -111,6 +119,13 @@ impl Distance {
     /// Bytes that have gone there, and that have come back.
     pub fn bytes(&self) -> (u64, u64) {
         (self.0.there.bytes(), self.0.back.bytes())
+    }
+}
+
+/// Waits until something goes by a way.
+async fn opened(way: &dyn Way) {
+    while let Some(closed) = way.closed() {
+        closed.notified().await;
     }
 }
 
@@ -509,10 +524,11 @@ impl Placement {
         }
     }
 
-    /// Moves `bytes` into the DRAM of the write buffer from where the work of buffering is done.
+    /// Moves `bytes` into the DRAM of the write buffer: from where the work of buffering is done, or, by an [agent](Placement::with_agent),
+    /// from the host by the drive's own DMA.
     pub(crate) async fn add_to_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
         let mut queued = Delay::ZERO;
-        if let Some(distance) = self.distance(Work::Buffer, errand.route) {
+        if let Some(distance) = self.distance(Work::Buffer, errand.route).filter(|_| self.agent.is_none()) {
             queued += distance.write(bytes).await;
         }
         let passage = self.site(Work::Buffer).dram("into the buffer", bytes);
@@ -525,7 +541,7 @@ impl Placement {
         let mut queued = Delay::ZERO;
         let passage = self.site(Work::Buffer).dram("out of the buffer", bytes);
         clock.sleep_until(passage.arrival).await;
-        if let Some(distance) = self.distance(Work::Buffer, errand.route) {
+        if let Some(distance) = self.distance(Work::Buffer, errand.route).filter(|_| self.agent.is_none()) {
             queued += distance.read(bytes, Delay::ZERO).await;
         }
         spans.charge_split(errand.span, clock.now(), queued + passage.queued, Stage::Dram);

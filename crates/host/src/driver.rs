@@ -753,10 +753,19 @@ impl Driver {
         done
     }
 
+    /// The host forgets the controller, as when it crashes and begins anew: this driver asks it for nothing more, and looks for no
+    /// completion. Every command, now and later, is [`Lost::Deleted`]. The controller does not know, and goes on with what it has, until
+    /// another driver attaches to it.
+    pub fn abandon(&self) {
+        self.0.give_up(Lost::Deleted);
+        self.0.each_queue(|pair| self.stop_reaper(&pair.completion));
+    }
+
     /// Disables the controller and waits until it isn't ready.
     async fn disable(&self) -> Result<(), DriverError> {
         let port = &self.0.port;
         let cc = Cc::from_bits(port.read32(register::CC).await);
+        self.check_up()?; // forgotten meanwhile, it is another driver's
         if cc.en() {
             port.write32(register::CC, cc.with_en(false).with_shn(Cc::SHN_NONE).into_bits());
         }
@@ -785,6 +794,9 @@ impl Driver {
         let deadline = clock.now() + waited;
         loop {
             let raw = port.read32(register::CSTS).await;
+            if self.0.condition.get() == Condition::Gone(Lost::Deleted) {
+                return Err(DriverError::Gone(Lost::Deleted));
+            }
             if raw == ABSENT as u32 {
                 return Err(DriverError::NoController);
             }

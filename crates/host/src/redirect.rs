@@ -9,17 +9,28 @@
 //! (NVMe Base 2.1, 3.3.2), so commands by several queue pairs are as good as by one; who needs an order waits for completions, which is
 //! the same by any of them.
 //!
-//! A command that a lender has not carried out (Command Interrupted, or its queue is gone) goes by the borrower's queue pair. It may
-//! have been carried out in part, or whole: those that are redirected are the same if done twice, as long as the lender does not go on
-//! with the first when the second is under way. A controller that is reset has ended its commands when its driver says so; and its
-//! queue pair is its own from then on, so nothing goes by it any more until it is bound anew.
+//! A command that a lender has not carried out (Command Interrupted, or aborted by its driver's own time limit, or its queue is gone)
+//! goes by the borrower's queue pair. It may have been carried out in part, or whole: those that are redirected are the same if done
+//! twice, as long as the lender does not go on with the first when the second is under way. That is ensured so:
+//!
+//! - One that has completed is not gone on with.
+//! - One that has no completion, as the lender has failed ("multiple I/O timeouts occur", 4.5), may still be gone on with: so the borrower
+//!   revokes the loan before the command goes by its queue pair ([`Redirection::bind_loan`]). What the lender does after that
+//!   reaches nothing of the borrower's. If the borrower can't be asked, the command is lost as the lender's commands are.
+//!
+//! A controller that was reset has its queue pair for its own from then on, so nothing goes by it any more until it is bound anew.
+//!
+//! An Abort names a queue and an identifier there: those of a redirected command are the shadow queue pair's, which its users can't
+//! know. The lender's driver aborts it when it takes too long; an Abort of the borrower's finds nothing, and says so.
 
-use crate::error::Lost;
+use crate::driver::Driver;
+use crate::error::{DriverError, Lost};
 use crate::queue::{Carried, QueuePair, Request, Routed, Routes};
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_wire::nvme::command::FUSE_NONE;
-use byteway_wire::nvme::{Cqe, NvmOpcode, Sqe, Status};
+use byteway_wire::nvme::vendor::loans::Loans;
+use byteway_wire::nvme::{Cqe, NvmOpcode, SetFeatures, Sqe, Status, fid};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -37,6 +48,23 @@ struct Shadow {
     under_way: Cell<u32>,
     /// No further command goes by it.
     is_leaving: Cell<bool>,
+    /// What the borrower revokes when the lender has failed.
+    loan: Option<LoanOf>,
+    revocation: Cell<Revocation>,
+}
+
+/// A loan as the borrower's host has it.
+struct LoanOf {
+    borrower: Driver,
+    lender: u8,
+}
+
+/// How far the borrower is with revoking a loan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Revocation {
+    NotAsked,
+    Asked,
+    Done,
 }
 
 /// What went which way.
@@ -48,6 +76,8 @@ pub struct RedirectionFigures {
     pub redirected: u64,
     /// Of these, those that came back and went by the borrower's queue pair.
     pub returned: u64,
+    /// Loans that were revoked, as their lenders had failed.
+    pub revoked: u64,
 }
 
 /// A queue pair with shadow queue pairs. Cheap to clone; clones are the same.
@@ -89,11 +119,41 @@ impl Redirection {
 
     /// Binds a shadow queue pair, by which nothing goes as yet. If its controller is reset, nothing goes by it any more.
     pub fn bind(&self, queue: QueuePair) -> ShadowId {
+        self.add(queue, None)
+    }
+
+    /// The same, where the lender is known to the drive of `borrower` by its number, and can be lost in the middle of commands.
+    pub fn bind_loan(&self, queue: QueuePair, borrower: &Driver, lender: u8) -> ShadowId {
+        self.add(queue, Some(LoanOf { borrower: borrower.clone(), lender }))
+    }
+
+    fn add(&self, queue: QueuePair, loan: Option<LoanOf>) -> ShadowId {
         let id = ShadowId(self.0.next.replace(self.0.next.get() + 1));
         let epoch = queue.submission.epoch();
         let (share, under_way, is_leaving) = Default::default();
-        self.0.shadows.borrow_mut().push(Rc::new(Shadow { id, queue, epoch, share, under_way, is_leaving }));
+        let revocation = Cell::new(Revocation::NotAsked);
+        let shadow = Shadow { id, queue, epoch, share, under_way, is_leaving, loan, revocation };
+        self.0.shadows.borrow_mut().push(Rc::new(shadow));
         id
+    }
+
+    /// Whether commands may go by a shadow queue pair: it is not on its way out, and its controller has not been reset or given up.
+    pub fn holds(&self, id: ShadowId) -> bool {
+        let holds =
+            |shadow: Rc<Shadow>| !shadow.is_leaving.get() && shadow.queue.submission.epoch() == shadow.epoch;
+        self.0.find(id).is_some_and(holds)
+    }
+
+    /// No further command goes by a shadow queue pair.
+    pub fn leave(&self, id: ShadowId) {
+        if let Some(shadow) = self.0.find(id) {
+            shadow.is_leaving.set(true);
+        }
+    }
+
+    /// Forgets a shadow queue pair, whatever is under way by it.
+    pub fn forget(&self, id: ShadowId) {
+        self.0.shadows.borrow_mut().retain(|shadow| shadow.id != id);
     }
 
     /// From now on this part of the commands goes by a shadow queue pair, from 0 to 1. If all together are more than 1, those that
@@ -116,7 +176,7 @@ impl Redirection {
         while shadow.under_way.get() > 0 {
             self.0.ended.notified().await;
         }
-        self.0.shadows.borrow_mut().retain(|shadow| shadow.id != id);
+        self.forget(id);
     }
 
     /// Commands under way by a shadow queue pair.
@@ -177,15 +237,73 @@ impl Inner {
         if let Some(under_way) = self.draw() {
             self.count(|figures| figures.redirected += 1);
             let attempt = Request { epoch: Some(under_way.shadow.epoch), ..*request };
-            let done = under_way.shadow.queue.execute_placed(&attempt).await;
-            drop(under_way);
-            match done {
-                Ok(cqe) if !cqe.status().is(Status::COMMAND_INTERRUPTED) => return Ok(cqe),
-                Ok(_) | Err(_) => self.count(|figures| figures.returned += 1),
+            match under_way.shadow.queue.execute_placed(&attempt).await {
+                Ok(cqe) if !was_given_back(cqe.status()) => return Ok(cqe),
+                Ok(_) => {}
+                Err(lost) => {
+                    under_way.shadow.is_leaving.set(true);
+                    if !self.revoke(&under_way.shadow).await {
+                        return Err(lost);
+                    }
+                }
             }
+            self.count(|figures| figures.returned += 1);
         }
         self.own.execute_placed(request).await
     }
+}
+
+impl Inner {
+    /// Has the borrower take nothing more from a lender that does not answer. False: it can't be asked.
+    async fn revoke(&self, shadow: &Shadow) -> bool {
+        let Some(loan) = &shadow.loan else { return true };
+        while shadow.revocation.get() == Revocation::Asked {
+            self.ended.notified().await; // by another command
+        }
+        if shadow.revocation.get() == Revocation::Done {
+            return true;
+        }
+        shadow.revocation.set(Revocation::Asked);
+        let asking = Asking { inner: self, shadow };
+        let cdw11 = Loans::new().with_lender(loan.lender).with_revoke(true).into_bits();
+        let answer = loan
+            .borrower
+            .set_features(SetFeatures { fid: fid::LOANS, cdw11, ..SetFeatures::default() })
+            .await;
+        // A borrower that is reset, or gone, takes nothing more from anyone.
+        let is_done = match answer {
+            Ok(status) => status.is_success(),
+            Err(DriverError::Lost { .. } | DriverError::Gone(_)) => true,
+            Err(_) => false,
+        };
+        if is_done {
+            shadow.revocation.set(Revocation::Done);
+            self.count(|figures| figures.revoked += 1);
+        }
+        drop(asking);
+        is_done
+    }
+}
+
+/// Has another command ask if this is dropped without an answer.
+struct Asking<'a> {
+    inner: &'a Inner,
+    shadow: &'a Shadow,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if self.shadow.revocation.get() == Revocation::Asked {
+            self.shadow.revocation.set(Revocation::NotAsked);
+        }
+        self.inner.ended.notify_all();
+    }
+}
+
+/// Whether a lender has ended a command without having carried it out: the loan is over, or its driver has aborted it, as it was under
+/// way for too long.
+fn was_given_back(status: Status) -> bool {
+    status.is(Status::COMMAND_INTERRUPTED) || status.is(Status::ABORT_REQUESTED)
 }
 
 impl Routes for Inner {

@@ -237,6 +237,16 @@ impl IdleTable {
         Ok(())
     }
 
+    /// A peer takes a descriptor without a look at who has it: for tests that must find what comes of that.
+    pub fn take(&self, index: usize, borrower: DriveId) {
+        self.change(index, |descriptor| descriptor.borrower = Some(borrower));
+    }
+
+    /// The drive's power has come: it lends nothing.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|words| words.set([0; 2]));
+    }
+
     /// The lender serves the borrower from now on, for whom `borrower_queue` is redirected: its shadow queue is lent to it.
     pub fn serve(&self, index: usize) {
         self.change(index, |descriptor| {

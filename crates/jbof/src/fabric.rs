@@ -7,9 +7,19 @@
 //! Flits of 256 bytes carry 15 slots of 16 bytes (CXL 3.0, 4.3): a line of 64 bytes is a slot of header and four of data. Messages
 //! share flits, so a message takes its slots' part of them.
 //!
+//! **A port that is down** ([`Fabric::set_up`]): the link between a drive and its switch is lost, as by a cable that is pulled out, and may
+//! come back. What was sent before is there or arrives. From then on nothing enters or leaves the drive:
+//!
+//! - Accesses of firmware to another drive's memory, and messages into its queues, *wait* ([`Way::closed`]): the port holds them, as
+//!   the link layer holds flits for its retry. They go when the link is back, or never, if who has sent them gives up.
+//! - Who can do without an answer *asks first* ([`Fabric::reaches`]), as a port tells its requester at once that it is down (CXL 3.0, 12.3,
+//!   isolation): a daemon that reads a table is told that there is none.
+//!
+//! Links between drives and host, by which payload, commands and completions go, are others, and are not concerned.
+//!
 //! What it does not do: no back pressure between switches, and no priority of one kind of message over another.
 
-use byteway_clock::{Clock, Delay, Passage, Pipe, Rate};
+use byteway_clock::{Clock, Delay, Notify, Passage, Pipe, Rate};
 use byteway_firmware::{Distance, Way};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -76,6 +86,15 @@ struct Inner {
     host: Port,
     switches: Vec<Port>,
     drives: Vec<Port>,
+    /// Of the drives.
+    links: Vec<Link>,
+}
+
+/// Whether a drive's link to its switch is there.
+struct Link {
+    is_down: Cell<bool>,
+    /// It is back.
+    is_back: Notify,
 }
 
 /// Bytes that a message of so many bytes of data takes on the wire; one of none is a header.
@@ -92,7 +111,36 @@ impl Fabric {
         let (drives, each) = (config.drives.max(1), config.drives_of_switch.max(1));
         let host = Port { up: pipe(), down: pipe() };
         let (clock, switches) = (clock.clone(), ports(drives.div_ceil(each)));
-        Fabric(Rc::new(Inner { clock, host, switches, drives: ports(drives), config }))
+        let link = |_| Link { is_down: Cell::default(), is_back: Notify::new(&clock) };
+        let links = (0..drives).map(link).collect();
+        Fabric(Rc::new(Inner { host, switches, drives: ports(drives), links, clock, config }))
+    }
+
+    /// The link between a drive and its switch is there from now on, or is not. At first it is.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn set_up(&self, drive: usize, is_up: bool) {
+        let link = &self.0.links[drive];
+        link.is_down.set(!is_up);
+        if is_up {
+            link.is_back.notify_all();
+        }
+    }
+
+    /// The link that is not there of those that a message between two ends has to pass.
+    fn lost_link(&self, from: Node, to: Node) -> Option<&Link> {
+        let of = |node| if let Node::Drive(drive) = node { self.0.links.get(drive) } else { None };
+        let is_down = |link: &&Link| link.is_down.get();
+        if from == to {
+            return None; // its own memory
+        }
+        of(from).filter(is_down).or_else(|| of(to).filter(is_down))
+    }
+
+    /// Whether what is sent from one end to another gets there now.
+    pub fn reaches(&self, from: Node, to: Node) -> bool {
+        self.lost_link(from, to).is_none()
     }
 
     /// Drives that it has ports for.
@@ -110,7 +158,7 @@ impl Fabric {
     /// # Panics
     /// There is no such drive.
     pub fn send(&self, from: Node, to: Node, data: u64) -> Passage {
-        let Inner { clock, config, host, switches, drives } = &*self.0;
+        let Inner { clock, config, host, switches, drives, .. } = &*self.0;
         let bytes = wire_bytes(data);
         let mut way = Met { queued: Delay::ZERO, through: None };
         let mut hops = 1;
@@ -208,6 +256,10 @@ impl Way for FabricWay {
     fn bytes(&self) -> u64 {
         self.bytes.get()
     }
+
+    fn closed(&self) -> Option<&Notify> {
+        self.fabric.lost_link(self.from, self.to).map(|link| &link.is_back)
+    }
 }
 
 /// What a message has met so far.
@@ -260,6 +312,47 @@ mod tests {
         }
         let fabric = fabric(&executor);
         assert_eq!(fabric.send(Node::Drive(5), Node::Drive(5), 64).arrival, Time::ZERO, "its own memory");
+    }
+
+    // A message that got through a lost link would make a drive work on what it can't see; one that never went on would hold its command
+    // after the link is back.
+    #[test]
+    fn what_meets_a_lost_link_waits_until_it_is_back() {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let fabric = fabric(&executor);
+        let (lost, back) = (Delay::from_us(1), Delay::from_us(7));
+        let [to, from, others] =
+            [(0, 1), (1, 0), (2, 3)].map(|(from, to)| fabric.distance(Node::Drive(from), Node::Drive(to)));
+        let ended: Rc<std::cell::RefCell<Vec<Time>>> = Rc::default();
+        executor
+            .run(async move {
+                fabric.set_up(1, false);
+                assert!(
+                    !fabric.reaches(Node::Drive(0), Node::Drive(1))
+                        && !fabric.reaches(Node::Drive(1), Node::Host)
+                );
+                assert!(
+                    fabric.reaches(Node::Drive(1), Node::Drive(1))
+                        && fabric.reaches(Node::Drive(2), Node::Host)
+                );
+                for distance in [to, from, others] {
+                    let (clock_here, ended) = (clock.clone(), ended.clone());
+                    clock.spawn("message", async move {
+                        distance.write(64).await;
+                        ended.borrow_mut().push(clock_here.now());
+                    });
+                }
+                clock.sleep(lost).await;
+                assert_eq!(ended.borrow().len(), 1, "the others' are not concerned");
+                clock.sleep_until(Time::ZERO + back).await;
+                fabric.set_up(1, true);
+                clock.sleep(lost).await;
+                assert!(
+                    ended.borrow().len() == 3 && ended.borrow()[1..].iter().all(|at| *at > Time::ZERO + back)
+                );
+            })
+            .unwrap();
     }
 
     // Messages that share a port wait for each other, and those that don't do not: without that twelve drives are twelve fabrics.

@@ -72,10 +72,11 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
     if let Some(plan) = &scenario.jbof {
         let parts = jbof::parts(scenario, plan, world.host.processors(), &interrupt_processors);
         let (clock, config) = (clock.clone(), jbof::config(scenario, plan));
-        let powered = power.run(async move { Jbof::power_on_driven(&clock, config, parts).await })?;
-        let jbof = powered.map_err(RunError::NotBoxed)?;
-        (0..jbof.len()).for_each(|drive| world.share(jbof.drive(drive).clone()));
-        return Ok(Built { world, jbof: Some(Rc::new(jbof)), interrupt_processors });
+        let jbof = Rc::new(Jbof::give_power(&clock, config, parts).map_err(RunError::NotBoxed)?);
+        let attached = jbof.clone();
+        power.run(async move { attached.attach().await })?.map_err(RunError::NotBoxed)?;
+        (0..jbof.len()).for_each(|drive| world.share(jbof.drive(drive)));
+        return Ok(Built { world, jbof: Some(jbof), interrupt_processors });
     }
     for (number, attached) in scenario.drives.iter().enumerate() {
         let plan = &attached.plan;
@@ -257,6 +258,7 @@ fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
         controller: ControllerConfig {
             host_buffer: None,
             collection_windows: false,
+            borrows: false,
             read_pipeline: Delay::ZERO,
             read_large_pipeline: Delay::ZERO,
             write_pipeline: Delay::ZERO,
@@ -332,6 +334,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
                 transfer_bytes_max: RAW_TRANSFER_BYTES_MAX,
                 host_buffer: None,
                 collection_windows: false,
+                borrows: false,
                 read_pipeline: latency,
                 read_large_pipeline: latency,
                 write_pipeline: latency,
@@ -476,6 +479,7 @@ fn controller(profile: &Profile) -> ControllerConfig {
             least_units: units(bytes).min(HOST_BUFFER_LEAST_UNITS),
         }),
         collection_windows: false,
+        borrows: false,
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

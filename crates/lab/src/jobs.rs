@@ -233,7 +233,7 @@ pub async fn workers(
                 None => match (&manner.paths, &manner.jbof) {
                     (Some(paths), _) => (paths.create_queue_pair(config).await?, own),
                     (None, Some(jbof)) => {
-                        (jbof.queue_pair_of(manner.drive, config).await.map_err(RunError::NotBoxed)?, own)
+                        (jbof.queue_pair_with(manner.drive, config).await.map_err(RunError::NotBoxed)?, own)
                     }
                     (None, None) => (driver.create_queue_pair(config).await?, own),
                 },

@@ -466,7 +466,7 @@ impl Setting {
         let own = build::driver(scenario, drive, self.interrupt_processors[drive].clone());
         let completion = own.completion;
         let driver = match (&self.jbof, remote) {
-            (Some(jbof), _) => jbof.driver(drive).clone(),
+            (Some(jbof), _) => jbof.driver(drive),
             (None, Some(remote)) => {
                 let config = DriverConfig { costs: remote.host_costs(own.costs), ..own };
                 Driver::attach(remote.connect(drive).await?, config).await?

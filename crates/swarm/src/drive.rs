@@ -89,6 +89,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 .host_buffer_pages
                 .map(|pages| HostBufferConfig { preferred_units: pages, least_units: 1 }),
             collection_windows: false,
+            borrows: false,
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),

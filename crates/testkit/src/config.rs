@@ -31,6 +31,7 @@ pub fn drive_config() -> DriveConfig {
             shadow_doorbells: false,
             host_buffer: None,
             collection_windows: false,
+            borrows: false,
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),

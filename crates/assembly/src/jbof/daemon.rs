@@ -1,74 +1,144 @@
 //! A drive's daemon: each period its monitor looks, and its manager lends, borrows, or does neither.
+//!
+//! A drive borrows of as many peers as [`JbofConfig::loans_max`](super::JbofConfig::loans_max) says, one more each time that all it
+//! has claimed are bound and it is above the watermark still; each for the queue pair that has most commands outstanding for each lender
+//! that it has already. It gives them back one by one, as soon as it and those that are left can do without.
 
 use super::Inner;
-use super::member::Then;
+use super::failure::Canary;
+use super::member::{Borrowing, Member, Present, Then};
 use byteway_firmware::Work;
-use byteway_host::Redirection;
 use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{Descriptor, Resource, TABLE_BYTES, Utilisation};
 use byteway_jbof::fabric::{LINE_BYTES, Node};
 use byteway_jbof::policy::{self, Action};
 use std::rc::Rc;
 
+/// So many times in a row a drive finds that it can do without a lender, before it gives that back: when it has just begun to borrow it
+/// is less busy at once, and what the lender says of itself is of the period before.
+const LOOKS: u32 = 2;
+
+/// Why a table was not read: its drive has no power, or the link to it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unreachable;
+
 /// A drive's daemon: monitor and manager.
-pub(super) async fn daemon(inner: Rc<Inner>, number: usize) {
+pub(super) async fn daemon(inner: Rc<Inner>, number: usize, own: Rc<Present>) {
     let Inner { clock, config, members, .. } = &*inner;
     let member = &members[number];
-    let mut then = Then { at: clock.now(), ..Then::default() };
+    let mut then = Then::now(clock.now(), &member.site);
+    inner.give_all_back(number).await;
     loop {
         clock.sleep(config.period).await;
-        let (processor, own, data_end) = member.monitor(clock.now(), &mut then);
+        let (processor, alone, data_end) = member.monitor(&own.powered, clock.now(), &mut then);
         let service = member.site.spend(Work::Poll, config.daemon);
         clock.sleep_until(service.end).await;
         // What it does for a borrower is no reason to end that: it lends what its own work leaves.
-        let action = policy::action(own, data_end, config.watermark);
-        member.lend(&inner, number, action == Action::Lend && member.borrows.get().is_none());
-        inner.borrow(number, action == Action::Borrow, processor).await;
+        let action = policy::action(alone, data_end, config.watermark);
+        let borrows_none = own.borrows.borrow().is_empty();
+        member.lend(&inner, number, &own, action == Action::Lend && borrows_none);
+        inner.keep_or_give_back(number, &own, action == Action::Borrow, processor).await;
+        if action == Action::Borrow {
+            inner.borrow(number, &own, processor).await;
+        }
     }
 }
 
 impl Inner {
+    /// Whether a drive's table can be read from there.
+    pub(super) fn is_reachable(&self, from: Node, of: usize) -> bool {
+        let is_there = self.members.get(of).is_some_and(|member| member.present().is_some());
+        is_there && self.fabric.reaches(from, Node::Drive(of))
+    }
+
     /// Reads a table over the fabric.
-    pub(super) async fn read_table(&self, from: Node, of: usize) {
+    pub(super) async fn read_table(&self, from: Node, of: usize) -> Result<(), Unreachable> {
+        if !self.is_reachable(from, of) {
+            return Err(Unreachable);
+        }
         let asked = self.fabric.send(from, Node::Drive(of), 0);
         self.clock.sleep_until(asked.arrival).await;
         let table = self.fabric.send(Node::Drive(of), from, TABLE_BYTES as u64);
         self.clock.sleep_until(table.arrival).await;
+        if self.is_reachable(from, of) { Ok(()) } else { Err(Unreachable) }
     }
 
-    /// Has a drive borrow a processor of a peer, or give back what it has.
-    async fn borrow(&self, number: usize, wants: bool, processor: f64) {
-        let (member, me) = (&self.members[number], DriveId(number as u8));
-        let here = Node::Drive(number);
-        if let Some((lender, index)) = member.borrows.get() {
+    /// Writes a line of a peer's table. What is written is there when this ends.
+    async fn write_table(&self, from: Node, of: usize) -> Result<(), Unreachable> {
+        if !self.is_reachable(from, of) {
+            return Err(Unreachable);
+        }
+        let said = self.fabric.send(from, Node::Drive(of), LINE_BYTES);
+        self.clock.sleep_until(said.arrival).await;
+        if self.is_reachable(from, of) { Ok(()) } else { Err(Unreachable) }
+    }
+
+    /// A drive whose power has come knows nothing of what it had claimed before: it gives that back.
+    async fn give_all_back(&self, number: usize) {
+        for peer in (0..self.members.len()).filter(|peer| *peer != number) {
+            if self.read_table(Node::Drive(number), peer).await.is_ok() {
+                self.members[peer].table.forget(DriveId(number as u8));
+            }
+        }
+    }
+
+    /// Has a drive tell its lenders how busy it is, and give back what it can do without, or what is of no use any more.
+    async fn keep_or_give_back(&self, number: usize, own: &Present, wants: bool, processor: f64) {
+        let (me, here) = (DriveId(number as u8), Node::Drive(number));
+        let all = own.borrows.borrow().clone();
+        let mut may_give_back = !wants;
+        let mut can_do_without = false;
+        for borrowing in all.into_iter().rev() {
+            let Borrowing { lender, index, queue } = borrowing;
             let table = &self.members[lender].table;
-            // What it says is a line that crosses, like what it gives back.
-            let said = self.fabric.send(here, Node::Drive(lender), LINE_BYTES);
-            self.clock.sleep_until(said.arrival).await;
-            let has = table.read(index).filter(|it| it.valid && it.borrower == Some(me));
+            // What it says is a line that crosses, like what it gives back. A table that can't be read offers nothing, and what was
+            // borrowed of its drive is over.
+            let is_there = self.write_table(here, lender).await.is_ok();
+            let has = table.read(index).filter(|it| is_there && it.valid && it.borrower == Some(me));
+            let is_used = self.members[number].attached().is_some_and(|own| own.find(queue).is_some());
             match has.map(|it| it.resource) {
                 // It is less busy because a part of its commands goes elsewhere: what the lender does may all be for it.
                 Some(Resource::Processor { lender, .. })
-                    if !wants && processor + lender.share() <= self.config.watermark =>
+                    if !is_used
+                        || may_give_back && {
+                            can_do_without = processor + lender.share() <= self.config.watermark;
+                            can_do_without && own.idle_looks.get() + 1 >= LOOKS
+                        } =>
                 {
+                    can_do_without = false;
                     table.give_back(index, me);
-                    member.borrows.set(None);
+                    own.no_longer_borrows(borrowing);
+                    may_give_back = false; // first it is seen what that does
                 }
                 Some(_) => table.update(index, |resource| {
                     if let Resource::Processor { borrower, .. } = resource {
                         *borrower = Utilisation::of(processor);
                     }
                 }),
-                None => member.borrows.set(None),
+                None => own.no_longer_borrows(borrowing),
             }
-            return;
         }
-        if !wants || member.lends.get().is_some() {
+        own.idle_looks.set(if can_do_without { own.idle_looks.get() + 1 } else { 0 });
+    }
+
+    /// Has a drive borrow a processor of a peer, if it may borrow one more.
+    async fn borrow(&self, number: usize, own: &Present, processor: f64) {
+        let (member, me) = (&self.members[number], DriveId(number as u8));
+        let here = Node::Drive(number);
+        let is_bound =
+            |it: &Borrowing| self.members[it.lender].table.read(it.index).is_some_and(|it| it.bound);
+        let (count, all_bound) = {
+            let borrows = own.borrows.borrow();
+            (borrows.len(), borrows.iter().all(is_bound))
+        };
+        if count >= self.config.loans_max || !all_bound || own.lends.borrow().is_some() {
             return;
         }
         let mut offers = Vec::new();
         for peer in (0..self.members.len()).filter(|peer| *peer != number) {
-            self.read_table(here, peer).await;
+            if self.read_table(here, peer).await.is_err() {
+                continue;
+            }
             let free = self.members[peer].table.iter().filter(|(_, it)| it.valid && it.borrower.is_none());
             offers
                 .extend(free.filter(|(_, it)| !it.served && !it.bound).map(|(index, it)| (peer, index, it)));
@@ -79,24 +149,50 @@ impl Inner {
         };
         // Half of what it needs, so that both are as busy.
         let wanted = (processor / 2.0 * f64::from(u16::MAX)) as u64;
-        let Some(best) = policy::best_fit(offers.iter().map(|(.., it)| idle(it)), wanted) else { return };
-        let (lender, index, seen) = offers[best];
-        let claimed = self.fabric.send(here, Node::Drive(lender), LINE_BYTES);
-        self.clock.sleep_until(claimed.arrival).await;
-        let table = &self.members[lender].table;
-        if table.claim(index, &seen, me).is_ok() {
-            let busiest = {
-                let own = member.own.borrow();
-                own.iter().map(Redirection::queue).max_by_key(|queue| (queue.outstanding(), queue.qid()))
+        let Some(queue) = busiest_queue(member, own) else { return };
+        // Peers that look at the same moment find the same one to be best: who comes too late takes the next.
+        while let Some(best) = policy::best_fit(offers.iter().map(|(.., it)| idle(it)), wanted) {
+            let (lender, index, seen) = offers.swap_remove(best);
+            if self.write_table(here, lender).await.is_err() {
+                continue;
+            }
+            let table = &self.members[lender].table;
+            let claimed = match self.config.canary {
+                Some(Canary::StaleDescriptor) => {
+                    table.take(index, me);
+                    true
+                }
+                _ => table.claim(index, &seen, me).is_ok(),
             };
-            let queue = busiest.map_or(0, |queue| queue.cqid());
+            if !claimed {
+                continue;
+            }
             table.update(index, |resource| {
                 if let Resource::Processor { borrower_queue, borrower, .. } = resource {
                     (*borrower_queue, *borrower) = (queue, Utilisation::of(processor));
                 }
             });
-            member.borrows.set(Some((lender, index)));
-            member.count(|figures| figures.borrowed += 1);
+            own.borrows.borrow_mut().push(Borrowing { lender, index, queue });
+            return member.count(|figures| figures.borrowed += 1);
         }
+    }
+}
+
+/// The completion queue of a drive's users with most commands outstanding for each drive that takes some of them.
+fn busiest_queue(member: &Member, own: &Present) -> Option<u16> {
+    let attached = member.attached()?;
+    let borrows = own.borrows.borrow();
+    let queues = attached.own.borrow();
+    let load = |queue: &byteway_host::QueuePair| {
+        let takers = 1 + borrows.iter().filter(|it| it.queue == queue.cqid()).count();
+        (queue.outstanding() * 1000 / takers, queue.qid())
+    };
+    let busiest = queues.iter().map(|own| own.redirection.queue()).max_by_key(load);
+    busiest.map(|queue| queue.cqid())
+}
+
+impl Present {
+    fn no_longer_borrows(&self, borrowing: Borrowing) {
+        self.borrows.borrow_mut().retain(|it| *it != borrowing);
     }
 }

@@ -1,32 +1,73 @@
-//! A drive of a box: its part of what is lent, its monitor, and what it does as a lender.
+//! A slot of a box and the drive in it: its part of what is lent, its monitor, and what it does as a lender.
 
 use super::Inner;
-use byteway_clock::{Delay, Time};
-use byteway_firmware::{Route, Site};
-use byteway_host::driver::Driver;
-use byteway_host::{QueuePair, Redirection};
+use super::host::Attached;
+use byteway_clock::{Delay, Station, TaskId, Time};
+use byteway_device::{DriveConfig, Loan};
+use byteway_firmware::{Placement, Route, Site};
+use byteway_flash::Medium;
+use byteway_host::driver::DriverConfig;
+use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{Descriptor, IdleTable, Resource, Utilisation};
+use byteway_jbof::fabric::Node;
 use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A drive of a box.
+/// A slot of a box, and the drive that belongs there.
 pub(super) struct Member {
-    pub(super) powered: Rc<PoweredDrive>,
+    pub(super) name: Option<String>,
+    pub(super) config: DriveConfig,
+    /// What its driver is to be like, and the processor of the queue pair that it lends, if that is said.
+    pub(super) driver: Option<DriverConfig>,
+    pub(super) lent_cpu: Option<Rc<Station>>,
     pub(super) site: Site,
-    pub(super) driver: Driver,
-    pub(super) table: IdleTable,
+    pub(super) placement: Placement,
     /// By which route of this drive's placement each peer works for it.
     pub(super) routes: Vec<Option<Route>>,
-    /// The queue pair that it lends.
-    pub(super) shadow: QueuePair,
-    /// The descriptor of that, if it is lent, or is not over.
-    pub(super) lends: Cell<Option<usize>>,
-    /// Queue pairs that its users have, which commands may leave.
-    pub(super) own: RefCell<Vec<Redirection>>,
-    /// What it borrows: of which peer, by which descriptor.
-    pub(super) borrows: Cell<Option<(usize, usize)>>,
+    /// The drive, while it has power.
+    pub(super) present: RefCell<Option<Rc<Present>>>,
+    /// What it holds, while it has none.
+    pub(super) medium: RefCell<Option<Medium>>,
+    /// In the drive's DRAM: empty when its power comes.
+    pub(super) table: IdleTable,
+    /// The host's driver and queue pairs; none: the host knows of no drive here.
+    pub(super) attached: RefCell<Option<Rc<Attached>>>,
     pub(super) figures: Cell<MemberFigures>,
+}
+
+/// A drive that has power, with what its firmware remembers.
+pub(super) struct Present {
+    pub(super) powered: Rc<PoweredDrive>,
+    /// Counts the power-ons of all drives of the box.
+    pub(super) life: u64,
+    /// What it lends, or has not ended lending.
+    pub(super) lends: RefCell<Option<Lending>>,
+    pub(super) borrows: RefCell<Vec<Borrowing>>,
+    /// How often in a row it could have done without a lender.
+    pub(super) idle_looks: Cell<u32>,
+    pub(super) daemon: Cell<Option<TaskId>>,
+}
+
+/// What a drive lends.
+#[derive(Clone)]
+pub(super) struct Lending {
+    /// The descriptor.
+    index: usize,
+    /// The submission queue that is lent.
+    qid: u16,
+    /// The queue was made after so many resets of the controller: one that came later has ended it.
+    resets: u64,
+    /// To whom, and the loan.
+    loan: Option<(usize, Rc<Loan>)>,
+}
+
+/// What a drive borrows: of which peer, by which descriptor, for which of its completion queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Borrowing {
+    pub(super) lender: usize,
+    pub(super) index: usize,
+    pub(super) queue: u16,
 }
 
 /// What a drive has done for its peers, and they for it.
@@ -36,6 +77,8 @@ pub struct MemberFigures {
     pub borrowed: u64,
     /// How often it has lent its own.
     pub lent: u64,
+    /// How often what it lent or borrowed was over because something had failed.
+    pub lost: u64,
     /// How busy its cores were in the last period.
     pub processor: Utilisation,
     /// How busy its flash channels were, in the mean.
@@ -51,11 +94,28 @@ pub(super) struct Then {
     pub(super) channels: Delay,
 }
 
+impl Then {
+    /// Now, for a drive whose power has just come.
+    pub(super) fn now(at: Time, site: &Site) -> Then {
+        Then { at, cores: site.busy(), lent: site.lent(), channels: Delay::ZERO }
+    }
+}
+
 impl Member {
+    /// The drive, if it has power.
+    pub(super) fn present(&self) -> Option<Rc<Present>> {
+        self.present.borrow().clone()
+    }
+
+    /// The host's driver and queue pairs, if it has any.
+    pub(super) fn attached(&self) -> Option<Rc<Attached>> {
+        self.attached.borrow().clone()
+    }
+
     /// How busy cores were since `then`, how busy with the drive's own work, and how busy channels were.
-    pub(super) fn monitor(&self, now: Time, then: &mut Then) -> (f64, f64, f64) {
+    pub(super) fn monitor(&self, drive: &PoweredDrive, now: Time, then: &mut Then) -> (f64, f64, f64) {
         let (cores, lent) = (self.site.busy(), self.site.lent());
-        let flash = self.powered.arrays();
+        let flash = drive.arrays();
         let count: u32 = flash.iter().map(|flash| flash.geometry().channels).sum();
         let channels = flash.iter().fold(Delay::ZERO, |sum, flash| {
             (0..flash.geometry().channels).fold(sum, |sum, channel| sum + flash.channel_busy(channel))
@@ -79,16 +139,18 @@ impl Member {
     }
 
     /// Lends its processor, or ends that; and takes the steps that have become possible.
-    pub(super) fn lend(&self, inner: &Inner, number: usize, wants: bool) {
-        let (busy, controller, qid) =
-            (self.figures.get().processor, &self.powered.drive.controller, self.shadow.qid());
-        let Some(index) = self.lends.get() else {
-            if wants {
+    pub(super) fn lend(&self, inner: &Inner, number: usize, own: &Present, wants: bool) {
+        let (busy, controller) = (self.figures.get().processor, &own.powered.drive.controller);
+        let resets = controller.counters().resets.get();
+        let Some(Lending { index, qid, resets: made, loan }) = own.lends.borrow().clone() else {
+            let shadow = self.attached().map(|attached| attached.shadow.clone());
+            if let Some(shadow) = shadow.filter(|_| wants) {
                 let (borrower, directory, borrower_queue) = Default::default();
-                let (lender, shadow_queue) = (busy, self.shadow.cqid());
+                let (lender, shadow_queue) = (busy, shadow.cqid());
                 let resource =
                     Resource::Processor { borrower, lender, directory, borrower_queue, shadow_queue };
-                self.lends.set(self.table.publish(resource));
+                let lending = |index| Lending { index, qid: shadow.qid(), resets, loan: None };
+                own.lends.replace(self.table.publish(resource).map(lending));
             }
             return;
         };
@@ -97,28 +159,59 @@ impl Member {
                 *lender = busy;
             }
         });
-        if !wants {
+        let is_reset = resets != made;
+        let failed = loan.filter(|(to, loan)| {
+            // What it has under way there would wait for the link: who has sent it may as well have it done by the borrower.
+            let is_cut_off = !inner.fabric.reaches(Node::Drive(number), Node::Drive(*to));
+            if is_cut_off {
+                loan.revoke();
+            }
+            loan.check().is_err()
+        });
+        if !wants || is_reset || failed.is_some() {
+            let was_valid = self.table.read(index).is_some_and(|now| now.valid);
             self.table.withdraw(index);
+            if was_valid && (is_reset || failed.is_some()) {
+                self.count(|figures| figures.lost += 1);
+            }
         }
         match self.table.read(index) {
             Some(Descriptor { served: true, .. }) => {
+                // After a reset the queue is another one, which is lent to no drive: that is taken back at once.
                 if self.table.is_service_over(index) && controller.take_back(qid).is_ok() {
                     self.table.end_service(index);
+                    if let Some(lending) = &mut *own.lends.borrow_mut() {
+                        lending.loan = None;
+                    }
                 }
             }
             Some(Descriptor { valid: true, borrower: Some(borrower), .. }) => {
-                let borrower = &inner.members[usize::from(borrower.0)];
-                let route = borrower.routes[number];
-                let lent = route.map(|route| controller.lend(qid, &borrower.powered.drive.controller, route));
-                if lent.is_some_and(|loan| loan.is_ok()) {
+                let to = usize::from(borrower.0);
+                if !inner.is_reachable(Node::Drive(number), to) {
+                    self.table.give_back(index, borrower); // it is gone, and will not know that it has claimed this
+                } else if let Some(loan) = inner.loan(number, own, qid, to) {
                     self.table.serve(index);
                     self.count(|figures| figures.lent += 1);
+                    if let Some(lending) = &mut *own.lends.borrow_mut() {
+                        lending.loan = Some((to, loan));
+                    }
                 }
             }
             Some(_) | None => {}
         }
         if self.table.read(index).is_none() {
-            self.lends.set(None);
+            own.lends.replace(None);
         }
+    }
+}
+
+impl Inner {
+    /// The queue of a lender is lent to a borrower; none: that is not there, or can't be.
+    fn loan(&self, lender: usize, own: &Present, qid: u16, borrower: usize) -> Option<Rc<Loan>> {
+        let to = self.members.get(borrower)?;
+        let route = (*to.routes.get(lender)?)?;
+        let drive = to.present()?;
+        let number = DriveId(lender as u8).0;
+        own.powered.drive.controller.lend_as(number, qid, &drive.powered.drive.controller, route).ok()
     }
 }

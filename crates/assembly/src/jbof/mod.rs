@@ -9,29 +9,43 @@
 //! ([`Placement::with_agent`]); payload goes between host and borrower by the borrower's own link. Collection stays at home.
 //!
 //! What it does not do: DRAM is not lent. A lock of the map between lender and borrower costs nothing beyond the lines that cross: the
-//! map of a simulated drive is one, and is always coherent. A drive lends one processor at a time, to one borrower.
+//! map of a simulated drive is one, and is always coherent. A drive lends one processor at a time, to one borrower; it may borrow of
+//! several.
+//!
+//! | file | what |
+//! |---|---|
+//! | `member` | a slot and its drive; what a drive does as a lender |
+//! | `daemon` | the firmware's look each period; what a drive does as a borrower |
+//! | `host` | drivers, queue pairs and their weights |
+//! | `binding` | the host's look each period: binding, draining, shares |
+//! | `failure` | what fails, and how it is over |
 
 mod binding;
 mod daemon;
+mod failure;
+mod host;
 mod member;
 mod platform;
 
 use binding::Bound;
-use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Owner, Station, TaskId};
+use byteway_clock::{Clock, Delay, Owner, Semaphore, Station, TaskId};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_firmware::{Placement, Route, Site};
+use byteway_flash::Medium;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::{DriverError, Port, QueuePair, Redirection};
+use byteway_host::{DriverError, QueuePair};
 use byteway_jbof::descriptor::IdleTable;
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_jbof::policy;
-use byteway_link::{Memory, PcieConfig};
-use byteway_world::{DriveBay, PoweredDrive};
+use byteway_link::PcieConfig;
+use byteway_wire::nvme::QueuePriority;
+use byteway_world::PoweredDrive;
 use member::Member;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+pub use failure::{Canary, is_failure};
+pub use host::QueueWeights;
 pub use member::MemberFigures;
 pub use platform::{CentralConfig, Copyback, HostConfig, Platform, VirtualConfig};
 
@@ -58,8 +72,17 @@ pub struct JbofConfig {
     pub redirect: Delay,
     /// Entries of a queue pair.
     pub entries: u32,
+    /// Peers whose processors a drive borrows at once, at most.
+    pub loans_max: usize,
+    /// The weights of queues, by NVMe's weighted round robin; none: queues take turns.
+    pub weights: Option<QueueWeights>,
+    /// After how long a command that a drive does not answer is aborted, and after as long again the drive is reset, and given up if
+    /// that does not help: none: never.
+    pub timeout: Option<Delay>,
     /// Chooses which command goes where.
     pub seed: u64,
+    /// What is wrong on purpose.
+    pub canary: Option<Canary>,
 }
 
 impl JbofConfig {
@@ -76,26 +99,32 @@ impl JbofConfig {
             daemon: Delay::from_us(5),
             redirect: Delay::from_ns(20),
             entries: 256,
+            loans_max: 4,
+            weights: None,
+            timeout: Some(Delay::from_ms(500)),
             seed,
+            canary: None,
         }
     }
 }
 
-/// A drive of a box, and what its driver is to be like.
+/// A drive of a box.
 pub struct BoxedDrive {
     /// What it is called in messages.
     pub name: Option<String>,
     /// The drive.
     pub config: DriveConfig,
-    /// Its driver. There is one queue pair more than it wants: the one that the drive lends.
-    pub driver: DriverConfig,
-    /// The processor that submits the commands of others by that queue pair; none: the driver's.
+    /// What one like it has left; none: it is new.
+    pub medium: Option<Medium>,
+    /// What its driver is to be like; none: by [`JbofConfig::timeout`] and [`JbofConfig::weights`].
+    pub driver: Option<DriverConfig>,
+    /// The processor that submits the commands of others by the queue pair that it lends; none: the driver's.
     pub lent_cpu: Option<Rc<Station>>,
 }
 
-impl From<DriveConfig> for BoxedDrive {
-    fn from(config: DriveConfig) -> BoxedDrive {
-        BoxedDrive { name: None, config, driver: DriverConfig::default(), lent_cpu: None }
+impl From<(DriveConfig, Option<Medium>)> for BoxedDrive {
+    fn from((config, medium): (DriveConfig, Option<Medium>)) -> BoxedDrive {
+        BoxedDrive { name: None, config, medium, driver: None, lent_cpu: None }
     }
 }
 
@@ -121,6 +150,9 @@ pub enum JbofError {
         /// The drives.
         drives: usize,
     },
+    /// The drive has no power, or the host has no driver for it now.
+    #[error("drive {0} is gone")]
+    Gone(usize),
     /// A drive's controller does not do as it must.
     #[error("drive {drive}: {error}")]
     Driver {
@@ -144,6 +176,11 @@ struct Inner {
     members: Vec<Member>,
     bound: RefCell<Vec<Bound>>,
     tasks: RefCell<Vec<TaskId>>,
+    /// Whoever attaches drivers does so alone.
+    attaching: Semaphore,
+    /// Power-ons of drives, and queue pairs of users, that there were.
+    lives: Cell<u64>,
+    queues_made: Cell<u64>,
 }
 
 impl Jbof {
@@ -156,18 +193,22 @@ impl Jbof {
         config: JbofConfig,
         drives: Vec<DriveConfig>,
     ) -> Result<Jbof, JbofError> {
-        Jbof::power_on_driven(clock, config, drives.into_iter().map(BoxedDrive::from).collect()).await
+        let jbof = Jbof::give_power(clock, config, drives.into_iter().map(|drive| (drive, None)).collect())?;
+        jbof.attach().await?;
+        Ok(jbof)
     }
 
-    /// The same, with what the drivers are to be like. In a trace what a drive uses belongs to the owner with its number ([`Owner`]).
+    /// Gives power to drives like these, each over the medium that one like it has left, or a new one. They lend nothing before there
+    /// are [drivers](Jbof::attach). In a trace what a drive uses belongs to the owner with its number ([`Owner`]).
     ///
     /// # Errors
-    /// As [`Jbof::power_on`].
-    pub async fn power_on_driven(
+    /// There can be no such box.
+    pub fn give_power(
         clock: &Clock,
         config: JbofConfig,
-        drives: Vec<BoxedDrive>,
+        drives: Vec<impl Into<BoxedDrive>>,
     ) -> Result<Jbof, JbofError> {
+        let drives: Vec<BoxedDrive> = drives.into_iter().map(Into::into).collect();
         let count = drives.len();
         if !(1..=DRIVES_MAX).contains(&count) {
             return Err(JbofError::Count(count));
@@ -176,86 +217,100 @@ impl Jbof {
             return Err(JbofError::Fabric { ports: config.fabric.drives, drives: count });
         }
         let fabric = Fabric::new(clock, config.fabric.clone());
-        let owned = |number: usize| clock.owned_by(Owner(number as u16));
-        let sites = drives.iter().enumerate();
-        let sites: Vec<Site> =
-            sites.map(|(number, drive)| Drive::site(&owned(number), &drive.config)).collect();
+        let sites = drives.iter().enumerate().map(|(number, drive)| {
+            let clock = clock.owned_by(Owner(number as u16));
+            Drive::site(&clock, &drive.config)
+        });
+        let sites: Vec<Site> = sites.collect();
         let mut members = Vec::with_capacity(count);
-        for (number, BoxedDrive { name, config: drive, driver, lent_cpu }) in drives.into_iter().enumerate() {
-            let clock = &owned(number);
+        let lends = config.platform.lends_processors();
+        for (number, boxed) in drives.into_iter().enumerate() {
+            let BoxedDrive { name, config: mut drive, medium, driver, lent_cpu } = boxed;
+            drive.controller.borrows = lends;
             let own = Placement::all_at(&sites[number], drive.site.cycles);
-            let (placement, routes) = match config.platform.lends_processors() {
+            let (placement, routes) = match lends {
                 true => lent_to(clock, own.with_agent(config.agent), &fabric, &sites, number),
                 false => (own, Vec::new()),
             };
-            let bay = DriveBay::new(clock, config.link.clone(), Memory::simulated());
-            let powered = bay.power_on_placed(drive, sites[number].clone(), placement, None);
-            let mut powered = powered.map_err(|error| JbofError::Config { drive: number, error })?;
-            powered.name = name;
-            let failed = |error| JbofError::Driver { drive: number, error };
-            let port = Port::Link(powered.host.clone());
-            let driver = Driver::attach(
-                port,
-                DriverConfig { queues_wanted: driver.queues_wanted.saturating_add(1), ..driver },
-            )
-            .await
-            .map_err(failed)?;
-            let lent = QueueConfig { cpu: lent_cpu, ..QueueConfig::new(config.entries) };
-            let shadow = driver.create_queue_pair(lent).await.map_err(failed)?;
             members.push(Member {
-                powered: Rc::new(powered),
-                site: sites[number].clone(),
+                name,
+                config: drive,
                 driver,
-                table: IdleTable::default(),
+                lent_cpu,
+                site: sites[number].clone(),
+                placement,
                 routes,
-                shadow,
-                lends: Cell::default(),
-                own: RefCell::default(),
-                borrows: Cell::default(),
+                present: RefCell::default(),
+                medium: RefCell::new(medium),
+                table: IdleTable::default(),
+                attached: RefCell::default(),
                 figures: Cell::default(),
             });
         }
-        let (clock, bound, tasks) = (clock.clone(), RefCell::default(), RefCell::default());
-        let inner = Rc::new(Inner { clock, config, fabric, members, bound, tasks });
-        if inner.config.platform.lends_processors() {
-            let daemons =
-                (0..count).map(|number| inner.clock.spawn("daemon", daemon::daemon(inner.clone(), number)));
-            let mut tasks: Vec<TaskId> = daemons.collect();
-            tasks.push(inner.clock.spawn("binding", binding::bind(inner.clone())));
-            inner.tasks.replace(tasks);
-        }
-        Ok(Jbof(inner))
+        let jbof = Jbof(Rc::new(Inner {
+            clock: clock.clone(),
+            config,
+            fabric,
+            members,
+            bound: RefCell::default(),
+            tasks: RefCell::default(),
+            attaching: Semaphore::new(clock, 1),
+            lives: Cell::default(),
+            queues_made: Cell::default(),
+        }));
+        (0..count).try_for_each(|number| jbof.0.give_power(number))?;
+        Ok(jbof)
     }
 
-    /// A queue pair to a drive, some of whose commands may go by those of its peers.
+    /// Attaches a driver to each drive that has none, and has the host look at what they lend. To be called once.
     ///
     /// # Errors
-    /// The controller does not give one.
+    /// A controller does not do as it must.
+    pub async fn attach(&self) -> Result<(), JbofError> {
+        let inner = &self.0;
+        let _turn = inner.attaching.acquire(1).await;
+        for number in 0..inner.members.len() {
+            inner.attach(number).await?;
+        }
+        if inner.config.platform.lends_processors() {
+            let task = inner.clock.spawn("binding", binding::bind(inner.clone()));
+            inner.tasks.borrow_mut().push(task);
+        }
+        Ok(())
+    }
+
+    /// A queue pair to a drive, some of whose commands may go by those of its peers: of medium priority, if queues have weights.
+    ///
+    /// # Errors
+    /// The controller does not give one, or the drive is gone.
     ///
     /// # Panics
     /// There is no such drive.
     pub async fn queue_pair(&self, drive: usize) -> Result<QueuePair, JbofError> {
-        self.queue_pair_of(drive, QueueConfig::new(self.0.config.entries)).await
+        self.queue_pair_of(drive, QueuePriority::Medium).await
     }
 
-    /// The same, with entries, processor and class of its own.
+    /// The same of another class.
     ///
     /// # Errors
     /// As [`Jbof::queue_pair`].
     ///
     /// # Panics
     /// There is no such drive.
-    pub async fn queue_pair_of(&self, drive: usize, queue: QueueConfig) -> Result<QueuePair, JbofError> {
-        let Inner { clock, config, members, .. } = &*self.0;
-        let member = &members[drive];
-        let failed = |error| JbofError::Driver { drive, error };
-        let queue = member.driver.create_queue_pair(queue).await.map_err(failed)?;
-        let name = format!("redirection/{drive}/{}", member.own.borrow().len());
-        let draws = Rng::new(config.seed).stream(&name);
-        let redirection = Redirection::new(clock, queue, draws, config.redirect);
-        let used = redirection.queue();
-        member.own.borrow_mut().push(redirection);
-        Ok(used)
+    pub async fn queue_pair_of(&self, drive: usize, class: QueuePriority) -> Result<QueuePair, JbofError> {
+        let queue = QueueConfig { priority: class, ..QueueConfig::new(self.0.config.entries) };
+        self.queue_pair_with(drive, queue).await
+    }
+
+    /// The same, with entries and a processor of its own.
+    ///
+    /// # Errors
+    /// As [`Jbof::queue_pair`].
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub async fn queue_pair_with(&self, drive: usize, queue: QueueConfig) -> Result<QueuePair, JbofError> {
+        self.0.queue_pair(drive, queue).await
     }
 
     /// How many drives.
@@ -271,17 +326,18 @@ impl Jbof {
     /// A drive.
     ///
     /// # Panics
-    /// There is no such drive.
-    pub fn drive(&self, drive: usize) -> &Rc<PoweredDrive> {
-        &self.0.members[drive].powered
+    /// There is no such drive, or it has no power.
+    pub fn drive(&self, drive: usize) -> Rc<PoweredDrive> {
+        let present = self.0.members[drive].present();
+        present.expect("the drive has power").powered.clone()
     }
 
     /// Its driver.
     ///
     /// # Panics
-    /// There is no such drive.
-    pub fn driver(&self, drive: usize) -> &Driver {
-        &self.0.members[drive].driver
+    /// There is no such drive, or the host has none.
+    pub fn driver(&self, drive: usize) -> Driver {
+        self.0.members[drive].attached().expect("the drive has a driver").driver.clone()
     }
 
     /// What it has done for its peers, and they for it.
@@ -297,10 +353,40 @@ impl Jbof {
     /// # Panics
     /// There is no such drive.
     pub fn redirected(&self, drive: usize) -> (u64, u64) {
-        let own = self.0.members[drive].own.borrow();
+        let Some(attached) = self.0.members[drive].attached() else { return (0, 0) };
+        let own = attached.own.borrow();
         own.iter()
-            .map(Redirection::figures)
+            .map(|own| own.redirection.figures())
             .fold((0, 0), |sum, figures| (sum.0 + figures.redirected, sum.1 + figures.commands))
+    }
+
+    /// Loans of a drive that its host has had it revoke, as their lenders had failed, by the queue pairs that it has now.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn revoked(&self, drive: usize) -> u64 {
+        let Some(attached) = self.0.members[drive].attached() else { return 0 };
+        let own = attached.own.borrow();
+        own.iter().map(|own| own.redirection.figures().revoked).sum()
+    }
+
+    /// Whether nothing is lent, borrowed or bound.
+    pub fn is_at_rest(&self) -> bool {
+        let members = self.0.members.iter().filter_map(|member| Some((member, member.present()?)));
+        let is_free = |(member, own): (&Member, Rc<member::Present>)| {
+            own.borrows.borrow().is_empty()
+                && member.table.iter().all(|(_, it)| it.borrower.is_none() && !it.served && !it.bound)
+        };
+        self.0.bound.borrow().is_empty() && members.into_iter().all(is_free)
+    }
+
+    /// Peers that a drive borrows of now.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn lenders(&self, drive: usize) -> Vec<usize> {
+        let own = self.0.members[drive].present();
+        own.map_or(Vec::new(), |own| own.borrows.borrow().iter().map(|it| it.lender).collect())
     }
 
     /// What the drives are on.
@@ -311,7 +397,8 @@ impl Jbof {
 
 impl Drop for Jbof {
     fn drop(&mut self) {
-        for task in self.0.tasks.take() {
+        let daemons = self.0.members.iter().filter_map(Member::present).filter_map(|own| own.daemon.take());
+        for task in self.0.tasks.take().into_iter().chain(daemons) {
             self.0.clock.kill(task);
         }
     }

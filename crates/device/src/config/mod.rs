@@ -45,6 +45,8 @@ pub struct ControllerConfig {
     /// Whether a host may open collection windows, and be told of collection
     /// ([`byteway_wire::nvme::vendor::collection`]): a drive with a translation layer of its own, which is one of several.
     pub collection_windows: bool,
+    /// Whether peers may work for it, whose loans its host can revoke ([`byteway_wire::nvme::vendor::loans`]).
+    pub borrows: bool,
     /// MSI-X vectors.
     pub vectors: u16,
     /// Commands of a queue in its turn of arbitration, after power-on: a power of two, or above 64 for no limit.

@@ -199,14 +199,29 @@ impl Controller {
 
     /// Lends an I/O queue of this controller to `borrower`: its commands are fetched, parsed and completed here, and executed over the
     /// borrower's namespaces, flash and link, with the firmware work done by `route` of the borrower's placement ("Espresso", 4.4: a
-    /// shadow queue pair). The loan [ends](Loan::end) when that is wanted, with a reset of either, or when the power of the borrower
-    /// goes: commands that are under way, or come later, then end with Command Interrupted. The queue stays lent until it is
+    /// shadow queue pair). The loan [ends](Loan::end) when that is wanted, and is [revoked](Loan::revoke) when the borrower's host says so
+    /// ([`Loans`](byteway_wire::nvme::vendor::loans::Loans)), by a reset of the borrower, or when its power goes: commands that are under
+    /// way, or come later, then end with Command Interrupted. A reset of the lender ends it, too. The queue stays lent until it is
     /// [taken back](Controller::take_back) or deleted.
     ///
     /// # Errors
     /// There is no such queue, or its own host uses it.
     pub fn lend(&self, qid: u16, borrower: &Controller, route: Route) -> Result<Rc<Loan>, LendError> {
-        lending::lend(&self.0, qid, &borrower.0, route)
+        self.lend_as(0, qid, borrower, route)
+    }
+
+    /// The same for a drive that is number `lender` among the borrower's peers.
+    ///
+    /// # Errors
+    /// As [`Controller::lend`].
+    pub fn lend_as(
+        &self,
+        lender: u8,
+        qid: u16,
+        borrower: &Controller,
+        route: Route,
+    ) -> Result<Rc<Loan>, LendError> {
+        lending::lend(&self.0, qid, &borrower.0, (route, lender))
     }
 
     /// Takes a queue back that is lent: its commands are this drive's again. To be called when its host has every completion: of a

@@ -5,6 +5,7 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::CommandSets;
 use crate::controller::command_set::lending::UnderWay;
+use crate::controller::core::Core;
 use crate::controller::queue::ring::Fate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
@@ -13,14 +14,14 @@ use byteway_firmware::Work;
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{SglRules, Status};
+use std::pin::pin;
 use std::rc::Rc;
 
 /// A command slot's life.
 pub async fn run(sets: Rc<CommandSets>, index: u32) {
     let core = &sets.core;
     let slot = core.slots.at(index).clone();
-    let sgl = core.config.controller.sgl.then(SglRules::default);
-    let mut workspace = Workspace::new(Supported { sgl });
+    let mut workspace = Workspace::new(supported(core));
     loop {
         let Command { sqe, permit, span, payload, second, parse } = slot.next().await;
         if let Some(second) = second {
@@ -63,10 +64,21 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             Payload::Chunked(slots) => context.take_in(Chunk::count(slots.bytes)).await,
             Payload::Pointer | Payload::Refused(_) => {}
         }
-        let outcome = match context.check() {
-            Err(status) => Err(status),
-            Ok(()) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
-            Ok(()) => match at.plain(&context) {
+        let outcome = match (context.check(), &lent) {
+            (Err(status), _) => Err(status),
+            (Ok(()), Some(lent)) => {
+                let executed = {
+                    let execution = pin!(at.execute(&context, &mut workspace));
+                    lent.loan.unless_revoked(execution).await
+                };
+                // What was cut off has left its workspace as it was in the middle of the command.
+                executed.unwrap_or_else(|| {
+                    workspace = Workspace::new(supported(core));
+                    Err(Status::COMMAND_INTERRUPTED)
+                })
+            }
+            (Ok(()), None) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
+            (Ok(()), None) => match at.plain(&context) {
                 Some(plain) if plain.is_read() => {
                     plain.read(&context, &mut workspace).await.map(|()| Reply::Done([0; 2]))
                 }
@@ -116,6 +128,11 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
     }
 }
 
+/// The data pointers that commands may have.
+fn supported(core: &Core) -> Supported {
+    Supported { sgl: core.config.controller.sgl.then(SglRules::default) }
+}
+
 /// Executes a fused operation, and completes both commands in their order, in a slot that the caller frees.
 async fn run_fused(
     sets: &CommandSets,
@@ -145,7 +162,19 @@ async fn run_fused(
     let pipelines = at.pipeline(queue.id, both[0].sqe) + at.pipeline(queue.id, both[1].sqe);
     core.clock.sleep_until(parsed[0].end.max(parsed[1].end) + pipelines).await;
     both.iter().for_each(|context| context.charge_firmware(parsed[0].queued + parsed[1].queued));
-    let statuses = at.execute_fused(&both, workspace).await;
+    let statuses = match loan {
+        None => at.execute_fused(&both, workspace).await,
+        Some(loan) => {
+            let executed = {
+                let execution = pin!(at.execute_fused(&both, workspace));
+                loan.unless_revoked(execution).await
+            };
+            executed.unwrap_or_else(|| {
+                *workspace = Workspace::new(supported(core));
+                [Status::COMMAND_INTERRUPTED; 2]
+            })
+        }
+    };
     at.core.background.command_ended();
     both[1].charge(Stage::Queueing); // until here for what the first needed alone
     let complete = core.placement.run(Work::Complete, 2).await;

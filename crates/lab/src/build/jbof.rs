@@ -29,6 +29,7 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
         agent: delay(section.agent),
         daemon: delay(section.daemon),
         redirect: delay(section.redirect),
+        loans_max: section.lenders.into(),
         ..JbofConfig::new(link(&scenario.drives[0].plan.profile), scenario.drives.len(), scenario.seed)
     }
 }
@@ -43,7 +44,8 @@ pub(super) fn parts(
     let one = |number: usize| BoxedDrive {
         name: scenario.drives[number].plan.name.clone(),
         config: drive(scenario, number),
-        driver: driver(scenario, number, interrupts[number].clone()),
+        medium: None,
+        driver: Some(driver(scenario, number, interrupts[number].clone())),
         lent_cpu: Some(processors[number % processors.len()].clone()),
     };
     (0..plan.drives.len()).map(one).collect()

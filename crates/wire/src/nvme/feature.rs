@@ -93,6 +93,8 @@ pub mod fid {
     /// Byteway's own: when a drive collects
     /// ([`CollectionWindow`](crate::nvme::vendor::collection::CollectionWindow)).
     pub const COLLECTION_WINDOW: u8 = 0xC1;
+    /// Byteway's own: peers that work for a drive ([`Loans`](crate::nvme::vendor::loans::Loans)).
+    pub const LOANS: u8 = 0xC2;
 }
 
 /// Arbitration, feature 01h (NVMe Base 2.1, 5.1.25.1.1).

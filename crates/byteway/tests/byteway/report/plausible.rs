@@ -133,6 +133,7 @@ fn results(writes: bool) -> Results {
         transfer: None,
         link: link(ios, writes),
         array: None,
+        jbof: None,
         host: None,
         network: None,
         paths: Vec::new(),

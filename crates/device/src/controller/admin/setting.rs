@@ -19,6 +19,7 @@ use byteway_wire::nvme::feature::{
 };
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::collection::CollectionWindow;
+use byteway_wire::nvme::vendor::loans::Loans;
 use byteway_wire::nvme::{GetFeatures, NSID_ALL, Select, SetFeatures, Status};
 use std::rc::Rc;
 
@@ -216,6 +217,12 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
                 ftl.open_collection_window(asked.blocks().into());
             }
         }
+        fid::LOANS => {
+            let asked = Loans::from_bits(value);
+            if asked.revoke() {
+                core.borrowed.revoke(asked.lender());
+            }
+        }
         _ => return invalid,
     }
     Ok(0)
@@ -328,18 +335,24 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
                 CollectionWindow::new().with_notify(features.collection_notices.get()).with_open(is_open);
             pick(current.into_bits(), 0)
         }
+        fid::LOANS => {
+            let hold = core.borrowed.count().min(u8::MAX.into()) as u8;
+            pick(Loans::new().with_lender(hold).into_bits(), 0)
+        }
         _ => return Err(Status::INVALID_FIELD.with_dnr()),
     })
 }
 
 /// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers methods, the profile of command
-/// sets where it has several, the Host Memory Buffer where it asks for one, collection windows where it has them.
+/// sets where it has several, the Host Memory Buffer where it asks for one, collection windows where it
+/// has them, loans where peers work for it.
 pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
     match feature {
         fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),
         fid::COMMAND_SET_PROFILE => CommandSet::are_several(config),
         fid::HOST_MEMORY_BUFFER => config.controller.host_buffer.is_some(),
         fid::COLLECTION_WINDOW => config.controller.collection_windows,
+        fid::LOANS => config.controller.borrows,
         fid::TIMESTAMP
         | fid::KEEP_ALIVE_TIMER
         | fid::HOST_BEHAVIOR_SUPPORT

@@ -81,12 +81,13 @@ impl Lending {
     }
 }
 
-/// Lends queue `qid`, of which nothing is under way, to `borrower`, whose placement does the work for its commands by `route`.
+/// Lends queue `qid`, of which nothing is under way, to `borrower`, whose placement does the work for its commands by `route`, and to
+/// which this drive is `lender`.
 pub(crate) fn lend(
     sets: &CommandSets,
     qid: u16,
     borrower: &Rc<CommandSets>,
-    route: Route,
+    (route, lender): (Route, u8),
 ) -> Result<Rc<Loan>, LendError> {
     let queue = (qid > 0).then(|| sets.core.queues.submission(qid)).flatten();
     let queue = queue.ok_or(LendError::NoQueue(qid))?;
@@ -102,7 +103,7 @@ pub(crate) fn lend(
     if !queue.methods.get().is_empty() {
         return Err(LendError::HasMethods(qid));
     }
-    let loan = Loan::new(route);
+    let loan = Loan::new(&sets.core.clock, route, lender);
     borrower.core.borrowed.add(&loan);
     let lent = Rc::new(Lent { borrower: borrower.clone(), loan: loan.clone() });
     sets.lending.queues.borrow_mut().insert(qid, lent);

@@ -15,6 +15,7 @@
 //! | [`mod@pace`] | whether a drive that is served in real time keeps to its model |
 //! | [`mod@raw_flash`] | the flash array itself, for a translation layer that runs elsewhere |
 //! | [`mod@collection`] | windows in which a drive collects, so that several do so at once |
+//! | [`mod@loans`] | peers of a box that work for a drive |
 //! | [`mod@commit`] | pairs that are stored without a command: records in memory of the device |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
@@ -37,6 +38,7 @@ pub mod commit;
 pub mod cxl;
 pub mod inline;
 pub mod kv;
+pub mod loans;
 pub mod pace;
 pub mod piggyback;
 pub mod raw_flash;
