@@ -12,6 +12,7 @@
 //! | [`ftl`] | the translation layer: the verbs that a controller calls |
 //! | [`ftl::config`] | its parameters and errors |
 //! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
+//! | [`ftl::redo`] | the log page of a segment of DRAM that a peer lends for the map |
 //! | [`ftl::space`] | the logical units: the host's, translation pages |
 //! | `ftl::inner` | what it is made of: its parts, and what its tasks wait for |
 //! | `ftl::counters`, `ftl::footprint` | what it counts, and the DRAM that it takes |
@@ -34,8 +35,8 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, Canary, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint, Ftl,
-    FtlConfig, FtlCounters, FtlError, Health, Holds, LentMemory, MediaError, MediumError, Refresh, Region,
+    Audit, Background, Base, BorrowFigures, Canary, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint, Ftl,
+    FtlConfig, FtlCounters, FtlError, Health, Holds, Lender, LenderId, LentMemory, MapMonitor, MediaError, MediumError, Refresh, Region,
     Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
 };
 pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route(u8);
 
 impl Route {
@@ -114,6 +114,16 @@ impl Distance {
         let passage = self.0.there.send(bytes);
         self.0.clock.sleep_until(passage.arrival).await;
         passage.queued
+    }
+
+    /// The way there.
+    pub(crate) fn there(&self) -> &dyn Way {
+        &*self.0.there
+    }
+
+    /// The way back.
+    pub(crate) fn back(&self) -> &dyn Way {
+        &*self.0.back
     }
 
     /// Bytes that have gone there, and that have come back.
@@ -437,7 +447,7 @@ impl Placement {
     }
 
     /// What there is between the site that does `work` by `route` and the DRAM that holds what the work is on.
-    fn distance(&self, work: Work, route: Route) -> Option<&Distance> {
+    pub(crate) fn distance(&self, work: Work, route: Route) -> Option<&Distance> {
         if route == Route::OWN {
             return None;
         }

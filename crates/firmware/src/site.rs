@@ -127,6 +127,11 @@ impl Site {
         self.0.lent.set(self.0.lent.get() + self.0.frequency.time_for(cycles));
     }
 
+    /// Of that work, `time` was for another drive.
+    pub fn note_lent_time(&self, time: Delay) {
+        self.0.lent.set(self.0.lent.get() + time);
+    }
+
     /// How much of the work was for other drives.
     pub fn lent(&self) -> Delay {
         self.0.lent.get()

@@ -8,7 +8,6 @@
 //! | [`descriptor`] | idle-resource descriptors and the table of them that each drive shows (4.3) |
 //! | [`policy`] | when a processor is lent or borrowed, from whom, and how many commands are redirected (4.4) |
 //! | [`demand`] | how much DRAM helps, by the curve of miss ratios (4.5) |
-//! | [`redo`] | the log page of a borrowed segment of DRAM (4.5) |
 //! | [`cost`] | what drives cost to buy and to run (2.2, 5.2, Table 2) |
 //!
 //! What it does not do: it knows no drive and no command. Who measures a drive and executes these decisions stands above it.
@@ -18,7 +17,6 @@ pub mod demand;
 pub mod descriptor;
 pub mod fabric;
 pub mod policy;
-pub mod redo;
 
 /// Which of the drives in a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,6 +8,7 @@
 //! state is programmed: a unit is at every moment in flash, old or new.
 
 use crate::ftl::map::table::Entry;
+use crate::placement::Route;
 use byteway_wire::content::Content;
 
 const NONE: u32 = u32::MAX;
@@ -38,6 +39,8 @@ pub(in crate::ftl) struct Slot {
     pub(in crate::ftl) failed_in: Option<u64>,
     /// In a trace: the I/O that wrote it.
     pub(in crate::ftl) io: u32,
+    /// By which route the work was done that wrote it.
+    pub(in crate::ftl) route: Route,
     state: State,
     previous: u32,
     next: u32,
@@ -66,6 +69,7 @@ impl Buffer {
             content: Content::Zero,
             failed_in: None,
             io: NOBODY,
+            route: Route::OWN,
             state: State::Free,
             previous: NONE,
             next: NONE,
@@ -155,6 +159,7 @@ impl Buffer {
             content,
             failed_in: None,
             io,
+            route: Route::OWN,
             state: State::Waits,
             previous: self.tail,
             next: NONE,

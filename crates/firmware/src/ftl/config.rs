@@ -224,6 +224,14 @@ pub enum Canary {
     TakeAlong,
     /// The checkpoint of a shutdown is never written, and no shutdown ends.
     StallShutdown,
+    /// Some changes of entries in borrowed DRAM are not committed to the log.
+    SkipCommit,
+    /// The log of borrowed DRAM is cleared when it is full, without its pages being flushed before.
+    ClearUnflushed,
+    /// Borrowed DRAM is given back without its dirty pages being read back.
+    ReturnUnread,
+    /// Records of the log are replayed that are older than what flash has.
+    ReplayOld,
 }
 
 impl FtlConfig {

@@ -39,7 +39,10 @@ pub use durable::medium::{MediumError, space_of};
 pub use footprint::Footprint;
 pub use health::Health;
 pub use inner::Ftl;
+pub use map::MapMonitor;
 pub use map::copies::LentMemory;
+pub use map::redo;
+pub use map::segments::{BorrowFigures, Lender, LenderId};
 pub use space::Space;
 pub use write::exchange::Exchange;
 
@@ -281,7 +284,7 @@ impl Ftl {
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {
-                self.page(errand.span, spans, self.0.space.page_of(first), Access::Read).await;
+                self.page(errand, spans, self.0.space.page_of(first), Access::Read).await;
             }
             let content = self.read_unit(errand, spans, first, true).await?;
             out.push(content);
@@ -400,7 +403,7 @@ impl Ftl {
             if inner.cache.is_some() && !has_pages {
                 let page = inner.space.page_of(next);
                 stop = end.min(inner.space.units_of(page).end);
-                self.page(span, spans, page, Access::Read).await;
+                self.page(errand, spans, page, Access::Read).await;
             }
             let submitted = groups.len();
             let mut state = inner.state.borrow_mut();

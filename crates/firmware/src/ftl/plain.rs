@@ -106,7 +106,7 @@ impl Ftl {
         }
         inner.check_writable()?;
         inner.locks.wait(lpa, 1).await;
-        let taken = inner.take(lpa, std::iter::once(content));
+        let taken = inner.take(Route::OWN, lpa, std::iter::once(content));
         permit.forget();
         inner.give_back(1 - taken);
         inner.dispatch();

@@ -61,6 +61,7 @@ use crate::ftl::config::{Canary, ROUND_UNITS};
 use crate::ftl::inner::Inner;
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
+use crate::placement::Route;
 use crate::work::Work;
 use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
@@ -208,6 +209,7 @@ impl Collector {
         self.conclude(outcome.failed);
         self.inner.placement.programmed(units);
         self.inner.pay_for_changes().await;
+        self.inner.pay_for_commits().await;
         true
     }
 
@@ -655,13 +657,13 @@ impl crate::ftl::inner::State {
         let entry = self.map.table.get(lpa);
         if entry == from {
             self.map.table.set(lpa, to);
-            self.map.changed(lpa);
+            self.map.changed(lpa, to, Route::OWN);
             return true;
         }
         match entry.as_slot() {
             Some(slot) if self.buffer.slot(slot).old == from => {
                 self.buffer.slot_mut(slot).old = to;
-                self.map.changed(lpa);
+                self.map.changed(lpa, to, Route::OWN);
                 true
             }
             _ => false,

@@ -173,6 +173,7 @@ impl Inner {
                 continue;
             }
             self.read_away(&[page]).await;
+            self.read_back(page).await;
             let permit = self.slots(1).await?;
             let taken = self.state.borrow_mut().buffer_page(page, self.config.keep);
             permit.forget();

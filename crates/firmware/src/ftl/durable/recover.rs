@@ -21,6 +21,7 @@
 
 use crate::ftl::Base;
 use crate::ftl::blocks::{Blocks, Found, Marks};
+use crate::ftl::buffer::NOBODY;
 use crate::ftl::config::Canary;
 use crate::ftl::durable::journal::{self, Journal, Trim};
 use crate::ftl::durable::root::Root;
@@ -29,6 +30,7 @@ use crate::ftl::map::page;
 use crate::ftl::map::pages::Pages;
 use crate::ftl::map::table::{Entry, Place, Table};
 use crate::ftl::space::UnitKind;
+use crate::placement::Route;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
 use byteway_wire::content::UNIT_BYTES;
 use rustc_hash::FxHashMap;
@@ -684,7 +686,7 @@ impl Inner {
                 continue;
             }
             let permit = self.credits.acquire(1).await;
-            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, crate::ftl::buffer::NOBODY);
+            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, NOBODY, Route::OWN);
             permit.forget();
             if slot.is_none() {
                 self.credits.release(1);

@@ -9,6 +9,7 @@
 //! - It takes the place of the one that was used least recently. If that is dirty, it is buffered first, like a unit of
 //!   the host's. The *evictor* does so, and a little ahead of need.
 //!   Where memory is lent, a copy of a clean one goes there, and is loaded instead ([`lent`](super::lent)).
+//! - Places may lie in DRAM that peers lend ([`borrow`](super::borrow)); which page is in which place is by last use alone.
 //! - A map entry changes when a program ends or a collector has moved a unit. The page may have left the cache by then,
 //!   or may never have been there: it is *away*. What has changed is remembered beside the cache, and is in the page
 //!   when it is read next. When more pages than the cache holds are away, the *updater* reads and writes them.
@@ -31,7 +32,9 @@ use crate::ftl::inner::Ftl;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
 use crate::ftl::map::Cache;
+use crate::ftl::map::frames::Origin;
 use crate::ftl::map::table::Place;
+use crate::placement::{Errand, Route};
 use byteway_clock::{SpanId, Spans, Stage};
 use byteway_flash::{Ppa, Priority, Ticket};
 use std::rc::Rc;
@@ -62,13 +65,24 @@ struct Load<'a> {
     inner: &'a Inner,
     cache: &'a Cache,
     frame: u32,
+    /// Of the frame, by its number.
+    load: Option<u64>,
     is_done: bool,
 }
 
 impl Load<'_> {
-    fn end(mut self) {
+    /// The page is there. False: its place is gone, with the peer that lent it.
+    fn end(mut self, route: Route) -> bool {
         self.is_done = true;
-        self.inner.state.borrow_mut().map.frames.loaded(self.frame);
+        let mut state = self.inner.state.borrow_mut();
+        if state.map.frames.load(self.frame) != self.load {
+            return false;
+        }
+        if state.map.frames.segment(self.frame).is_some() {
+            self.inner.enter_segment(&mut state, self.frame, route);
+        }
+        state.map.frames.loaded(self.frame);
+        true
     }
 }
 
@@ -76,8 +90,10 @@ impl Drop for Load<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             let mut state = self.inner.state.borrow_mut();
-            let page = state.map.frames.abandoned(self.frame);
-            state.map.pages.hold(page, false);
+            if state.map.frames.load(self.frame) == self.load {
+                let page = state.map.frames.abandoned(self.frame);
+                state.map.pages.hold(page, false);
+            }
         }
         self.cache.loaded(self.frame).notify_all();
         if self.cache.room.waiting() > 0 {
@@ -94,7 +110,7 @@ impl Ftl {
     /// that the command looked up last.
     pub(in crate::ftl) async fn pages(
         &self,
-        span: SpanId,
+        errand: Errand,
         spans: &Spans,
         first: u64,
         count: u32,
@@ -103,7 +119,7 @@ impl Ftl {
         let space = self.0.space;
         for page in space.page_of(first)..=space.page_of(first + u64::from(count) - 1) {
             if last.replace(page) != Some(page) {
-                self.page(span, spans, page, Access::Change).await;
+                self.page(errand, spans, page, Access::Change).await;
             }
         }
     }
@@ -116,19 +132,24 @@ impl Ftl {
         let (begins, ends) =
             (first.is_multiple_of(space.page_units()), end.is_multiple_of(space.page_units()) || end == user);
         if end > first && !begins {
-            self.page(span, spans, page(first), Access::Change).await;
+            self.page(span.into(), spans, page(first), Access::Change).await;
         }
         if end > first && !ends && (begins || page(first) != page(end)) {
-            self.page(span, spans, page(end), Access::Change).await;
+            self.page(span.into(), spans, page(end), Access::Change).await;
         }
     }
 
     /// Waits until a page is in DRAM. It is from then on until the caller waits again, or was when its turn came.
     ///
-    /// Charges what a read of flash takes, if there has to be one, and waiting for a place as queueing.
-    pub(in crate::ftl) async fn page(&self, span: SpanId, spans: &Spans, page: u32, access: Access) {
+    /// Charges what a read of flash takes, if there has to be one, and waiting for a place as queueing. Of a page in a peer's DRAM it
+    /// is one line that comes from there, charged as DRAM.
+    pub(in crate::ftl) async fn page(&self, errand: Errand, spans: &Spans, page: u32, access: Access) {
         let inner = &*self.0;
+        let span = errand.span;
         let Some(cache) = &inner.cache else { return };
+        if let Some(monitor) = &*cache.monitor.borrow() {
+            monitor.look_up(page);
+        }
         let mut has_waited = false;
         loop {
             let look = inner.look(page, access);
@@ -137,29 +158,43 @@ impl Ftl {
             }
             inner.state.borrow_mut().count_look(&look, has_waited);
             match look {
-                Look::Here => return,
-                Look::Room(frame, from) => return self.load(span, spans, page, frame, from).await,
+                Look::Here => {}
+                Look::Room(frame, from) => {
+                    if self.load(errand, spans, page, frame, from).await {
+                        return inner.wait_for_flush(span, spans, page, access).await;
+                    }
+                    continue; // its place is gone
+                }
                 Look::Coming(frame, load) => {
                     while inner.state.borrow().map.frames.load(frame) == Some(load) {
                         cache.loaded(frame).notified().await;
                     }
-                    return spans.charge(span, inner.clock.now(), Stage::Flash);
+                    spans.charge(span, inner.clock.now(), Stage::Flash);
                 }
                 Look::Full => {
                     has_waited = true;
                     cache.evictor.notify_one();
                     cache.room.notified().await;
                     spans.charge(span, inner.clock.now(), Stage::Queueing);
+                    continue;
                 }
             }
+            if !inner.is_borrowed(page) {
+                return;
+            }
+            if inner.reach(errand, spans, page).await {
+                return inner.wait_for_flush(span, spans, page, access).await;
+            }
+            // The lender is gone, and the page with it.
         }
     }
 
-    /// Reads a page into a frame that waits for it.
-    async fn load(&self, span: SpanId, spans: &Spans, page: u32, frame: u32, from: Found) {
-        let inner = &*self.0;
-        let Some(cache) = &inner.cache else { return };
-        let load = Load { inner, cache, frame, is_done: false };
+    /// Reads a page into a frame that waits for it. False: the frame is gone, with the peer that lent it.
+    async fn load(&self, errand: Errand, spans: &Spans, page: u32, frame: u32, from: Found) -> bool {
+        let (inner, span) = (&*self.0, errand.span);
+        let Some(cache) = &inner.cache else { return true };
+        let load = inner.state.borrow().map.frames.load(frame);
+        let load = Load { inner, cache, frame, load, is_done: false };
         match from {
             Found::Nowhere => {}
             Found::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
@@ -174,7 +209,12 @@ impl Ftl {
                 }
             }
         }
-        load.end();
+        inner.fill_borrowed(span, spans, frame).await;
+        let is_there = load.end(errand.route);
+        if is_there {
+            inner.pay_for_commits().await;
+        }
+        is_there
     }
 
     /// Translation pages that are in DRAM, of a cached map.
@@ -194,13 +234,13 @@ impl Ftl {
         {
             let frames = &mut self.0.state.borrow_mut().map.frames;
             frames.resize(
-                frames.most().saturating_add(segments.saturating_mul(self.0.config.map_segment_pages)),
+                frames.own().saturating_add(segments.saturating_mul(self.0.config.map_segment_pages)),
             );
         }
         cache.room.notify_all();
     }
 
-    /// Gives DRAM of so many segments up, or of fewer: a place for one page is left. The pages in it leave, the dirty ones
+    /// Gives own DRAM of so many segments up, or of fewer: a place for one page is left. The pages in it leave, the dirty ones
     /// when they are buffered; I/O goes on meanwhile. When this ends nothing is in it any more; it gives how many segments
     /// those are. Dropped early, the places are not used for other pages, and the ones that are in them stay.
     pub async fn give_up_map_segments(&self, segments: u32) -> u32 {
@@ -208,13 +248,13 @@ impl Ftl {
         let Some(cache) = &inner.cache else { return 0 };
         let given = {
             let frames = &mut inner.state.borrow_mut().map.frames;
-            let given = segments.min(frames.most().saturating_sub(1) / inner.config.map_segment_pages.max(1));
-            frames.resize(frames.most() - given * inner.config.map_segment_pages);
+            let given = segments.min(frames.own().saturating_sub(1) / inner.config.map_segment_pages.max(1));
+            frames.resize(frames.own() - given * inner.config.map_segment_pages);
             given
         };
         loop {
             let (frame, page, load, is_dirty) = {
-                let state = inner.state.borrow();
+                let mut state = inner.state.borrow_mut();
                 let Some((frame, page)) = state.map.frames.to_give_back() else { break };
                 (frame, page, state.map.frames.load(frame), state.map.pages.is_dirty(page))
             };
@@ -227,7 +267,7 @@ impl Ftl {
                 None if is_dirty => {
                     inner
                         .clean(cache, || {
-                            let state = inner.state.borrow();
+                            let mut state = inner.state.borrow_mut();
                             let goes = state.map.frames.to_give_back() == Some((frame, page));
                             (goes && state.map.pages.is_dirty(page)).then_some(page)
                         })
@@ -291,7 +331,17 @@ impl Inner {
             }
         };
         state.map.pages.hold(page, true);
+        if state.map.frames.segment(frame).is_some() {
+            state.map.frames.set_origin(frame, Origin { since: 0, is_void });
+        }
         Look::Room(frame, from)
+    }
+
+    /// Places are free that were not freed by a load or an eviction.
+    pub(in crate::ftl) fn call_for_room(&self) {
+        if let Some(cache) = &self.cache {
+            cache.room.notify_all();
+        }
     }
 
     /// Submits the read of a translation page.
@@ -334,9 +384,12 @@ impl Inner {
     }
 
     /// Buffers a dirty page, so that it can leave: the one that is `wanted` when there is a slot for it, if there is one then.
-    async fn clean(&self, cache: &Cache, wanted: impl Fn() -> Option<u32>) {
+    pub(super) async fn clean(&self, cache: &Cache, wanted: impl Fn() -> Option<u32>) {
         let permit = self.slots(1).await;
         let Some(page) = wanted() else { return };
+        if permit.is_ok() && !self.read_back(page).await {
+            return;
+        }
         let mut state = self.state.borrow_mut();
         let Ok(permit) = permit else {
             // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
@@ -370,6 +423,9 @@ impl Inner {
     pub(in crate::ftl) fn call_updater(&self) {
         if let Some(cache) = &self.cache {
             cache.updater.notify_one();
+            if self.state.borrow().map.segments.is_some() {
+                cache.flusher.notify_one();
+            }
         }
     }
 }
@@ -388,7 +444,8 @@ impl State {
     /// So many units of the host's have been programmed: as many pages that are away may be. Whether there are any.
     pub(in crate::ftl) fn allow_updates(&mut self, units: u64) -> bool {
         self.map.updates = (self.map.updates + units).min(UPDATES_MOST);
-        self.map.pages.away() > 0
+        let has_full = self.map.segments.as_mut().is_some_and(|segments| segments.allow_flushes(units));
+        self.map.pages.away() > 0 || has_full
     }
 
     /// Flash could not give a page: it is to be written anew.

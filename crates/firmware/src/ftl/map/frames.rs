@@ -1,45 +1,81 @@
 //! The places of the cached map: which translation pages they hold, and which of those was used least recently.
 //!
-//! A frame is free, is *loading* its page, or has it. Frames that have theirs are in a list by their last use. Frames
-//! are made as they are needed, up to the number that the DRAM has. When that becomes smaller, those that are taken back
-//! stay until their pages have left.
+//! A frame is free, is *loading* its page, or has it. Frames that have theirs are in a list by their last use, wherever they are.
+//! Frames of the drive's own DRAM are made as they are needed, up to the number that it has; those of a borrowed
+//! [segment](super::segments) all at once. A frame that is taken back is *leaving*: it stays until its page has left, and takes no
+//! other.
 
 use crate::ftl::recency::Recency;
 use rustc_hash::FxHashMap;
 
 struct Frame {
     page: u32,
+    /// The borrowed segment in which it lies; none: own DRAM.
+    segment: Option<u32>,
     /// How often it has begun to load: who waits for a load knows by this which one.
     loads: u64,
+    /// In a borrowed segment: records of the segment's log from this number on are newer than what flash has of the page.
+    since: u64,
     is_loading: bool,
     is_taken: bool,
+    is_leaving: bool,
+    /// In a borrowed segment: flash has nothing of the page that counts, as all of it was deallocated when it was loaded.
+    is_from_void: bool,
+}
+
+/// What a page in a borrowed segment is to be recovered from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ftl) struct Origin {
+    /// Records of the segment's log from this number on.
+    pub(in crate::ftl) since: u64,
+    /// They lie over nothing, not over what flash has.
+    pub(in crate::ftl) is_void: bool,
 }
 
 /// The frames.
 pub(in crate::ftl) struct Frames {
-    most: u32,
+    /// Frames that own DRAM has place for; and how many of them have been made and are not leaving.
+    own: u32,
+    own_made: u32,
+    /// Frames of borrowed segments that are not leaving.
+    borrowed: u32,
     frames: Vec<Frame>,
     free: Vec<u32>,
+    free_borrowed: Vec<u32>,
+    /// Numbers that belong to no frame any more.
+    unused: Vec<u32>,
+    /// Own frames that are leaving with a page; the next to go last. Some may have gone already.
+    leaving: Vec<u32>,
     /// From a page to its frame, loading or loaded. Never iterated.
     index: FxHashMap<u32, u32>,
     recency: Recency,
 }
 
 impl Frames {
-    /// `most` of them, all free.
-    pub(in crate::ftl) fn new(most: u32) -> Self {
+    /// `own` of them, all free.
+    pub(in crate::ftl) fn new(own: u32) -> Self {
         Frames {
-            most,
+            own,
+            own_made: 0,
+            borrowed: 0,
             frames: Vec::new(),
             free: Vec::new(),
+            free_borrowed: Vec::new(),
+            unused: Vec::new(),
+            leaving: Vec::new(),
             index: FxHashMap::default(),
             recency: Recency::default(),
         }
     }
 
-    /// How many there are; those that are to be given back and still have a page don't count.
+    /// How many there are, own and borrowed; those that are leaving don't count.
     pub(in crate::ftl) fn most(&self) -> u32 {
-        self.most
+        self.own.saturating_add(self.borrowed)
+    }
+
+    /// How many of them are in own DRAM.
+    pub(in crate::ftl) fn own(&self) -> u32 {
+        self.own
     }
 
     /// How many pages are in them, or on their way there.
@@ -47,22 +83,118 @@ impl Frames {
         self.index.len() as u64
     }
 
-    /// From now on there are `most`.
-    pub(in crate::ftl) fn resize(&mut self, most: u32) {
-        let made = self.frames.len() as u32;
-        for index in self.most..most.min(made) {
-            if !self.frames[index as usize].is_taken {
-                self.free.push(index);
+    /// From now on own DRAM has place for `own`.
+    pub(in crate::ftl) fn resize(&mut self, own: u32) {
+        self.own = own;
+        if self.own_made < own {
+            // What is still leaving stays.
+            let leaving = std::mem::take(&mut self.leaving);
+            for frame in leaving.into_iter().rev() {
+                let Frame { is_leaving, is_taken, .. } = &mut self.frames[frame as usize];
+                if self.own_made < own && *is_leaving && *is_taken {
+                    *is_leaving = false;
+                    self.own_made += 1;
+                } else if *is_leaving && *is_taken {
+                    self.leaving.insert(0, frame);
+                }
+            }
+            return;
+        }
+        let surplus = (self.own_made - own) as usize;
+        if surplus == 0 {
+            return;
+        }
+        let of_own = |(_, frame): &(u32, &Frame)| frame.segment.is_none() && !frame.is_leaving;
+        let last = (0..).zip(&self.frames).filter(of_own).map(|(index, _)| index).collect::<Vec<u32>>();
+        let going = &last[last.len() - surplus..];
+        for frame in going {
+            let Frame { is_leaving, is_taken, .. } = &mut self.frames[*frame as usize];
+            *is_leaving = true;
+            if *is_taken {
+                self.leaving.push(*frame);
+            } else {
+                self.unused.push(*frame);
             }
         }
-        self.free.retain(|index| *index < most);
-        self.most = most;
+        let frames = &self.frames;
+        self.free.retain(|frame| !frames[*frame as usize].is_leaving);
+        self.own_made = own;
     }
 
-    /// A frame that is to be given back and has a page, or is loading one.
-    pub(in crate::ftl) fn to_give_back(&self) -> Option<(u32, u32)> {
-        let beyond = self.frames.iter().enumerate().skip(self.most as usize);
-        beyond.rev().find(|(_, frame)| frame.is_taken).map(|(index, frame)| (index as u32, frame.page))
+    /// An own frame that is leaving and has a page, or is loading one.
+    pub(in crate::ftl) fn to_give_back(&mut self) -> Option<(u32, u32)> {
+        while let Some(index) = self.leaving.last().copied() {
+            let frame = &self.frames[index as usize];
+            if frame.is_taken && frame.is_leaving && frame.segment.is_none() {
+                return Some((index, frame.page));
+            }
+            self.leaving.pop();
+        }
+        None
+    }
+
+    /// Adds the frames of a borrowed segment, all free. Gives their numbers.
+    pub(in crate::ftl) fn add_segment(&mut self, segment: u32, pages: u32) -> Vec<u32> {
+        let numbers: Vec<u32> = (0..pages).map(|_| self.make(Some(segment))).collect();
+        self.free_borrowed.extend(numbers.iter().rev());
+        self.borrowed += pages;
+        numbers
+    }
+
+    /// The frames of a borrowed segment take no other pages from now on.
+    pub(in crate::ftl) fn close_segment(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            let is_leaving = &mut self.frames[*number as usize].is_leaving;
+            self.borrowed -= u32::from(!std::mem::replace(is_leaving, true));
+        }
+        let frames = &self.frames;
+        self.free_borrowed.retain(|frame| !frames[*frame as usize].is_leaving);
+    }
+
+    /// The frames of a closed segment are no more. Those that have a page, or are loading one, lose it.
+    pub(in crate::ftl) fn drop_segment(&mut self, numbers: &[u32]) {
+        self.close_segment(numbers);
+        for number in numbers {
+            let frame = &self.frames[*number as usize];
+            match (frame.is_taken, frame.is_loading) {
+                (true, true) => _ = self.release(*number),
+                (true, false) => self.drop_page(*number),
+                (false, _) => {}
+            }
+        }
+        self.unused.extend(numbers.iter().rev());
+    }
+
+    /// The page that a frame has; none: it is free.
+    pub(in crate::ftl) fn page(&self, frame: u32) -> Option<u32> {
+        let frame = &self.frames[frame as usize];
+        frame.is_taken.then_some(frame.page)
+    }
+
+    /// The borrowed segment in which a frame lies.
+    #[inline]
+    pub(in crate::ftl) fn segment(&self, frame: u32) -> Option<u32> {
+        self.frames[frame as usize].segment
+    }
+
+    /// The frame of a page that lies in a borrowed segment, and the segment; not while it is loading.
+    #[inline]
+    pub(in crate::ftl) fn find_borrowed(&self, page: u32) -> Option<(u32, u32)> {
+        let number = self.find(page)?;
+        let frame = &self.frames[number as usize];
+        frame.segment.filter(|_| !frame.is_loading).map(|segment| (number, segment))
+    }
+
+    /// What the page of a frame in a borrowed segment is to be recovered from.
+    pub(in crate::ftl) fn origin(&self, frame: u32) -> Origin {
+        let Frame { since, is_from_void, .. } = self.frames[frame as usize];
+        Origin { since, is_void: is_from_void }
+    }
+
+    /// Notes that.
+    pub(in crate::ftl) fn set_origin(&mut self, frame: u32, origin: Origin) {
+        let frame = &mut self.frames[frame as usize];
+        (frame.since, frame.is_from_void) = (origin.since, origin.is_void);
     }
 
     /// Frees a frame that has its page.
@@ -85,23 +217,59 @@ impl Frames {
 
     /// Whether no frame is free.
     pub(in crate::ftl) fn is_full(&self) -> bool {
-        self.free.is_empty() && self.frames.len() as u32 >= self.most
+        self.free.is_empty() && self.own_made >= self.own && self.free_borrowed.is_empty()
     }
 
-    /// A free frame begins to load a page.
+    /// A free frame begins to load a page: one of own DRAM, if one is free.
     pub(in crate::ftl) fn begin(&mut self, page: u32) -> Option<u32> {
+        let own = self.begin_own(page);
+        if own.is_some() {
+            return own;
+        }
+        let index = self.free_borrowed.pop()?;
+        Some(self.begin_in(index, page))
+    }
+
+    /// A free frame of own DRAM begins to load a page.
+    pub(in crate::ftl) fn begin_own(&mut self, page: u32) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index,
-            None if (self.frames.len() as u32) < self.most => {
-                self.frames.push(Frame { page, loads: 0, is_loading: true, is_taken: true });
-                self.frames.len() as u32 - 1
+            None if self.own_made < self.own => {
+                self.own_made += 1;
+                self.make(None)
             }
             None => return None,
         };
+        Some(self.begin_in(index, page))
+    }
+
+    /// A frame that is free and in no list.
+    fn make(&mut self, segment: Option<u32>) -> u32 {
+        let index = self.unused.pop().unwrap_or(self.frames.len() as u32);
+        // The count of loads goes on: who waits for an earlier one must not take a later one for it.
+        let loads = self.frames.get(index as usize).map_or(0, |frame| frame.loads);
+        let frame = Frame {
+            page: 0,
+            segment,
+            loads,
+            since: 0,
+            is_loading: false,
+            is_taken: false,
+            is_leaving: false,
+            is_from_void: false,
+        };
+        match self.frames.get_mut(index as usize) {
+            Some(unused) => *unused = frame,
+            None => self.frames.push(frame),
+        }
+        index
+    }
+
+    fn begin_in(&mut self, index: u32, page: u32) -> u32 {
         let frame = &mut self.frames[index as usize];
         (frame.page, frame.loads, frame.is_loading, frame.is_taken) = (page, frame.loads + 1, true, true);
         self.index.insert(page, index);
-        Some(index)
+        index
     }
 
     /// A frame has its page, which was just used.
@@ -134,11 +302,15 @@ impl Frames {
     }
 
     fn release(&mut self, frame: u32) -> u32 {
-        let Frame { page, is_loading, is_taken, .. } = &mut self.frames[frame as usize];
+        let Frame { page, segment, is_loading, is_taken, is_leaving, .. } = &mut self.frames[frame as usize];
         (*is_loading, *is_taken) = (false, false);
         self.index.remove(page);
-        if frame < self.most {
-            self.free.push(frame);
+        match (*is_leaving, *segment) {
+            (false, None) => self.free.push(frame),
+            (false, Some(_)) => self.free_borrowed.push(frame),
+            (true, None) => self.unused.push(frame),
+            // It goes with its segment.
+            (true, Some(_)) => {}
         }
         *page
     }
@@ -199,7 +371,6 @@ mod tests {
                     0 => {
                         frames.resize(1 + stream.below(16) as u32);
                         while let Some((frame, page)) = frames.to_give_back() {
-                            assert!(frame >= frames.most());
                             frames.drop_page(frame);
                             assert!(held.remove(&page));
                         }
@@ -211,7 +382,6 @@ mod tests {
                         let page = stream.below(1000) as u32;
                         if frames.find(page).is_none() && !frames.is_full() {
                             let frame = frames.begin(page).expect("one is free");
-                            assert!(frame < frames.most());
                             frames.loaded(frame);
                             held.insert(page);
                         }
@@ -236,5 +406,58 @@ mod tests {
         assert_eq!((frames.load(frame), frames.drop_oldest()), (None, Some(7)));
         assert_eq!(frames.begin(8), Some(frame));
         assert_ne!(frames.load(frame), first);
+    }
+
+    // Segments come and go in any order beside own frames: a frame that is used after its segment has gone, one that is lost to both, or
+    // a page that is found where it is no more would make DRAM that is lent a place of no one's, or of two.
+    #[test]
+    fn segments_come_and_go_beside_own_frames() {
+        const PAGES: u32 = 3;
+        let mut stream = Rng::new(5).stream("segments");
+        for _ in 0..100 {
+            let mut frames = Frames::new(4);
+            let mut own = 4;
+            let (mut segments, mut next) = (std::collections::BTreeMap::new(), 0);
+            for _ in 0..300 {
+                match stream.below(7) {
+                    0 if segments.len() < 5 => {
+                        segments.insert(next, frames.add_segment(next, PAGES));
+                        next += 1;
+                    }
+                    1 => {
+                        let chosen = segments.keys().copied().nth(stream.below(5) as usize);
+                        if let Some(numbers) = chosen.and_then(|chosen| segments.remove(&chosen)) {
+                            let pages: Vec<u32> = numbers.iter().filter_map(|number| frames.page(*number)).collect();
+                            frames.drop_segment(&numbers);
+                            assert!(pages.iter().all(|page| frames.find(*page).is_none()));
+                        }
+                    }
+                    2 => {
+                        own = 1 + stream.below(6) as u32;
+                        frames.resize(own);
+                        while let Some((frame, _)) = frames.to_give_back() {
+                            frames.drop_page(frame);
+                        }
+                    }
+                    3 => _ = frames.drop_oldest(),
+                    _ => {
+                        let page = stream.below(1000) as u32;
+                        if frames.find(page).is_none() && !frames.is_full() {
+                            let frame = frames.begin(page).expect("one is free");
+                            assert!(frames.segment(frame).is_none_or(|segment| segments.contains_key(&segment)));
+                            frames.loaded(frame);
+                        }
+                    }
+                }
+                let held = |frames: &Frames, of: Option<u32>| {
+                    frames.oldest().filter(|page| frames.find(*page).map(|it| frames.segment(it)) == Some(of)).count()
+                };
+                assert_eq!(frames.most(), own + PAGES * segments.len() as u32);
+                assert!(held(&frames, None) <= own as usize);
+                let in_segments: usize = segments.keys().map(|it| held(&frames, Some(*it))).sum();
+                assert_eq!(held(&frames, None) + in_segments, frames.held() as usize, "all that is held has a place");
+                assert_eq!(frames.is_full(), frames.held() == u64::from(frames.most()));
+            }
+        }
     }
 }

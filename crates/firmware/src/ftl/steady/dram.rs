@@ -4,6 +4,7 @@ use crate::ftl::buffer::NOBODY;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
 use crate::ftl::map::table::Entry;
+use crate::placement::Route;
 use byteway_clock::Notify;
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
@@ -47,7 +48,7 @@ impl Inner {
             let lpa = stream.below(self.config.user_units);
             if state.map.table.get(lpa) == Entry::BASE {
                 let content = self.base.content(lpa);
-                taken += usize::from(state.buffer_unit(lpa, content, NOBODY).is_some());
+                taken += usize::from(state.buffer_unit(lpa, content, NOBODY, Route::OWN).is_some());
             }
         }
         self.fill_map_cache(state, &mut stream);
@@ -77,7 +78,7 @@ impl Inner {
             if state.map.frames.find(page).is_some() {
                 continue;
             }
-            let Some(frame) = state.map.frames.begin(page) else { break };
+            let Some(frame) = state.map.frames.begin_own(page) else { break };
             state.map.frames.loaded(frame);
             state.map.pages.hold(page, true);
             let unchanged = libm::exp(-changes * f64::from(held - rank));

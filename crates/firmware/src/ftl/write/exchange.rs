@@ -7,6 +7,7 @@ use crate::ftl::collect::background::Attending;
 use crate::ftl::config::MediaError;
 use crate::ftl::inner::Ftl;
 use crate::ftl::write::lock::UnitLock;
+use crate::placement::Route;
 use byteway_clock::{Permit, SpanId, Spans, Stage};
 use byteway_wire::content::Content;
 
@@ -54,7 +55,7 @@ impl Ftl {
         if inner.cache.is_some() {
             let mut last = None;
             for unit in &units {
-                self.pages(span, spans, *unit, 1, &mut last).await;
+                self.pages(span.into(), spans, *unit, 1, &mut last).await;
             }
         }
         let permit = inner.slots(count).await?;
@@ -113,7 +114,7 @@ impl Exchange<'_> {
         let taken: u32 = units
             .iter()
             .zip(contents.drain(..))
-            .map(|(unit, content)| inner.take(*unit, std::iter::once(content)))
+            .map(|(unit, content)| inner.take(Route::OWN, *unit, std::iter::once(content)))
             .sum();
         permit.forget();
         inner.give_back(units.len() as u32 - taken);

@@ -16,7 +16,7 @@
 use crate::ftl::buffer::NOBODY;
 use crate::ftl::config::MediaError;
 use crate::ftl::inner::{Found, Ftl, Inner};
-use crate::placement::Errand;
+use crate::placement::{Errand, Route};
 use byteway_clock::{SpanId, Spans, Stage};
 use byteway_flash::Priority;
 use byteway_wire::content::{Content, MARRED_BYTES, UNIT_BYTES, marred_parts};
@@ -118,7 +118,7 @@ impl Ftl {
         let errand = Errand::from(SpanId::NONE);
         self.admit(errand, &spans, 1, inner.look_ups(lpa, 1)).await;
         if inner.cache.is_some() {
-            self.pages(errand.span, &spans, lpa, 1, &mut None).await;
+            self.pages(errand, &spans, lpa, 1, &mut None).await;
         }
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
@@ -137,7 +137,7 @@ impl Ftl {
             let new = state.parts.over(&patch, &old);
             state.parts.give_back(patch);
             state.counters.parts_merged += 1;
-            state.buffer_unit(lpa, new, NOBODY).is_some()
+            state.buffer_unit(lpa, new, NOBODY, Route::OWN).is_some()
         };
         permit.forget();
         inner.give_back(u32::from(!taken));

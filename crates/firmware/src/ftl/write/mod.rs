@@ -59,6 +59,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
         inner.dispatch();
         inner.look_for_an_end();
         inner.pay_for_changes().await;
+        inner.pay_for_commits().await;
     }
 }
 
@@ -97,11 +98,11 @@ impl Ftl {
         while left > 0 {
             let chunk = left.min(inner.geometry.units_per_stripe());
             if inner.cache.is_some() {
-                self.pages(span, spans, next, chunk, &mut paged).await;
+                self.pages(errand, spans, next, chunk, &mut paged).await;
             }
             let permit = inner.slots(chunk).await?;
             inner.locks.wait(next, chunk).await;
-            let taken = inner.take(next, contents.by_ref().take(chunk as usize));
+            let taken = inner.take(errand.route, next, contents.by_ref().take(chunk as usize));
             permit.forget();
             inner.give_back(chunk - taken);
             inner.dispatch();
@@ -133,7 +134,7 @@ impl Ftl {
         let has_slot = inner.credits.try_take(1);
         debug_assert!(has_slot, "nothing was waited for since there was one");
         let attending = inner.attend();
-        let taken = inner.take(unit, std::iter::once(content));
+        let taken = inner.take(Route::OWN, unit, std::iter::once(content));
         inner.give_back(1 - taken);
         inner.dispatch();
         drop(attending);
@@ -191,14 +192,14 @@ impl Ftl {
         }
         self.admit(errand, spans, 1, inner.look_ups(lpa, 1)).await;
         if inner.cache.is_some() {
-            self.pages(span, spans, lpa, 1, &mut None).await;
+            self.pages(errand, spans, lpa, 1, &mut None).await;
         }
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
         let old = self.read_unit(errand, spans, lpa, false).await?;
         let new = old.edited(inner.config.keep, edit);
-        let taken = inner.take(lpa, std::iter::once(new));
+        let taken = inner.take(errand.route, lpa, std::iter::once(new));
         inner.state.borrow_mut().counters.user_bytes_written -= (UNIT_BYTES - bytes) as u64;
         permit.forget();
         inner.give_back(1 - taken);
@@ -247,6 +248,7 @@ impl Ftl {
             inner.deallocate_all();
             inner.journal_filled();
             inner.pay_for_changes().await;
+            inner.pay_for_commits().await;
             return Ok(());
         }
         if inner.cache.is_some() {
@@ -264,6 +266,7 @@ impl Ftl {
             inner.deallocate(next, stop);
             inner.journal_filled();
             inner.pay_for_changes().await;
+            inner.pay_for_commits().await;
             next = stop;
             if next < end {
                 // A terabyte is a quarter of a million regions: others have their turn in between.
@@ -406,14 +409,19 @@ impl Inner {
         }
     }
 
-    /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
-    pub(in crate::ftl) fn take(&self, first: u64, contents: impl Iterator<Item = Content>) -> u32 {
+    /// Puts units into the buffer, by work that was done by `route`; the caller holds a credit for each. Gives how many took a slot.
+    pub(in crate::ftl) fn take(
+        &self,
+        route: Route,
+        first: u64,
+        contents: impl Iterator<Item = Content>,
+    ) -> u32 {
         let mut state = self.state.borrow_mut();
         let (mut count, mut taken, mut has_dropped) = (0, 0, false);
         let io = self.clock.io().unwrap_or(NOBODY);
         for (lpa, content) in (first..).zip(contents) {
             count += 1;
-            taken += u32::from(state.buffer_unit(lpa, content, io).is_some());
+            taken += u32::from(state.buffer_unit(lpa, content, io, route).is_some());
             has_dropped |= state.parts.drop_unit(lpa);
         }
         state.counters.user_units_written += u64::from(count);
@@ -584,21 +592,23 @@ impl Inner {
             let ppa = self.geometry.ppa(block, stripe, unit as u32);
             let entry = Entry::flash(ppa);
             let done = state.buffer.slot(slot);
-            let (lpa, sequence) = (done.lpa, done.sequence);
+            let (lpa, sequence, route) = (done.lpa, done.sequence, done.route);
             host_units += u64::from(lpa < self.space.user);
             let current = state.map.table.get(lpa);
             let history = if current == Entry::slot(slot) {
+                let old = done.old;
                 state.map.table.set(lpa, entry);
-                state.map.changed(lpa);
-                done.old
+                state.map.changed(lpa, entry, route);
+                old
             } else {
                 match current.as_slot() {
                     // Written again meanwhile: until that is programmed, this is what flash has of it.
                     Some(later) if state.buffer.slot(later).old_sequence <= sequence => {
                         let later = state.buffer.slot_mut(later);
                         later.old_sequence = sequence;
-                        state.map.changed(lpa);
-                        std::mem::replace(&mut later.old, entry)
+                        let old = std::mem::replace(&mut later.old, entry);
+                        state.map.changed(lpa, entry, route);
+                        old
                     }
                     _ => entry,
                 }
@@ -698,7 +708,7 @@ impl Inner {
                 state.map.table.deallocate_region(first);
             }
         }
-        state.map.pages.deallocated(first, end);
+        state.map.deallocated(first, end);
         if let Some(extents) = &mut state.map.extents {
             extents.remove(first, end);
         }
@@ -708,6 +718,7 @@ impl Inner {
         let parts = state.parts.drop_units(first..end);
         state.note_dropped(freed + parts);
         drop(guard);
+        self.call_for_room();
         self.dropped(freed);
         if parts > 0 {
             self.signals.settled.notify_all();
@@ -734,7 +745,7 @@ impl Inner {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         state.map.table.deallocate_all();
-        state.map.pages.deallocated_all();
+        state.map.deallocated_all();
         if let Some(extents) = &mut state.map.extents {
             extents.clear();
         }
@@ -747,6 +758,7 @@ impl Inner {
         let parts = state.parts.drop_units(0..user);
         state.note_dropped(freed + parts);
         drop(guard);
+        self.call_for_room();
         self.dropped(freed);
         if parts > 0 {
             self.signals.settled.notify_all();
@@ -777,13 +789,19 @@ impl State {
     }
 
     /// Buffers a unit; the caller holds a credit. Gives the slot, if it took one: not if it replaced one that waits.
-    pub(in crate::ftl) fn buffer_unit(&mut self, lpa: u64, content: Content, io: u32) -> Option<u32> {
+    pub(in crate::ftl) fn buffer_unit(
+        &mut self,
+        lpa: u64,
+        content: Content,
+        io: u32,
+        route: Route,
+    ) -> Option<u32> {
         let State { map, buffer, .. } = self;
         let entry = map.table.get(lpa);
         let slot = match entry.as_slot() {
             Some(slot) if buffer.waits(slot) => {
                 let slot = buffer.slot_mut(slot);
-                (slot.content, slot.io) = (content, io);
+                (slot.content, slot.io, slot.route) = (content, io, route);
                 return None;
             }
             Some(slot) => {
@@ -799,6 +817,7 @@ impl State {
                 buffer.take(lpa, content, io, entry, sequence)
             }
         };
+        buffer.slot_mut(slot).route = route;
         map.table.set(lpa, Entry::slot(slot));
         Some(slot)
     }
@@ -807,7 +826,7 @@ impl State {
     pub(in crate::ftl) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
         let unit = self.map.pages.unit(page);
         let (content, reflects) = self.capture(page, keep);
-        let taken = self.buffer_unit(unit, content, NOBODY).is_some();
+        let taken = self.buffer_unit(unit, content, NOBODY, Route::OWN).is_some();
         if let Some(slot) = self.map.table.get(unit).as_slot() {
             self.buffer.slot_mut(slot).stamp = reflects;
         }
