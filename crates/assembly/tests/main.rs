@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod array;
+mod dram;
 mod fixture;
 mod hosted;
 mod jbof;

@@ -35,9 +35,10 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, BorrowFigures, Canary, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint, Ftl,
-    FtlConfig, FtlCounters, FtlError, Health, Holds, Lender, LenderId, LentMemory, MapMonitor, MediaError, MediumError, Refresh, Region,
-    Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
+    Audit, Background, Base, BorrowFigures, Canary, CollectionState, Disagreement, Exchange, ExtentConfig,
+    Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Holds, Lender, LenderId, LentMemory,
+    MapMonitor, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
+    space_of,
 };
 pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};
 pub use site::Site;

@@ -1,6 +1,7 @@
 //! What is decided in a drive, tested over the flash model: one binary, for each more takes as long to link.
 
 mod audit;
+mod borrowed;
 mod cached_map;
 mod crash;
 mod extents;

@@ -1,12 +1,118 @@
 //! How much DRAM helps a drive, by its curve of miss ratios (4.5).
 
+use byteway_firmware::MapMonitor;
 use byteway_trace::reuse::MissRatioCurve;
+use byteway_trace::shards::Shards;
+use std::cell::{Cell, RefCell};
 
 /// Below such a miss ratio a drive borrows nothing more.
 pub const MISS_RATIO_WANTED: f64 = 0.10;
 
 /// What helps less than this is spare: shares of all look-ups.
 const NO_HELP: f64 = 0.001;
+
+/// How a drive's look-ups are sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleConfig {
+    /// Pages that a sample keeps, at least one.
+    pub pages: usize,
+    /// A sample is fresh for so many periods at least: another one begins then.
+    pub periods: u32,
+    /// And it has seen each page so often, in the mean: the first time counts as a miss whatever is cached, and should not count for
+    /// much.
+    pub looks_of_page: u32,
+    /// But after so many times as many periods another one begins in any case, so that the curve follows the workload.
+    pub periods_most: u32,
+}
+
+impl Default for SampleConfig {
+    /// 8,192 pages, a sample for 200 ms to 2 s of the paper's periods.
+    fn default() -> Self {
+        SampleConfig { pages: 8192, periods: 20, looks_of_page: 20, periods_most: 10 }
+    }
+}
+
+/// Two samples, one of which began later: the curve is the older one's, and when that is old enough the other one takes its place.
+struct Samples {
+    older: Shards,
+    newer: Shards,
+    /// Look-ups that each has seen.
+    older_looks: u64,
+    looks: u64,
+    /// Periods since the newer one began.
+    periods: u32,
+    /// The older one took its place by age alone.
+    is_by_age: bool,
+    number: u64,
+}
+
+/// A drive's monitor of its DRAM: a curve of miss ratios that follows its look-ups (SHARDS with samples of fixed size), and how many
+/// look-ups there were.
+pub struct MapSample {
+    config: SampleConfig,
+    seed: u64,
+    samples: RefCell<Samples>,
+    looks: Cell<u64>,
+}
+
+impl MapSample {
+    /// One that has seen nothing. Which pages it keeps follows from `seed`.
+    pub fn new(config: SampleConfig, seed: u64) -> Self {
+        let [older, newer] = [0, 1].map(|number| Shards::new(config.pages, seed ^ number));
+        let samples = RefCell::new(Samples {
+            older,
+            newer,
+            older_looks: 0,
+            looks: 0,
+            periods: 0,
+            is_by_age: false,
+            number: 1,
+        });
+        MapSample { config, seed, samples, looks: Cell::default() }
+    }
+
+    /// A period has ended: the curve of what is looked up lately.
+    pub fn curve(&self) -> MissRatioCurve {
+        let mut samples = self.samples.borrow_mut();
+        samples.periods += 1;
+        let has_seen_enough = self.is_enough(samples.looks, &samples.newer);
+        let is_old = samples.periods >= self.config.periods.saturating_mul(self.config.periods_most);
+        if samples.periods >= self.config.periods && (has_seen_enough || is_old) {
+            samples.number += 1;
+            let fresh = Shards::new(self.config.pages, self.seed ^ samples.number);
+            samples.older = std::mem::replace(&mut samples.newer, fresh);
+            samples.older_looks = samples.looks;
+            (samples.periods, samples.looks, samples.is_by_age) = (0, 0, !has_seen_enough);
+        }
+        samples.older.curve()
+    }
+
+    /// Whether the curve says what a drive can do without: not if most look-ups that it has seen were of pages that were new to it.
+    pub fn is_reliable(&self) -> bool {
+        let samples = self.samples.borrow();
+        samples.is_by_age || self.is_enough(samples.older_looks, &samples.older)
+    }
+
+    fn is_enough(&self, looks: u64, sample: &Shards) -> bool {
+        looks as f64 >= sample.keys() * f64::from(self.config.looks_of_page)
+    }
+
+    /// Look-ups in all.
+    pub fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+}
+
+impl MapMonitor for MapSample {
+    fn look_up(&self, page: u32) {
+        let mut samples = self.samples.borrow_mut();
+        samples.older.access(page.into());
+        samples.newer.access(page.into());
+        samples.looks += 1;
+        samples.older_looks += 1;
+        self.looks.set(self.looks.get() + 1);
+    }
+}
 
 /// Segments of a drive's cached map, and what a segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +207,33 @@ mod tests {
         assert_eq!(drive.to_lend(&uniform(5000)), 0, "every segment helps");
         assert_eq!(drive.to_lend(&Shards::new(16, 1).curve()), 9, "nothing is accessed: one is kept");
         assert_eq!(Segments { own: 0, pages: 100 }.to_lend(&few), 0);
+    }
+
+    // A curve of all that ever was would have a drive keep for good what it needed once; one that forgets too early takes first accesses
+    // for misses.
+    #[test]
+    fn the_curve_follows_the_workload() {
+        let config = SampleConfig { pages: 4096, periods: 10, looks_of_page: 20, periods_most: 10 };
+        let sample = MapSample::new(config, 7);
+        let mut stream = Rng::new(7).stream("pages");
+        let mut period = |first: u64, pages: u64| {
+            (0..2000).for_each(|_| sample.look_up((first + stream.below(pages)) as u32));
+            sample.curve()
+        };
+        let drive = Segments { own: 2, pages: 100 };
+        let after = |curve: &MissRatioCurve| drive.to_borrow(curve, MISS_RATIO_WANTED, 100);
+        assert!(sample.is_reliable(), "nothing is looked up");
+        period(0, 500);
+        assert!(!sample.is_reliable(), "a quarter of it was new");
+        let many = (0..29).map(|_| period(0, 500)).last().unwrap();
+        assert!(sample.is_reliable());
+        assert!((3..=4).contains(&after(&many)), "{}", after(&many));
+        let few = (0..40).map(|_| period(5000, 150)).last().unwrap();
+        assert_eq!((after(&few), Segments { own: 5, pages: 100 }.to_lend(&few)), (0, 3));
+        assert_eq!(sample.looks(), 70 * 2000);
+        // A drive that does nothing more needs nothing more.
+        let idle = (0..200).map(|_| sample.curve()).last().unwrap();
+        assert_eq!((after(&idle), drive.to_lend(&idle)), (0, 1));
     }
 
     // Accesses that never come again gain by no DRAM at all; a drive that borrowed all there is for them would starve the others.

@@ -26,6 +26,10 @@
 //!
 //! The host binds what is valid, claimed and served alone, and unbinds what is not any more. The lender takes its queue back when the
 //! host has unbound it, and not before: as long as that takes a descriptor that was withdrawn keeps its place, invalid.
+//!
+//! **DRAM** needs no host. It is empty when it is published; who has claimed it uses it until it gives it back, and it is empty again
+//! then. A descriptor that was withdrawn keeps its place, invalid, until its borrower has done so: before that the lender must not use
+//! the DRAM for anything else.
 
 use crate::DriveId;
 use std::cell::Cell;
@@ -110,7 +114,11 @@ impl Descriptor {
 
     /// Whether the lender may take its queue back, and use the descriptor for something else.
     fn is_over(&self) -> bool {
-        !self.bound && !self.served && !self.valid
+        let is_used = match self.resource {
+            Resource::Processor { .. } => self.bound || self.served,
+            Resource::Dram { .. } => self.borrower.is_some(),
+        };
+        !is_used && !self.valid
     }
 
     /// Its two words. A borrower FFh can't be told from none: there is none with this number.
@@ -134,11 +142,7 @@ impl Descriptor {
     /// What two words say; none: nothing is lent there, and nothing was that is not over. What must be zero is not looked at.
     pub fn decode([first, second]: [u64; 2]) -> Option<Descriptor> {
         let [valid, served, bound] = [0, 10, 11].map(|bit: u32| first >> bit & 1 == 1);
-        if !valid && !served && !bound {
-            return None;
-        }
-        let borrower = (first >> 2) as u8;
-        let amount = (first >> 32) as u32;
+        let (borrower, amount) = ((first >> 2) as u8, (first >> 32) as u32);
         let resource = match first >> 1 & 1 {
             0 => Resource::Processor {
                 borrower: Utilisation(amount as u16),
@@ -150,7 +154,9 @@ impl Descriptor {
             _ => Resource::Dram { segments: amount, list: second as u32, log: (second >> 32) as u32 },
         };
         let borrower = (borrower != NO_BORROWER).then_some(DriveId(borrower));
-        Some(Descriptor { valid, borrower, served, bound, resource })
+        let descriptor = Descriptor { valid, borrower, served, bound, resource };
+        // A word of zeroes names borrower 0 of a processor, which nobody serves.
+        (!descriptor.is_over()).then_some(descriptor)
     }
 }
 
@@ -333,7 +339,8 @@ mod tests {
         for descriptor in [descriptor, free, served, bound, Descriptor::free(processor(0.4, 7))] {
             assert_eq!(Descriptor::decode(descriptor.encode()), Some(descriptor));
         }
-        assert_eq!(Descriptor::decode([0x2, u64::MAX]), None);
+        let none = [[0, 0], [0x2 | 0xFF << 2, u64::MAX], [0x5A << 2, 0]];
+        assert_eq!(none.map(Descriptor::decode), [None; 3]);
     }
 
     // Views are stale for up to a period: what is taken by one must not be taken by another, nor what is withdrawn.
@@ -372,6 +379,24 @@ mod tests {
         assert!(table.iter().all(|(_, descriptor)| descriptor.borrower.is_none()));
         table.withdraw(9);
         assert_eq!((table.publish(processor(0.0, 50)), table.iter().count()), (Some(9), DESCRIPTORS));
+    }
+
+    // A lender that used DRAM again while its borrower has not left it would hold two drives' pages in one place.
+    #[test]
+    fn dram_that_was_withdrawn_stays_its_borrowers_until_it_is_given_back() {
+        let table = IdleTable::default();
+        let dram = Resource::Dram { segments: 8, list: 1, log: 0 };
+        let index = table.publish(dram).unwrap();
+        table.claim(index, &Descriptor::free(dram), DriveId(0)).unwrap();
+        assert_eq!(table.withdraw(index), Some(DriveId(0)));
+        let withdrawn = Descriptor { valid: false, borrower: Some(DriveId(0)), ..Descriptor::free(dram) };
+        assert_eq!(table.read(index), Some(withdrawn));
+        assert_eq!(table.publish(dram), Some(1), "its place is taken");
+        assert_eq!(table.claim(index, &withdrawn, DriveId(2)), Err(ClaimError::Stale));
+        table.give_back(index, DriveId(0));
+        assert_eq!(table.read(index), None);
+        assert_eq!(table.withdraw(1), None);
+        assert_eq!(table.read(1), None, "one that has no borrower is gone at once");
     }
 
     /// What lender, borrower and host are at, for one descriptor of a processor.

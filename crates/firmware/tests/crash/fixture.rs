@@ -38,7 +38,7 @@ fn bytes_of(lpa: u64, blocks: Range<usize>, version: u32) -> Vec<u8> {
     bytes
 }
 
-fn content(lpa: u64, blocks: Blocks) -> Content {
+pub fn content(lpa: u64, blocks: Blocks) -> Content {
     if blocks == NOTHING {
         return Content::Zero;
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod alone;
+mod borrowed;
 mod corners;
 mod fixture;
 mod hosts;

@@ -54,8 +54,7 @@ impl Ftl {
             if map.segments.is_none() {
                 inner.tasks.borrow_mut().push(inner.clock.spawn("map flusher", flush(inner.clone())));
             }
-            let borrowed =
-                map.segments.get_or_insert_with(|| Box::new(Segments::new(inner.config.canary)));
+            let borrowed = map.segments.get_or_insert_with(|| Box::new(Segments::new(inner.config.canary)));
             let pages = inner.config.map_segment_pages;
             for _ in 0..segments {
                 borrowed.add(lender, |number| map.frames.add_segment(number, pages));
@@ -242,7 +241,8 @@ impl Inner {
 
     /// A frame in a peer's DRAM has its page now, with everything that has changed in it while it was away: that is committed.
     pub(super) fn enter_segment(&self, state: &mut State, frame: u32, route: Route) {
-        let (Some(page), Some(number)) = (state.map.frames.page(frame), state.map.frames.segment(frame)) else {
+        let (Some(page), Some(number)) = (state.map.frames.page(frame), state.map.frames.segment(frame))
+        else {
             return;
         };
         let Some(mut segments) = state.map.segments.take() else { return };
@@ -442,13 +442,7 @@ impl Inner {
     }
 
     /// A segment is gone with its lender.
-    fn lose_segment(
-        &self,
-        state: &mut State,
-        flash: &Flash,
-        segment: &Segment,
-        figures: &mut BorrowFigures,
-    ) {
+    fn lose_segment(&self, state: &mut State, flash: &Flash, segment: &Segment, figures: &mut BorrowFigures) {
         for frame in &segment.frames {
             let Some(page) = state.map.frames.page(*frame) else { continue };
             if state.map.frames.load(*frame).is_none() && state.map.pages.is_dirty(page) {

@@ -227,6 +227,16 @@ impl Ftl {
         self.0.cache.as_ref().map(|_| self.0.state.borrow().map.frames.most())
     }
 
+    /// Translation pages in all.
+    pub fn map_pages(&self) -> u32 {
+        self.0.state.borrow().map.pages.count()
+    }
+
+    /// Translation pages of a segment, in which DRAM for the map is taken and given up.
+    pub fn map_segment_pages(&self) -> u32 {
+        self.0.config.map_segment_pages
+    }
+
     /// DRAM for so many more segments of [`FtlConfig::map_segment_pages`] has come: from a peer, or back from one.
     /// Where the DRAM holds the whole map, nothing comes of it.
     pub fn take_map_segments(&self, segments: u32) {

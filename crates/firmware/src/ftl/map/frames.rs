@@ -427,7 +427,8 @@ mod tests {
                     1 => {
                         let chosen = segments.keys().copied().nth(stream.below(5) as usize);
                         if let Some(numbers) = chosen.and_then(|chosen| segments.remove(&chosen)) {
-                            let pages: Vec<u32> = numbers.iter().filter_map(|number| frames.page(*number)).collect();
+                            let pages: Vec<u32> =
+                                numbers.iter().filter_map(|number| frames.page(*number)).collect();
                             frames.drop_segment(&numbers);
                             assert!(pages.iter().all(|page| frames.find(*page).is_none()));
                         }
@@ -444,18 +445,27 @@ mod tests {
                         let page = stream.below(1000) as u32;
                         if frames.find(page).is_none() && !frames.is_full() {
                             let frame = frames.begin(page).expect("one is free");
-                            assert!(frames.segment(frame).is_none_or(|segment| segments.contains_key(&segment)));
+                            assert!(
+                                frames.segment(frame).is_none_or(|segment| segments.contains_key(&segment))
+                            );
                             frames.loaded(frame);
                         }
                     }
                 }
                 let held = |frames: &Frames, of: Option<u32>| {
-                    frames.oldest().filter(|page| frames.find(*page).map(|it| frames.segment(it)) == Some(of)).count()
+                    frames
+                        .oldest()
+                        .filter(|page| frames.find(*page).map(|it| frames.segment(it)) == Some(of))
+                        .count()
                 };
                 assert_eq!(frames.most(), own + PAGES * segments.len() as u32);
                 assert!(held(&frames, None) <= own as usize);
                 let in_segments: usize = segments.keys().map(|it| held(&frames, Some(*it))).sum();
-                assert_eq!(held(&frames, None) + in_segments, frames.held() as usize, "all that is held has a place");
+                assert_eq!(
+                    held(&frames, None) + in_segments,
+                    frames.held() as usize,
+                    "all that is held has a place"
+                );
                 assert_eq!(frames.is_full(), frames.held() == u64::from(frames.most()));
             }
         }

@@ -1,0 +1,353 @@
+//! The map in DRAM that peers lend: what a look-up, a load, an eviction and a commit take there, by hand; what a full log does; and
+//! that nobody waits for ever. What is read while lenders come and go is checked in `crash::borrowed`.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Stage, Time};
+use byteway_firmware::ftl::redo::RECORDS;
+use byteway_firmware::{
+    Base, BorrowFigures, Cycles, Distance, Errand, Ftl, FtlConfig, Lender, LenderId, MapMonitor, Placement,
+    Route, Site, Work,
+};
+use byteway_flash::{Geometry, Timing};
+use byteway_wire::content::Content;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+
+/// Two dies of 64 superblocks of 64 units, in stripes of 4.
+const SMALL: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 64, pages: 16, page_bytes: 8192 };
+/// Units of a translation page.
+const PAGE: u64 = 1024;
+/// 100 cycles at 1 GHz, and 80 ns of DRAM.
+const TRANSLATION: Delay = Delay::from_ns(180);
+/// 200 ns of command, 40 us of sensing, 4 KiB at 800 MB/s.
+const FLASH_READ: Delay = Delay::from_ns(200 + 40_000 + 5_120);
+/// A line from the first lender: 200 ns there, 60 ns of its DRAM, 64 bytes at 16 GB/s and 200 ns back.
+const LINE: Delay = Delay::from_ns(200 + 60 + 4 + 200);
+/// A page there: 4 KiB at 16 GB/s and 200 ns, then into its DRAM at 8 GB/s.
+const FILL: Delay = Delay::from_ns(256 + 200 + 512 + 60);
+/// And back.
+const READ_BACK: Delay = Delay::from_ns(200 + 512 + 60 + 256 + 200);
+
+fn timing() -> Timing {
+    Timing {
+        read: vec![Delay::from_us(40)],
+        program: vec![Delay::from_us(400)],
+        erase: Delay::from_ms(3),
+        channel: Rate::per_second(800_000_000),
+        command: Delay::from_ns(200),
+        ..Timing::default()
+    }
+}
+
+/// Seven pages and the eighth part of one, all of them on flash; segments of a page.
+fn config(cache_pages: u32) -> FtlConfig {
+    FtlConfig {
+        user_units: 7 * PAGE + PAGE / 8,
+        write_buffer_units: 16,
+        base: Base::Filled,
+        map_cache_pages: Some(cache_pages),
+        map_segment_pages: 1,
+        ..Default::default()
+    }
+}
+
+/// A drive, and two peers that work for it and lend it DRAM.
+struct Rig {
+    clock: Clock,
+    ftl: Ftl,
+    own: Site,
+    peers: [Site; 2],
+    routes: [Route; 2],
+    lenders: [Lender; 2],
+}
+
+fn distance(clock: &Clock, ns: u64) -> Distance {
+    Distance::new(clock, Delay::from_ns(ns), Rate::per_second(16_000_000_000))
+}
+
+fn site(clock: &Clock, dram_ns: u64, rate: u64) -> Site {
+    Site::new(clock, 1, 1_000_000_000, Delay::from_ns(dram_ns), Rate::per_second(rate))
+}
+
+impl Rig {
+    fn new(clock: &Clock, config: FtlConfig) -> Self {
+        let own = site(clock, 80, 10_000_000_000);
+        let peers = [site(clock, 60, 8_000_000_000), site(clock, 70, 8_000_000_000)];
+        let mut placement = Placement::all_at(&own, Cycles::FREE.with(Work::Translate, 100));
+        let routes = [0, 1].map(|peer: usize| {
+            placement = placement.clone().with_distance(&peers[peer], &own, &distance(clock, 300));
+            placement.add_route_to(clock, &peers[peer]).unwrap()
+        });
+        let lenders = [0, 1].map(|peer: usize| {
+            Lender::new(LenderId(peer as u8), &peers[peer], &distance(clock, 200))
+                .with_route(routes[peer], None)
+                .with_route(routes[1 - peer], Some(distance(clock, 500)))
+        });
+        let ftl = Ftl::new(clock, placement, SMALL, timing(), config).unwrap();
+        Rig { clock: clock.clone(), ftl, own, peers, routes, lenders }
+    }
+
+    async fn read_by(&self, route: Route, unit: u64) -> Delay {
+        let began = self.clock.now();
+        let errand = Errand { span: SpanId::NONE, route };
+        self.ftl.read(errand, &Spans::default(), unit, 1, &mut Vec::new()).await.unwrap();
+        self.clock.now().since(began)
+    }
+
+    async fn read(&self, unit: u64) -> Delay {
+        self.read_by(Route::OWN, unit).await
+    }
+
+    async fn write_by(&self, route: Route, unit: u64) {
+        let errand = Errand { span: SpanId::NONE, route };
+        self.ftl.write(errand, &Spans::default(), unit, &mut vec![Content::Zero], false).await.unwrap();
+    }
+
+    async fn flush(&self) {
+        self.ftl.flush(SpanId::NONE, &Spans::default()).await.unwrap();
+    }
+}
+
+fn run<F: Future<Output = ()> + 'static>(
+    config: FtlConfig,
+    test: impl FnOnce(Rc<Rig>) -> F + 'static,
+) -> BorrowFigures {
+    let executor = Executor::new();
+    let it = Rc::new(Rig::new(executor.clock(), config));
+    executor
+        .run(test(it.clone()))
+        .unwrap_or_else(|stalled| panic!("{stalled}: {:?}", it.ftl.borrow_figures()));
+    it.ftl.stop();
+    it.ftl.borrow_figures()
+}
+
+// What borrowing is for, to the picosecond: a line across the fabric instead of a read of flash, and what it takes to bring a page there.
+// A lender that works on what lies in its own DRAM pays nothing for that; another one pays its own way.
+#[test]
+fn a_page_in_a_peers_dram_is_a_line_away() {
+    let figures = run(config(1), |it| async move {
+        assert_eq!(it.ftl.borrow_segments(&it.lenders[0], 1), 1);
+        assert_eq!((it.ftl.map_frames(), it.ftl.segments_borrowed()), (Some(2), vec![(LenderId(0), 1)]));
+        assert_eq!(it.read(0).await, TRANSLATION + FLASH_READ * 2, "into the drive's own DRAM");
+        assert_eq!(it.read(PAGE).await, TRANSLATION + FLASH_READ * 2 + FILL);
+        assert_eq!(it.read(PAGE + 7).await, TRANSLATION + LINE + FLASH_READ);
+        assert_eq!(it.read(7).await, TRANSLATION + FLASH_READ, "the other one is near");
+        // At a peer: its cores, then a line of what the drive itself holds.
+        let elsewhere = Delay::from_ns(100 + 300 + 80 + 4 + 300);
+        assert_eq!(it.read_by(it.routes[0], PAGE + 1).await, elsewhere + FLASH_READ, "it is the lender");
+        let other = Delay::from_ns(500 + 60 + 4 + 500);
+        assert_eq!(it.read_by(it.routes[1], PAGE + 1).await, elsewhere + other + FLASH_READ);
+        assert_eq!(it.read_by(it.routes[1], 1).await, elsewhere + FLASH_READ);
+        // The stages of a read tell the fabric's part as DRAM.
+        let spans = Spans::default();
+        let span = spans.open(it.clock.now());
+        it.ftl.read(span, &spans, PAGE, 1, &mut Vec::new()).await.unwrap();
+        assert_eq!(spans.close(span).stage(Stage::Dram), Delay::from_ns(80) + LINE);
+    });
+    assert_eq!((figures.accesses, figures.pages_loaded, figures.commits), (4, 1, 0));
+}
+
+// An entry that changes there is a record here, on the cores of whoever wrote the unit: 321.9 ns. Left out it would be lost with the
+// lender; charged to the drive it would make lenders look free.
+#[test]
+fn a_change_there_is_committed_by_who_made_it() {
+    let figures = run(config(1), |it| async move {
+        it.ftl.borrow_segments(&it.lenders[0], 1);
+        it.read(0).await;
+        it.read(PAGE).await;
+        let busy = |site: &Site| (site.busy(), site.lent());
+        let before = (busy(&it.own), busy(&it.peers[1]));
+        it.write_by(Route::OWN, PAGE).await;
+        it.write_by(Route::OWN, 1).await; // in the drive's own DRAM
+        it.flush().await;
+        it.clock.sleep(Delay::from_us(10)).await;
+        assert_eq!(it.ftl.borrow_figures().commits, 1);
+        let after = busy(&it.own);
+        assert_eq!(
+            after.0 - before.0.0,
+            Delay::from_ns(200) + Lender::COMMIT,
+            "two changes, one of them committed"
+        );
+        it.write_by(it.routes[1], PAGE).await;
+        it.write_by(it.routes[1], PAGE + 1).await;
+        it.flush().await;
+        it.clock.sleep(Delay::from_us(10)).await;
+        assert_eq!(it.ftl.borrow_figures().commits, 3);
+        let lent = busy(&it.peers[1]);
+        assert_eq!(lent.0 - before.1.0, Delay::from_ns(200) + Lender::COMMIT * 2);
+        assert_eq!(lent.1 - before.1.1, Delay::from_ns(200) + Lender::COMMIT * 2, "all of it for another");
+        assert_eq!(busy(&it.own).0, after.0);
+    });
+    assert_eq!((figures.commits, figures.commits_late, figures.flushes), (3, 0, 0));
+}
+
+// A dirty page that leaves is read back before it is captured: dropped there, it would be lost with the power, or with the lender.
+#[test]
+fn a_dirty_page_is_read_back_before_it_leaves() {
+    let figures = run(config(1), |it| async move {
+        it.ftl.borrow_segments(&it.lenders[0], 1);
+        it.read(0).await;
+        it.write_by(Route::OWN, PAGE).await;
+        it.flush().await;
+        it.clock.sleep(Delay::from_us(10)).await;
+        it.read(0).await; // page 1 is now the one to go
+        let took = it.read(2 * PAGE).await;
+        assert_eq!(took, TRANSLATION + READ_BACK + FLASH_READ * 2 + FILL);
+        assert_eq!((it.ftl.counters().map_evictions_dirty, it.ftl.units_buffered()), (1, 1));
+        it.read(PAGE + 1).await; // out of the buffer; clean pages are dropped where they are
+        assert_eq!(it.ftl.borrow_figures().pages_read_back, 1);
+        assert_eq!(it.ftl.give_back_segments(LenderId(1), 3).await, 0, "it lends none");
+        assert_eq!(it.ftl.give_back_segments(LenderId(0), 3).await, 1);
+        assert_eq!((it.ftl.map_frames(), it.ftl.segments_borrowed()), (Some(1), vec![]));
+    });
+    assert_eq!((figures.pages_read_back, figures.segments_returned), (1, 1));
+}
+
+// The log of a segment has 170 records. When it is full the segment is flushed and the log cleared; without that nothing would be
+// committed from then on, or the drive would stand still.
+#[test]
+fn a_full_log_has_its_segment_flushed() {
+    let figures = run(config(1), |it| async move {
+        it.ftl.borrow_segments(&it.lenders[0], 1);
+        it.read(0).await;
+        it.read(PAGE).await;
+        for unit in 0..RECORDS as u64 {
+            it.write_by(Route::OWN, PAGE + unit).await;
+        }
+        assert_eq!(it.ftl.borrow_figures().flushes, 0);
+        it.flush().await;
+        it.clock.sleep(Delay::from_ms(1)).await;
+        let figures = it.ftl.borrow_figures();
+        assert_eq!((figures.commits, figures.flushes, figures.pages_read_back), (RECORDS as u64, 1, 1));
+        assert_eq!(it.ftl.counters().map_evictions_dirty, 1, "its page is in the buffer");
+        // Nothing is lost with the lender now, and nothing is left to replay.
+        it.ftl.lose_segments(LenderId(0));
+        assert_eq!(it.ftl.borrow_figures().records_replayed, 0);
+        it.ftl.borrow_segments(&it.lenders[1], 1);
+        it.read(0).await;
+        for unit in 0..50 {
+            it.write_by(Route::OWN, PAGE + unit).await;
+        }
+        it.flush().await;
+        it.clock.sleep(Delay::from_ms(1)).await;
+        it.ftl.lose_segments(LenderId(1));
+        let figures = it.ftl.borrow_figures();
+        assert_eq!((figures.records_replayed, figures.pages_recovered, figures.segments_lost), (50, 1, 2));
+        // The page is away, and what is known of it is in it when it is next read.
+        assert_eq!(it.ftl.map_pages_held(), 1);
+        let reads = it.ftl.counters().map_reads;
+        it.read(PAGE).await;
+        assert_eq!(it.ftl.counters().map_reads, reads + 1);
+    });
+    assert_eq!(figures.flushes, 1);
+}
+
+/// Commands at random, many of which change the map.
+async fn mixed(it: Rc<Rig>, mut stream: Stream, steps: u32) {
+    let spans = Spans::default();
+    for _ in 0..steps {
+        let count = if stream.chance(0.9) { 1 } else { 1 + stream.below(1500) };
+        let first = stream.below(it.ftl.user_units() - count + 1);
+        let route = [Route::OWN, it.routes[0], it.routes[1]][stream.below(3) as usize];
+        let errand = Errand { span: SpanId::NONE, route };
+        match stream.below(100) {
+            0..60 => {
+                let mut contents = vec![Content::Zero; count as usize];
+                it.ftl.write(errand, &spans, first, &mut contents, stream.chance(0.1)).await.unwrap();
+            }
+            60..90 => it.ftl.read(errand, &spans, first, count as u32, &mut Vec::new()).await.unwrap(),
+            90..93 => it.ftl.trim(SpanId::NONE, &spans, first, count).await.unwrap(),
+            93..98 => it.ftl.modify(errand, &spans, first, |_| {}, stream.chance(0.2)).await.unwrap(),
+            98 => it.flush().await,
+            _ if stream.chance(0.02) => {
+                it.ftl.trim(SpanId::NONE, &spans, 0, it.ftl.user_units()).await.unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a lender stays is random.
+async fn come_and_go(it: Rc<Rig>, mut stream: Stream) {
+    loop {
+        it.clock.sleep(Delay::from_us(stream.below(3000))).await;
+        let lender = &it.lenders[stream.below(2) as usize];
+        match stream.below(3) {
+            0 => _ = it.ftl.borrow_segments(lender, 1),
+            1 => _ = it.ftl.give_back_segments(lender.id(), 1).await,
+            _ => _ = it.ftl.lose_segments(lender.id()),
+        }
+    }
+}
+
+// A command waits for a flush, that for a slot of the buffer, that for a program, that for a collector, which fills logs: a circle
+// anywhere, or a flush that makes another necessary for ever, and the drive stands still.
+#[test]
+fn nothing_stands_still_with_one_segment_and_the_smallest_buffer() {
+    for (seed, segments, comes_and_goes) in [(1, 1, false), (2, 1, true), (3, 3, false), (4, 2, true)] {
+        for base in [Base::Filled, Base::Steady] {
+            let config = FtlConfig { user_units: 7434, write_buffer_units: 0, base, seed, ..config(1) };
+            let figures = run(config, move |it| async move {
+                it.ftl.borrow_segments(&it.lenders[0], segments);
+                if comes_and_goes {
+                    it.clock.spawn("peers", come_and_go(it.clone(), Rng::new(seed).stream("peers")));
+                }
+                let left = Rc::new(Cell::new(64));
+                for number in 0..64 {
+                    let (it, left) = (it.clone(), left.clone());
+                    it.clock.clone().spawn("host", async move {
+                        mixed(it, Rng::new(seed).stream(&format!("host-{number}")), 60).await;
+                        left.set(left.get() - 1);
+                    });
+                }
+                while left.get() > 0 {
+                    it.clock.sleep(Delay::from_us(100)).await;
+                    assert!(
+                        it.clock.now() < Time(1_000_000_000_000_000),
+                        "{} hosts wait for ever",
+                        left.get()
+                    );
+                }
+                it.flush().await;
+                it.clock.sleep(Delay::from_ms(100)).await;
+                let buffered = it.ftl.slots_free() + it.ftl.units_buffered();
+                assert_eq!((buffered, it.ftl.units_locked()), (it.ftl.slots(), 0));
+            });
+            println!("{base:?}, seed {seed}: {figures:?}");
+            assert!(figures.commits > 100 && figures.flushes > 0, "{figures:?}");
+        }
+    }
+}
+
+// The monitor is told of each look-up once, whether or not the page is there: else the curve of miss ratios is of another workload.
+#[test]
+fn a_monitor_is_told_of_each_look_up() {
+    #[derive(Default)]
+    struct Seen(RefCell<Vec<u32>>);
+    impl MapMonitor for Seen {
+        fn look_up(&self, page: u32) {
+            self.0.borrow_mut().push(page);
+        }
+    }
+    run(config(1), |it| async move {
+        let seen = Rc::new(Seen::default());
+        assert!(it.ftl.monitor_map(Some(seen.clone())));
+        it.read(0).await;
+        it.read(3 * PAGE).await;
+        it.write_by(Route::OWN, 3 * PAGE + 5).await;
+        it.ftl.monitor_map(None);
+        it.read(5 * PAGE).await;
+        assert_eq!(*seen.0.borrow(), [0, 3, 3]);
+    });
+    run(FtlConfig { map_cache_pages: None, ..config(1) }, |it| async move {
+        assert!(!it.ftl.monitor_map(Some(Rc::new(Seen::default()))));
+        assert_eq!(it.ftl.borrow_segments(&it.lenders[0], 1), 0, "the drive's own DRAM holds the whole map");
+        assert_eq!(
+            (it.ftl.give_back_segments(LenderId(0), 1).await, it.ftl.lose_segments(LenderId(0))),
+            (0, 0)
+        );
+    });
+}
