@@ -116,7 +116,9 @@ fn a_drive_with_half_of_its_map_misses_seldom_with_idle_peers() {
     assert!((alone_missed - 0.5).abs() < 0.03, "{alone_missed}");
     let (helped, now, then, peers) = measured(LENDING, Some(12));
     let helped_missed = missed(&now, &then);
-    println!("{alone_missed:.3} and {alone:?} alone, {helped_missed:.3} and {helped:?} with peers, {whole:?} whole");
+    println!(
+        "{alone_missed:.3} and {alone:?} alone, {helped_missed:.3} and {helped:?} with peers, {whole:?} whole"
+    );
     println!("{now:?}\n{peers:?}");
     assert!(helped_missed < 0.10, "{helped_missed}");
     assert_eq!(now.borrowed, peers[0].lent + peers[1].lent);
@@ -158,7 +160,9 @@ fn a_lender_lends_only_what_it_can_do_without() {
     };
     let ((few_alone, _), (all_alone, ..)) = measured(Platform::Alone);
     let ((few, lender), (all, lender_then, borrower_then)) = measured(LENDING);
-    println!("{few} of {few_alone}, then {all} of {all_alone}; {lender:?}\n{lender_then:?}\n{borrower_then:?}");
+    println!(
+        "{few} of {few_alone}, then {all} of {all_alone}; {lender:?}\n{lender_then:?}\n{borrower_then:?}"
+    );
     assert!(lender.lent >= 3, "{lender:?}");
     assert!(few < few_alone + 0.01, "{few} of {few_alone}");
     assert!(all < all_alone + 0.01, "{all} of {all_alone}");
@@ -195,9 +199,9 @@ fn bursts(platform: Platform, loses: bool) -> Vec<DramFigures> {
             if loses && stream.chance(0.3) {
                 clock.sleep(PERIOD * stream.below(20)).await;
                 let drive = stream.below(4) as usize;
-                jbof.lose_dram(drive);
+                jbof.lose_link(drive);
                 clock.sleep(PERIOD * stream.below(5)).await;
-                jbof.recover_dram(drive);
+                jbof.restore_link(drive);
             }
             while left.get() > 0 {
                 clock.sleep(Delay::from_us(50)).await;

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Stage, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Passage, Rate, SpanId, Spans, Stage, Time};
 use byteway_firmware::ftl::redo::RECORDS;
 use byteway_firmware::{
     Base, BorrowFigures, Cycles, Distance, Errand, Ftl, FtlConfig, Lender, LenderId, MapMonitor, Placement,
-    Route, Site, Work,
+    Route, Site, Way, Work,
 };
 use byteway_flash::{Geometry, Timing};
 use byteway_wire::content::Content;
@@ -319,6 +319,82 @@ fn nothing_stands_still_with_one_segment_and_the_smallest_buffer() {
             println!("{base:?}, seed {seed}: {figures:?}");
             assert!(figures.commits > 100 && figures.flushes > 0, "{figures:?}");
         }
+    }
+}
+
+/// A way that can be closed.
+struct Gate {
+    clock: Clock,
+    is_closed: Cell<bool>,
+    opened: Notify,
+}
+
+impl Way for Gate {
+    fn send(&self, _: u64) -> Passage {
+        assert!(!self.is_closed.get(), "sent over a link that is not there");
+        self.ask()
+    }
+
+    fn ask(&self) -> Passage {
+        let now = self.clock.now();
+        Passage { queued: Delay::ZERO, sent: now, arrival: now + Delay::from_ns(100) }
+    }
+
+    fn closed(&self) -> Option<&Notify> {
+        self.is_closed.get().then_some(&self.opened)
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+}
+
+// A link that is lost may never come back: whoever waits for a line or a page from there must go on when the lender is said to be gone,
+// and writers and collectors must not wait at all, or the drive stands still for a neighbour's cable.
+#[test]
+fn a_link_that_is_lost_holds_nothing_up_for_good() {
+    for closes_back_alone in [false, true] {
+        let figures = run(config(1), move |it| async move {
+            let gate = |is_closed: bool| {
+                let (is_closed, opened) = (Cell::new(is_closed), Notify::new(&it.clock));
+                Rc::new(Gate { clock: it.clock.clone(), is_closed, opened })
+            };
+            let (there, back) = (gate(false), gate(false));
+            let distance = Distance::over(&it.clock, there.clone(), back.clone());
+            let lender = Lender::new(LenderId(9), &it.peers[0], &distance);
+            it.ftl.borrow_segments(&lender, 2);
+            for page in 0..3 {
+                it.write_by(Route::OWN, page * PAGE).await;
+            }
+            it.flush().await;
+            there.is_closed.set(!closes_back_alone);
+            back.is_closed.set(true);
+            let done = Rc::new(Cell::new(0));
+            let spawn = |unit: u64, writes: bool| {
+                let (it, done) = (it.clone(), done.clone());
+                it.clock.clone().spawn("host", async move {
+                    if writes {
+                        it.write_by(Route::OWN, unit).await;
+                    } else {
+                        it.read(unit).await;
+                    }
+                    done.set(done.get() + 1);
+                });
+            };
+            spawn(PAGE, false); // a line
+            spawn(2 * PAGE, true);
+            spawn(3 * PAGE, false); // in own DRAM
+            spawn(4 * PAGE, false); // for which a page is to be read back
+            it.flush().await;
+            it.clock.sleep(Delay::from_ms(1)).await;
+            assert_eq!(done.get(), 1, "the one that takes the place in own DRAM");
+            it.ftl.lose_segments(LenderId(9));
+            it.clock.sleep(Delay::from_ms(1)).await;
+            assert_eq!((done.get(), it.ftl.map_frames()), (4, Some(1)));
+            it.flush().await;
+            assert_eq!(it.ftl.slots_free() + it.ftl.units_buffered(), it.ftl.slots());
+        });
+        assert_eq!((figures.segments_lost, figures.pages_recovered), (2, 2));
     }
 }
 

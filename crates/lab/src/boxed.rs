@@ -24,6 +24,10 @@ struct DriveCounters {
     redirected: u64,
     borrowed: u64,
     lends: u64,
+    segments_borrowed: u64,
+    segments_lent: u64,
+    log_commits: u64,
+    log_flushes: u64,
 }
 
 /// The counters of a box at one instant.
@@ -76,6 +80,11 @@ impl BoxSnapshot {
                 lent: now.lends - then.lends,
                 commands: now.commands - then.commands,
                 redirected: now.redirected - then.redirected,
+                map_lookups: hits + misses,
+                log_commits: now.log_commits - then.log_commits,
+                log_flushes: now.log_flushes - then.log_flushes,
+                segments_borrowed: now.segments_borrowed,
+                segments_lent: now.segments_lent,
                 map_miss_ratio: (looked_up > 0).then(|| ratio(misses.into(), looked_up)),
                 ..JbofRow::default()
             });
@@ -108,7 +117,7 @@ impl BoxSnapshot {
 fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
     let powered = jbof.drive(drive);
     let site = &powered.drive.site;
-    let figures = jbof.figures(drive);
+    let (figures, dram_figures) = (jbof.figures(drive), jbof.dram_figures(drive));
     let (redirected, commands) = jbof.redirected(drive);
     let fabric = jbof.fabric().bytes(Node::Drive(drive));
     let mut counters = DriveCounters {
@@ -120,6 +129,10 @@ fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
         redirected,
         borrowed: figures.borrowed,
         lends: figures.lent,
+        segments_borrowed: dram_figures.borrowed.into(),
+        segments_lent: dram_figures.lent.into(),
+        log_commits: dram_figures.use_of.commits,
+        log_flushes: dram_figures.use_of.flushes,
         ..DriveCounters::default()
     };
     for link in powered.links() {

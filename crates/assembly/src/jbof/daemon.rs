@@ -64,7 +64,7 @@ impl Inner {
     }
 
     /// Writes a line of a peer's table. What is written is there when this ends.
-    async fn write_table(&self, from: Node, of: usize) -> Result<(), Unreachable> {
+    pub(super) async fn write_table(&self, from: Node, of: usize) -> Result<(), Unreachable> {
         if !self.is_reachable(from, of) {
             return Err(Unreachable);
         }

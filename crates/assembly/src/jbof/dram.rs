@@ -12,20 +12,22 @@
 //! The tables are read over the fabric, and stale by then: a claim that names what was seen fails if it is so no more, and whoever
 //! comes too late looks again a period later.
 //!
-//! **When a drive is lost** the box is told ([`Inner::dram_lost`]). Its borrowers recover what was in its DRAM, by what flash and their
-//! logs say, and its lenders have theirs back at once: nothing of a drive without power is worth a thing to it.
+//! **When a drive is lost**, with its power or with its link to the fabric, both ends of what it lent and borrowed see that at once
+//! ([`Inner::dram_lost`]). Its borrowers recover what was in its DRAM, by what flash and their logs say; its lenders have theirs back.
 //!
 //! What it does not do: a lender does not clear what it has back; nothing that is offered is divided; a drive whose DRAM holds the
 //! whole map takes no part.
 
 use super::Inner;
-use byteway_clock::Delay;
+use super::member::{Member, Present};
+use byteway_clock::{Delay, TaskId};
 use byteway_firmware::{BorrowFigures, Ftl, Lender, LenderId, Work};
 use byteway_jbof::DriveId;
 use byteway_jbof::demand::{MISS_RATIO_WANTED, MapSample, SampleConfig, Segments};
 use byteway_jbof::descriptor::{DESCRIPTORS, Descriptor, Resource};
-use byteway_jbof::fabric::{LINE_BYTES, Node};
+use byteway_jbof::fabric::Node;
 use byteway_jbof::policy;
+use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -74,8 +76,9 @@ struct Borrowed {
     segments: u32,
 }
 
-/// A drive's DRAM, and what it has lent and borrowed.
-pub(super) struct MemberDram {
+/// The DRAM of a drive that has power, and what it has lent and borrowed.
+pub(super) struct PresentDram {
+    pub(super) task: Cell<Option<TaskId>>,
     sample: Rc<MapSample>,
     /// Segments of its own; 0: it takes no part.
     shape: Segments,
@@ -83,7 +86,6 @@ pub(super) struct MemberDram {
     borrowed: RefCell<Vec<Borrowed>>,
     /// Peers as they look from here, made when they are first borrowed of.
     lenders: RefCell<BTreeMap<usize, Lender>>,
-    is_lost: Cell<bool>,
     figures: Cell<DramFigures>,
 }
 
@@ -114,20 +116,19 @@ pub struct DramFigures {
     pub use_of: BorrowFigures,
 }
 
-impl MemberDram {
-    /// That of a drive with this translation layer.
-    pub(super) fn new(config: &DramConfig, ftl: Option<&Ftl>, seed: u64) -> Self {
-        let sample = Rc::new(MapSample::new(config.sample, seed));
+impl PresentDram {
+    /// That of a drive whose power has just come.
+    pub(super) fn new(config: &DramConfig, drive: &PoweredDrive, seed: u64) -> Self {
+        let ftl = drive.drive.controller.backing().ftl();
         let pages = ftl.map_or(0, Ftl::map_segment_pages).max(1);
         let own = ftl.and_then(Ftl::map_frames).map_or(0, |frames| frames / pages);
-        let shape = Segments { own, pages };
-        MemberDram {
-            sample,
-            shape,
+        PresentDram {
+            task: Cell::default(),
+            sample: Rc::new(MapSample::new(config.sample, seed)),
+            shape: Segments { own, pages },
             offers: RefCell::default(),
             borrowed: RefCell::default(),
             lenders: RefCell::default(),
-            is_lost: Cell::default(),
             figures: Cell::default(),
         }
     }
@@ -147,54 +148,68 @@ impl MemberDram {
     }
 }
 
+/// A drive, as the steps below need it.
+#[derive(Clone, Copy)]
+struct Own<'a> {
+    number: usize,
+    member: &'a Member,
+    dram: &'a PresentDram,
+    ftl: &'a Ftl,
+}
+
+impl Own<'_> {
+    fn node(&self) -> Node {
+        Node::Drive(self.number)
+    }
+
+    fn id(&self) -> DriveId {
+        DriveId(self.number as u8)
+    }
+}
+
 /// The part of a drive's daemon that is about DRAM.
-pub(super) async fn daemon(inner: Rc<Inner>, number: usize) {
-    let Inner { clock, config, members, .. } = &*inner;
-    let (member, dram) = (&members[number], &members[number].dram);
-    let Some(ftl) = member.powered.drive.controller.backing().ftl().filter(|_| dram.shape.own > 0) else {
-        return;
-    };
+pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>) {
+    let (config, dram) = (&inner.config, &present.dram);
+    let ftl = present.powered.drive.controller.backing().ftl().filter(|_| dram.shape.own > 0);
+    let Some(ftl) = ftl else { return };
     ftl.monitor_map(Some(dram.sample.clone()));
+    let own = Own { number, member: &inner.members[number], dram, ftl };
     loop {
-        clock.sleep(config.period).await;
-        if dram.is_lost.get() {
-            continue;
-        }
-        let service = member.site.spend(Work::Poll, config.daemon);
-        clock.sleep_until(service.end).await;
+        inner.clock.sleep(config.period).await;
+        let service = own.member.site.spend(Work::Poll, config.daemon);
+        inner.clock.sleep_until(service.end).await;
         let curve = dram.sample.curve();
         let most = ftl.map_pages().div_ceil(dram.shape.pages).saturating_sub(dram.shape.own);
         let wants = dram.shape.to_borrow(&curve, config.dram.miss_ratio, most);
-        inner.take_back(ftl, number);
-        inner.leave_withdrawn(ftl, number).await;
-        inner.give_back_surplus(ftl, number, wants).await;
+        own.take_back();
+        inner.leave_withdrawn(own).await;
+        inner.give_back_surplus(own, wants).await;
         if wants > 0 {
-            inner.withdraw(number, dram.offered_segments());
-            inner.take_back(ftl, number);
-            inner.borrow_dram(ftl, number, wants).await;
+            own.withdraw(dram.offered_segments());
+            own.take_back();
+            inner.borrow_dram(own, wants).await;
         } else {
             let is_reliable = dram.sample.is_reliable();
             let spare = if is_reliable { dram.shape.to_lend(&curve) } else { 0 };
-            inner.offer(ftl, number, spare, is_reliable).await;
+            own.offer(config.dram.offers, spare, is_reliable).await;
         }
     }
 }
 
-impl Inner {
+impl Own<'_> {
     /// What has been withdrawn, and has no borrower any more, is the drive's own again.
-    fn take_back(&self, ftl: &Ftl, number: usize) {
-        let member = &self.members[number];
-        let is_back = |offer: &mut Offer| offer.is_withdrawn && !is_in_use(member.table.read(offer.index));
-        let back: Vec<Offer> = member.dram.offers.borrow_mut().extract_if(.., is_back).collect();
-        back.iter().for_each(|offer| ftl.take_map_segments(offer.segments));
+    fn take_back(&self) {
+        let is_back =
+            |offer: &mut Offer| offer.is_withdrawn && !is_in_use(self.member.table.read(offer.index));
+        let back: Vec<Offer> = self.dram.offers.borrow_mut().extract_if(.., is_back).collect();
+        back.iter().for_each(|offer| self.ftl.take_map_segments(offer.segments));
     }
 
-    /// Withdraws offers of at least so many segments, those first that nobody has.
-    fn withdraw(&self, number: usize, segments: u32) {
-        let member = &self.members[number];
-        let mut offers = member.dram.offers.borrow_mut();
-        let has_borrower =
-            |offer: &Offer| member.table.read(offer.index).is_some_and(|it| it.borrower.is_some());
+    /// Withdraws offers of at least so many segments, those first that no drive has.
+    fn withdraw(&self, segments: u32) {
+        let table = &self.member.table;
+        let has_borrower = |offer: &Offer| table.read(offer.index).is_some_and(|it| it.borrower.is_some());
+        let mut offers = self.dram.offers.borrow_mut();
         let mut left = segments;
         for is_lent in [false, true] {
             for offer in offers.iter_mut().filter(|it| !it.is_withdrawn && has_borrower(it) == is_lent) {
@@ -202,104 +217,96 @@ impl Inner {
                     return;
                 }
                 left = left.saturating_sub(offer.segments);
-                member.table.withdraw(offer.index);
+                table.withdraw(offer.index);
                 offer.is_withdrawn = true;
             }
         }
     }
 
-    /// Offers so many segments, no more and not much less.
-    async fn offer(&self, ftl: &Ftl, number: usize, spare: u32, is_reliable: bool) {
-        let dram = &self.members[number].dram;
+    /// Offers so many segments in at most so many descriptors: no more, and not much less.
+    async fn offer(&self, descriptors: usize, spare: u32, is_reliable: bool) {
+        let dram = self.dram;
         let offered = dram.offered_segments();
         if is_reliable && spare < offered {
-            self.withdraw(number, offered - spare);
-            self.take_back(ftl, number);
+            self.withdraw(offered - spare);
+            self.take_back();
             return;
         }
-        let more = spare.saturating_sub(offered + self.withdrawn_segments(number));
-        let free = self.config.dram.offers.min(DESCRIPTORS - 1).saturating_sub(dram.offers.borrow().len());
+        let all = dram.offers.borrow().iter().map(|it| it.segments).sum();
+        let free = descriptors.min(DESCRIPTORS - 1).saturating_sub(dram.offers.borrow().len());
+        let more = spare.saturating_sub(all);
         if free == 0 || more < (dram.shape.own / SPARE_PARTS).max(1) {
             return;
         }
-        let mut left = ftl.give_up_map_segments(more).await;
+        let mut left = self.ftl.give_up_map_segments(more).await;
         for piece in (1..=free as u32).rev() {
             let segments = left.div_ceil(piece);
-            if segments == 0 || dram.is_lost.get() {
+            if segments == 0 {
                 continue;
             }
-            let first = dram.offers.borrow().iter().map(|it| it.segments).sum();
-            let resource = Resource::Dram { segments, list: first, log: 0 };
-            let Some(index) = self.members[number].table.publish(resource) else { break };
+            let list = dram.offers.borrow().iter().map(|it| it.segments).sum();
+            let Some(index) = self.member.table.publish(Resource::Dram { segments, list, log: 0 }) else {
+                break;
+            };
             dram.offers.borrow_mut().push(Offer { index, segments, is_withdrawn: false });
             left -= segments;
         }
-        ftl.take_map_segments(left); // there was no descriptor for them
+        self.ftl.take_map_segments(left); // there was no descriptor for them
     }
+}
 
-    fn withdrawn_segments(&self, number: usize) -> u32 {
-        let offers = self.members[number].dram.offers.borrow();
-        offers.iter().filter(|it| it.is_withdrawn).map(|it| it.segments).sum()
-    }
-
-    /// Leaves what its lenders have withdrawn.
-    async fn leave_withdrawn(&self, ftl: &Ftl, number: usize) {
-        let dram = &self.members[number].dram;
-        let me = Some(DriveId(number as u8));
-        let all: Vec<Borrowed> = dram.borrowed.borrow().clone();
+impl Inner {
+    /// A drive leaves what its lenders have withdrawn.
+    async fn leave_withdrawn(&self, own: Own<'_>) {
+        let all: Vec<Borrowed> = own.dram.borrowed.borrow().clone();
         for it in all {
-            // What it says is a line that crosses.
-            let asked = self.fabric.send(Node::Drive(number), Node::Drive(it.lender), 0);
-            self.clock.sleep_until(asked.arrival).await;
-            let line = self.fabric.send(Node::Drive(it.lender), Node::Drive(number), LINE_BYTES);
-            self.clock.sleep_until(line.arrival).await;
-            let now = self.members[it.lender].table.read(it.index).filter(|now| now.borrower == me);
-            if now.is_some_and(|now| !now.valid) {
-                self.give_back_dram(ftl, number, it).await;
-                dram.count(|figures| figures.reclaimed += 1);
+            if self.read_table(own.node(), it.lender).await.is_err() {
+                continue;
+            }
+            let now = self.members[it.lender].table.read(it.index);
+            if now.is_some_and(|now| now.borrower == Some(own.id()) && !now.valid) {
+                self.give_back_dram(own, it).await;
+                own.dram.count(|figures| figures.reclaimed += 1);
             }
         }
     }
 
-    /// Gives descriptors back whose segments are more than the drive wants.
-    async fn give_back_surplus(&self, ftl: &Ftl, number: usize, wants: u32) {
-        let dram = &self.members[number].dram;
+    /// A drive gives descriptors back whose segments are more than it wants.
+    async fn give_back_surplus(&self, own: Own<'_>, wants: u32) {
         loop {
-            let surplus = dram.borrowed_segments().saturating_sub(wants);
-            let last = dram.borrowed.borrow().iter().rev().find(|it| it.segments <= surplus).copied();
+            let surplus = own.dram.borrowed_segments().saturating_sub(wants);
+            let last = own.dram.borrowed.borrow().iter().rev().find(|it| it.segments <= surplus).copied();
             let Some(it) = last else { return };
-            self.give_back_dram(ftl, number, it).await;
-            dram.count(|figures| figures.returns += 1);
+            self.give_back_dram(own, it).await;
+            own.dram.count(|figures| figures.returns += 1);
         }
     }
 
-    /// Reads back what is in a descriptor's segments, and gives it back.
-    async fn give_back_dram(&self, ftl: &Ftl, number: usize, it: Borrowed) {
-        let dram = &self.members[number].dram;
-        ftl.give_back_segments(LenderId(it.lender as u8), it.segments).await;
-        let said = self.fabric.send(Node::Drive(number), Node::Drive(it.lender), LINE_BYTES);
-        self.clock.sleep_until(said.arrival).await;
-        // If the lender was lost meanwhile, it is not borrowed any more.
-        let mut borrowed = dram.borrowed.borrow_mut();
+    /// A drive reads back what is in a descriptor's segments, and gives it back.
+    async fn give_back_dram(&self, own: Own<'_>, it: Borrowed) {
+        own.ftl.give_back_segments(LenderId(it.lender as u8), it.segments).await;
+        let is_said = self.write_table(own.node(), it.lender).await.is_ok();
+        // If the lender was lost meanwhile, so is what was borrowed of it.
+        let mut borrowed = own.dram.borrowed.borrow_mut();
         let at = borrowed.iter().position(|other| (other.lender, other.index) == (it.lender, it.index));
         if let Some(at) = at {
+            debug_assert!(is_said, "both ends see at once that a lender is lost");
             borrowed.remove(at);
-            self.members[it.lender].table.give_back(it.index, DriveId(number as u8));
+            self.members[it.lender].table.give_back(it.index, own.id());
         }
     }
 
-    /// Borrows the best fits until the drive has what it wants, or nothing is offered.
-    async fn borrow_dram(&self, ftl: &Ftl, number: usize, wants: u32) {
-        let dram = &self.members[number].dram;
+    /// A drive borrows the best fits until it has what it wants, or nothing is offered.
+    async fn borrow_dram(&self, own: Own<'_>, wants: u32) {
+        let dram = own.dram;
         if dram.borrowed_segments() >= wants {
             return;
         }
         let mut offers: Vec<(usize, usize, Descriptor, u32)> = Vec::new();
-        for peer in (0..self.members.len()).filter(|peer| *peer != number) {
-            if self.members[peer].dram.is_lost.get() {
-                continue; // its table can't be read
+        for peer in (0..self.members.len()).filter(|peer| *peer != own.number) {
+            if self.read_table(own.node(), peer).await.is_err() {
+                continue; // it offers nothing
             }
-            self.read_table(Node::Drive(number), peer).await;
             for (index, it) in self.members[peer].table.iter() {
                 if let (Resource::Dram { segments, .. }, true, None) = (it.resource, it.valid, it.borrower) {
                     offers.push((peer, index, it, segments));
@@ -311,30 +318,28 @@ impl Inner {
             let amounts = offers.iter().map(|(.., segments)| u64::from(*segments));
             let Some(best) = policy::best_fit(amounts, left.into()).filter(|_| left > 0) else { return };
             let (lender, index, seen, segments) = offers.swap_remove(best);
-            let said = self.fabric.send(Node::Drive(number), Node::Drive(lender), LINE_BYTES);
-            self.clock.sleep_until(said.arrival).await;
-            if dram.is_lost.get() {
-                return;
+            if self.write_table(own.node(), lender).await.is_err() {
+                continue;
             }
-            if self.members[lender].table.claim(index, &seen, DriveId(number as u8)).is_err() {
+            if self.members[lender].table.claim(index, &seen, own.id()).is_err() {
                 dram.count(|figures| figures.claims_failed += 1);
                 continue;
             }
-            ftl.borrow_segments(&self.lender(number, lender), segments);
+            own.ftl.borrow_segments(&self.lender(own, lender), segments);
             dram.borrowed.borrow_mut().push(Borrowed { lender, index, segments });
             dram.count(|figures| figures.borrowings += 1);
         }
     }
 
     /// A peer's DRAM as a drive reaches it, and as those do that work for the drive.
-    fn lender(&self, number: usize, peer: usize) -> Lender {
-        let member = &self.members[number];
-        let mut lenders = member.dram.lenders.borrow_mut();
+    fn lender(&self, own: Own<'_>, peer: usize) -> Lender {
+        let mut lenders = own.dram.lenders.borrow_mut();
         let lender = lenders.entry(peer).or_insert_with(|| {
             let distance = |from| self.fabric.distance(Node::Drive(from), Node::Drive(peer));
-            let lender = Lender::new(LenderId(peer as u8), &self.members[peer].site, &distance(number));
+            let memory = &self.members[peer].site;
+            let lender = Lender::new(LenderId(peer as u8), memory, &distance(own.number));
             let lender = lender.with_commit(self.config.dram.commit);
-            let routes = member.routes.iter().enumerate();
+            let routes = own.member.routes.iter().enumerate();
             routes.filter_map(|(who, route)| Some((who, (*route)?))).fold(lender, |lender, (who, route)| {
                 lender.with_route(route, (who != peer).then(|| distance(who)))
             })
@@ -342,52 +347,36 @@ impl Inner {
         lender.clone()
     }
 
-    /// A drive is lost: with its power or its place, if it `is_off`, or with its port of the fabric alone. What others had of its DRAM
-    /// is gone, and they recover it; what it had of theirs is theirs again, and it recovers what was there if it goes on.
-    pub(super) fn dram_lost(&self, number: usize, is_off: bool) {
-        self.members[number].dram.is_lost.set(true);
-        self.lender_lost(number, is_off);
-        self.borrower_lost(number, is_off);
-    }
-
-    /// It is back, and what it lends and borrows is nothing.
-    pub(super) fn dram_back(&self, number: usize) {
-        self.members[number].dram.is_lost.set(false);
-    }
-
-    /// A lender is gone: its borrowers recover what was in its DRAM, and its descriptors say nothing any more.
-    fn lender_lost(&self, lender: usize, is_off: bool) {
-        for (number, member) in self.members.iter().enumerate() {
-            let before = member.dram.borrowed.borrow().len();
-            member.dram.borrowed.borrow_mut().retain(|it| it.lender != lender);
-            let has_lost = member.dram.borrowed.borrow().len() < before;
-            if let Some(ftl) = member.powered.drive.controller.backing().ftl().filter(|_| has_lost) {
-                debug_assert!(number != lender, "a drive borrows of others");
-                ftl.lose_segments(LenderId(lender as u8));
+    /// A drive is lost: with its power, if it `is_off`, or with its link to the fabric alone. What others had of its DRAM is gone, and
+    /// they recover it. What it had of theirs is theirs again; if it goes on it recovers that, and has its own DRAM back.
+    pub(super) fn dram_lost(&self, number: usize, lost: &Present, is_off: bool) {
+        for other in self.members.iter().filter_map(Member::present) {
+            let mut borrowed = other.dram.borrowed.borrow_mut();
+            let before = borrowed.len();
+            borrowed.retain(|it| it.lender != number);
+            if borrowed.len() < before
+                && let Some(ftl) = other.powered.drive.controller.backing().ftl()
+            {
+                ftl.lose_segments(LenderId(number as u8));
             }
         }
-        let member = &self.members[lender];
-        let own = member.powered.drive.controller.backing().ftl().filter(|_| !is_off);
-        for offer in member.dram.offers.take() {
-            let borrower = member.table.withdraw(offer.index);
-            borrower.into_iter().for_each(|borrower| member.table.give_back(offer.index, borrower));
+        let own = lost.powered.drive.controller.backing().ftl().filter(|_| !is_off);
+        let table = &self.members[number].table;
+        for offer in lost.dram.offers.take() {
+            let borrower = table.withdraw(offer.index);
+            borrower.into_iter().for_each(|borrower| table.give_back(offer.index, borrower));
             own.iter().for_each(|ftl| ftl.take_map_segments(offer.segments));
         }
-    }
-
-    /// A borrower is gone: what it had of others' DRAM is free, or its lender's again if that had withdrawn it.
-    fn borrower_lost(&self, borrower: usize, is_off: bool) {
-        let member = &self.members[borrower];
-        let own = member.powered.drive.controller.backing().ftl().filter(|_| !is_off);
-        for it in member.dram.borrowed.take() {
+        for it in lost.dram.borrowed.take() {
+            self.members[it.lender].table.give_back(it.index, DriveId(number as u8));
             own.iter().for_each(|ftl| _ = ftl.lose_segments(LenderId(it.lender as u8)));
-            self.members[it.lender].table.give_back(it.index, DriveId(borrower as u8));
         }
     }
 
     pub(super) fn dram_figures(&self, number: usize) -> DramFigures {
         let member = &self.members[number];
-        let (dram, ftl) = (&member.dram, member.powered.drive.controller.backing().ftl());
+        let Some(present) = member.present() else { return DramFigures::default() };
+        let (dram, ftl) = (&present.dram, present.powered.drive.controller.backing().ftl());
         let is_lent = |it: &&Offer| member.table.read(it.index).is_some_and(|it| it.borrower.is_some());
         let offers = dram.offers.borrow();
         let counters = ftl.map(Ftl::counters).unwrap_or_default();

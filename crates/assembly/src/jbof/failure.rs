@@ -6,6 +6,7 @@
 //! | a borrower is unplugged, or loses its power | the lender waits for flash that does not answer | the loan is revoked: the lender completes the commands as interrupted, withdraws its descriptor, and takes its queue back when the host has unbound it. What the borrower had claimed elsewhere is given back by its lenders, or by itself when it comes back |
 //! | the link of a drive to the fabric is lost ([`Jbof::lose_link`]) | what crosses waits ([`fabric`](byteway_jbof::fabric)); tables can't be read | who can't read a table takes it to offer nothing, and what was borrowed of its drive to be over: the host redirects nothing more, the lender revokes the loan, a borrower forgets that it has one. With the link back they begin anew |
 //! | the host restarts ([`Jbof::restart_host`]) | queue pairs are gone, and what was bound is forgotten | its drivers reset every controller, which ends all loans; lenders withdraw; the host unbinds what stands as bound |
+//! | a drive with DRAM that others have borrowed is lost, or its link | their dirty pages were there | they make the map of these anew of what flash and their logs say; what waits for a line from there looks the page up again. What the drive had borrowed is its lenders' again |
 //! | a controller is reset | as its own queues are, what it lends is gone, and what it borrows is revoked | as above |
 //!
 //! **No command of a lender's comes late.** A lender that hangs, or is cut off, may come to when the host has long given its commands up
@@ -16,6 +17,7 @@
 //! A drive that comes back has an empty table and knows of no loan. Its life has a number, by which the host tells it from what it had
 //! bound before.
 
+use super::dram::{self, PresentDram};
 use super::member::{Member, Present};
 use super::{Inner, Jbof, JbofError, daemon};
 use byteway_clock::Owner;
@@ -89,6 +91,9 @@ impl Jbof {
     /// There is no such drive.
     pub fn lose_link(&self, drive: usize) {
         self.0.fabric.set_up(drive, false);
+        if let Some(own) = self.0.members[drive].present() {
+            self.0.dram_lost(drive, &own, false);
+        }
     }
 
     /// The link between a drive and the fabric is back.
@@ -151,6 +156,7 @@ impl Inner {
         table.clear();
         let life = self.lives.replace(self.lives.get() + 1);
         let (lends, borrows, daemon) = (RefCell::default(), RefCell::default(), Cell::default());
+        let dram = PresentDram::new(&config.dram, &powered, config.seed ^ (number as u64) << 32);
         let own = Rc::new(Present {
             powered: powered.clone(),
             life,
@@ -158,8 +164,13 @@ impl Inner {
             borrows,
             idle_looks: Cell::default(),
             daemon,
+            dram,
         });
         present.replace(Some(own.clone()));
+        if config.platform.lends_dram() {
+            let task = clock.spawn("dram daemon", dram::daemon(self.clone(), number, own.clone()));
+            own.dram.task.set(Some(task));
+        }
         if config.platform.lends_processors() {
             let task = clock.spawn("daemon", daemon::daemon(self.clone(), number, own.clone()));
             own.daemon.set(Some(task));
@@ -180,17 +191,18 @@ impl Inner {
     fn lose_power(&self, number: usize, is_seen: bool) {
         let member = &self.members[number];
         let Some(own) = member.present.take() else { return };
-        if let Some(task) = own.daemon.take() {
+        for task in own.daemon.take().into_iter().chain(own.dram.task.take()) {
             self.clock.kill(task);
         }
         let media = if is_seen { own.powered.pull_out() } else { own.powered.power_off_all() };
         member.medium.replace(media.into_iter().next());
-        self.drive_lost(number);
+        self.drive_lost(number, &own);
     }
 
     /// What has to happen elsewhere in the box at the moment at which a drive is gone: what firmware has in its memory is gone with it.
     /// Loans of processors need nothing more than that the drive has no power; those who have any see that when they look.
-    fn drive_lost(&self, number: usize) {
+    fn drive_lost(&self, number: usize, own: &Present) {
+        self.dram_lost(number, own, true);
         // The host's driver stays until it finds out; what is of this life is told by its number.
         self.members[number].count(|figures| figures.lost += 1);
     }

@@ -1,6 +1,7 @@
 //! A slot of a box and the drive in it: its part of what is lent, its monitor, and what it does as a lender.
 
 use super::Inner;
+use super::dram::PresentDram;
 use super::host::Attached;
 use byteway_clock::{Delay, Station, TaskId, Time};
 use byteway_device::{DriveConfig, Loan};
@@ -47,6 +48,7 @@ pub(super) struct Present {
     /// How often in a row it could have done without a lender.
     pub(super) idle_looks: Cell<u32>,
     pub(super) daemon: Cell<Option<TaskId>>,
+    pub(super) dram: PresentDram,
 }
 
 /// What a drive lends.

@@ -1,4 +1,4 @@
-//! A box of drives on one coherent fabric, which lend each other processors ("Espresso", 4.2 to 4.4).
+//! A box of drives on one coherent fabric, which lend each other processors and DRAM ("Espresso", 4.2 to 4.5).
 //!
 //! Every drive has a daemon in its firmware. At the end of each period it looks how busy its cores and its flash channels were, and
 //! lends a processor, borrows one, or does neither ([`policy`]). What it lends stands in its idle-resource table, which its peers read
@@ -8,7 +8,7 @@
 //! A lender's firmware works on the borrower's map over the fabric, and commands the borrower's flash and DMA by messages to its agent
 //! ([`Placement::with_agent`]); payload goes between host and borrower by the borrower's own link. Collection stays at home.
 //!
-//! What it does not do: DRAM is not lent. A lock of the map between lender and borrower costs nothing beyond the lines that cross: the
+//! What it does not do: a lock of the map between lender and borrower costs nothing beyond the lines that cross: the
 //! map of a simulated drive is one, and is always coherent. A drive lends one processor at a time, to one borrower; it may borrow of
 //! several.
 //!
@@ -16,12 +16,14 @@
 //! |---|---|
 //! | `member` | a slot and its drive; what a drive does as a lender |
 //! | `daemon` | the firmware's look each period; what a drive does as a borrower |
+//! | `dram` | the same for DRAM: what is lent, borrowed, reclaimed, returned, and lost |
 //! | `host` | drivers, queue pairs and their weights |
 //! | `binding` | the host's look each period: binding, draining, shares |
 //! | `failure` | what fails, and how it is over |
 
 mod binding;
 mod daemon;
+mod dram;
 mod failure;
 mod host;
 mod member;
@@ -44,6 +46,7 @@ use member::Member;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+pub use dram::{DramConfig, DramFigures};
 pub use failure::{Canary, is_failure};
 pub use host::QueueWeights;
 pub use member::MemberFigures;
@@ -72,6 +75,8 @@ pub struct JbofConfig {
     pub redirect: Delay,
     /// Entries of a queue pair.
     pub entries: u32,
+    /// How drives lend each other DRAM, where they do.
+    pub dram: DramConfig,
     /// Peers whose processors a drive borrows at once, at most.
     pub loans_max: usize,
     /// The weights of queues, by NVMe's weighted round robin; none: queues take turns.
@@ -99,6 +104,7 @@ impl JbofConfig {
             daemon: Delay::from_us(5),
             redirect: Delay::from_ns(20),
             entries: 256,
+            dram: DramConfig::default(),
             loans_max: 4,
             weights: None,
             timeout: Some(Delay::from_ms(500)),
@@ -348,6 +354,14 @@ impl Jbof {
         self.0.members[drive].figures.get()
     }
 
+    /// What its DRAM is used for, and what it has of others', since its power came. Nothing, while it has none.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn dram_figures(&self, drive: usize) -> DramFigures {
+        self.0.dram_figures(drive)
+    }
+
     /// Commands of a drive's users that went by its peers, of all.
     ///
     /// # Panics
@@ -397,7 +411,10 @@ impl Jbof {
 
 impl Drop for Jbof {
     fn drop(&mut self) {
-        let daemons = self.0.members.iter().filter_map(Member::present).filter_map(|own| own.daemon.take());
+        let daemons = self.0.members.iter().filter_map(Member::present).flat_map(|own| {
+            let tasks = [own.daemon.take(), own.dram.task.take()];
+            tasks.into_iter().flatten()
+        });
         for task in self.0.tasks.take().into_iter().chain(daemons) {
             self.0.clock.kill(task);
         }

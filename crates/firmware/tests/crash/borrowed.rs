@@ -219,7 +219,7 @@ fn cut_after(case: &Case, polls: u64, seed: u64) -> bool {
 }
 
 /// Of so many polls one is looked at: each of several drives has its own.
-const STEP: u64 = 7;
+const STEP: u64 = 17;
 
 // A page that is being loaded, read back, captured or flushed when its lender is lost is in neither place, or in both.
 #[test]

@@ -1,10 +1,11 @@
 //! A box of drives, from its plan.
 
 use super::{delay, drive, driver, link};
-use byteway_assembly::jbof::{BoxedDrive, JbofConfig, Platform};
+use byteway_assembly::jbof::{BoxedDrive, DramConfig, JbofConfig, Platform};
 use byteway_clock::{Rate, Station};
 use byteway_jbof::fabric::FabricConfig;
 use byteway_scenario::{JbofPlan, Platform as Word, Scenario};
+use byteway_wire::content::UNIT_BYTES;
 use std::rc::Rc;
 
 /// The box, but for its drives.
@@ -30,6 +31,11 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
         daemon: delay(section.daemon),
         redirect: delay(section.redirect),
         loans_max: section.lenders.into(),
+        dram: DramConfig {
+            miss_ratio: section.miss_ratio.0 / 100.0,
+            commit: delay(section.log_commit),
+            ..DramConfig::default()
+        },
         ..JbofConfig::new(link(&scenario.drives[0].plan.profile), scenario.drives.len(), scenario.seed)
     }
 }
@@ -41,12 +47,17 @@ pub(super) fn parts(
     processors: &[Rc<Station>],
     interrupts: &[Rc<Station>],
 ) -> Vec<BoxedDrive> {
-    let one = |number: usize| BoxedDrive {
-        name: scenario.drives[number].plan.name.clone(),
-        config: drive(scenario, number),
-        medium: None,
-        driver: Some(driver(scenario, number, interrupts[number].clone())),
-        lent_cpu: Some(processors[number % processors.len()].clone()),
+    let segment_pages = plan.section.segment.0 / UNIT_BYTES as u64;
+    let one = |number: usize| {
+        let mut config = drive(scenario, number);
+        config.ftl.map_segment_pages = segment_pages.clamp(1, u32::MAX.into()) as u32;
+        BoxedDrive {
+            name: scenario.drives[number].plan.name.clone(),
+            config,
+            medium: None,
+            driver: Some(driver(scenario, number, interrupts[number].clone())),
+            lent_cpu: Some(processors[number % processors.len()].clone()),
+        }
     };
     (0..plan.drives.len()).map(one).collect()
 }

@@ -86,6 +86,15 @@ pub struct JbofRow {
     /// Lookups that did not find their page of the map in DRAM, a share; `None` where DRAM holds the whole map, or nothing was looked up.
     #[serde(default)]
     pub map_miss_ratio: Option<f64>,
+    /// Lookups of pages of the map, where DRAM does not hold all of it.
+    #[serde(default)]
+    pub map_lookups: u64,
+    /// Records committed to the logs of borrowed DRAM.
+    #[serde(default)]
+    pub log_commits: u64,
+    /// Times that a segment of borrowed DRAM was flushed because its log was full.
+    #[serde(default)]
+    pub log_flushes: u64,
     /// Segments of DRAM that it has borrowed in the end, and that it has lent.
     #[serde(default)]
     pub segments_borrowed: u64,

@@ -16,8 +16,8 @@
 //!   it was not in the cache: what the log says of it has become what is remembered of it.
 //!
 //! Nobody waits in a circle here either. A command waits for a flush before it has credits or a lock, and for one flush, not for room
-//! in the log. The flusher waits for credits and for the fabric, whose messages always arrive; programs and collectors wait for none
-//! of it. Nor does it turn without end: a page that is flushed makes room necessary, that moves units, and that fills logs. So there is
+//! in the log. The flusher waits for credits and for the fabric, and no longer for that than until the link is back or the lender is
+//! said to be gone; programs and collectors wait for none of it. Nor does it turn without end: a page that is flushed makes room necessary, that moves units, and that fills logs. So there is
 //! a turn for each unit of the host's, as for the updater, or for a command that waits.
 //!
 //! A power cut of the borrower needs neither the lender nor the log: recovery finds in spare areas what was programmed since the last
@@ -35,12 +35,15 @@ use crate::ftl::map::redo::{self, Record};
 use crate::ftl::map::segments::{BorrowFigures, Lender, LenderId, Segment, Segments, Unpaid};
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::map::{Cache, MapMonitor};
-use crate::placement::{Distance, Errand, Route};
+use crate::placement::{Distance, Errand, Route, Way};
 use crate::work::Work;
-use byteway_clock::{Notify, SpanId, Spans, Stage};
+use byteway_clock::{Delay, Notify, SpanId, Spans, Stage};
 use byteway_flash::Flash;
 use byteway_wire::content::UNIT_BYTES;
 use std::rc::Rc;
+
+/// How often a message is tried again that can't be sent: in between it may turn out that the lender is gone.
+const RETRY: Delay = Delay::from_us(10);
 
 impl Ftl {
     /// A peer's DRAM for so many segments of [`FtlConfig::map_segment_pages`](crate::FtlConfig::map_segment_pages) holds pages of the
@@ -186,10 +189,36 @@ impl Inner {
         let Some((lender, number)) = self.lender_of(page) else { return true };
         self.count(|figures| figures.accesses += 1);
         let Some(distance) = lender.distance(errand.route) else { return true };
-        let access = lender.memory().dram_latency();
-        let queued = distance.read(Distance::LINE_BYTES, access).await;
-        spans.charge_split(errand.span, self.clock.now(), queued, Stage::Dram);
+        if !self.open(distance.there(), number).await {
+            return false;
+        }
+        let asked = distance.there().ask();
+        self.clock.sleep_until(asked.arrival + lender.memory().dram_latency()).await;
+        if !self.open(distance.back(), number).await {
+            return false;
+        }
+        let line = distance.back().send(Distance::LINE_BYTES);
+        self.clock.sleep_until(line.arrival).await;
+        spans.charge_split(errand.span, self.clock.now(), asked.queued + line.queued, Stage::Dram);
         self.has_segment(number)
+    }
+
+    /// Waits until a way to a segment, or from it, is open. False: the segment is gone.
+    async fn open(&self, way: &dyn Way, number: u32) -> bool {
+        while way.closed().is_some() {
+            if !self.has_segment(number) {
+                return false;
+            }
+            self.clock.sleep(RETRY).await;
+        }
+        true
+    }
+
+    /// Sends a line or more, if the way there is open: what can't be sent is of a segment that is about to be lost.
+    async fn post(&self, way: &dyn Way, bytes: u64) {
+        if way.closed().is_none() {
+            self.clock.sleep_until(way.send(bytes).arrival).await;
+        }
     }
 
     /// Waits for the flush of the segment in which a page lies, if its log is full and an entry is to change.
@@ -224,19 +253,23 @@ impl Inner {
 
     /// Sends a page that is being loaded into a frame in a peer's DRAM there.
     pub(super) async fn fill_borrowed(&self, span: SpanId, spans: &Spans, frame: u32) {
-        let lender = {
+        let to = {
             let state = self.state.borrow();
             let number = state.map.frames.segment(frame);
-            let segment = number.and_then(|number| state.map.segments.as_ref()?.get(number));
-            segment.map(|segment| segment.lender.clone())
+            let segment = number.and_then(|number| Some((state.map.segments.as_ref()?.get(number)?, number)));
+            segment.map(|(segment, number)| (segment.lender.clone(), number))
         };
-        let Some(lender) = lender else { return };
+        let Some((lender, number)) = to else { return };
         self.count(|figures| figures.pages_loaded += 1);
-        let mut queued = lender.own_distance().write(UNIT_BYTES as u64).await;
-        let passage = lender.memory().dram("lent map", UNIT_BYTES as u64);
-        self.clock.sleep_until(passage.arrival).await;
-        queued += passage.queued;
-        spans.charge_split(span, self.clock.now(), queued, Stage::Dram);
+        let way = lender.own_distance().there();
+        if !self.open(way, number).await {
+            return;
+        }
+        let sent = way.send(UNIT_BYTES as u64);
+        self.clock.sleep_until(sent.arrival).await;
+        let stored = lender.memory().dram("lent map", UNIT_BYTES as u64);
+        self.clock.sleep_until(stored.arrival).await;
+        spans.charge_split(span, self.clock.now(), sent.queued + stored.queued, Stage::Dram);
     }
 
     /// A frame in a peer's DRAM has its page now, with everything that has changed in it while it was away: that is committed.
@@ -313,7 +346,15 @@ impl Inner {
         let Some(frame) = self.state.borrow().map.frames.find(page) else { return true };
         self.count(|figures| figures.pages_read_back += 1);
         let distance = lender.own_distance();
-        distance.fetch(UNIT_BYTES as u64, lender.memory(), "lent map").await;
+        if !self.open(distance.there(), number).await {
+            return false;
+        }
+        self.clock.sleep_until(distance.there().ask().arrival).await;
+        self.clock.sleep_until(lender.memory().dram("lent map", UNIT_BYTES as u64).arrival).await;
+        if !self.open(distance.back(), number).await {
+            return false;
+        }
+        self.clock.sleep_until(distance.back().send(UNIT_BYTES as u64).arrival).await;
         let state = self.state.borrow();
         state.map.frames.find_borrowed(page) == Some((frame, number)) && state.map.pages.is_dirty(page)
     }
@@ -433,10 +474,10 @@ impl Inner {
             let bytes = count * Distance::LINE_BYTES;
             // The record first, then the entry.
             if let Some(distance) = self.placement.distance(Work::Translate, route) {
-                distance.write(bytes).await;
+                self.post(distance.there(), bytes).await;
             }
             if let Some(distance) = lender.distance(route) {
-                distance.write(bytes).await;
+                self.post(distance.there(), bytes).await;
             }
         }
     }
