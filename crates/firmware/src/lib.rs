@@ -29,6 +29,7 @@
 //! flash (crate `flash`).
 
 pub mod ftl;
+pub mod hardware;
 pub mod placement;
 pub mod site;
 pub mod work;
@@ -38,6 +39,7 @@ pub use ftl::{
     FtlConfig, FtlCounters, FtlError, Health, Holds, LentMemory, MediaError, MediumError, Refresh, Region,
     Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
 };
+pub use hardware::{Hardware, HardwareFigures, VectorCosts};
 pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};
 pub use site::Site;
 pub use work::{Cycles, Work};

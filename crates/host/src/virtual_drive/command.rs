@@ -180,7 +180,10 @@ impl Inner {
                     return Ok(done);
                 }
                 // What has no completion may still be written there: nothing else is to be.
-                Err(_) => {}
+                Err(_) => {
+                    drive.is_lost.set(true);
+                    self.lenders.borrow_mut().retain(|lender| *lender != run.lender);
+                }
                 Ok(_) => drive.space.borrow_mut().give(run.at, count),
             }
             self.count(|figures| figures.returned += 1);

@@ -123,6 +123,8 @@ struct HypervisorDrive {
     is_used: Cell<bool>,
     /// A page of memory for the list of what is deallocated.
     page: u64,
+    /// A command was lost there.
+    is_lost: Cell<bool>,
 }
 
 /// What managing virtual drives costs the host.
@@ -130,7 +132,7 @@ struct HypervisorDrive {
 pub struct HypervisorCosts {
     /// Processor time for each command of a tenant's, and for each copy.
     pub command: Delay,
-    /// What of it is done under the hypervisor's lock, for one command after another, beyond that.
+    /// What of it is done under the hypervisor's lock, for one command after another. Who waits for the lock keeps no processor.
     pub lock: Delay,
 }
 
@@ -174,7 +176,8 @@ impl Hypervisor {
             let units = config.spare.blocks / (UNIT / u64::from(config.spare.block_bytes));
             let page = config.queue.port().memory().allocate(1)?;
             let (space, is_used) = (RefCell::new(Space::new(units)), Cell::new(true));
-            Some(HypervisorDrive { config, space, load: Outstanding::default(), is_used, page })
+            let (load, is_lost) = Default::default();
+            Some(HypervisorDrive { config, space, load, is_used, page, is_lost })
         });
         let drives: Option<Vec<_>> = drives.collect();
         let drives = drives.ok_or(DriverError::Memory("the hypervisor's lists"))?;
@@ -199,6 +202,14 @@ impl Hypervisor {
         (space.free(), space.units())
     }
 
+    /// Whether a command to a drive's spare namespace was lost: its driver has given the drive up, or has reset it.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn is_lost(&self, drive: usize) -> bool {
+        self.0.drives[drive].is_lost.get()
+    }
+
     /// How long the lock was held, and how long commands will still wait for it.
     pub fn lock_busy(&self) -> Delay {
         self.0.lock.busy()
@@ -206,16 +217,21 @@ impl Hypervisor {
 }
 
 impl HypervisorInner {
-    /// Manages a command: processor time, and a turn at the lock.
+    /// Manages a command: processor time, of which the last part is under the lock.
     async fn manage(&self, span: SpanId) {
         let HypervisorInner { clock, cpu, lock, costs, .. } = self;
-        let spans = clock.spans();
-        for (station, time) in [(&**cpu, costs.command), (lock, costs.lock)] {
-            if time > Delay::ZERO {
-                let service = station.reserve_for("hypervisor", time);
-                clock.sleep_until(service.end).await;
-                spans.charge_split(span, clock.now(), service.queued, Stage::Host);
-            }
+        let under_lock = costs.lock.min(costs.command);
+        let before = costs.command.saturating_sub(under_lock);
+        if before > Delay::ZERO {
+            let service = cpu.reserve_for("hypervisor", before);
+            clock.sleep_until(service.end).await;
+            clock.spans().charge_split(span, clock.now(), service.queued, Stage::Host);
+        }
+        if under_lock > Delay::ZERO {
+            let (turn, service) = (lock.reserve(under_lock), cpu.reserve_for("hypervisor", under_lock));
+            clock.sleep_until(turn.end.max(service.end)).await;
+            let queued = turn.queued.max(service.queued);
+            clock.spans().charge_split(span, clock.now(), queued, Stage::Host);
         }
     }
 
@@ -422,7 +438,8 @@ impl Inner {
         let own = self.own_drive();
         drive != self.home
             && self.hypervisor.drives.get(drive).is_some_and(|it| {
-                it.config.spare.block_bytes == own.tenant.block_bytes
+                !it.is_lost.get()
+                    && it.config.spare.block_bytes == own.tenant.block_bytes
                     && it.config.transfer_bytes_max >= own.transfer_bytes_max
             })
     }
