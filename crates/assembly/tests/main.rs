@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod array;
+mod central;
 mod fixture;
 mod hosted;
 mod jbof;
 mod partial;
 mod together;
+mod vh;
