@@ -7,7 +7,7 @@
 use crate::jbof::{BLOCKS, PERIOD, Users, at_rest, mixed, read};
 use byteway_assembly::jbof::{CentralConfig, HostConfig, Jbof, JbofConfig, Platform};
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Rate};
+use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, HardwareFigures};
 use byteway_host::Client;
@@ -104,10 +104,11 @@ async fn client_without_oracle(jbof: &Jbof) -> Client {
 fn a_read_crosses_once_and_a_write_when_it_is_programmed() {
     let costs = |submit, complete| CentralConfig { submit, complete, ..CentralConfig::default() };
     let (slow, fast) = (link_config(), PcieConfig { lanes: 8, ..link_config() });
-    let (free, figures) = latencies(costs(0, 0), slow.clone());
-    let (paid, _) = latencies(costs(3000, 5000), slow.clone());
-    let (wide, _) = latencies(costs(0, 0), fast.clone());
-    let per_vector = Rate::per_second(HERTZ).time_for(3000) + Rate::per_second(HERTZ).time_for(5000);
+    let ns = Delay::from_ns;
+    let (free, figures) = latencies(costs(ns(0), ns(0)), slow.clone());
+    let (paid, _) = latencies(costs(ns(1500), ns(2500)), slow.clone());
+    let (wide, _) = latencies(costs(ns(0), ns(0)), fast.clone());
+    let per_vector = ns(4000);
     assert_eq!(paid[0], free[0] + per_vector);
     assert_eq!(paid[1], free[1] + per_vector, "sixteen units are one vector");
     assert_eq!(paid[2], free[2], "what is buffered has no command yet");
@@ -149,8 +150,13 @@ fn a_few_drives_take_all_of_the_host() {
             (done, share)
         })
     };
-    let central =
-        || Platform::Central(CentralConfig { submit: 3000, complete: 3000, ..CentralConfig::default() });
+    let central = || {
+        Platform::Central(CentralConfig {
+            submit: Delay(1_500_000),
+            complete: Delay(1_500_000),
+            ..CentralConfig::default()
+        })
+    };
     let (one, _) = rate(1, central());
     let (two, share) = rate(2, central());
     let (four, _) = rate(4, central());
@@ -215,7 +221,11 @@ fn each_map_has_its_part_of_the_hosts_memory() {
 fn tenants_read_what_they_wrote() {
     let once = || {
         let host = HostConfig { dram_bytes: 4 << 12, ..host(4) };
-        let central = CentralConfig { submit: 500, complete: 500, ..CentralConfig::default() };
+        let central = CentralConfig {
+            submit: Delay::from_ns(250),
+            complete: Delay::from_ns(250),
+            ..CentralConfig::default()
+        };
         let platform = Platform::Central(central);
         run_on(drives(2, Base::Empty), platform, host, link_config(), async |clock, jbof| {
             let mut users = Vec::new();

@@ -2,17 +2,17 @@
 //!
 //! Verified: that tenants read what they wrote last, against an oracle each, while lenders come and go in the midst of everything that a
 //! host asks for; that everything comes home; that nothing is copied where that is not asked for; that what is written to flash is what
-//! the figures say; that a busy drive gets more done with a lender; that parts of a command go where their data is; that what a lender
-//! can't take goes home; that no tenant reaches others' data; what managing commands costs; that the same box does the same again.
+//! the figures say; that a busy drive gets more done with a lender; that parts of a command go where their data is; that writes go
+//! home when a lender is unplugged; that no tenant reaches others' data; what managing commands costs; that the same box does the same again.
 //!
 //! Not verified: power that goes while data is at lenders, which virtual drives do not cover.
 
 use crate::jbof::{BLOCKS, PERIOD, Users, at_rest, client, mixed};
-use byteway_assembly::jbof::{Copyback, HostConfig, Jbof, JbofConfig, Platform, VirtualConfig};
+use byteway_assembly::jbof::{Copyback, HostConfig, Jbof, JbofConfig, JbofError, Platform, VirtualConfig};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_host::{Client, Lost, VirtualFigures};
+use byteway_host::{Client, IoError, Lost, VirtualFigures};
 use byteway_testkit::{NS_512_UNITS, drive_config, link_config};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Status};
@@ -107,7 +107,7 @@ fn tenants_read_what_they_wrote_while_lenders_come_and_go() {
             for drive in 0..4 {
                 clients.push(client(&jbof, drive).await);
             }
-            for burst in 0..40 {
+            for burst in 0..24 {
                 // Often two at once, who need the same lenders.
                 let first = Users::of(&clock, clients[stream.below(4) as usize].clone(), burst, 12, mixed);
                 let second =
@@ -143,7 +143,7 @@ fn tenants_read_what_they_wrote_while_lenders_come_and_go() {
             sum(|it| it.reads_at_lenders),
             sum(|it| it.units_copied),
         ];
-        assert!(seen[0] > 1000 && seen[1] > 100 && seen[2] > 50, "{copyback:?}: {seen:?}");
+        assert!(seen[0] > 1000 && seen[1] > 50 && seen[2] > 20, "{copyback:?}: {seen:?}");
         match copyback {
             Copyback::Copied => assert!(seen[3] > 1000 && first.2 == 0, "{seen:?}, {} away", first.2),
             Copyback::Kept => assert!(seen[3] == 0 && first.2 > 100, "{seen:?}, {} away", first.2),
@@ -281,20 +281,41 @@ fn a_command_goes_where_each_part_of_its_data_is() {
     });
 }
 
-// A lender that can't take a write must not make it fail, and what it might still do of it must reach nothing.
+// A lender that is gone must not make writes fail. What it has is gone with it, which is what such a box is: until it is written anew.
 #[test]
-fn a_write_that_a_lender_does_not_take_goes_home() {
+fn writes_go_home_when_a_lender_is_unplugged() {
     run(2, by_hand(), async |clock, jbof| {
         let (client, own) = (client(&jbof, 0).await, jbof.virtual_drive(0).unwrap());
         own.set_lenders(&[1]);
-        jbof.driver(1).shutdown().await.unwrap();
         let users = Users::of(&clock, client.clone(), 9, 12, write);
-        clock.sleep(PERIOD).await;
+        clock.sleep(PERIOD * 2).await;
+        let before = own.figures();
+        assert!(before.redirected > 50 && before.returned == 0 && own.away() > 100, "{before:?}");
+        jbof.unplug(1);
+        clock.sleep(PERIOD * 2).await;
         users.end(&clock).await;
-        let VirtualFigures { returned, redirected, .. } = own.figures();
-        assert!(returned > 10 && redirected == 0, "{returned} came back, {redirected} did not");
+        let after = own.figures();
+        assert!(after.returned >= 1 && own.lenders().is_empty(), "{after:?}");
+        let mut buffer = client.buffer().unwrap();
+        let mut failed = 0;
+        for lba in (0..BLOCKS).step_by(8) {
+            failed += match client.read(&mut buffer, lba, 8).await {
+                Ok(_) => 0,
+                Err(IoError::Lost(_)) => 1,
+                Err(error) => panic!("{error}"),
+            };
+        }
+        assert_eq!(failed, own.away(), "what is away can't be read, and everything else can");
+        assert!(failed > 0);
+        for lba in (0..BLOCKS).step_by(128) {
+            client.write(&mut buffer, lba, 128).await.unwrap();
+        }
+        assert_eq!(own.away(), 0);
         look(&client).await;
         assert!(own.is_quiet());
+        // What comes back is another drive to the hypervisor.
+        jbof.plug_in(1).await.unwrap();
+        assert!(matches!(jbof.queue_pair(1).await, Err(JbofError::Gone(1))));
     });
 }
 
@@ -352,11 +373,12 @@ fn managing_commands_takes_processors_and_a_lock() {
             (done, clock.now().since(begun), hypervisor, jbof.hypervisor_lock_busy().unwrap())
         })
     };
-    let (slow, fast) = (Delay::from_us(9), Delay::from_us(3));
+    let slow = Delay::from_us(9);
     let (done, elapsed, hypervisor, lock) = busy(1, slow, Delay::ZERO);
     assert_eq!((hypervisor, lock), (slow * done, Delay::ZERO));
     assert!(hypervisor.0 * 100 > elapsed.0 * 97, "one processor is the limit: {hypervisor} of {elapsed}");
-    let (done, elapsed, hypervisor, lock) = busy(16, fast, slow);
-    assert_eq!((hypervisor, lock), (fast * done, slow * done));
+    let (whole, part) = (Delay::from_us(12), slow);
+    let (done, elapsed, hypervisor, lock) = busy(16, whole, part);
+    assert_eq!((hypervisor, lock), (whole * done, part * done));
     assert!(lock.0 * 100 > elapsed.0 * 97, "the lock is the limit: {lock} of {elapsed}");
 }
