@@ -35,7 +35,7 @@ pub struct PartialConfig {
 }
 
 /// The link, as firmware on both sides of it has it.
-struct Crossing(DeviceEnd);
+pub(crate) struct Crossing(pub(crate) DeviceEnd);
 
 impl HostLink for Crossing {
     fn to_host(&self, bytes: u64) -> Time {

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod array;
+mod central;
 mod dram;
 mod fixture;
 mod hosted;
 mod jbof;
 mod partial;
 mod together;
+mod vh;

@@ -30,6 +30,7 @@
 //! flash (crate `flash`).
 
 pub mod ftl;
+pub mod hardware;
 pub mod placement;
 pub mod site;
 pub mod work;
@@ -40,6 +41,7 @@ pub use ftl::{
     MapMonitor, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
     space_of,
 };
+pub use hardware::{Hardware, HardwareFigures, VectorCosts};
 pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};
 pub use site::Site;
 pub use work::{Cycles, Work};

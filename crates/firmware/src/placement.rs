@@ -1,5 +1,6 @@
 //! Which site runs which kind of work, and what lies between sites.
 
+use crate::hardware::{FlashCommands, Hardware};
 use crate::site::Site;
 use crate::work::{Cycles, Work};
 use byteway_clock::{
@@ -159,6 +160,8 @@ pub struct Placement {
     bounce: Option<Rc<Bounce>>,
     /// How long the data-end takes to take an operation out of the queue that peers put it into.
     agent: Option<Delay>,
+    /// Flash and DMA across a link.
+    hardware: Option<Hardware>,
 }
 
 /// Buffers of a driver that payload is copied through.
@@ -266,6 +269,7 @@ impl Placement {
             on_host: None,
             bounce: None,
             agent: None,
+            hardware: None,
         }
     }
 
@@ -327,6 +331,30 @@ impl Placement {
         self
     }
 
+    /// The same, where flash and DMA are hardware across a link, with no firmware of its own.
+    pub fn with_hardware(mut self, hardware: Hardware) -> Self {
+        self.hardware = Some(hardware);
+        self
+    }
+
+    /// Commands flash that is across a link for what was done there: with the work that it costs, and with what crosses.
+    pub(crate) async fn command_hardware(
+        &self,
+        clock: &Clock,
+        span: SpanId,
+        spans: &Spans,
+        commands: FlashCommands,
+    ) {
+        if let Some(hardware) = &self.hardware {
+            hardware.command(clock, self.site(Work::Command), span, spans, commands).await;
+        }
+    }
+
+    /// Whether flash is across a link.
+    pub(crate) fn has_hardware(&self) -> bool {
+        self.hardware.is_some()
+    }
+
     /// Has the drive's data-end begin so many operations: if the firmware that asks for them works elsewhere, by messages.
     pub async fn command_data_end(&self, clock: &Clock, errand: Errand, spans: &Spans, operations: u64) {
         let Some(time) = self.agent.filter(|_| operations > 0) else { return };
@@ -379,9 +407,9 @@ impl Placement {
         clock.sleep_until(on_host.link.to_drive(DECIDED_BYTES)).await;
     }
 
-    /// Whether it is entered from elsewhere: by calls, by a lock, or by work of its own.
+    /// Whether it is entered from elsewhere (by calls, by a lock, or by work of its own), or its flash is.
     pub(crate) fn is_apart(&self) -> bool {
-        self.lock.is_some() || self.calls.is_some() || self.cycles.of(Work::Enter) > 0
+        self.lock.is_some() || self.calls.is_some() || self.has_hardware() || self.cycles.of(Work::Enter) > 0
     }
 
     /// Enters the translation layer for a command: the call that it comes by, the lock, and [`Work::Enter`]; charges them. What the

@@ -43,11 +43,14 @@ pub enum Work {
     Parity,
     /// Converting a command of one protocol into another's, and its answer back. Per command of a bridge to a member.
     Convert,
+    /// Submitting a vector of flash commands to hardware across a link, or taking its completion. Per vector, and as much as
+    /// [`Hardware`](crate::hardware::Hardware) says.
+    Command,
 }
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 18] = [
+    pub const ALL: [Work; 19] = [
         Work::Fetch,
         Work::Parse,
         Work::Enter,
@@ -66,6 +69,7 @@ impl Work {
         Work::Stripe,
         Work::Parity,
         Work::Convert,
+        Work::Command,
     ];
 
     /// Its name in profiles and reports.
@@ -89,6 +93,7 @@ impl Work {
             Work::Stripe => "stripe",
             Work::Parity => "parity",
             Work::Convert => "convert",
+            Work::Command => "flash command",
         }
     }
 }

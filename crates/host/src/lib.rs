@@ -7,6 +7,7 @@
 //! | [`driver`] | one controller: enable, identify, queues, reset, shutdown |
 //! | [`multipath`] | controllers of one subsystem as paths to it: which one a command takes, and what is done when that fails |
 //! | [`redirect`] | queue pairs of other drives by which a part of a drive's commands goes |
+//! | [`virtual_drive`] | a tenant's drive as a hypervisor shows it, some of whose data is on others |
 //! | [`discovery`] | where Discovery Services say that subsystems are |
 //! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |
@@ -63,6 +64,7 @@ pub mod request_layer;
 pub mod sink_oracle;
 pub mod split;
 mod stream;
+pub mod virtual_drive;
 mod watchdog;
 
 pub use buffer::{IoBuffer, Part};
@@ -88,3 +90,6 @@ pub use raw_flash::{RawFlash, RawFlashConfig};
 pub use redirect::{Redirection, RedirectionFigures, ShadowId};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};
+pub use virtual_drive::{
+    CopybackConfig, Hypervisor, HypervisorCosts, HypervisorDriveConfig, VirtualDrive, VirtualFigures,
+};

@@ -170,6 +170,11 @@ pub(crate) type Routed<'a> = Pin<Box<dyn Future<Output = Result<Cqe, Lost>> + 'a
 pub(crate) trait Routes {
     /// Carries a command out by one of them.
     fn execute<'a>(&'a self, request: &'a Request<'a>) -> Routed<'a>;
+
+    /// Whether what is submitted without being executed may go by the queue pair itself.
+    fn takes_batches(&self) -> bool {
+        true
+    }
 }
 
 /// A submission queue and the completion queue that takes its completions. Cheap to clone.
@@ -254,6 +259,7 @@ impl QueuePair {
     /// # Errors
     /// The queue is gone, or the controller has failed.
     pub async fn submit(&self, request: impl Into<Request<'_>>) -> Result<Pending, Lost> {
+        self.takes_batches()?;
         let request = Request { band: self.band, ..request.into() };
         let cid = self.submission.submit(&request).await?;
         Ok(self.submission.pending(cid))
@@ -269,6 +275,7 @@ impl QueuePair {
         requests: &[Request<'_>],
         pending: &mut Vec<Pending>,
     ) -> Result<(), Lost> {
+        self.takes_batches()?;
         let queue = &self.submission;
         queue.enter(requests, false, |cid| pending.push(queue.pending(cid))).await
     }
@@ -282,8 +289,17 @@ impl QueuePair {
         requests: &[Request<'_>],
         pending: &mut Vec<Pending>,
     ) -> Result<(), Lost> {
+        self.takes_batches()?;
         let queue = &self.submission;
         queue.enter(requests, true, |cid| pending.push(queue.pending(cid))).await
+    }
+
+    /// Refuses what would pass by the queue pair's routes.
+    fn takes_batches(&self) -> Result<(), Lost> {
+        match &self.routes {
+            Some(routes) if !routes.takes_batches() => Err(Lost::NotPlaced),
+            _ => Ok(()),
+        }
     }
 
     /// Submits a command and waits for its completion.

@@ -19,7 +19,8 @@
 
 use super::dram::{self, PresentDram};
 use super::member::{Member, Present};
-use super::{Inner, Jbof, JbofError, daemon};
+use super::{Inner, Jbof, JbofError, Platform, daemon};
+use crate::hosted::call;
 use byteway_clock::Owner;
 use byteway_flash::Medium;
 use byteway_host::Lost;
@@ -148,10 +149,17 @@ impl Inner {
         let Inner { clock, config, members, .. } = &**self;
         let Member { config: drive, site, placement, present, medium, table, .. } = &members[number];
         let owned = clock.owned_by(Owner(number as u16));
-        let bay = DriveBay::new(&owned, config.link.clone(), Memory::simulated());
+        let (link, memory) = match &config.platform {
+            Platform::Central(_) => (call(), Memory::simulated()),
+            // A lender moves payload from where a borrower's tenant has it.
+            Platform::Virtual(_) => (config.link.clone(), self.memory.at_another_link()),
+            Platform::Alone | Platform::Lending { .. } => (config.link.clone(), Memory::simulated()),
+        };
+        let bay = DriveBay::new(&owned, link, memory);
         let powered = bay.power_on_placed(drive.clone(), site.clone(), placement.clone(), medium.take());
         let mut powered = powered.map_err(|error| JbofError::Config { drive: number, error })?;
         powered.name = members[number].name.clone();
+        powered.is_called = matches!(config.platform, Platform::Central(_));
         let powered = Rc::new(powered);
         table.clear();
         let life = self.lives.replace(self.lives.get() + 1);

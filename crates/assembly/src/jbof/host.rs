@@ -102,10 +102,14 @@ impl Inner {
         let of_box = DriverConfig {
             timeout: config.timeout,
             timeout_period: config.timeout.map_or(config.period, |timeout| timeout / 4),
+            costs: config.host.costs,
+            cpu: Some(self.cpu.clone()),
             ..DriverConfig::default()
         };
         let own = self.members[number].driver.clone().unwrap_or(of_box);
+        let central = config.platform.is_central().then(|| self.cpu.clone());
         let driver_config = DriverConfig {
+            cpu: central.clone().or(own.cpu.clone()),
             // One more for the queue pair that it lends.
             queues_wanted: own.queues_wanted.saturating_add(1),
             arbitration: match config.weights {
@@ -122,7 +126,7 @@ impl Inner {
             let sqe = SetFeatures { fid: fid::ARBITRATION, cdw11, ..SetFeatures::default() }.sqe(0, 0);
             driver.admin(sqe, Data::None).await.map_err(failed)?;
         }
-        let cpu = self.members[number].lent_cpu.clone();
+        let cpu = central.or(self.members[number].lent_cpu.clone());
         let priority = QueuePriority::Low;
         let shadow = QueueConfig { priority, vector, cpu, ..QueueConfig::new(config.entries) };
         let shadow = driver.create_queue_pair(shadow).await.map_err(failed)?;
@@ -131,10 +135,19 @@ impl Inner {
         Ok(())
     }
 
+    /// A queue pair as the host's processors have it: where something is central, any of them works for it.
+    pub(super) fn placed(&self, queue: QueueConfig) -> QueueConfig {
+        match self.config.platform.is_central() {
+            true => QueueConfig { cpu: Some(self.cpu.clone()), ..queue },
+            false => queue,
+        }
+    }
+
     /// A queue pair for users of a drive, which has one more then.
     pub(super) async fn queue_pair(&self, drive: usize, queue: QueueConfig) -> Result<QueuePair, JbofError> {
         let attached = self.members[drive].attached().ok_or(JbofError::Gone(drive))?;
         let class = queue.priority;
+        let queue = self.placed(queue);
         let queue = attached.driver.create_queue_pair(queue).await;
         let queue = queue.map_err(|error| JbofError::Driver { drive, error })?;
         let name = format!("redirection/{drive}/{}", self.queues_made.replace(self.queues_made.get() + 1));

@@ -22,26 +22,30 @@
 //! | `failure` | what fails, and how it is over |
 
 mod binding;
+mod central;
 mod daemon;
 mod dram;
 mod failure;
+mod harvest;
 mod host;
 mod member;
 mod platform;
 
 use binding::Bound;
-use byteway_clock::{Clock, Delay, Owner, Semaphore, Station, TaskId};
+use byteway_clock::{Clock, Delay, Owner, Resource, Semaphore, Station, TaskId};
 use byteway_device::{ConfigError, Drive, DriveConfig};
-use byteway_firmware::{Placement, Route, Site};
+use byteway_firmware::{HardwareFigures, Placement, Route, Site};
 use byteway_flash::Medium;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::{DriverError, QueuePair};
+use byteway_host::{DriverError, QueuePair, VirtualDrive};
 use byteway_jbof::descriptor::IdleTable;
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_jbof::policy;
-use byteway_link::PcieConfig;
+use byteway_link::{HostEnd, Memory, PcieConfig};
 use byteway_wire::nvme::QueuePriority;
 use byteway_world::PoweredDrive;
+use central::CentralDrive;
+use harvest::Harvest;
 use member::Member;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -181,6 +185,14 @@ struct Inner {
     fabric: Fabric,
     members: Vec<Member>,
     bound: RefCell<Vec<Bound>>,
+    /// The host's processors, where what is central is theirs.
+    cpu: Rc<Station>,
+    /// The host's memory, where payload goes between it and more than one drive.
+    memory: Memory,
+    /// Of each drive, where firmware is the host's.
+    central: Vec<CentralDrive>,
+    /// Where drives are virtual, from the time on at which they have drivers.
+    harvest: RefCell<Option<Rc<Harvest>>>,
     tasks: RefCell<Vec<TaskId>>,
     /// Whoever attaches drivers does so alone.
     attaching: Semaphore,
@@ -223,20 +235,38 @@ impl Jbof {
             return Err(JbofError::Fabric { ports: config.fabric.drives, drives: count });
         }
         let fabric = Fabric::new(clock, config.fabric.clone());
-        let sites = drives.iter().enumerate().map(|(number, drive)| {
-            let clock = clock.owned_by(Owner(number as u16));
-            Drive::site(&clock, &drive.config)
-        });
-        let sites: Vec<Site> = sites.collect();
+        let cpu = Station::new(clock, config.host.cores).keeping_names().traced_as(Resource::HostCore, 0);
+        let cpu = Rc::new(cpu);
+        let sites: Vec<Site> = match &config.platform {
+            Platform::Central(_) => vec![config.host.site(clock, &cpu); count],
+            _ => {
+                let clock = |number| clock.owned_by(Owner(number as u16));
+                let each = drives.iter().enumerate();
+                each.map(|(number, drive)| Drive::site(&clock(number), &drive.config)).collect()
+            }
+        };
+        let mut central = Vec::new();
         let mut members = Vec::with_capacity(count);
         let lends = config.platform.lends_processors();
         for (number, boxed) in drives.into_iter().enumerate() {
             let BoxedDrive { name, config: mut drive, medium, driver, lent_cpu } = boxed;
             drive.controller.borrows = lends;
             let own = Placement::all_at(&sites[number], drive.site.cycles);
-            let (placement, routes) = match lends {
-                true => lent_to(clock, own.with_agent(config.agent), &fabric, &sites, number),
-                false => (own, Vec::new()),
+            let (placement, routes) = match &config.platform {
+                Platform::Lending { processor: true, .. } => {
+                    lent_to(clock, own.with_agent(config.agent), &fabric, &sites, number)
+                }
+                Platform::Central(its) => {
+                    drive = central::with_map_share(drive, &config.host, count);
+                    let owned = clock.owned_by(Owner(number as u16));
+                    central.push(CentralDrive::new(&owned, config.link.clone(), its));
+                    (own.with_hardware(central[number].hardware.clone()), Vec::new())
+                }
+                Platform::Virtual(its) => {
+                    drive = harvest::with_spare(drive, its);
+                    (own, Vec::new())
+                }
+                Platform::Alone | Platform::Lending { .. } => (own, Vec::new()),
             };
             members.push(Member {
                 name,
@@ -259,6 +289,10 @@ impl Jbof {
             fabric,
             members,
             bound: RefCell::default(),
+            cpu,
+            memory: Memory::simulated(),
+            central,
+            harvest: RefCell::default(),
             tasks: RefCell::default(),
             attaching: Semaphore::new(clock, 1),
             lives: Cell::default(),
@@ -277,6 +311,11 @@ impl Jbof {
         let _turn = inner.attaching.acquire(1).await;
         for number in 0..inner.members.len() {
             inner.attach(number).await?;
+        }
+        if let Platform::Virtual(its) = &inner.config.platform {
+            let (harvest, tasks) = Harvest::begin(inner, its.clone()).await?;
+            inner.harvest.replace(Some(harvest));
+            inner.tasks.borrow_mut().extend(tasks);
         }
         if inner.config.platform.lends_processors() {
             let task = inner.clock.spawn("binding", binding::bind(inner.clone()));
@@ -316,7 +355,10 @@ impl Jbof {
     /// # Panics
     /// There is no such drive.
     pub async fn queue_pair_with(&self, drive: usize, queue: QueueConfig) -> Result<QueuePair, JbofError> {
-        self.0.queue_pair(drive, queue).await
+        match self.harvest() {
+            Some(harvest) => harvest.queue_pair(&self.0, drive, queue).await,
+            None => self.0.queue_pair(drive, queue).await,
+        }
     }
 
     /// How many drives.
@@ -367,6 +409,9 @@ impl Jbof {
     /// # Panics
     /// There is no such drive.
     pub fn redirected(&self, drive: usize) -> (u64, u64) {
+        if let Some(own) = self.virtual_drive(drive) {
+            return (own.figures().redirected, own.figures().commands);
+        }
         let Some(attached) = self.0.members[drive].attached() else { return (0, 0) };
         let own = attached.own.borrow();
         own.iter()
@@ -401,6 +446,47 @@ impl Jbof {
     pub fn lenders(&self, drive: usize) -> Vec<usize> {
         let own = self.0.members[drive].present();
         own.map_or(Vec::new(), |own| own.borrows.borrow().iter().map(|it| it.lender).collect())
+    }
+
+    fn harvest(&self) -> Option<Rc<Harvest>> {
+        self.0.harvest.borrow().clone()
+    }
+
+    /// A drive as its tenant has it, where drives are virtual.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn virtual_drive(&self, drive: usize) -> Option<VirtualDrive> {
+        self.harvest().map(|harvest| harvest.drives[drive].clone())
+    }
+
+    /// To which drive a drive lends its space, where drives are virtual.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn lends_to(&self, drive: usize) -> Option<usize> {
+        self.harvest().and_then(|harvest| harvest.lends_to(drive))
+    }
+
+    /// How long the lock of the hypervisor has been held; none: there is no hypervisor.
+    pub fn hypervisor_lock_busy(&self) -> Option<Delay> {
+        self.harvest().map(|harvest| harvest.hypervisor.lock_busy())
+    }
+
+    /// What has crossed the link of a drive whose firmware is the host's, and the host's end of that link: [`Jbof::drive`] has that of
+    /// what is called instead.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn hardware(&self, drive: usize) -> Option<(HardwareFigures, &HostEnd)> {
+        let central = (!self.0.central.is_empty()).then(|| &self.0.central[drive])?;
+        Some((central.hardware.figures(), &central.link))
+    }
+
+    /// The host's processors, which keep apart what they do by name: all of its work where something is central, and what drivers
+    /// cost that were not given others.
+    pub fn processors(&self) -> &Rc<Station> {
+        &self.0.cpu
     }
 
     /// What the drives are on.

@@ -8,8 +8,10 @@
 //! | OC | `Central` | flash and DMA only: their firmware runs on the host |
 //! | VH, VH (ideal) | `Virtual` | as in Shrunk |
 
-use byteway_clock::{Delay, Rate};
+use byteway_clock::{Clock, Delay, Rate, Station};
+use byteway_firmware::Site;
 use byteway_host::HostCosts;
+use std::rc::Rc;
 
 /// What the drives of a box share.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,11 @@ impl Platform {
         matches!(self, Platform::Lending { processor: true, .. })
     }
 
+    /// Whether the host works for all drives: then all of its processors do, whichever is free.
+    pub fn is_central(&self) -> bool {
+        matches!(self, Platform::Central(_) | Platform::Virtual(_))
+    }
+
     /// Whether drives lend each other DRAM.
     pub fn lends_dram(&self) -> bool {
         matches!(self, Platform::Lending { dram: true, .. })
@@ -52,10 +59,17 @@ pub struct HostConfig {
     pub dram_latency: Delay,
     /// Bytes a second of the DRAM.
     pub dram_rate: Rate,
-    /// Bytes of DRAM that are there for the maps of all drives, where they are the host's.
+    /// Bytes of DRAM that are there for the maps of all drives, where they are the host's: each has an even part.
     pub dram_bytes: u64,
     /// What the driver costs for each command of a tenant's, on every platform.
     pub costs: HostCosts,
+}
+
+impl HostConfig {
+    /// The host as a place for firmware: on `cpu`.
+    pub(super) fn site(&self, clock: &Clock, cpu: &Rc<Station>) -> Site {
+        Site::over(clock, cpu.clone(), self.hertz, self.dram_latency, self.dram_rate)
+    }
 }
 
 impl Default for HostConfig {
@@ -76,19 +90,19 @@ impl Default for HostConfig {
 /// Firmware of all drives on the host: open-channel drives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CentralConfig {
-    /// Cycles of a processor to submit a vector of flash commands to a drive.
-    pub submit: u64,
-    /// Cycles of a processor to take its completion, with the interrupt.
-    pub complete: u64,
+    /// Processor time to submit a vector of flash commands to a drive.
+    pub submit: Delay,
+    /// Processor time to take its completion, with the interrupt.
+    pub complete: Delay,
     /// Units of 4 KiB that a vector addresses at most. Open-Channel SSD 2.0, 2.3: 64.
     pub vector_units: u32,
 }
 
 impl Default for CentralConfig {
-    /// Of the 10 us or so that a 4 KiB I/O takes of a core of this kind in Linux, block layer, driver and interrupt each have a
-    /// part; the last two are 2 us each.
+    /// An estimate: of the 5 to 10 us that an I/O takes of a core of this kind in Linux, 1 us is the driver's to submit and 1 us the
+    /// interrupt's and the completion's.
     fn default() -> Self {
-        CentralConfig { submit: 4_200, complete: 4_200, vector_units: 64 }
+        CentralConfig { submit: Delay::from_us(1), complete: Delay::from_us(1), vector_units: 64 }
     }
 }
 
@@ -116,12 +130,32 @@ pub struct VirtualConfig {
     pub idle: f64,
     /// Lenders of a borrower at once, at most.
     pub lenders_max: usize,
-    /// Processor time of the host for each command of a tenant's.
+    /// Processor time of the host for each command of a tenant's, and for each copy.
     pub command: Delay,
-    /// The part of a command that is done under the hypervisor's lock, one command of all tenants' after another.
+    /// The part of it that is done under the hypervisor's lock, for one command of all tenants' after another.
     pub lock: Delay,
     /// Units of 4 KiB that are copied back at once, at most.
     pub copy_units: u32,
     /// Copies of a borrower under way at once.
     pub copies: usize,
+}
+
+impl VirtualConfig {
+    /// With `spare_units` of each drive for others. What managing a command costs is an estimate: device mapper, block layer and
+    /// notifications of a hypervisor in Linux take about as much as a guest's own I/O does, some 6 us of a core of 2.1 GHz, of which
+    /// looking into the one map is a small part. The paper says only that it makes the host the bottleneck (3.1).
+    pub fn new(copyback: Copyback, spare_units: u64) -> Self {
+        VirtualConfig {
+            copyback,
+            spare_units,
+            period: Delay::from_ms(10),
+            busy: 8.0,
+            idle: 1.0,
+            lenders_max: 2,
+            command: Delay::from_us(6),
+            lock: Delay::from_ns(350),
+            copy_units: 64,
+            copies: 4,
+        }
+    }
 }

@@ -46,6 +46,7 @@ pub use map::segments::{BorrowFigures, Lender, LenderId};
 pub use space::Space;
 pub use write::exchange::Exchange;
 
+use crate::hardware::FlashCommands;
 use crate::placement::{Errand, Placement};
 use crate::work::Work;
 use base::BaseState;
@@ -348,6 +349,7 @@ impl Ftl {
                 let outcome = ticket.wait().await;
                 spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
+                inner.command_reads(errand.span, spans, 1).await;
                 if outcome.failed {
                     return Err(self.unreadable(outcome.unreadable));
                 }
@@ -362,6 +364,7 @@ impl Ftl {
                 let outcome = ticket.wait().await;
                 spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
+                inner.command_reads(errand.span, spans, 1).await;
                 self.leave_buffer(errand, spans, 1).await;
                 match (outcome.failed, salvages) {
                     (false, _) => {
@@ -440,6 +443,7 @@ impl Ftl {
             let outcome = ticket.wait().await;
             spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
             groups.iter().for_each(|group| inner.note_read(group.first));
+            inner.command_reads(span, spans, wanted.len() as u64).await;
             if outcome.failed {
                 return Err(self.unreadable(outcome.unreadable));
             }
@@ -681,6 +685,11 @@ impl Inner {
     #[inline]
     fn is_at_once(&self) -> bool {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
+    }
+
+    /// Units were read from flash: if that is across a link, they were asked for and have come.
+    async fn command_reads(&self, span: SpanId, spans: &Spans, units: u64) {
+        self.placement.command_hardware(&self.clock, span, spans, FlashCommands::reads(units)).await;
     }
 
     /// Where flash has a unit that is about to be read, if what is read is kept.

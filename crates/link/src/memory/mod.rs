@@ -45,13 +45,18 @@ enum Kind {
 
 struct Inner {
     kind: Kind,
-    dma_read_bytes: Cell<u64>,
-    dma_written_bytes: Cell<u64>,
+}
+
+/// What one device has moved.
+#[derive(Default)]
+struct Moved {
+    read_bytes: Cell<u64>,
+    written_bytes: Cell<u64>,
 }
 
 /// Host memory. Cheap to clone.
 #[derive(Clone)]
-pub struct Memory(Rc<Inner>);
+pub struct Memory(Rc<Inner>, Rc<Moved>);
 
 impl Memory {
     /// Simulated memory, of which nothing is given yet.
@@ -70,7 +75,12 @@ impl Memory {
     }
 
     fn new(kind: Kind) -> Self {
-        Memory(Rc::new(Inner { kind, dma_read_bytes: Cell::default(), dma_written_bytes: Cell::default() }))
+        Memory(Rc::new(Inner { kind }), Rc::default())
+    }
+
+    /// The same memory as a device at another link reaches it, which counts what that one moves.
+    pub fn at_another_link(&self) -> Memory {
+        Memory(self.0.clone(), Rc::default())
     }
 
     /// Maps a region of the other process at `base` of the device's address space: whole pages, that overlap no other
@@ -362,20 +372,20 @@ impl Memory {
     }
 
     fn count_read(&self, bytes: usize) {
-        self.0.dma_read_bytes.set(self.0.dma_read_bytes.get() + bytes as u64);
+        self.1.read_bytes.set(self.1.read_bytes.get() + bytes as u64);
     }
 
     fn count_written(&self, bytes: usize) {
-        self.0.dma_written_bytes.set(self.0.dma_written_bytes.get() + bytes as u64);
+        self.1.written_bytes.set(self.1.written_bytes.get() + bytes as u64);
     }
 
     /// Bytes that the device has read, counted here and not by the link.
     pub fn dma_read_bytes(&self) -> u64 {
-        self.0.dma_read_bytes.get()
+        self.1.read_bytes.get()
     }
 
     /// Bytes that the device has written.
     pub fn dma_written_bytes(&self) -> u64 {
-        self.0.dma_written_bytes.get()
+        self.1.written_bytes.get()
     }
 }

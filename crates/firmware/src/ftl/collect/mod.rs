@@ -61,6 +61,7 @@ use crate::ftl::config::{Canary, ROUND_UNITS};
 use crate::ftl::inner::Inner;
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
+use crate::hardware::FlashCommands;
 use crate::placement::Route;
 use crate::work::Work;
 use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
@@ -202,6 +203,11 @@ impl Collector {
         let (clock, placement) = (&self.inner.clock, &self.inner.placement);
         let service = (!placement.asks_to_collect()).then(|| placement.reserve(Work::Collect, units));
         let outcome = self.ticket.wait().await;
+        if placement.has_hardware() {
+            let programs = self.programs.iter().map(|program| u64::from(program.units)).sum();
+            let commands = FlashCommands { reads: units, programs, erases: self.erasing.len() as u64 };
+            placement.command_hardware(clock, byteway_clock::SpanId::NONE, clock.spans(), commands).await;
+        }
         match service {
             Some(service) => clock.sleep_until(service.end).await,
             None => placement.ask_to_collect(clock, units).await,

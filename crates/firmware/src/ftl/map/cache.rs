@@ -204,6 +204,7 @@ impl Ftl {
                 inner.read_page(ppa, &ticket);
                 let outcome = ticket.wait().await;
                 spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+                inner.command_reads(span, spans, 1).await;
                 if outcome.failed {
                     inner.state.borrow_mut().rebuild(page);
                 }
@@ -363,7 +364,7 @@ impl Inner {
 
     /// Reads those of the pages that are away, as is to be done before they are written. Charges no span.
     pub(in crate::ftl) async fn read_away(&self, pages: &[u32]) {
-        let mut ticket = None;
+        let (mut ticket, mut read) = (None, 0);
         for page in pages {
             let found = {
                 let state = self.state.borrow();
@@ -374,10 +375,12 @@ impl Inner {
             };
             if let Found::Flash(ppa) = found {
                 self.read_page(ppa, ticket.get_or_insert_with(|| self.flash.ticket()));
+                read += 1;
             }
         }
         let Some(ticket) = ticket else { return };
         let outcome = ticket.wait().await;
+        self.command_reads(SpanId::NONE, self.clock.spans(), read).await;
         // They are dirty, and written anew in any case.
         self.state.borrow_mut().counters.map_reads_failed += u64::from(outcome.unreadable);
     }

@@ -170,6 +170,7 @@ impl Inner {
                     self.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                     let outcome = ticket.wait().await;
                     self.note_read(ppa);
+                    self.command_reads(SpanId::NONE, self.clock.spans(), 1).await;
                     if !outcome.failed {
                         return ticket.content(0);
                     }

@@ -33,6 +33,7 @@ use crate::ftl::map::table::{Entry, Place, REGION_UNITS};
 use crate::ftl::space::Space;
 use crate::ftl::write::filling::Job;
 use crate::ftl::write::wordline::Held;
+use crate::hardware::FlashCommands;
 use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
@@ -47,6 +48,11 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
     loop {
         writer.start.notified().await;
         let outcome = writer.ticket.wait().await;
+        if inner.placement.has_hardware() {
+            let units = inner.state.borrow().filling.jobs[index].slots.len() as u64;
+            let (clock, commands) = (&inner.clock, FlashCommands::programs(units));
+            inner.placement.command_hardware(clock, SpanId::NONE, clock.spans(), commands).await;
+        }
         writer.ticket.clear();
         if outcome.failed {
             inner.state.borrow_mut().counters.program_failures += 1;
