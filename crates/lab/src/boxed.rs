@@ -8,6 +8,7 @@ use byteway_jbof::fabric::Node;
 use byteway_link::Direction;
 use byteway_measure::summary::{DriveParts, EnergySummary, JbofRow, JbofSummary};
 use byteway_scenario::{JbofPlan, Platform};
+use byteway_wire::content::UNIT_BYTES;
 
 /// The counters of a drive at one instant.
 #[derive(Clone, Copy, Default)]
@@ -24,6 +25,8 @@ struct DriveCounters {
     redirected: u64,
     borrowed: u64,
     lends: u64,
+    redirected_bytes: u64,
+    copied_bytes: u64,
     segments_borrowed: u64,
     segments_lent: u64,
     log_commits: u64,
@@ -86,7 +89,8 @@ impl BoxSnapshot {
                 segments_borrowed: now.segments_borrowed,
                 segments_lent: now.segments_lent,
                 map_miss_ratio: (looked_up > 0).then(|| ratio(misses.into(), looked_up)),
-                ..JbofRow::default()
+                redirected_bytes: now.redirected_bytes - then.redirected_bytes,
+                copied_bytes: now.copied_bytes - then.copied_bytes,
             });
         }
         let section = &plan.section;
@@ -120,11 +124,14 @@ fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
     let (figures, dram_figures) = (jbof.figures(drive), jbof.dram_figures(drive));
     let (redirected, commands) = jbof.redirected(drive);
     let fabric = jbof.fabric().bytes(Node::Drive(drive));
+    // Where firmware is on the host, no core and no DRAM is the drive's.
+    let hardware = jbof.hardware(drive);
+    let own = hardware.is_none();
     let mut counters = DriveCounters {
-        cores: site.busy(),
-        lent: site.lent(),
+        cores: if own { site.busy() } else { Delay::ZERO },
+        lent: if own { site.lent() } else { Delay::ZERO },
         fabric_bytes: fabric.0 + fabric.1,
-        dram_bytes: site.dram_bytes(),
+        dram_bytes: if own { site.dram_bytes() } else { 0 },
         commands,
         redirected,
         borrowed: figures.borrowed,
@@ -135,7 +142,13 @@ fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
         log_flushes: dram_figures.use_of.flushes,
         ..DriveCounters::default()
     };
-    for link in powered.links() {
+    if let Some(own) = jbof.virtual_drive(drive) {
+        let figures = own.figures();
+        counters.redirected_bytes = figures.units_redirected * UNIT_BYTES as u64;
+        counters.copied_bytes = figures.units_copied * UNIT_BYTES as u64;
+    }
+    let links = powered.links().into_iter().filter(|_| own).chain(hardware.map(|(_, link)| link));
+    for link in links {
         let ledger = link.ledger();
         let both = [Direction::Down, Direction::Up];
         counters.link_bytes += both.map(|direction| ledger.total(direction).wire).iter().sum::<u64>();

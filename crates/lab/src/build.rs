@@ -63,6 +63,7 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
     let clock = executor.clock();
     let processors = scenario.host.profile.cores;
     let host = match scenario.accounts_for_host() {
+        _ if scenario.jbof.is_some() => byteway_world::Host::pooled(clock, processors),
         true => byteway_world::Host::keeping_names(clock, processors),
         false => byteway_world::Host::new(clock, processors),
     };
@@ -70,9 +71,10 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
         (0..scenario.drives.len()).map(|drive| host.interrupt_processor(drive)).collect();
     let mut world = World::around(clock, host);
     if let Some(plan) = &scenario.jbof {
-        let parts = jbof::parts(scenario, plan, world.host.processors(), &interrupt_processors);
+        let cpu = world.host.processors()[0].clone();
+        let parts = jbof::parts(scenario, plan, &cpu);
         let (clock, config) = (clock.clone(), jbof::config(scenario, plan));
-        let jbof = Rc::new(Jbof::give_power(&clock, config, parts).map_err(RunError::NotBoxed)?);
+        let jbof = Rc::new(Jbof::give_power_at(&clock, config, &cpu, parts).map_err(RunError::NotBoxed)?);
         let attached = jbof.clone();
         power.run(async move { attached.attach().await })?.map_err(RunError::NotBoxed)?;
         (0..jbof.len()).for_each(|drive| world.share(jbof.drive(drive)));

@@ -216,24 +216,33 @@ impl Setting {
     fn count(&self) -> Counted {
         let remote = self.remote.get().map(Remote::snapshot).unwrap_or_default();
         let at = self.clock.now();
-        let interrupts = self.interrupt_processors.iter().filter(|processor| processor.served() > 0);
-        let processors = self.world.host.processors().iter().chain(interrupts);
-        let processors = processors.map(|processor| processor.busy()).collect();
+        // Of a pool each has its even part.
+        let each = |processor: &Rc<Station>| {
+            let servers = processor.servers() as u64;
+            vec![Delay(processor.busy().0 / servers); servers as usize]
+        };
+        let processors = self.all_processors().flat_map(each).collect();
         let jbof = self.jbof.as_ref().map(|jbof| BoxSnapshot::take(jbof, at)).unwrap_or_default();
         Counted { at, drives: self.snapshots(), remote, jbof, host: self.host_usage(), processors }
     }
 
+    /// The host's processors, and those that take drives' interrupts where these are others.
+    fn all_processors(&self) -> impl Iterator<Item = &Rc<Station>> {
+        let own = self.world.host.processors();
+        let others = self.interrupt_processors.iter().filter(|one| !own.iter().any(|own| Rc::ptr_eq(own, one)));
+        own.iter().chain(others)
+    }
+
     /// What the host's processors have done, if that is kept apart.
     fn host_usage(&self) -> HostUsage {
-        let processors = self.world.host.processors().iter().chain(self.interrupt_processors.iter());
-        HostUsage::of(processors.map(Rc::as_ref))
+        HostUsage::of(self.all_processors().map(Rc::as_ref))
     }
 
     /// What I/O has cost the host since `begin`.
     fn host_summary(&self, begin: &Counted, ios: u64) -> HostSummary {
         let elapsed_ps = self.clock.now().since(begin.at).0;
         let usage = self.host_usage().since(&begin.host);
-        let processors = self.world.host.processors().len() as u64;
+        let processors = self.world.host.count() as u64;
         HostSummary::new(&usage, processors, elapsed_ps, ios, &self.host_memory())
     }
 

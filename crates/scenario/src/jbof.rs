@@ -14,6 +14,8 @@ pub struct JbofPlan {
     pub section: JbofSection,
     /// What each drive has.
     pub drives: Vec<Share>,
+    /// Units of 4 KiB of each drive for what a hypervisor redirects to it.
+    pub spare_units: u64,
 }
 
 /// What a drive of a box has of what its profile has.
@@ -54,6 +56,11 @@ pub(super) fn plan(
     }
     let whole_bytes: u64 = drives.iter().map(|(_, drive)| drive.profile.drive.capacity.0).sum();
     let mut shares = Vec::with_capacity(drives.len());
+    let smallest = drives.iter().map(|(_, drive)| drive.geometry.capacity_bytes).min().unwrap_or(0);
+    let spare_bytes = match platform.is_virtual() {
+        true => (smallest as f64 * section.central.spare.0 / 100.0) as u64 >> 20 << 20,
+        false => 0,
+    };
     for (path, drive) in drives {
         let profile = &mut drive.profile;
         if profile.takes_host() || profile.bridge.is_some() {
@@ -79,6 +86,7 @@ pub(super) fn plan(
             Platform::Oc => (section.central.dram.0 as f64 / whole_bytes as f64 * 1024.0).min(1.0),
             _ => 0.5,
         });
+        drive.namespace_blocks -= spare_bytes / u64::from(drive.lba_bytes);
         profile.firmware.cores = cores;
         let map_bytes = drive.geometry.capacity_bytes.div_ceil(MAPPED_BYTES) * UNIT_BYTES as u64;
         if dram < 1.0 {
@@ -87,7 +95,7 @@ pub(super) fn plan(
         }
         shares.push(Share { stands_for: profile.drive.capacity.0, dram, cores, cores_whole });
     }
-    Ok(JbofPlan { section: section.clone(), drives: shares })
+    Ok(JbofPlan { section: section.clone(), drives: shares, spare_units: spare_bytes / UNIT_BYTES as u64 })
 }
 
 impl Share {
@@ -128,7 +136,9 @@ fn check(section: &JbofSection) -> Result<(), Fault> {
     let central = &section.central;
     within("jbof.central.clock", central.clock, Frequency(1_000_000), Frequency(10_000_000_000))?;
     within("jbof.central.dram", central.dram, Bytes(1 << 20), Bytes(1 << 50))?;
-    within("jbof.central.command", central.command, Picos(0), second)?;
+    within("jbof.central.submit", central.submit, Picos(0), second)?;
+    within("jbof.central.complete", central.complete, Picos(0), second)?;
+    within("jbof.central.spare", central.spare, Percent(1.0), Percent(50.0))?;
     within("jbof.central.virtual_command", central.virtual_command, Picos(0), second)?;
     within("jbof.central.virtual_lock", central.virtual_lock, Picos(0), second)?;
     let prices = &section.prices;

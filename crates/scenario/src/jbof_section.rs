@@ -165,12 +165,16 @@ pub struct CentralSection {
     pub clock: Frequency,
     /// Its DRAM, for the maps of all drives of a box whose flash is as large as the profile says.
     pub dram: Bytes,
-    /// Processor time to send flash operations of one command to an open-channel drive, and to take the answer.
-    pub command: Picos,
+    /// Processor time to send up to 64 flash operations of a command to an open-channel drive.
+    pub submit: Picos,
+    /// Processor time to take their completion.
+    pub complete: Picos,
     /// Processor time of the hypervisor for each command of a virtual drive.
     pub virtual_command: Picos,
     /// The part of that which only one processor at a time can do.
     pub virtual_lock: Picos,
+    /// The part of each drive that "vh" and "vh-ideal" have for what is redirected to it.
+    pub spare: Percent,
 }
 
 impl Default for CentralSection {
@@ -178,9 +182,11 @@ impl Default for CentralSection {
         CentralSection {
             clock: Frequency(2_100_000_000),
             dram: Bytes(16 << 30),
-            command: Picos(2_000_000),
-            virtual_command: Picos(2_000_000),
-            virtual_lock: Picos(0),
+            submit: Picos(1_000_000),
+            complete: Picos(1_000_000),
+            virtual_command: Picos(6_000_000),
+            virtual_lock: Picos(350_000),
+            spare: Percent(6.0),
         }
     }
 }

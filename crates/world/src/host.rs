@@ -7,6 +7,7 @@ use std::rc::Rc;
 pub struct Host {
     clock: Clock,
     processors: Vec<Rc<Station>>,
+    is_pooled: bool,
     keeps_names: bool,
 }
 
@@ -21,20 +22,37 @@ impl Host {
         Self::make(clock, processors, true)
     }
 
+    /// A host whose processors are one pool: each piece of work, of applications, interrupts and whatever else is the host's, takes the
+    /// one that is free first.
+    pub fn pooled(clock: &Clock, processors: u16) -> Host {
+        let pool = Station::new(clock, usize::from(processors.max(1)));
+        let pool = Rc::new(pool.traced_as(Resource::HostCore, 0).keeping_names());
+        Host { clock: clock.clone(), processors: vec![pool], is_pooled: true, keeps_names: true }
+    }
+
     fn make(clock: &Clock, processors: u16, keeps_names: bool) -> Host {
         let count = u32::from(processors.max(1));
-        let host = Host { clock: clock.clone(), processors: Vec::new(), keeps_names };
+        let host = Host { clock: clock.clone(), processors: Vec::new(), is_pooled: false, keeps_names };
         let processors = (0..count).map(|index| host.processor(index)).collect();
         Host { processors, ..host }
     }
 
-    /// The processors on which applications run.
+    /// How many processors it has.
+    pub fn count(&self) -> usize {
+        self.processors.iter().map(|processor| processor.servers()).sum()
+    }
+
+    /// The processors on which applications run; of a pool one station, with as many servers.
     pub fn processors(&self) -> &[Rc<Station>] {
         &self.processors
     }
 
-    /// A processor more, which takes the interrupts of drive `drive`. In a trace it follows those of the applications.
+    /// A processor more, which takes the interrupts of drive `drive`; in a trace it follows those of the applications. Of a pool it is the
+    /// pool.
     pub fn interrupt_processor(&self, drive: usize) -> Rc<Station> {
+        if self.is_pooled {
+            return self.processors[0].clone();
+        }
         self.processor((self.processors.len() + drive) as u32)
     }
 

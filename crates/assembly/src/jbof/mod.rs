@@ -226,6 +226,21 @@ impl Jbof {
         config: JbofConfig,
         drives: Vec<impl Into<BoxedDrive>>,
     ) -> Result<Jbof, JbofError> {
+        let cpu = Station::new(clock, config.host.cores).keeping_names().traced_as(Resource::HostCore, 0);
+        Jbof::give_power_at(clock, config, &Rc::new(cpu), drives)
+    }
+
+    /// The same with these processors of the host.
+    ///
+    /// # Errors
+    /// As [`Jbof::give_power`].
+    pub fn give_power_at(
+        clock: &Clock,
+        config: JbofConfig,
+        cpu: &Rc<Station>,
+        drives: Vec<impl Into<BoxedDrive>>,
+    ) -> Result<Jbof, JbofError> {
+        let cpu = cpu.clone();
         let drives: Vec<BoxedDrive> = drives.into_iter().map(Into::into).collect();
         let count = drives.len();
         if !(1..=DRIVES_MAX).contains(&count) {
@@ -235,8 +250,6 @@ impl Jbof {
             return Err(JbofError::Fabric { ports: config.fabric.drives, drives: count });
         }
         let fabric = Fabric::new(clock, config.fabric.clone());
-        let cpu = Station::new(clock, config.host.cores).keeping_names().traced_as(Resource::HostCore, 0);
-        let cpu = Rc::new(cpu);
         let sites: Vec<Site> = match &config.platform {
             Platform::Central(_) => vec![config.host.site(clock, &cpu); count],
             _ => {

@@ -1,7 +1,9 @@
 //! A box of drives, from its plan.
 
-use super::{delay, drive, driver, link};
-use byteway_assembly::jbof::{BoxedDrive, DramConfig, JbofConfig, Platform};
+use super::{delay, drive, driver, host_costs, link};
+use byteway_assembly::jbof::{
+    BoxedDrive, CentralConfig, Copyback, DramConfig, HostConfig, JbofConfig, Platform, VirtualConfig,
+};
 use byteway_clock::{Rate, Station};
 use byteway_jbof::fabric::FabricConfig;
 use byteway_scenario::{JbofPlan, Platform as Word, Scenario};
@@ -19,11 +21,13 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
             switch: delay(section.fabric.switch),
             framing: delay(section.fabric.framing),
         },
-        platform: match section.platform {
-            Word::Conv | Word::Shrunk | Word::Oc | Word::Vh | Word::VhIdeal => Platform::Alone,
-            Word::Proch | Word::Espresso => {
-                Platform::Lending { processor: true, dram: section.platform.lends_dram() }
-            }
+        platform: platform(plan),
+        host: HostConfig {
+            cores: scenario.host.profile.cores.into(),
+            hertz: section.central.clock.0,
+            dram_bytes: section.central.dram.0,
+            costs: host_costs(&scenario.host),
+            ..HostConfig::default()
         },
         period: delay(section.period),
         watermark: section.watermark.0 / 100.0,
@@ -40,12 +44,36 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
     }
 }
 
-/// The drives, each with its driver. Queue pairs that they lend are submitted to by the host's processors in turn.
+/// What the drives share.
+fn platform(plan: &JbofPlan) -> Platform {
+    let section = &plan.section;
+    let central = &section.central;
+    let harvested = |copyback| VirtualConfig {
+        period: delay(section.period),
+        lenders_max: section.lenders.into(),
+        command: delay(central.virtual_command),
+        lock: delay(central.virtual_lock),
+        ..VirtualConfig::new(copyback, plan.spare_units)
+    };
+    match section.platform {
+        Word::Conv | Word::Shrunk => Platform::Alone,
+        Word::Oc => Platform::Central(CentralConfig {
+            submit: delay(central.submit),
+            complete: delay(central.complete),
+            ..CentralConfig::default()
+        }),
+        Word::Vh => Platform::Virtual(harvested(Copyback::Copied)),
+        Word::VhIdeal => Platform::Virtual(harvested(Copyback::Kept)),
+        Word::Proch => Platform::Lending { processor: true, dram: false },
+        Word::Espresso => Platform::Lending { processor: true, dram: true },
+    }
+}
+
+/// The drives, each with its driver, whose work and that of queue pairs that they lend is the host's, `cpu`.
 pub(super) fn parts(
     scenario: &Scenario,
     plan: &JbofPlan,
-    processors: &[Rc<Station>],
-    interrupts: &[Rc<Station>],
+    cpu: &Rc<Station>,
 ) -> Vec<BoxedDrive> {
     let segment_pages = plan.section.segment.0 / UNIT_BYTES as u64;
     let one = |number: usize| {
@@ -55,8 +83,8 @@ pub(super) fn parts(
             name: scenario.drives[number].plan.name.clone(),
             config,
             medium: None,
-            driver: Some(driver(scenario, number, interrupts[number].clone())),
-            lent_cpu: Some(processors[number % processors.len()].clone()),
+            driver: Some(driver(scenario, number, cpu.clone())),
+            lent_cpu: Some(cpu.clone()),
         }
     };
     (0..plan.drives.len()).map(one).collect()
