@@ -22,6 +22,8 @@ const PERIOD: Delay = Delay::from_us(500);
 /// Translation pages of a drive, and what is in one: units of 4 KiB.
 const PAGES: u64 = 24;
 const PAGE: u64 = 1024;
+/// Blocks of 512 bytes.
+const BLOCKS: u64 = PAGES * PAGE * 8;
 /// Translation pages of a segment.
 const SEGMENT: u32 = 2;
 
@@ -31,7 +33,7 @@ fn drives(count: usize, map_cache_pages: Option<u32>) -> Vec<DriveConfig> {
         .map(|number| DriveConfig {
             serial: format!("BOX{number}"),
             seed: 7 + number as u64,
-            namespaces: vec![NamespaceConfig::blocks(PAGES * PAGE, BlockSize::B4096)],
+            namespaces: vec![NamespaceConfig::blocks(PAGES * PAGE, BlockSize::B512)],
             base: Base::Filled,
             ftl: FtlConfig {
                 map_cache_pages,
@@ -65,13 +67,24 @@ fn run<T: 'static>(
 const LENDING: Platform = Platform::Lending { processor: false, dram: true };
 const BOTH: Platform = Platform::Lending { processor: true, dram: true };
 
+type Truth = Rc<RefCell<Oracle>>;
+
+/// What a drive holds at first, and what of it outlives its power.
+fn truth() -> Truth {
+    let oracle = Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Stamped { tag: 1 });
+    Rc::new(RefCell::new(oracle.with_power_cuts(true)))
+}
+
 /// A client of a drive, with an oracle.
 async fn client(jbof: &Jbof, drive: usize) -> Rc<Client> {
-    let oracle = Oracle::new(PAGES * PAGE, BlockSize::B4096, 1, BaseState::Stamped { tag: 1 });
+    client_of(jbof, drive, &truth()).await
+}
+
+async fn client_of(jbof: &Jbof, drive: usize, truth: &Truth) -> Rc<Client> {
     let config = ClientConfig {
         rules: Rules::only(Method::Prp),
         bytes_max: 512 << 10,
-        oracle: Some(Rc::new(RefCell::new(oracle))),
+        oracle: Some(truth.clone()),
         verify_bytes: true,
     };
     let queue = jbof.queue_pair(drive).await.unwrap();
@@ -83,7 +96,7 @@ async fn reads(clock: &Clock, client: &Client, pages: u64, periods: u64, stream:
     let mut buffer = client.buffer().unwrap();
     let (began, mut count) = (clock.now(), 0);
     while clock.now().since(began) < PERIOD * periods {
-        client.read(&mut buffer, stream.below(pages * PAGE), 1).await.unwrap();
+        client.read(&mut buffer, stream.below(pages * PAGE) * 8, 8).await.unwrap();
         count += 1;
     }
     Delay(clock.now().since(began).0 / count)
@@ -172,7 +185,7 @@ fn a_lender_lends_only_what_it_can_do_without() {
 
 async fn mixed(client: &Client, stream: &mut Stream) {
     let mut buffer = client.buffer().unwrap();
-    ask(client, &mut buffer, stream, PAGES * PAGE).await;
+    ask(client, &mut buffer, stream, BLOCKS).await;
 }
 
 /// Bursts in turn on four drives, some of which are lost as lenders meanwhile.
@@ -240,4 +253,61 @@ fn what_lay_in_the_dram_of_a_drive_that_is_lost_is_recovered() {
     let sum = |of: fn(&DramFigures) -> u64| figures.iter().map(of).sum::<u64>();
     println!("{figures:#?}");
     assert!(sum(|it| it.use_of.segments_lost) > 5 && sum(|it| it.use_of.pages_recovered) > 5, "{figures:?}");
+}
+
+// A lender's power is another's: it takes what lay in its DRAM. And a borrower's own takes what it had in others', whose DRAM is nothing to
+// it when it comes back; while lenders have theirs to lend again.
+#[test]
+fn power_that_goes_takes_nothing_that_was_acknowledged() {
+    let lives = |is_protected: bool| {
+        let mut drives = drives(3, Some(6));
+        drives.iter_mut().for_each(|drive| drive.ftl.plp = is_protected);
+        run(LENDING, drives, async move |clock, jbof| {
+            let mut stream = Rng::new(9).stream("power");
+            let truth = truth();
+            let mut recovered = 0;
+            for life in 0..6 {
+                let client = client_of(&jbof, 0, &truth).await;
+                let (left, until) = (Rc::new(Cell::new(6)), clock.now() + PERIOD * 60);
+                for user in 0..6 {
+                    let (left, client, clock) = (left.clone(), client.clone(), clock.clone());
+                    let mut stream = Rng::new(life).stream(&format!("user/{user}"));
+                    clock.clone().spawn("user", async move {
+                        while clock.now() < until {
+                            mixed(&client, &mut stream).await;
+                        }
+                        left.set(left.get() - 1);
+                    });
+                }
+                while left.get() > 0 {
+                    clock.sleep(PERIOD * (2 + stream.below(10))).await;
+                    let lender = 1 + stream.below(2) as usize;
+                    jbof.cut_power(lender);
+                    clock.sleep(PERIOD * stream.below(4)).await;
+                    jbof.plug_in(lender).await.unwrap();
+                }
+                if !is_protected {
+                    client.flush().await.unwrap();
+                }
+                let figures = jbof.dram_figures(0);
+                recovered += figures.use_of.pages_recovered;
+                jbof.cut_power(0);
+                truth.borrow_mut().cut_power();
+                clock.sleep(PERIOD * 2).await;
+                let peers = [1, 2].map(|peer| jbof.dram_figures(peer).lent);
+                assert_eq!(peers, [0, 0], "nothing is lent to a drive that is not there");
+                jbof.plug_in(0).await.unwrap();
+            }
+            let client = client_of(&jbof, 0, &truth).await;
+            let mut buffer = client.buffer().unwrap();
+            for first in (0..BLOCKS).step_by(128) {
+                client.read(&mut buffer, first, 128).await.unwrap();
+            }
+            recovered
+        })
+    };
+    for is_protected in [false, true] {
+        let recovered = lives(is_protected);
+        assert!(recovered > 10, "{recovered} pages");
+    }
 }

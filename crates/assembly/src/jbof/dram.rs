@@ -60,6 +60,9 @@ impl Default for DramConfig {
 /// come and go.
 const SPARE_PARTS: u32 = 16;
 
+/// What keeps the miss ratio below this part of the aim is not given back, for the same reason.
+const KEEP: f64 = 0.8;
+
 /// A descriptor of this drive's.
 #[derive(Clone, Copy)]
 struct Offer {
@@ -183,7 +186,8 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>
         let wants = dram.shape.to_borrow(&curve, config.dram.miss_ratio, most);
         own.take_back();
         inner.leave_withdrawn(own).await;
-        inner.give_back_surplus(own, wants).await;
+        let keeps = dram.shape.to_borrow(&curve, KEEP * config.dram.miss_ratio, most);
+        inner.give_back_surplus(own, keeps.max(wants)).await;
         if wants > 0 {
             own.withdraw(dram.offered_segments());
             own.take_back();

@@ -14,8 +14,8 @@ const SUPERBLOCK_BYTES: u64 = 16;
 /// The DRAM that a translation layer's structures take now, in bytes where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// The map: nodes of a tree of extents, as wholes; pages that a cached map holds; else an entry of 4 or 8 bytes for each unit
-    /// that the host can address.
+    /// The map: nodes of a tree of extents, as wholes; pages that a cached map holds in own DRAM, and a log page for each segment of
+    /// others'; else an entry of 4 or 8 bytes for each unit that the host can address.
     pub map: u64,
     /// Nodes of the tree; 0 if the map is none, and so the next two.
     pub nodes: u64,
@@ -102,7 +102,11 @@ impl State {
         let without_tree = |bytes| Size { bytes, nodes: 0, extents: 0, height: 0 };
         match &self.map.extents {
             Some(extents) => extents.size(),
-            None if is_cached => without_tree(self.map.frames.held() * UNIT_BYTES as u64),
+            None if is_cached => {
+                let (logs, elsewhere) =
+                    self.map.segments.as_ref().map_or((0, 0), |it| it.held(&self.map.frames));
+                without_tree((self.map.frames.held() - elsewhere + logs) * UNIT_BYTES as u64)
+            }
             None => without_tree(space.user * if space.is_wide { 8 } else { 4 }),
         }
     }

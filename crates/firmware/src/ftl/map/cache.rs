@@ -266,7 +266,7 @@ impl Ftl {
         loop {
             let (frame, page, load, is_dirty) = {
                 let mut state = inner.state.borrow_mut();
-                let Some((frame, page)) = state.map.frames.to_give_back() else { break };
+                let Some((frame, page)) = state.map.frames.next_to_leave() else { break };
                 (frame, page, state.map.frames.load(frame), state.map.pages.is_dirty(page))
             };
             match load {
@@ -279,7 +279,7 @@ impl Ftl {
                     inner
                         .clean(cache, || {
                             let mut state = inner.state.borrow_mut();
-                            let goes = state.map.frames.to_give_back() == Some((frame, page));
+                            let goes = state.map.frames.next_to_leave() == Some((frame, page));
                             (goes && state.map.pages.is_dirty(page)).then_some(page)
                         })
                         .await

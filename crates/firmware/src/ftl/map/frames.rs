@@ -122,7 +122,7 @@ impl Frames {
     }
 
     /// An own frame that is leaving and has a page, or is loading one.
-    pub(in crate::ftl) fn to_give_back(&mut self) -> Option<(u32, u32)> {
+    pub(in crate::ftl) fn next_to_leave(&mut self) -> Option<(u32, u32)> {
         while let Some(index) = self.leaving.last().copied() {
             let frame = &self.frames[index as usize];
             if frame.is_taken && frame.is_leaving && frame.segment.is_none() {
@@ -370,7 +370,7 @@ mod tests {
                 match stream.below(4) {
                     0 => {
                         frames.resize(1 + stream.below(16) as u32);
-                        while let Some((frame, page)) = frames.to_give_back() {
+                        while let Some((frame, page)) = frames.next_to_leave() {
                             frames.drop_page(frame);
                             assert!(held.remove(&page));
                         }
@@ -436,7 +436,7 @@ mod tests {
                     2 => {
                         own = 1 + stream.below(6) as u32;
                         frames.resize(own);
-                        while let Some((frame, _)) = frames.to_give_back() {
+                        while let Some((frame, _)) = frames.next_to_leave() {
                             frames.drop_page(frame);
                         }
                     }

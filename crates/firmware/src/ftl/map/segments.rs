@@ -209,6 +209,13 @@ impl Segments {
         counts
     }
 
+    /// How many there are, and how many pages are in them.
+    pub(in crate::ftl) fn held(&self, frames: &Frames) -> (u64, u64) {
+        let all = self.by_number.values().flat_map(|segment| &segment.frames);
+        let held = all.filter(|frame| frames.page(**frame).is_some()).count();
+        (self.by_number.len() as u64, held as u64)
+    }
+
     /// So many units of the host's have been programmed: as many pages may be flushed. Whether any log is full.
     pub(super) fn allow_flushes(&mut self, units: u64) -> bool {
         self.turns = (self.turns + units).min(TURNS_MOST);
