@@ -8,6 +8,7 @@ use byteway_jbof::fabric::Node;
 use byteway_link::Direction;
 use byteway_measure::summary::{DriveParts, EnergySummary, JbofRow, JbofSummary};
 use byteway_scenario::{JbofPlan, Platform};
+use byteway_wire::content::UNIT_BYTES;
 
 /// The counters of a drive at one instant.
 #[derive(Clone, Copy, Default)]
@@ -22,6 +23,8 @@ struct DriveCounters {
     map_misses: u64,
     commands: u64,
     redirected: u64,
+    units_redirected: u64,
+    units_copied: u64,
     borrowed: u64,
     lends: u64,
 }
@@ -76,6 +79,8 @@ impl BoxSnapshot {
                 lent: now.lends - then.lends,
                 commands: now.commands - then.commands,
                 redirected: now.redirected - then.redirected,
+                redirected_bytes: (now.units_redirected - then.units_redirected) * UNIT_BYTES as u64,
+                copied_bytes: (now.units_copied - then.units_copied) * UNIT_BYTES as u64,
                 map_miss_ratio: (looked_up > 0).then(|| ratio(misses.into(), looked_up)),
                 ..JbofRow::default()
             });
@@ -122,7 +127,16 @@ fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
         lends: figures.lent,
         ..DriveCounters::default()
     };
-    for link in powered.links() {
+    if let Some(figures) = jbof.virtual_drive(drive).map(|own| own.figures()) {
+        counters.units_redirected = figures.units_redirected;
+        counters.units_copied = figures.units_copied;
+    }
+    let hardware = jbof.hardware(drive).map(|(_, link)| link);
+    if hardware.is_some() {
+        // Cores and DRAM are the host's, and no drive's.
+        (counters.cores, counters.dram_bytes) = (Delay::ZERO, 0);
+    }
+    for link in powered.links().into_iter().chain(hardware) {
         let ledger = link.ledger();
         let both = [Direction::Down, Direction::Up];
         counters.link_bytes += both.map(|direction| ledger.total(direction).wire).iter().sum::<u64>();
