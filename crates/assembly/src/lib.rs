@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`hosted`] | a drive whose firmware runs on the host, over endpoints with raw flash behind a switch |
 //! | [`array`](mod@array) | drives that are one: RAID on the host, a bridge |
-//! | [`jbof`] | drives on one fabric that lend each other processors |
+//! | [`jbof`] | drives in one box that lend each other processors, or for which the host works |
 //! | `together` | members that collect garbage at once |
 //! | [`partial`] | a drive of which the map, or the collector, is on the host |
 //!

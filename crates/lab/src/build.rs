@@ -30,7 +30,9 @@ use byteway_scenario::profile::{
     self, Bridge, CellKind, Collection, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts,
     KvPacking, Profile,
 };
-use byteway_scenario::{Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
+use byteway_scenario::{
+    Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Platform, Precondition, Scenario, Store,
+};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::{Extension, Methods};
 use byteway_world::{DriveBay, PoweredDrive, World};
@@ -111,7 +113,9 @@ pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConf
     let jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
     let workers: u32 = jobs.map(|job| job.workers).sum();
     // What shows a drive to applications whose firmware runs on the host calls them back.
-    let completion = match scenario.drives[drive].plan.is_called() {
+    let is_called = scenario.drives[drive].plan.is_called()
+        || scenario.jbof.as_ref().is_some_and(|plan| plan.section.platform == Platform::Oc);
+    let completion = match is_called {
         true => byteway_host::Completion::Polled,
         false => completion(host),
     };

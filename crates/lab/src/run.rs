@@ -229,7 +229,8 @@ impl Setting {
     /// The host's processors, and those that take drives' interrupts where these are others.
     fn all_processors(&self) -> impl Iterator<Item = &Rc<Station>> {
         let own = self.world.host.processors();
-        let others = self.interrupt_processors.iter().filter(|one| !own.iter().any(|own| Rc::ptr_eq(own, one)));
+        let others =
+            self.interrupt_processors.iter().filter(|one| !own.iter().any(|own| Rc::ptr_eq(own, one)));
         own.iter().chain(others)
     }
 

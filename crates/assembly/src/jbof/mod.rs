@@ -20,6 +20,9 @@
 //! | `host` | drivers, queue pairs and their weights |
 //! | `binding` | the host's look each period: binding, draining, shares |
 //! | `failure` | what fails, and how it is over |
+//! | `platform` | what drives share, and who decides it: this, or one of the following |
+//! | `central` | firmware of all drives on the host |
+//! | `harvest` | a hypervisor on the host, which lets writes go to spare space of others |
 
 mod binding;
 mod central;

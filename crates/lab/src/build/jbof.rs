@@ -70,11 +70,7 @@ fn platform(plan: &JbofPlan) -> Platform {
 }
 
 /// The drives, each with its driver, whose work and that of queue pairs that they lend is the host's, `cpu`.
-pub(super) fn parts(
-    scenario: &Scenario,
-    plan: &JbofPlan,
-    cpu: &Rc<Station>,
-) -> Vec<BoxedDrive> {
+pub(super) fn parts(scenario: &Scenario, plan: &JbofPlan, cpu: &Rc<Station>) -> Vec<BoxedDrive> {
     let segment_pages = plan.section.segment.0 / UNIT_BYTES as u64;
     let one = |number: usize| {
         let mut config = drive(scenario, number);
