@@ -2,7 +2,7 @@
 
 use byteway_assembly::jbof::Jbof;
 use byteway_clock::{Delay, Time};
-use byteway_console::number::ratio;
+use byteway_console::number::{ns, ratio};
 use byteway_jbof::cost::{Power, Prices, Work};
 use byteway_jbof::fabric::Node;
 use byteway_link::Direction;
@@ -27,6 +27,7 @@ struct DriveCounters {
     lends: u64,
     redirected_bytes: u64,
     copied_bytes: u64,
+    last_copy: Time,
     segments_borrowed: u64,
     segments_lent: u64,
     log_commits: u64,
@@ -91,6 +92,8 @@ impl BoxSnapshot {
                 map_miss_ratio: (looked_up > 0).then(|| ratio(misses.into(), looked_up)),
                 redirected_bytes: now.redirected_bytes - then.redirected_bytes,
                 copied_bytes: now.copied_bytes - then.copied_bytes,
+                copied_by_ns: (now.copied_bytes > then.copied_bytes)
+                    .then(|| ns(now.last_copy.since(begin.at).0)),
             });
         }
         let section = &plan.section;
@@ -146,6 +149,7 @@ fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
         let figures = own.figures();
         counters.redirected_bytes = figures.units_redirected * UNIT_BYTES as u64;
         counters.copied_bytes = figures.units_copied * UNIT_BYTES as u64;
+        counters.last_copy = figures.last_copy;
     }
     let links = powered.links().into_iter().filter(|_| own).chain(hardware.map(|(_, link)| link));
     for link in links {

@@ -136,6 +136,7 @@ fn check(section: &JbofSection) -> Result<(), Fault> {
     let central = &section.central;
     within("jbof.central.clock", central.clock, Frequency(1_000_000), Frequency(10_000_000_000))?;
     within("jbof.central.dram", central.dram, Bytes(1 << 20), Bytes(1 << 50))?;
+    within("jbof.central.dram_bandwidth", central.dram_bandwidth, Rate(1_000_000), Rate(1_000_000_000_000))?;
     within("jbof.central.submit", central.submit, Picos(0), second)?;
     within("jbof.central.complete", central.complete, Picos(0), second)?;
     within("jbof.central.spare", central.spare, Percent(1.0), Percent(50.0))?;

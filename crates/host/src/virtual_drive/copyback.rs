@@ -66,7 +66,11 @@ impl Inner {
                 all = self.copy_run(buffer, run.lender, run.at + done, first, count).await;
                 if all {
                     self.is_at_home(first..first + count);
-                    self.count(|figures| figures.units_copied += count);
+                    let now = self.clock.now();
+                    self.count(|figures| {
+                        figures.units_copied += count;
+                        figures.last_copy = now;
+                    });
                 }
                 done += count;
             }

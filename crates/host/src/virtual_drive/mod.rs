@@ -287,6 +287,8 @@ pub struct VirtualFigures {
     pub split: u64,
     /// Units that were read from lenders and written home.
     pub units_copied: u64,
+    /// When the last of them was.
+    pub last_copy: Time,
     /// Copies that failed; they are tried again.
     pub copies_failed: u64,
 }

@@ -26,6 +26,7 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
             cores: scenario.host.profile.cores.into(),
             hertz: section.central.clock.0,
             dram_bytes: section.central.dram.0,
+            dram_rate: Rate::per_second(section.central.dram_bandwidth.0),
             costs: host_costs(&scenario.host),
             ..HostConfig::default()
         },

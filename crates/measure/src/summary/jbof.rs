@@ -107,6 +107,9 @@ pub struct JbofRow {
     /// Bytes that were copied back to it.
     #[serde(default)]
     pub copied_bytes: u64,
+    /// When the last of them were, after measuring began, in nanoseconds; `None` if none were.
+    #[serde(default)]
+    pub copied_by_ns: Option<f64>,
 }
 
 /// What of a drive has a price.

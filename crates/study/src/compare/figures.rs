@@ -50,11 +50,17 @@ pub enum Metric {
     DeviceNsPerIo,
     /// Processor time of the target for each I/O, where the drives are behind one.
     TargetNsPerIo,
+    /// What a drive of a box costs, in dollars.
+    DriveDollars,
+    /// I/Os a second for each dollar that the drives of a box cost.
+    IopsPerDollar,
+    /// Energy of the drives of a box for each I/O, in joules.
+    JoulesPerIo,
 }
 
 impl Metric {
     /// All, in the order of tables.
-    pub const ALL: [Metric; 18] = [
+    pub const ALL: [Metric; 21] = [
         Metric::Iops,
         Metric::BytesPerSecond,
         Metric::MeanNs,
@@ -73,6 +79,9 @@ impl Metric {
         Metric::HostNsPerIo,
         Metric::DeviceNsPerIo,
         Metric::TargetNsPerIo,
+        Metric::DriveDollars,
+        Metric::IopsPerDollar,
+        Metric::JoulesPerIo,
     ];
 
     /// Its key in JSON and CSV.
@@ -96,6 +105,9 @@ impl Metric {
             Metric::HostNsPerIo => "host_ns_per_io",
             Metric::DeviceNsPerIo => "device_ns_per_io",
             Metric::TargetNsPerIo => "target_ns_per_io",
+            Metric::DriveDollars => "drive_dollars",
+            Metric::IopsPerDollar => "iops_per_dollar",
+            Metric::JoulesPerIo => "joules_per_io",
         }
     }
 
@@ -120,6 +132,9 @@ impl Metric {
             Metric::HostNsPerIo => "host CPU",
             Metric::DeviceNsPerIo => "drive CPU",
             Metric::TargetNsPerIo => "target CPU",
+            Metric::DriveDollars => "dollars",
+            Metric::IopsPerDollar => "IOPS / dollar",
+            Metric::JoulesPerIo => "joules / I/O",
         }
     }
 
@@ -144,6 +159,9 @@ impl Metric {
             Metric::HostNsPerIo => "host processor time per I/O",
             Metric::DeviceNsPerIo => "drive processor time per I/O",
             Metric::TargetNsPerIo => "target processor time per I/O",
+            Metric::DriveDollars => "dollars a drive",
+            Metric::IopsPerDollar => "IOPS a dollar",
+            Metric::JoulesPerIo => "energy per I/O",
         }
     }
 
@@ -155,7 +173,8 @@ impl Metric {
     /// What it measures; `None` of counts.
     pub(super) fn quantity(self) -> Option<Quantity> {
         match self {
-            Metric::Iops | Metric::LogPages | Metric::IndexPages => None,
+            Metric::Iops | Metric::LogPages | Metric::IndexPages | Metric::IopsPerDollar => None,
+            Metric::DriveDollars | Metric::JoulesPerIo => Some(Quantity::Number),
             Metric::BytesPerSecond => Some(Quantity::Rate),
             Metric::MeanNs
             | Metric::P50Ns
@@ -178,17 +197,19 @@ impl Metric {
             Metric::P99Ns => 2,
             Metric::Iops => 3,
             // What packing is for.
-            Metric::ReadP999Ns | Metric::LogPages | Metric::TargetNsPerIo => 4,
+            Metric::ReadP999Ns | Metric::LogPages | Metric::TargetNsPerIo | Metric::DriveDollars => 4,
             Metric::WriteAmplification
             | Metric::MapMissRatio
             | Metric::WearSpread
             | Metric::RetriesPerRead
+            | Metric::IopsPerDollar
             | Metric::IndexPages => 5,
             Metric::WireBytesPerIo => 6,
             Metric::HostNsPerIo | Metric::DeviceNsPerIo => 8,
             Metric::P999Ns => 9,
             Metric::BytesPerSecond => 10,
             Metric::P50Ns => 11,
+            Metric::JoulesPerIo => 7,
             Metric::PayloadBytesPerIo => 12,
         }
     }
@@ -213,13 +234,18 @@ impl Metric {
             Metric::HostNsPerIo | Metric::DeviceNsPerIo => {
                 "Work for each I/O, without watching for completions"
             }
+            Metric::DriveDollars => "Flash, DRAM, controller and the rest, by the prices of the scenario",
+            Metric::IopsPerDollar => "All jobs together, over what all drives of the box cost",
+            Metric::JoulesPerIo => {
+                "What flash, processors, links and DRAM of the drives took, without the host"
+            }
             Metric::TargetNsPerIo => "Work of the target's processors for each I/O, interrupts included",
         }
     }
 
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
-        matches!(self, Metric::Iops | Metric::BytesPerSecond)
+        matches!(self, Metric::Iops | Metric::BytesPerSecond | Metric::IopsPerDollar)
     }
 
     /// With its unit, in a sentence.
@@ -272,6 +298,12 @@ impl Figures {
             Metric::HostNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.host_ns_per_io),
             Metric::DeviceNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.device_ns_per_io),
             Metric::TargetNsPerIo => summary.network.as_ref().map(|network| network.target_ns_per_io),
+            Metric::DriveDollars => summary.jbof.as_ref().map(|jbof| jbof.dollars),
+            Metric::IopsPerDollar => summary.jbof.as_ref().map(|jbof| jbof.iops_per_dollar),
+            Metric::JoulesPerIo => {
+                let jbof = summary.jbof.as_ref().filter(|_| summary.ios > 0);
+                jbof.map(|jbof| jbof.energy.joules() / summary.ios as f64)
+            }
         }))
     }
 

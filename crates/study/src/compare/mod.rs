@@ -9,6 +9,7 @@
 //! | `fnv.rs` | the hash behind it |
 //! | `found.rs` | what is kept of a run |
 //! | `store.rs` | points that were run before |
+//! | `pareto.rs` | throughput beside cost, where drives have a price |
 //! | `outcome.rs` | running points, several at once, and what became of each |
 //! | `figures.rs` | the figures, and differences between them |
 //! | `finding/` | knees, crossovers, the best point, in words |
@@ -26,6 +27,7 @@ mod fingerprint;
 mod fnv;
 mod found;
 mod outcome;
+mod pareto;
 mod plan;
 mod report;
 mod sizes;

@@ -6,6 +6,7 @@ use super::figures::Metric;
 use super::finding::{Corner, Fact, SHOWN_MAX, Seen, Series, series, throughput_of, without};
 use super::found::Found;
 use super::outcome::Outcome;
+use super::pareto;
 use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
@@ -33,6 +34,7 @@ pub fn report(comparison: &Comparison) -> Page {
     for (axis, key) in comparison.axes.iter().enumerate().filter(|(_, key)| key.values.len() > 1) {
         sections.push(along(comparison, axis, key));
     }
+    sections.extend(pareto::section(comparison));
     sections.extend(distributions(comparison));
     sections.push(table(comparison));
     let repeat = Section::new("The scenario")
@@ -163,9 +165,13 @@ fn unit(metric: Metric) -> Unit {
         Metric::Iops => Unit::Iops,
         Metric::BytesPerSecond => Unit::BytesPerSecond,
         Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
-        Metric::WriteAmplification | Metric::RetriesPerRead | Metric::LogPages | Metric::IndexPages => {
-            Unit::Count
-        }
+        Metric::WriteAmplification
+        | Metric::RetriesPerRead
+        | Metric::LogPages
+        | Metric::IndexPages
+        | Metric::DriveDollars
+        | Metric::IopsPerDollar
+        | Metric::JoulesPerIo => Unit::Count,
         Metric::MapMissRatio | Metric::WearSpread => Unit::Share,
         Metric::MeanNs
         | Metric::P50Ns

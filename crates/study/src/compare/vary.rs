@@ -222,9 +222,10 @@ pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, T
 }
 
 /// Sections whose keys may be written without them, and what the schema calls them.
-const SECTIONS: [(&str, &str); 6] = [
+const SECTIONS: [(&str, &str); 7] = [
     ("drive", "DriveSection"),
     ("host", "HostSection"),
+    ("jbof", "JbofSection"),
     ("transfer", "TransferSection"),
     ("job.*", "JobSection"),
     ("kv.*", "KvSection"),

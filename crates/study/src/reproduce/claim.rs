@@ -144,6 +144,10 @@ pub enum Needs {
     Kv,
     /// Queries pushed down into the drive.
     Csd,
+    /// Traces of which only statistics are public here.
+    Traces,
+    /// A board that can be bought, of which too few constants are known to be modelled.
+    Board,
 }
 
 impl Basis {
@@ -165,6 +169,8 @@ impl Needs {
             Needs::Sink => "sink",
             Needs::Kv => "kv",
             Needs::Csd => "csd",
+            Needs::Traces => "traces",
+            Needs::Board => "board",
         }
     }
 

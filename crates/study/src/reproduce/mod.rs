@@ -18,6 +18,8 @@
 //! | `sketch.rs` | what figures and recipes have in common |
 //! | `bandslim/` | the recipes and figures of BandSlim |
 //! | `byteexpress/` | the recipes and figures of ByteExpress |
+//! | `tenants.rs` | tenants of a box of drives |
+//! | `espresso/` | the recipes and figures of Espresso |
 //! | `nvmeof/` | the recipes and figures of light-weight NVMe-oF |
 //! | `pcie_ssd/` | the recipes and figures of PCIe SSDs with firmware on the host or behind a bridge |
 //!
@@ -31,6 +33,7 @@ mod board;
 pub mod byteexpress;
 mod claim;
 mod error;
+mod espresso;
 mod load;
 mod nvmeof;
 mod paper;

@@ -1,11 +1,12 @@
 //! Papers whose claims can be measured.
 
 use super::paper::Paper;
-use super::{bandslim, byteexpress, nvmeof, pcie_ssd};
+use super::{bandslim, byteexpress, espresso, nvmeof, pcie_ssd};
 use byteway_console::error::{InputError, suggest};
 
 /// All papers.
-pub const PAPERS: [&Paper; 4] = [&byteexpress::PAPER, &bandslim::PAPER, &nvmeof::PAPER, &pcie_ssd::PAPER];
+pub const PAPERS: [&Paper; 5] =
+    [&byteexpress::PAPER, &bandslim::PAPER, &nvmeof::PAPER, &pcie_ssd::PAPER, &espresso::PAPER];
 
 /// The paper of that name.
 ///

@@ -14,6 +14,7 @@ use byteway_console::number::ratio;
 use byteway_measure::results::Series;
 use byteway_measure::summary::{
     BulkRow, HostSummary, JbofSummary, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow,
+    Summary,
 };
 use byteway_scenario::{Options, Platform, Scenario};
 use byteway_workload::Kind;
@@ -570,6 +571,24 @@ impl<'a> Seen<'a> {
     pub fn rate(&self, job: &str) -> f64 {
         let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
         jobs.map(|job| job.bytes_per_second).sum()
+    }
+
+    /// Bytes that the jobs have moved whose name begins so.
+    pub fn bytes_of(&self, job: &str) -> f64 {
+        let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
+        jobs.map(|job| job.bytes as f64).sum()
+    }
+
+    /// Time that the jobs of each drive took, from when measuring began, in nanoseconds; and bytes that they moved.
+    pub fn each_drive(&self) -> impl Iterator<Item = (f64, f64)> {
+        let bytes = |drive: &Summary| drive.jobs.iter().map(|job| job.bytes as f64).sum();
+        self.found.summary.drives.iter().map(move |drive| (drive.elapsed_ns, bytes(drive)))
+    }
+
+    /// How busy a resource of a drive was, a share, by its number.
+    pub fn busy_of(&self, drive: usize, resource: &str) -> f64 {
+        let rows = self.found.summary.drives.get(drive).into_iter().flat_map(|drive| &drive.utilisation);
+        rows.filter(|row| row.resource == resource).map(|row| row.mean).sum()
     }
 
     /// Mean latency of the I/Os of the jobs whose name begins so, nanoseconds.

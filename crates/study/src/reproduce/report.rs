@@ -52,6 +52,7 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
             tile("Direction only", counts.direction_only, "the right way, not within tolerance"),
             tile("Not reproduced", counts.not_reproduced + counts.failed, "neither, or a point failed"),
             tile("Wait", counts.needs_csd, "for what is not there yet"),
+            tile("Out of reach", counts.out_of_reach, "for want of traces or a board"),
         ],
         sections,
         ..Page::default()

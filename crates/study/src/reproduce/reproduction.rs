@@ -93,6 +93,8 @@ pub struct Counts {
     pub not_run: usize,
     /// Wait for a drive that takes queries.
     pub needs_csd: usize,
+    /// Those that need traces or a board that are not here.
+    pub out_of_reach: usize,
     /// Wait for queue pairs that a target and local I/O share.
     /// Of those that were measured: too short a run.
     pub shortened: usize,
@@ -252,6 +254,7 @@ impl Reproduction {
                     Verdict::DirectionOnly => &mut counts.direction_only,
                     Verdict::NotReproduced => &mut counts.not_reproduced,
                 },
+                Outcome::Needs(Needs::Traces | Needs::Board) => &mut counts.out_of_reach,
                 Outcome::Needs(_) => &mut counts.needs_csd,
                 Outcome::Failed(_) => &mut counts.failed,
                 Outcome::NotRun => &mut counts.not_run,

@@ -215,14 +215,20 @@ impl Reproduction {
                 parts.push(format!("{count} {what}"));
             }
         }
-        let apart = [(counts.needs_csd, Needs::Csd)]
-            .into_iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, needs)| {
-                let verb = if count == 1 { "needs" } else { "need" };
-                format!("; apart from these {count} {verb} {}, which is not there yet", needs.name())
-            })
-            .collect::<String>();
+        let needs = |count: usize| if count == 1 { "needs" } else { "need" };
+        let apart = match (counts.needs_csd, counts.out_of_reach) {
+            (0, 0) => String::new(),
+            (count, 0) => {
+                format!(
+                    "; apart from these {count} {} {}, which is not there yet",
+                    needs(count),
+                    Needs::Csd.name()
+                )
+            }
+            (_, count) => {
+                format!("; apart from these {count} {} traces or a board that are not here", needs(count))
+            }
+        };
         let shortened = match counts.shortened {
             0 => String::new(),
             count => format!(

@@ -16,6 +16,8 @@ pub struct Tenants {
     /// Virtual time that is: for each payload that points of other papers have, and at least.
     each_ns: u64,
     least_ns: u64,
+    /// Until all is done that its keys say, whatever that takes.
+    is_whole: bool,
 }
 
 /// Until drives have borrowed: a few periods of 10 ms.
@@ -34,6 +36,7 @@ impl Tenants {
             ramp_ns: RAMP_NS,
             each_ns: EACH_NS,
             least_ns: LEAST_NS,
+            is_whole: false,
         };
         tenants.key("rw", format!("{rw:?}")).key("bs", format!("\"{bytes} B\"")).key("iodepth", depth)
     }
@@ -61,6 +64,11 @@ impl Tenants {
         Tenants { each_ns, least_ns, ..self }
     }
 
+    /// Until all is done that its keys say.
+    pub fn whole(self) -> Tenants {
+        Tenants { is_whole: true, ..self }
+    }
+
     /// In words.
     pub(super) fn name(&self) -> String {
         let (from, to) = self.drives;
@@ -78,6 +86,9 @@ impl Tenants {
         let _ = write!(text, "\n[[job]]\nname = {:?}\ndrive = [{}]\n", self.name, drives.join(", "));
         for (key, value) in &self.keys {
             let _ = writeln!(text, "{key} = {value}");
+        }
+        if self.is_whole {
+            return;
         }
         let runtime = self.ramp_ns + payloads.saturating_mul(self.each_ns).max(self.least_ns);
         let _ = write!(text, "ramp_time = \"{} ns\"\nruntime = \"{runtime} ns\"\n", self.ramp_ns);

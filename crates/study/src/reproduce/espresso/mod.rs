@@ -1,0 +1,31 @@
+//! "Espresso": a box of drives on a CXL fabric that lend each other processors and DRAM, against six other ways to build one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `workloads.rs` | the paper's workloads of production, synthesised |
+//! | `points.rs` | the box, and what is asked of it |
+//! | `recipes.rs` | from points to what each claim says |
+//! | `cost.rs` | claims that are arithmetic |
+//! | `figures.rs` | the paper's figures, drawn anew |
+
+mod cost;
+mod figures;
+mod points;
+mod recipes;
+mod workloads;
+
+use super::paper::Paper;
+use super::point::Lengths;
+use byteway_scenario::Platform;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "espresso",
+    about: "a box of drives on a CXL fabric that lend each other processors and DRAM",
+    claims: include_str!("../../../../../claims/espresso.toml"),
+    recipes: &[&recipes::RECIPES, &recipes::MORE, &cost::RECIPES],
+    lengths: Lengths { payloads: 10_000, puts: 10_000 },
+    drawn: figures::drawn,
+    figures: figures::figures,
+    agreement: || vec![points::latency(Platform::Conv, points::Pattern::RandomRead, 4)],
+};

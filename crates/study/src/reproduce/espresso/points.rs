@@ -1,0 +1,198 @@
+//! The points of the paper, in a box of twelve drives: six with a tenant, six idle, unless the paper says otherwise.
+//!
+//! Drives are simulated at a 512th of their 4 TB, with as small a map, so that caches are warm within a tenth of a second; segments of
+//! DRAM are a 64th of their 2 MB, and spare flash is not scaled: what a burst writes does not fill it, as it would not fill the paper's
+//! drive. That scaling changes no ratio is shown on a point of a drive eight times as large ([`latency_of_large`]).
+
+use super::workloads::Production;
+use crate::reproduce::board::{Departure, ESPRESSO};
+use crate::reproduce::point::Spec;
+use crate::reproduce::tenants::Tenants;
+use byteway_scenario::Platform;
+use std::ops::Range;
+
+/// Drives with a tenant, and idle ones.
+pub(super) const BORROWERS: Range<u16> = 0..6;
+pub(super) const LENDERS: Range<u16> = 6..12;
+
+/// Sizes of I/O of Figure 10, in KiB.
+pub(super) const SIZES: [u64; 3] = [64, 128, 256];
+/// Its depth.
+pub(super) const DEEP: u32 = 64;
+/// I/Os outstanding of a tenant with a workload of production. The paper does not say; by this one Conv has the 6 GB/s in Ali-0 that
+/// follow from ES47: one core moves 2.7 GB/s, which are 54.6 % less.
+pub(super) const DEPTH: u32 = 16;
+
+const MS: u64 = 1_000_000;
+/// Until drives have borrowed processors: a few periods of 10 ms. Where nothing is borrowed caches are warm before that.
+const BORROWING_NS: u64 = 60 * MS;
+/// The same of DRAM.
+const BORROWING_DRAM_NS: u64 = 120 * MS;
+const WARMING_NS: u64 = 40 * MS;
+/// Until one I/O at a time has been to every page of the map, some times.
+const SLOW_NS: u64 = 600 * MS;
+
+/// The four patterns of Figure 10.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pattern {
+    SequentialRead,
+    RandomRead,
+    SequentialWrite,
+    RandomWrite,
+}
+
+impl Pattern {
+    pub(super) const ALL: [Pattern; 4] =
+        [Pattern::SequentialRead, Pattern::RandomRead, Pattern::SequentialWrite, Pattern::RandomWrite];
+    pub(super) const WRITES: [Pattern; 2] = [Pattern::SequentialWrite, Pattern::RandomWrite];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Pattern::SequentialRead => "sequential reads",
+            Pattern::RandomRead => "random reads",
+            Pattern::SequentialWrite => "sequential writes",
+            Pattern::RandomWrite => "random writes",
+        }
+    }
+
+    pub(super) const fn rw(self) -> &'static str {
+        match self {
+            Pattern::SequentialRead => "read",
+            Pattern::RandomRead => "randread",
+            Pattern::SequentialWrite => "write",
+            Pattern::RandomWrite => "randwrite",
+        }
+    }
+}
+
+pub(super) fn on(platform: Platform) -> Spec {
+    ESPRESSO.block().on_platform(platform)
+}
+
+/// How long a tenant runs before it is measured.
+fn warm(platform: Platform) -> u64 {
+    match platform {
+        Platform::Espresso => BORROWING_DRAM_NS,
+        Platform::Proch | Platform::Vh | Platform::VhIdeal => BORROWING_NS,
+        Platform::Conv | Platform::Oc | Platform::Shrunk => WARMING_NS,
+    }
+}
+
+/// A burst, and the time after it in which a hypervisor copies back: what is asked for then keeps the run going, and is next to nothing.
+fn burst_and_rest(spec: Spec, burst: Tenants) -> Spec {
+    let rest = Tenants::new("rest", BORROWERS, "randread", 4096, 1)
+        .key("rate_iops", 1000)
+        .key("stonewall", true)
+        .ramp(0)
+        .lasting(0, REST_NS);
+    spec.tenants(burst.ramp(0).lasting(0, BURST_NS)).tenants(rest)
+}
+
+const BURST_NS: u64 = 60 * MS;
+const REST_NS: u64 = 400 * MS;
+
+/// Figure 10: large I/O of one pattern, 64 outstanding. Of VH the burst with what it has copied back after it.
+pub(super) fn large(platform: Platform, pattern: Pattern, kib: u64) -> Spec {
+    let burst = Tenants::new("burst", BORROWERS, pattern.rw(), kib << 10, DEEP);
+    match platform {
+        Platform::Vh => burst_and_rest(on(platform), burst),
+        _ => on(platform).tenants(burst.ramp(warm(platform))),
+    }
+}
+
+/// Figures 11, 15 and 17: I/O of a few KiB, one at a time.
+pub(super) fn latency(platform: Platform, pattern: Pattern, kib: u64) -> Spec {
+    let one = Tenants::new("one", BORROWERS, pattern.rw(), kib << 10, 1);
+    on(platform).tenants(one.ramp(SLOW_NS).lasting(10_000, 50 * MS))
+}
+
+const LARGER: Departure = Departure::ours(
+    "drive.capacity",
+    "\"64 GiB\"",
+    "eight times as large: what is scaled must not change a ratio",
+);
+const LARGER_SEGMENT: Departure =
+    Departure::ours("jbof.segment", "\"256 KiB\"", "as much larger as the map is");
+const LARGER_SPARE: Departure =
+    Departure::ours("drive.override.firmware.op", "\"12.5 %\"", "as much spare flash as before");
+
+/// Random reads of 4 KiB, one at a time, on drives that are eight times as large.
+pub(super) fn latency_of_large(platform: Platform) -> Spec {
+    let one = Tenants::new("one", BORROWERS, "randread", 4096, 1);
+    let one = one.ramp(8 * SLOW_NS).lasting(10_000, 50 * MS);
+    on(platform).tenants(one).departs(LARGER).departs(LARGER_SEGMENT).departs(LARGER_SPARE)
+}
+
+/// Figure 17: random reads of 4 KiB, with all cores and so much DRAM.
+pub(super) fn with_dram(platform: Platform, dram: &str) -> Spec {
+    latency(platform, Pattern::RandomRead, 4).with_cores(6).with_dram(dram)
+}
+
+/// Figure 12: a workload of production. Of VH as in Figure 10.
+pub(super) fn production(platform: Platform, workload: &Production) -> Spec {
+    let tenants = workload.tenants("burst", BORROWERS, DEPTH);
+    match platform {
+        Platform::Vh => burst_and_rest(on(platform), tenants),
+        _ => on(platform).tenants(tenants.ramp(warm(platform))),
+    }
+}
+
+/// Figure 16: a workload of production by so many of the twelve drives, with so many cores each and DRAM for the whole map.
+pub(super) fn with_cores(platform: Platform, cores: u16, borrowers: u16, workload: &Production) -> Spec {
+    let tenants = workload.tenants("burst", 0..borrowers, DEPTH).ramp(BORROWING_NS);
+    on(platform).with_cores(cores).with_dram("1.0").tenants(tenants)
+}
+
+/// Figure 14: borrowers read as much as they can, while lenders have a load of their own.
+pub(super) fn beside(platform: Platform, own: Tenants) -> Spec {
+    let burst = Tenants::new("burst", BORROWERS, "randread", 64 << 10, DEEP).ramp(BORROWING_DRAM_NS);
+    on(platform).tenants(burst).tenants(own.ramp(BORROWING_DRAM_NS))
+}
+
+/// Figure 4(a): so many drives with a load that all of them can be busy with.
+pub(super) fn scaled(platform: Platform, drives: u16) -> Spec {
+    let burst = Tenants::new("burst", 0..drives, "randread", 64 << 10, DEEP).ramp(WARMING_NS);
+    on(platform).tenants(burst)
+}
+
+/// Section 3.1: all drives busy with a workload of production, as a hypervisor has to manage them.
+pub(super) fn managed(platform: Platform, workload: &Production) -> Spec {
+    on(platform).tenants(workload.tenants("burst", 0..12, DEEP).ramp(WARMING_NS))
+}
+
+/// Figure 18: twelve tenants, each with a burst of so many bytes at a moment of its own.
+pub(super) const GROUPS: u64 = 10;
+const GROUP_BYTES: &str = "\"192 MiB\"";
+
+/// The workloads and the moments of a group: by a generator of numbers that is the same everywhere.
+pub(super) fn group(number: u64) -> [(usize, u64); 12] {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(number + 1);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    std::array::from_fn(|_| ((next() % 3) as usize, next() % 100))
+}
+
+/// A group of twelve tenants with Tencent's workloads: `burst-N` of drive N begins after its delay.
+pub(super) fn tenants(platform: Platform, number: u64, workloads: &[Production; 3]) -> Spec {
+    group(number).into_iter().enumerate().fold(on(platform), |spec, (drive, (workload, delay_ms))| {
+        let drive = drive as u16;
+        let name = format!("burst-{drive}");
+        let burst = workloads[workload].tenants(&name, drive..drive + 1, DEEP);
+        let burst = burst.key("startdelay", format!("\"{delay_ms} ms\"")).key("io_size", GROUP_BYTES);
+        spec.tenants(burst.ramp(0).whole())
+    })
+}
+
+/// Figure 19 stands on an emulator of two sockets; here two drives of the box, one of which is idle.
+pub(super) fn two_drives(platform: Platform, application: &str) -> Spec {
+    let burst = |rw, bytes| Tenants::new("burst", 0..1, rw, bytes, DEEP);
+    let burst = match application {
+        "filebench" => burst("randrw", 128 << 10).key("rwmixread", 50),
+        _ => burst("randread", 16 << 10),
+    };
+    on(platform).with_drives(2).tenants(burst.ramp(BORROWING_DRAM_NS))
+}
