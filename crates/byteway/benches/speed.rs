@@ -1,7 +1,7 @@
 //! How fast and how lean the simulator is: I/Os a CPU-second, with every read verified; polls, timers and allocations
 //! for each; the time and memory until a large drive is ready; twelve drives at once; instructions and cache misses.
 //!
-//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, hosted, payloads, pairs, keys, ready, dozen, instructions; without a
+//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, hosted, payloads, pairs, keys, ready, dozen, boxes, instructions; without a
 //! name, all of them. One thread. CPU time is that of the process, so another load on the machine matters only through caches and
 //! clocks. `instructions` says the same on any machine: the scenarios in `benches/cases`, counted by `.ci/instructions` (valgrind must
 //! be installed), next to the figures of the last release. `record` writes these figures down, for a release.
@@ -73,6 +73,19 @@ fn main() {
     if wanted("dozen") {
         dozen();
     }
+    if wanted("boxes") {
+        // 12 drives of 14 GB/s for a second: 2.56 million I/Os of 64 KiB within 60 s.
+        scenario_speed(
+            "12 drives in a box, all read 64 KiB, depth 64",
+            &boxed("conv", 12, 12),
+            12.0 * 14e9 / 65536.0 / 60.0,
+        );
+        for drives in [2, 12, 64] {
+            let title =
+                format!("{drives} drives in a box, half of them lend to the others, 64 KiB, depth 64");
+            scenario_speed(&title, &boxed("espresso", drives, drives / 2), 12.0 * 14e9 / 65536.0 / 60.0);
+        }
+    }
     if wanted("instructions") || wanted("record") {
         instructions(names.iter().any(|name| name == "record"));
     }
@@ -114,6 +127,33 @@ bs = "512 B"
 iodepth = 128
 count = 300000
 "#;
+
+/// A box of so many drives, some of which are busy, for about as many I/Os whatever their number.
+fn boxed(platform: &str, drives: u32, busy: u32) -> String {
+    let names: Vec<String> = (0..busy).map(|drive| format!("\"ssd{drive}\"")).collect();
+    format!(
+        r#"
+[[drive]]
+name = "ssd"
+copies = {drives}
+profile = "espresso"
+capacity = "8 GiB"
+[host]
+profile = "dpu"
+[jbof]
+platform = "{platform}"
+segment = "32 KiB"
+[[job]]
+drive = [{}]
+rw = "randread"
+bs = "64 KiB"
+iodepth = 64
+count = {}
+"#,
+        names.join(", "),
+        480_000 / busy
+    )
+}
 
 fn payloads(profile: &str, iodepth: u32) -> String {
     format!(

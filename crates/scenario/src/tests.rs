@@ -2,6 +2,7 @@
 
 mod drives;
 mod fio;
+mod jbof;
 mod jobs;
 mod kv;
 mod placement;

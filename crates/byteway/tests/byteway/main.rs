@@ -15,6 +15,7 @@ mod compare;
 mod drives;
 mod imports;
 mod interrupted;
+mod jbof;
 mod jobs;
 mod kv;
 mod measuring;
