@@ -16,12 +16,12 @@ use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-const PERIOD: Delay = Delay::from_us(500);
+pub const PERIOD: Delay = Delay::from_us(500);
 /// Blocks of 512 bytes that are used of each drive.
-const BLOCKS: u64 = NS_512_UNITS * 8;
+pub const BLOCKS: u64 = NS_512_UNITS * 8;
 
 /// Drives whose one core is the limit, long before their flash.
-fn drives(count: usize) -> Vec<DriveConfig> {
+pub fn drives(count: usize) -> Vec<DriveConfig> {
     (0..count)
         .map(|number| {
             let mut config = drive_config();
@@ -32,7 +32,11 @@ fn drives(count: usize) -> Vec<DriveConfig> {
         .collect()
 }
 
-fn run<T: 'static>(count: usize, lends: bool, test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static) -> T {
+pub fn run<T: 'static>(
+    count: usize,
+    lends: bool,
+    test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static,
+) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let config =
@@ -45,8 +49,8 @@ fn run<T: 'static>(count: usize, lends: bool, test: impl AsyncFnOnce(Clock, Rc<J
 }
 
 /// Users of a drive, who go on until they are told to end.
-struct Users {
-    done: Rc<Cell<u64>>,
+pub struct Users {
+    pub done: Rc<Cell<u64>>,
     ended: Rc<Cell<u64>>,
     until: Rc<Cell<Time>>,
     count: u64,
@@ -54,7 +58,7 @@ struct Users {
 
 impl Users {
     /// So many users of a drive that has had none, each with one I/O under way: `each` is what it does.
-    async fn begin(
+    pub async fn begin(
         clock: &Clock,
         jbof: &Rc<Jbof>,
         drive: usize,
@@ -66,7 +70,7 @@ impl Users {
     }
 
     /// So many users of a client.
-    fn of(
+    pub fn of(
         clock: &Clock,
         client: Rc<Client>,
         seed: u64,
@@ -95,7 +99,7 @@ impl Users {
     }
 
     /// They end; waits until they have.
-    async fn end(&self, clock: &Clock) {
+    pub async fn end(&self, clock: &Clock) {
         self.until.set(clock.now());
         while self.ended.get() < self.count {
             clock.sleep(Delay::from_us(50)).await;
@@ -103,7 +107,7 @@ impl Users {
     }
 
     /// How many I/Os end in a while.
-    async fn rate(&self, clock: &Clock, during: Delay) -> u64 {
+    pub async fn rate(&self, clock: &Clock, during: Delay) -> u64 {
         let before = self.done.get();
         clock.sleep(during).await;
         self.done.get() - before
@@ -111,7 +115,7 @@ impl Users {
 }
 
 /// A client of a drive, which holds nothing.
-async fn client(jbof: &Jbof, drive: usize) -> Rc<Client> {
+pub async fn client(jbof: &Jbof, drive: usize) -> Rc<Client> {
     let oracle = Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Zeroes);
     let config = ClientConfig {
         rules: Rules::only(Method::Prp),
@@ -123,18 +127,18 @@ async fn client(jbof: &Jbof, drive: usize) -> Rc<Client> {
     Rc::new(Client::new(queue, jbof.driver(drive).namespaces()[0], config).unwrap())
 }
 
-async fn read(client: &Client, stream: &mut Stream) {
+pub async fn read(client: &Client, stream: &mut Stream) {
     let mut buffer = client.buffer().unwrap();
     client.read(&mut buffer, stream.below(BLOCKS / 8) * 8, 8).await.unwrap();
 }
 
-async fn mixed(client: &Client, stream: &mut Stream) {
+pub async fn mixed(client: &Client, stream: &mut Stream) {
     let mut buffer = client.buffer().unwrap();
     ask(client, &mut buffer, stream, BLOCKS).await;
 }
 
 /// Waits until nothing is lent any more, and sees that nothing is left taken.
-async fn at_rest(clock: &Clock, jbof: &Jbof) {
+pub async fn at_rest(clock: &Clock, jbof: &Jbof) {
     clock.sleep(PERIOD * 20).await;
     for drive in 0..jbof.len() {
         let powered = jbof.drive(drive);
@@ -173,7 +177,7 @@ fn a_busy_drive_gets_more_done_with_an_idle_peer() {
     assert!(helped as f64 > 1.45 * alone as f64, "{helped} with a peer, {alone} alone; {share} redirected");
     assert!((0.3..0.5).contains(&share), "{share}");
     let (crowded, figures, (redirected, _)) = rate(true, true);
-    assert_eq!((figures.0.borrowed, redirected), (0, 0), "both are busy");
+    assert_eq!((figures.1.lent, redirected), (0, 0), "both are busy");
     assert!(crowded as f64 > 0.97 * alone as f64, "{crowded} beside a busy peer, {alone} alone");
 }
 

@@ -158,7 +158,7 @@ impl Fabric {
     /// # Panics
     /// There is no such drive.
     pub fn send(&self, from: Node, to: Node, data: u64) -> Passage {
-        let Inner { clock, config, host, switches, drives } = &*self.0;
+        let Inner { clock, config, host, switches, drives, .. } = &*self.0;
         let bytes = wire_bytes(data);
         let mut way = Met { queued: Delay::ZERO, through: None };
         let mut hops = 1;

@@ -82,6 +82,14 @@ impl Jbof {
         member.present().is_some() && member.attached().is_some()
     }
 
+    /// The number of a drive's life: another one each time that its power comes; none: it has no power.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn life(&self, drive: usize) -> Option<u64> {
+        self.0.members[drive].present().map(|own| own.life)
+    }
+
     /// The link between a drive and the fabric is lost. Its link to the host is another one, and stays.
     ///
     /// # Panics

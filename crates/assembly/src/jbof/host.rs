@@ -118,7 +118,9 @@ impl Inner {
         let shadow = QueueConfig { priority: QueuePriority::Low, ..QueueConfig::new(config.entries) };
         let shadow = driver.create_queue_pair(shadow).await.map_err(failed)?;
         let attached = Attached { driver, shadow, own: RefCell::default() };
-        self.members[number].attached.replace(Some(Rc::new(attached)));
+        if let Some(before) = self.members[number].attached.replace(Some(Rc::new(attached))) {
+            before.driver.abandon(); // it was of a drive that is gone
+        }
         Ok(())
     }
 
