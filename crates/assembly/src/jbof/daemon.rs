@@ -7,12 +7,23 @@
 use super::Inner;
 use super::failure::Canary;
 use super::member::{Borrowing, Member, Present, Then};
+use byteway_clock::{Clock, Delay, Time};
 use byteway_firmware::Work;
 use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{Descriptor, Resource, TABLE_BYTES, Utilisation};
 use byteway_jbof::fabric::{LINE_BYTES, Node};
 use byteway_jbof::policy::{self, Action};
 use std::rc::Rc;
+
+/// Above it a processor is full: what comes waits.
+const FULL: f64 = 0.95;
+
+/// When to look next: at the next multiple of the period, and `quarters` of a period behind it.
+pub(super) fn next_look(clock: &Clock, period: Delay, quarters: u64) -> Time {
+    let period = period.0.max(4);
+    let behind = period / 4 * quarters;
+    Time(((clock.now().0 - behind.min(clock.now().0)) / period + 1) * period + behind)
+}
 
 /// Why a table was not read: its drive has no power, or the link to it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +36,17 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, own: Rc<Present>) {
     let mut then = Then::now(clock.now(), &member.site);
     inner.give_all_back(number).await;
     loop {
-        clock.sleep(config.period).await;
+        clock.sleep_until(next_look(clock, config.period, 0)).await;
         let (processor, alone, data_end) = member.monitor(&own.powered, clock.now(), &mut then);
         let service = member.site.spend(Work::Poll, config.daemon);
         clock.sleep_until(service.end).await;
         // What it does for a borrower is no reason to end that: it lends what its own work leaves.
         let action = policy::action(alone, data_end, config.watermark);
+        // One that is full while it lends has work of its own waiting behind that of others, though its own had not begun when the
+        // period did.
+        let is_full = processor > FULL && alone > 1.0 - config.watermark;
         let borrows_none = own.borrows.borrow().is_empty();
-        member.lend(&inner, number, &own, action == Action::Lend && borrows_none);
+        member.lend(&inner, number, &own, action == Action::Lend && borrows_none && !is_full);
         inner.keep_or_give_back(number, &own, action == Action::Borrow, processor).await;
         if action == Action::Borrow {
             inner.borrow(number, &own, processor).await;
@@ -82,7 +96,10 @@ impl Inner {
     async fn keep_or_give_back(&self, number: usize, own: &Present, wants: bool, processor: f64) {
         let (me, here) = (DriveId(number as u8), Node::Drive(number));
         let all = own.borrows.borrow().clone();
-        let mut may_give_back = !wants;
+        // What a lender says of itself may be of before it had anything to do for this drive: so not at the first look.
+        let calm = if wants { 0 } else { own.calm.get() + 1 };
+        own.calm.set(calm);
+        let mut may_give_back = calm > 1;
         for borrowing in all.into_iter().rev() {
             let Borrowing { lender, index, queue } = borrowing;
             let table = &self.members[lender].table;

@@ -154,8 +154,16 @@ impl Inner {
         let powered = Rc::new(powered.map_err(|error| JbofError::Config { drive: number, error })?);
         table.clear();
         let life = self.lives.replace(self.lives.get() + 1);
-        let (lends, borrows, daemon) = (RefCell::default(), RefCell::default(), Cell::default());
-        let own = Rc::new(Present { powered: powered.clone(), life, lends, borrows, daemon });
+        let own = Rc::new(Present {
+            powered: powered.clone(),
+            life,
+            lends: RefCell::default(),
+            borrows: RefCell::default(),
+            calm: Cell::default(),
+            daemon: Cell::default(),
+            is_off: Cell::default(),
+            attaching: Cell::default(),
+        });
         present.replace(Some(own.clone()));
         if config.lends {
             let task = clock.spawn("daemon", daemon::daemon(self.clone(), number, own.clone()));
@@ -182,6 +190,8 @@ impl Inner {
         }
         let media = if is_seen { own.powered.pull_out() } else { own.powered.power_off_all() };
         member.medium.replace(media.into_iter().next());
+        own.is_off.set(true);
+        own.attaching.take().into_iter().for_each(|task| self.clock.wake(task));
         self.drive_lost(number);
     }
 

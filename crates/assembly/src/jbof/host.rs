@@ -7,6 +7,7 @@
 //! class, so that a lender's own commands are fetched first; users' are of the one that they ask for. A shadow queue that is not bound is
 //! never rung, and counts for nothing. Without weights every queue counts as one.
 
+use super::member::Present;
 use super::{Inner, JbofError};
 use byteway_clock::random::Rng;
 use byteway_host::driver::{Arbitration, Data, Driver, DriverConfig, QueueConfig};
@@ -94,9 +95,15 @@ impl Attached {
 }
 
 impl Inner {
-    /// Attaches a driver to a drive that has power and no driver; and makes the queue pair that it may lend.
+    /// Attaches a driver to a drive that has power and no driver; and makes the queue pair that it may lend. Ends early when the power
+    /// goes, as it would by time limits of a host's.
     pub(super) async fn attach(&self, number: usize) -> Result<(), JbofError> {
         let Some(present) = self.members[number].present() else { return Ok(()) };
+        let attached = present.while_on(&self.clock, self.attach_to(number, &present)).await;
+        attached.unwrap_or(Err(JbofError::Gone(number)))
+    }
+
+    async fn attach_to(&self, number: usize, present: &Present) -> Result<(), JbofError> {
         let config = &self.config;
         let failed = |error: DriverError| JbofError::Driver { drive: number, error };
         let driver_config = DriverConfig {

@@ -56,7 +56,8 @@ pub struct JbofConfig {
     pub fabric: FabricConfig,
     /// Whether drives lend each other processors.
     pub lends: bool,
-    /// How often daemons and host look. 4.2: 10 ms.
+    /// How often daemons and host look. 4.2: 10 ms. The host does so a quarter of a period after the drives: nothing depends on
+    /// that, but a lender has its processor back sooner than by chance.
     pub period: Delay,
     /// Above it something is busy. 4.4: 75 %.
     pub watermark: f64,
