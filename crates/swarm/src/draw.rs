@@ -2,8 +2,9 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, ArraySpec, BaseSpec, BridgeSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec,
-    LevelSpec, NEIGHBOURS_MAX, NamespaceSpec, Op, PartialSpec, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
+    Anchor, ArraySpec, BOX_NEIGHBOURS_MAX, BaseSpec, BoxSpec, BridgeSpec, DriveSpec, Extent, Fault,
+    FlashVerb, HostSpec, IdleSpec, KvSpec, LevelSpec, NEIGHBOURS_MAX, NamespaceSpec, Op, PartialSpec, Plan,
+    RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_kv::Packing;
@@ -13,7 +14,60 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     let (rng, name) = (Rng::new(seed), format!("run-{index}"));
     let mut plan = one(&rng, &name);
     plan.neighbours = neighbours(&rng, &name, &plan);
+    into_box(&rng, &name, &mut plan);
     plan
+}
+
+/// The drive and one to three others in a box, in some runs of what can be so: drives of the same kind, of which some are busy.
+fn into_box(rng: &Rng, name: &str, plan: &mut Plan) {
+    let mut random = rng.stream(&format!("{name}/box"));
+    let (is_boxed, count) = (one_in(&mut random, 3), 1 + random.below(BOX_NEIGHBOURS_MAX as u64));
+    let spec = BoxSpec {
+        period_us: pick(&mut random, &[50, 100, 300]),
+        watermark: pick(&mut random, &[10, 30, 75]),
+        loans: pick(&mut random, &[1, 2, 4]),
+        entries: pick(&mut random, &[4, 16, 64]),
+        weighted: one_in(&mut random, 3),
+        timeout_us: pick(&mut random, &[20_000, 50_000]),
+        translate_ns: pick(&mut random, &[1_000, 5_000, 20_000]),
+        canary: None,
+    };
+    if !is_boxed || !plan.drive.can_be_in_a_box() {
+        return;
+    }
+    let others = (0..).map(|number| one(rng, &format!("{name}/box-{number}")));
+    let others = others.take(30).filter(|plan| plan.drive.can_be_in_a_box());
+    plan.neighbours = others.take(count as usize).collect();
+    for other in &mut plan.neighbours {
+        other.faults.retain(|fault| !matches!(fault, Fault::Cut { .. }));
+    }
+    let ops: Vec<u64> = plan.all().map(|plan| plan.ops.len() as u64).collect();
+    for (number, plan) in std::iter::once(&mut plan.faults)
+        .chain(plan.neighbours.iter_mut().map(|plan| &mut plan.faults))
+        .enumerate()
+    {
+        plan.retain(|fault| !fault.is_not_of_a_box());
+        plan.extend(box_faults(&mut random, ops[number]));
+        plan.sort_by_key(Fault::anchor);
+    }
+    plan.host.interrupts = false;
+    plan.neighbours.iter_mut().for_each(|plan| plan.host.interrupts = false);
+    plan.jbof = Some(spec);
+}
+
+/// What happens to a drive of a box: it leaves and comes back, its link to the fabric is lost, its host restarts.
+fn box_faults(random: &mut Stream, ops: u64) -> Vec<Fault> {
+    let one = |random: &mut Stream| {
+        let op = Some(random.below(ops.max(1)) as usize);
+        let (at, during) = (Anchor { op, later: magnitude(random, 10) - 1 }, magnitude(random, 12));
+        match random.below(7) {
+            0 | 1 => Fault::Leave { at, is_seen: true, during },
+            2 | 3 => Fault::Leave { at, is_seen: false, during },
+            4 | 5 => Fault::Link { at, during },
+            _ => Fault::Host { at },
+        }
+    };
+    (0..pick(random, &[0, 0, 1, 1, 2, 3])).map(|_| one(random)).collect()
 }
 
 /// Further drives, in some runs.
@@ -42,6 +96,7 @@ fn one(rng: &Rng, name: &str) -> Plan {
         host: host(&mut random),
         drive: spec(&mut random),
         neighbours: Vec::new(),
+        jbof: None,
     };
     // From streams of their own, so that they change nothing else.
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
@@ -588,7 +643,14 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 35] = [
+        let features: [(&str, Has<'_>); 38] = [
+            ("a box", &|plan| plan.jbof.is_some()),
+            ("a drive of a box that leaves", &|plan| {
+                plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))
+            }),
+            ("a host of a box that restarts", &|plan| {
+                plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Host { .. }))
+            }),
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),

@@ -115,6 +115,7 @@ impl Jbof {
     pub async fn restart_host(&self) -> Result<(), JbofError> {
         let inner = &self.0;
         let _turn = inner.attaching.acquire(1).await;
+        inner.host_restarts.set(inner.host_restarts.get() + 1);
         inner.bound.borrow_mut().clear();
         for member in &inner.members {
             if let Some(attached) = member.attached.take() {
@@ -133,11 +134,16 @@ impl Jbof {
         outcome
     }
 
-    /// The power of all drives goes. Gives what they hold, in their order; the box does nothing more.
+    /// How often the host has restarted, or has begun to.
+    pub fn host_restarts(&self) -> u64 {
+        self.0.host_restarts.get()
+    }
+
+    /// The power of all drives goes. Gives what they hold, in their order; to be called once, and at the end.
     ///
     /// # Panics
     /// A drive's medium was taken before.
-    pub fn power_off(self) -> Vec<Medium> {
+    pub fn power_off(&self) -> Vec<Medium> {
         (0..self.0.members.len()).for_each(|drive| self.0.lose_power(drive, false));
         let media = self.0.members.iter().map(|member| member.medium.take());
         media.map(|medium| medium.expect("a drive without power has left its medium")).collect()

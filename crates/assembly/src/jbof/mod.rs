@@ -157,6 +157,7 @@ struct Inner {
     /// Power-ons of drives, and queue pairs of users, that there were.
     lives: Cell<u64>,
     queues_made: Cell<u64>,
+    host_restarts: Cell<u64>,
 }
 
 impl Jbof {
@@ -223,6 +224,7 @@ impl Jbof {
             attaching: Semaphore::new(clock, 1),
             lives: Cell::default(),
             queues_made: Cell::default(),
+            host_restarts: Cell::default(),
         }));
         (0..count).try_for_each(|number| jbof.0.give_power(number))?;
         Ok(jbof)
