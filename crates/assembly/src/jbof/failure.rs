@@ -79,7 +79,7 @@ impl Jbof {
     /// There is no such drive.
     pub fn is_there(&self, drive: usize) -> bool {
         let member = &self.0.members[drive];
-        member.present().is_some() && member.attached().is_some()
+        member.attached().is_some()
     }
 
     /// The number of a drive's life: another one each time that its power comes; none: it has no power.
@@ -175,12 +175,12 @@ impl Inner {
             let task = clock.spawn("daemon", daemon::daemon(self.clone(), number, own.clone()));
             own.daemon.set(Some(task));
         }
-        // Whichever driver the host has when the slot is empty learns of that.
+        // The driver that the host has for this drive when the slot is empty learns of that.
         let (end, inner) = (powered.host.clone(), Rc::downgrade(self));
         clock.spawn("hot plug", async move {
             end.removed().await;
-            let attached = inner.upgrade().and_then(|inner| inner.members[number].attached());
-            if let Some(attached) = attached {
+            let attached = inner.upgrade().and_then(|inner| inner.members[number].attached.borrow().clone());
+            if let Some(attached) = attached.filter(|attached| attached.life == life) {
                 let _ = attached.driver.reset().await; // which finds nothing there, and gives it up
             }
         });

@@ -53,6 +53,8 @@ impl QueueWeights {
 /// A drive as the host has it: until the host restarts, or the drive is gone.
 pub(super) struct Attached {
     pub(super) driver: Driver,
+    /// In which life of the drive.
+    pub(super) life: u64,
     /// The queue pair that the drive may lend.
     pub(super) shadow: QueuePair,
     /// Queue pairs that its users have, which commands may leave.
@@ -124,7 +126,7 @@ impl Inner {
         }
         let shadow = QueueConfig { priority: QueuePriority::Low, ..QueueConfig::new(config.entries) };
         let shadow = driver.create_queue_pair(shadow).await.map_err(failed)?;
-        let attached = Attached { driver, shadow, own: RefCell::default() };
+        let attached = Attached { driver, life: present.life, shadow, own: RefCell::default() };
         if let Some(before) = self.members[number].attached.replace(Some(Rc::new(attached))) {
             before.driver.abandon(); // it was of a drive that is gone
         }

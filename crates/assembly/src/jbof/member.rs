@@ -127,9 +127,10 @@ impl Member {
         self.present.borrow().clone()
     }
 
-    /// The host's driver and queue pairs, if it has any.
+    /// The host's driver and queue pairs, if it has any for the drive as it is: not for one that has lost its power since.
     pub(super) fn attached(&self) -> Option<Rc<Attached>> {
-        self.attached.borrow().clone()
+        let life = self.present.borrow().as_ref()?.life;
+        self.attached.borrow().clone().filter(|attached| attached.life == life)
     }
 
     /// How busy cores were since `then`, how busy with the drive's own work, and how busy channels were.
