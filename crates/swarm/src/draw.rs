@@ -12,32 +12,30 @@ use byteway_kv::Packing;
 /// The plan of run `index` of the swarm with this seed.
 pub fn draw(seed: u64, index: u64) -> Plan {
     let (rng, name) = (Rng::new(seed), format!("run-{index}"));
-    let mut plan = one(&rng, &name);
+    if one_in(&mut rng.stream(&format!("{name}/box?")), 6) {
+        return boxed(&rng, &name);
+    }
+    let mut plan = one(&rng, &name, false);
     plan.neighbours = neighbours(&rng, &name, &plan);
-    into_box(&rng, &name, &mut plan);
     plan
 }
 
-/// The drive and one to three others in a box, in some runs of what can be so: drives of the same kind, of which some are busy.
-fn into_box(rng: &Rng, name: &str, plan: &mut Plan) {
+/// A box of two to four drives, each with a host's work of its own.
+fn boxed(rng: &Rng, name: &str) -> Plan {
     let mut random = rng.stream(&format!("{name}/box"));
-    let (is_boxed, count) = (one_in(&mut random, 3), 1 + random.below(BOX_NEIGHBOURS_MAX as u64));
+    let count = 1 + random.below(BOX_NEIGHBOURS_MAX as u64);
+    let mut plan = one(rng, &format!("{name}/box-0"), true);
     let spec = BoxSpec {
         period_us: pick(&mut random, &[50, 100, 300]),
         watermark: pick(&mut random, &[10, 30, 75]),
         loans: pick(&mut random, &[1, 2, 4]),
-        entries: pick(&mut random, &[4, 16, 64]),
+        entries: pick(&mut random, &[2, 4, 16, 64]),
         weighted: one_in(&mut random, 3),
         timeout_us: pick(&mut random, &[20_000, 50_000]),
         translate_ns: pick(&mut random, &[1_000, 5_000, 20_000]),
         canary: None,
     };
-    if !is_boxed || !plan.drive.can_be_in_a_box() {
-        return;
-    }
-    let others = (0..).map(|number| one(rng, &format!("{name}/box-{number}")));
-    let others = others.take(30).filter(|plan| plan.drive.can_be_in_a_box());
-    plan.neighbours = others.take(count as usize).collect();
+    plan.neighbours = (1..=count).map(|number| one(rng, &format!("{name}/box-{number}"), true)).collect();
     for other in &mut plan.neighbours {
         other.faults.retain(|fault| !matches!(fault, Fault::Cut { .. }));
     }
@@ -53,6 +51,7 @@ fn into_box(rng: &Rng, name: &str, plan: &mut Plan) {
     plan.host.interrupts = false;
     plan.neighbours.iter_mut().for_each(|plan| plan.host.interrupts = false);
     plan.jbof = Some(spec);
+    plan
 }
 
 /// What happens to a drive of a box: it leaves and comes back, its link to the fabric is lost, its host restarts.
@@ -78,7 +77,7 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     }
     let count = 1 + random.below(NEIGHBOURS_MAX as u64);
     let plan = |number| {
-        let mut plan = one(rng, &format!("{name}/beside-{number}"));
+        let mut plan = one(rng, &format!("{name}/beside-{number}"), false);
         plan.faults.retain(|fault| !matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. }));
         plan.drive.untimed = first.drive.untimed;
         plan
@@ -86,8 +85,8 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     (0..count).map(plan).collect()
 }
 
-/// A plan of one drive, from streams of this name.
-fn one(rng: &Rng, name: &str) -> Plan {
+/// A plan of one drive, from streams of this name; `is_boxed`: one that can be in a box.
+fn one(rng: &Rng, name: &str, is_boxed: bool) -> Plan {
     let mut random = rng.stream(name);
     let mut plan = Plan {
         seed: random.next_u64() >> 12, // TOML has no more than 63 bits
@@ -102,7 +101,9 @@ fn one(rng: &Rng, name: &str) -> Plan {
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
     upkeep(&mut rng.stream(&format!("{name}/upkeep")), &mut plan.drive);
     let mut with_pairs = rng.stream(&format!("{name}/pairs"));
-    pairs(&mut with_pairs, &mut plan.drive);
+    if !is_boxed {
+        pairs(&mut with_pairs, &mut plan.drive);
+    }
     plan.drive.data_out_first = one_in(&mut rng.stream(&format!("{name}/channel")), 4);
     plan.drive.wide_map = one_in(&mut rng.stream(&format!("{name}/map")), 4);
     plan.drive.untimed = one_in(&mut rng.stream(&format!("{name}/timing")), 4);
@@ -115,6 +116,9 @@ fn one(rng: &Rng, name: &str) -> Plan {
         if one_in(&mut of_cache, 4) { pick(&mut of_cache, &[1, 8, 100]) } else { 0 };
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
     array(&mut rng.stream(&format!("{name}/array")), &mut plan.drive);
+    if is_boxed {
+        plan.drive.fit_a_box();
+    }
     // A drive whose flash may fail needs more room than another.
     plan.faults = if plan.drive.array.is_some() { Vec::new() } else { failures };
     shrink_to_fit(&mut plan);

@@ -149,6 +149,10 @@ impl Inner {
             offers
                 .extend(free.filter(|(_, it)| !it.served && !it.bound).map(|(index, it)| (peer, index, it)));
         }
+        let is_stale = self.config.canary == Some(Canary::StaleDescriptor);
+        if is_stale {
+            offers = own.seen.replace(offers); // of its last look
+        }
         let idle = |descriptor: &Descriptor| match descriptor.resource {
             Resource::Processor { lender, .. } => u64::from(u16::MAX - lender.0),
             Resource::Dram { .. } => 0,
@@ -162,12 +166,12 @@ impl Inner {
             return;
         }
         let table = &self.members[lender].table;
-        let claimed = match self.config.canary {
-            Some(Canary::StaleDescriptor) => {
+        let claimed = match is_stale {
+            true => {
                 table.take(index, me);
                 true
             }
-            _ => table.claim(index, &seen, me).is_ok(),
+            false => table.claim(index, &seen, me).is_ok(),
         };
         if claimed {
             table.update(index, |resource| {

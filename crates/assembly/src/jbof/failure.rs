@@ -31,7 +31,7 @@ use super::JbofConfig;
 /// A mistake made on purpose, for tests that must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
-    /// A borrower takes what it has seen to be free, though it may have been claimed since.
+    /// A borrower takes what it saw to be free when it looked last, though it may have been claimed since.
     StaleDescriptor,
     /// The host unbinds a shadow queue pair while commands are under way by it.
     UnbindWithoutDrain,
@@ -166,6 +166,7 @@ impl Inner {
             lends: RefCell::default(),
             borrows: RefCell::default(),
             calm: Cell::default(),
+            seen: RefCell::default(),
             daemon: Cell::default(),
             is_off: Cell::default(),
             attaching: Cell::default(),

@@ -44,6 +44,8 @@ pub(super) struct Present {
     pub(super) borrows: RefCell<Vec<Borrowing>>,
     /// Looks in a row at which it needed no more than it has.
     pub(super) calm: Cell<u32>,
+    /// What its peers offered at its last look: of use for a canary alone.
+    pub(super) seen: RefCell<Vec<(usize, usize, Descriptor)>>,
     pub(super) daemon: Cell<Option<TaskId>>,
     /// Its power is off, which ends what waits for an answer of it and has no time limit of its own.
     pub(super) is_off: Cell<bool>,

@@ -395,6 +395,12 @@ impl DriveSpec {
             && !self.has_pairs()
     }
 
+    /// Takes from a drive without pairs what those of a box have not.
+    pub fn fit_a_box(&mut self) {
+        (self.array, self.partial, self.endpoints) = (None, PartialSpec::default(), 0);
+        (self.files, self.untimed, self.host_buffer_pages) = (false, false, None);
+    }
+
     /// Whether it can be in a box.
     pub fn can_be_in_a_box(&self) -> bool {
         self.array.is_none()
