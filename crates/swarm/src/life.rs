@@ -380,6 +380,9 @@ impl Life {
             let step = u64::from(TRANSFER_BYTES_MAX / namespace.block_bytes);
             let mut lba = 0;
             while lba < namespace.blocks {
+                if self.is_cut_off() {
+                    return Ok(()); // the next session looks
+                }
                 let blocks = step.min(namespace.blocks - lba) as u32;
                 let read = client.read(&mut buffer, lba, blocks).await;
                 if let Err(error) = read {
@@ -402,6 +405,9 @@ impl Life {
         blocks: u32,
     ) -> Result<(), Failure> {
         for lba in lba..lba + u64::from(blocks) {
+            if self.is_cut_off() {
+                return Ok(());
+            }
             if let Err(error) = client.read(buffer, lba, 1).await {
                 let namespace = client.namespace().nsid;
                 let op = Op::Read { namespace, extent: Extent { lba, blocks: 1 } };

@@ -172,10 +172,10 @@ impl Plan {
                 self.jbof.as_ref().is_none_or(|spec| {
                     spec.period_us >= 10
                         && spec.timeout_us >= 1000
-                        && (2..=1024).contains(&spec.entries)
+                        && (4..=1024).contains(&spec.entries)
                         && self.all().all(|plan| plan.host.queues <= 4)
                 }),
-                "a box (jbof) has a period_us of at least 10, a timeout_us of at least 1000, entries from 2 to 1024, and hosts with at \
+                "a box (jbof) has a period_us of at least 10, a timeout_us of at least 1000, entries from 4 to 1024, and hosts with at \
                  most 4 queues",
             ),
         ];

@@ -163,7 +163,6 @@ fn found_in_a_box(canary: BoxCanarySpec) -> u64 {
     };
     let found = swarm.fly(change, |_| false);
     let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
-    eprintln!("{} {}", finding.index, finding.failure);
     let control = run_caught(&draw(swarm.seed, finding.index));
     assert_eq!(control.failure, None, "the same run of a box that is whole");
     finding.index
