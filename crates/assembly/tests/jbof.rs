@@ -21,7 +21,7 @@ pub const PERIOD: Delay = Delay::from_us(500);
 pub const BLOCKS: u64 = NS_512_UNITS * 8;
 
 /// Drives whose one core is the limit, long before their flash.
-fn drives(count: usize) -> Vec<DriveConfig> {
+pub fn drives(count: usize) -> Vec<DriveConfig> {
     (0..count)
         .map(|number| {
             let mut config = drive_config();
@@ -32,7 +32,11 @@ fn drives(count: usize) -> Vec<DriveConfig> {
         .collect()
 }
 
-fn run<T: 'static>(count: usize, lends: bool, test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static) -> T {
+pub fn run<T: 'static>(
+    count: usize,
+    lends: bool,
+    test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static,
+) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let platform = if lends { Platform::Lending { processor: true, dram: false } } else { Platform::Alone };

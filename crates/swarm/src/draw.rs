@@ -2,8 +2,9 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, ArraySpec, BaseSpec, BridgeSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec,
-    LevelSpec, NEIGHBOURS_MAX, NamespaceSpec, Op, PartialSpec, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
+    Anchor, ArraySpec, BOX_NEIGHBOURS_MAX, BaseSpec, BoxSpec, BridgeSpec, DriveSpec, Extent, Fault,
+    FlashVerb, HostSpec, IdleSpec, KvSpec, LevelSpec, NEIGHBOURS_MAX, NamespaceSpec, Op, PartialSpec, Plan,
+    RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_kv::Packing;
@@ -11,9 +12,61 @@ use byteway_kv::Packing;
 /// The plan of run `index` of the swarm with this seed.
 pub fn draw(seed: u64, index: u64) -> Plan {
     let (rng, name) = (Rng::new(seed), format!("run-{index}"));
-    let mut plan = one(&rng, &name);
+    if one_in(&mut rng.stream(&format!("{name}/box?")), 6) {
+        return boxed(&rng, &name);
+    }
+    let mut plan = one(&rng, &name, false);
     plan.neighbours = neighbours(&rng, &name, &plan);
     plan
+}
+
+/// A box of two to four drives, each with a host's work of its own.
+fn boxed(rng: &Rng, name: &str) -> Plan {
+    let mut random = rng.stream(&format!("{name}/box"));
+    let count = 1 + random.below(BOX_NEIGHBOURS_MAX as u64);
+    let mut plan = one(rng, &format!("{name}/box-0"), true);
+    let spec = BoxSpec {
+        period_us: pick(&mut random, &[50, 100, 300]),
+        watermark: pick(&mut random, &[10, 30, 75]),
+        loans: pick(&mut random, &[1, 2, 4]),
+        entries: pick(&mut random, &[4, 4, 16, 64]),
+        weighted: one_in(&mut random, 3),
+        timeout_us: pick(&mut random, &[20_000, 50_000]),
+        translate_ns: pick(&mut random, &[1_000, 5_000, 20_000]),
+        canary: None,
+    };
+    plan.neighbours = (1..=count).map(|number| one(rng, &format!("{name}/box-{number}"), true)).collect();
+    for other in &mut plan.neighbours {
+        other.faults.retain(|fault| !matches!(fault, Fault::Cut { .. }));
+    }
+    let ops: Vec<u64> = plan.all().map(|plan| plan.ops.len() as u64).collect();
+    for (number, plan) in std::iter::once(&mut plan.faults)
+        .chain(plan.neighbours.iter_mut().map(|plan| &mut plan.faults))
+        .enumerate()
+    {
+        plan.retain(|fault| !fault.is_not_of_a_box());
+        plan.extend(box_faults(&mut random, ops[number]));
+        plan.sort_by_key(Fault::anchor);
+    }
+    plan.host.interrupts = false;
+    plan.neighbours.iter_mut().for_each(|plan| plan.host.interrupts = false);
+    plan.jbof = Some(spec);
+    plan
+}
+
+/// What happens to a drive of a box: it leaves and comes back, its link to the fabric is lost, its host restarts.
+fn box_faults(random: &mut Stream, ops: u64) -> Vec<Fault> {
+    let one = |random: &mut Stream| {
+        let op = Some(random.below(ops.max(1)) as usize);
+        let (at, during) = (Anchor { op, later: magnitude(random, 10) - 1 }, magnitude(random, 12));
+        match random.below(8) {
+            0 | 1 => Fault::Leave { at, is_seen: true, during },
+            2 | 3 => Fault::Leave { at, is_seen: false, during },
+            4 | 5 => Fault::Link { at, during },
+            _ => Fault::Host { at },
+        }
+    };
+    (0..pick(random, &[0, 0, 1, 1, 2, 3])).map(|_| one(random)).collect()
 }
 
 /// Further drives, in some runs.
@@ -24,7 +77,7 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     }
     let count = 1 + random.below(NEIGHBOURS_MAX as u64);
     let plan = |number| {
-        let mut plan = one(rng, &format!("{name}/beside-{number}"));
+        let mut plan = one(rng, &format!("{name}/beside-{number}"), false);
         plan.faults.retain(|fault| !matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. }));
         plan.drive.untimed = first.drive.untimed;
         plan
@@ -32,8 +85,8 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     (0..count).map(plan).collect()
 }
 
-/// A plan of one drive, from streams of this name.
-fn one(rng: &Rng, name: &str) -> Plan {
+/// A plan of one drive, from streams of this name; `is_boxed`: one that can be in a box.
+fn one(rng: &Rng, name: &str, is_boxed: bool) -> Plan {
     let mut random = rng.stream(name);
     let mut plan = Plan {
         seed: random.next_u64() >> 12, // TOML has no more than 63 bits
@@ -42,12 +95,15 @@ fn one(rng: &Rng, name: &str) -> Plan {
         host: host(&mut random),
         drive: spec(&mut random),
         neighbours: Vec::new(),
+        jbof: None,
     };
     // From streams of their own, so that they change nothing else.
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
     upkeep(&mut rng.stream(&format!("{name}/upkeep")), &mut plan.drive);
     let mut with_pairs = rng.stream(&format!("{name}/pairs"));
-    pairs(&mut with_pairs, &mut plan.drive);
+    if !is_boxed {
+        pairs(&mut with_pairs, &mut plan.drive);
+    }
     plan.drive.data_out_first = one_in(&mut rng.stream(&format!("{name}/channel")), 4);
     plan.drive.wide_map = one_in(&mut rng.stream(&format!("{name}/map")), 4);
     plan.drive.untimed = one_in(&mut rng.stream(&format!("{name}/timing")), 4);
@@ -60,6 +116,9 @@ fn one(rng: &Rng, name: &str) -> Plan {
         if one_in(&mut of_cache, 4) { pick(&mut of_cache, &[1, 8, 100]) } else { 0 };
     partial(&mut rng.stream(&format!("{name}/partial")), &mut plan.drive);
     array(&mut rng.stream(&format!("{name}/array")), &mut plan.drive);
+    if is_boxed {
+        plan.drive.fit_a_box();
+    }
     // A drive whose flash may fail needs more room than another.
     plan.faults = if plan.drive.array.is_some() { Vec::new() } else { failures };
     shrink_to_fit(&mut plan);
@@ -583,12 +642,19 @@ mod tests {
     // A feature that is never drawn finds nothing, and one that always is hides others.
     #[test]
     fn each_feature_is_in_a_share_of_the_runs() {
-        let plans: Vec<Plan> = (0..200).map(|index| draw(3, index)).collect();
+        let plans: Vec<Plan> = (0..300).map(|index| draw(3, index)).collect();
         let fails = |plan: &Plan, verb| {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 35] = [
+        let features: [(&str, Has<'_>); 38] = [
+            ("a box", &|plan| plan.jbof.is_some()),
+            ("a drive of a box that leaves", &|plan| {
+                plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Leave { .. }))
+            }),
+            ("a host of a box that restarts", &|plan| {
+                plan.all().flat_map(|plan| &plan.faults).any(|fault| matches!(fault, Fault::Host { .. }))
+            }),
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -645,7 +711,7 @@ mod tests {
         ];
         for (name, has) in features {
             let count = plans.iter().filter(|plan| has(plan)).count();
-            assert!((10..=120).contains(&count), "{name}: {count} of 200");
+            assert!((10..=180).contains(&count), "{name}: {count} of 300");
         }
     }
 }

@@ -88,6 +88,7 @@ impl Every {
             host,
             drive,
             neighbours: Vec::new(),
+            jbof: None,
         };
         draw::shrink_to_fit(&mut plan);
         plan.ops = draw::busy_ops(self.seed, &plan, self.ops);

@@ -10,6 +10,7 @@
 //! | `seat` | what there is of a run while the power is off |
 //! | `kept` | what is left of a drive while its power is off |
 //! | `placing` | drives that are made of others, before a life |
+//! | `boxed` | drives of a box, which leave and come back |
 //! | `unplug` | members of an array that are unplugged |
 //! | [`tally`] | what runs did |
 //! | `life` | the host in between: driver, workers, what disturbs them |
@@ -25,6 +26,7 @@
 //! is left over at the end. It measures nothing.
 
 mod alone;
+mod boxed;
 pub mod draw;
 mod drive;
 pub mod every;

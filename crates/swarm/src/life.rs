@@ -1,5 +1,6 @@
 //! The host from a power-on to the end of the power: a driver, workers, and what disturbs them.
 
+use super::boxed::Boxed;
 use super::drive::TRANSFER_BYTES_MAX;
 use super::failure::{Failure, Kind};
 use super::pairs;
@@ -45,7 +46,9 @@ pub(super) enum Moment {
 pub(super) struct Life {
     pub(super) clock: Clock,
     pub(super) run: Rc<Run>,
-    pub(super) whole: Rc<PoweredDrive>,
+    whole: RefCell<Rc<PoweredDrive>>,
+    /// The box that it is in, if it is.
+    pub(super) boxed: Option<Boxed>,
     /// The slots of its members, if it is an array.
     pub(super) bays: Bays,
     moment: Cell<Option<Moment>>,
@@ -103,6 +106,7 @@ impl Life {
         clock: &Clock,
         run: Rc<Run>,
         (whole, bays): (Rc<PoweredDrive>, Bays),
+        boxed: Option<Boxed>,
         watched: Option<usize>,
         looks: bool,
     ) -> Rc<Life> {
@@ -110,7 +114,8 @@ impl Life {
         let life = Rc::new(Life {
             clock: clock.clone(),
             run,
-            whole,
+            whole: RefCell::new(whole),
+            boxed,
             bays,
             moment: Cell::default(),
             changed: Notify::new(clock),
@@ -125,12 +130,22 @@ impl Life {
         });
         let own = life.clone();
         clock.spawn("rig", async move {
-            match own.go(host, looks).await {
+            match own.go(&host, looks).await {
                 Ok(()) => own.reach(Moment::Ended),
                 Err(failure) => own.fail(failure),
             }
         });
         life
+    }
+
+    /// The drive: in a box the one of the last session.
+    pub(super) fn whole(&self) -> Rc<PoweredDrive> {
+        self.whole.borrow().clone()
+    }
+
+    /// Whether what is under way has no end: the drive of a box has lost its power, or its host has restarted.
+    fn is_cut_off(&self) -> bool {
+        self.boxed.as_ref().is_some_and(Boxed::is_over)
     }
 
     /// Waits for the next moment that the rig must know of.
@@ -159,8 +174,42 @@ impl Life {
         self.reach(Moment::Ended);
     }
 
-    /// Everything that a life does, if it is let.
-    async fn go(self: &Rc<Self>, host: HostEnd, looks: bool) -> Result<(), Failure> {
+    /// Everything that a life does, if it is let: in a box one session after the other.
+    async fn go(self: &Rc<Self>, host: &HostEnd, mut looks: bool) -> Result<(), Failure> {
+        let Some(boxed) = &self.boxed else {
+            let (driver, queues) = self.attach(host).await?;
+            return self.session(&driver, &queues, host, looks).await;
+        };
+        loop {
+            if boxed.begin(&self.clock).await {
+                self.run.count(|tally| tally.drives_left += 1);
+                self.run.spaces.borrow().iter().for_each(|space| space.holds.cut_power());
+            }
+            let driver = boxed.driver();
+            self.whole.replace(boxed.whole());
+            let host = self.whole().host.clone();
+            let ended = async {
+                let queues = boxed.queues(self.run.plan.host.queues.max(1)).await?;
+                self.has_attached.set(true);
+                self.driver.replace(Some(driver.clone()));
+                self.session(&driver, &queues, &host, looks).await
+            };
+            let ended = ended.await;
+            while self.working.get() > 0 {
+                self.changed.notified().await;
+            }
+            let is_wrong = |failure: &Failure| !matches!(failure.kind, Kind::Error);
+            match ended {
+                Err(failure) if is_wrong(&failure) || !boxed.is_over() => return Err(failure),
+                Ok(()) if !boxed.is_over() => return Ok(()),
+                _ => self.run.count(|tally| tally.sessions_cut += 1),
+            }
+            looks = true;
+        }
+    }
+
+    /// Attaches a driver, and makes its queue pairs.
+    async fn attach(&self, host: &HostEnd) -> Result<(Driver, Vec<QueuePair>), Failure> {
         let spec = &self.run.plan.host;
         let completion = if spec.interrupts { Completion::Interrupt } else { Completion::Polled };
         let loses = |fault: &Fault| matches!(fault, Fault::Interrupt { .. });
@@ -184,14 +233,26 @@ impl Life {
             let config = QueueConfig { vector, ..QueueConfig::new(spec.entries) };
             queues.push(driver.create_queue_pair(config).await.map_err(broken)?);
         }
-        self.take_stock(&driver).await?;
+        Ok((driver, queues))
+    }
+
+    /// Everything that is done with a driver.
+    async fn session(
+        self: &Rc<Self>,
+        driver: &Driver,
+        queues: &[QueuePair],
+        host: &HostEnd,
+        looks: bool,
+    ) -> Result<(), Failure> {
+        let spec = &self.run.plan.host;
+        self.take_stock(driver).await?;
         if looks {
-            self.look(&driver, &queues[0]).await?;
+            self.look(driver, &queues[0]).await?;
         }
         if self.run.next.get() >= self.run.plan.ops.len() {
-            return self.check(&driver).await;
+            return self.check(driver).await;
         }
-        self.host.replace(Some(host));
+        self.host.replace(Some(host.clone()));
         self.strike(None);
         self.working.set(spec.depth.max(1));
         for worker in 0..spec.depth.max(1) {
@@ -208,7 +269,10 @@ impl Life {
         while self.working.get() > 0 {
             self.changed.notified().await;
         }
-        let finished = self.finish(&driver, &queues[0]).await;
+        if self.is_cut_off() {
+            return Ok(());
+        }
+        let finished = self.finish(driver, &queues[0]).await;
         if self.stopping.get() {
             std::future::pending::<()>().await; // somebody else ends this life
         }
@@ -316,6 +380,9 @@ impl Life {
             let step = u64::from(TRANSFER_BYTES_MAX / namespace.block_bytes);
             let mut lba = 0;
             while lba < namespace.blocks {
+                if self.is_cut_off() {
+                    return Ok(()); // the next session looks
+                }
                 let blocks = step.min(namespace.blocks - lba) as u32;
                 let read = client.read(&mut buffer, lba, blocks).await;
                 if let Err(error) = read {
@@ -338,6 +405,9 @@ impl Life {
         blocks: u32,
     ) -> Result<(), Failure> {
         for lba in lba..lba + u64::from(blocks) {
+            if self.is_cut_off() {
+                return Ok(());
+            }
             if let Err(error) = client.read(buffer, lba, 1).await {
                 let namespace = client.namespace().nsid;
                 let op = Op::Read { namespace, extent: Extent { lba, blocks: 1 } };
@@ -354,8 +424,12 @@ impl Life {
             let text = format!("{} completions contradict what was submitted", driver.protocol_errors());
             return Err(Failure::new(Kind::Error, text));
         }
+        if self.boxed.is_some() {
+            return Ok(()); // its peers may have work for it
+        }
         self.come_to_rest().await?;
-        let controller = &self.whole.drive.controller;
+        let whole = self.whole();
+        let controller = &whole.drive.controller;
         if !controller.is_quiet() {
             return Err(Failure::new(
                 Kind::Leak,
@@ -377,7 +451,8 @@ impl Life {
     /// An array repairs what a power cut has left, and rebuilds members, and a bridge drains its memory: some time nothing of that is
     /// under way.
     async fn come_to_rest(&self) -> Result<(), Failure> {
-        let backing = self.whole.drive.controller.backing();
+        let whole = self.whole();
+        let backing = whole.drive.controller.backing();
         let Some(array) = backing.array() else { return Ok(()) };
         let is_rebuilt = |(state, _): &(SlotState, _)| !matches!(state, SlotState::Rebuilding { .. });
         for _ in 0..LOOKS_MAX {
@@ -398,7 +473,7 @@ impl Life {
         let run = self.run.clone();
         let mut version = run.spaces_version.get();
         let mut ways = self.ways(driver, queue, OP_BYTES_MAX)?;
-        while !self.stopping.get() {
+        while !self.stopping.get() && !self.is_cut_off() {
             let index = run.next.get();
             let Some(op) = run.plan.ops.get(index) else { return Ok(()) };
             run.next.set(index + 1);
@@ -409,6 +484,10 @@ impl Life {
                 self.reach(Moment::Begun);
             }
             self.enter(op.is_alone()).await;
+            if self.is_cut_off() {
+                self.leave(op.is_alone());
+                return Ok(());
+            }
             if self.stopping.get() {
                 return Ok(());
             }
@@ -417,7 +496,11 @@ impl Life {
                 ways = self.ways(driver, queue, OP_BYTES_MAX)?;
             }
             let ended = if op.is_alone() {
-                self.perform_alone(driver, op, way_of(op, &mut ways)).await?
+                match self.perform_alone(driver, op, way_of(op, &mut ways)).await {
+                    Err(failure) if !self.is_cut_off() => return Err(failure),
+                    Err(_) => Ok(()),
+                    Ok(ended) => ended,
+                }
             } else {
                 self.perform(op, &mut ways).await
             };
@@ -548,6 +631,8 @@ impl Life {
     ) -> Result<(), Failure> {
         let error = error.into();
         let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
+        // A command that a drive without power leaves unanswered is aborted some time, and the drive reset.
+        let is_boxed = self.boxed.is_some();
         // A command that waits for a lost interrupt is overdue some time, and its Abort in turn.
         let loses = has(|fault| matches!(fault, Fault::Interrupt { .. }));
         let resets = loses || has(|fault| matches!(fault, Fault::Reset { .. }));
@@ -557,9 +642,10 @@ impl Life {
         let may_be_marred = self.run.plan.ops.iter().any(|op| matches!(op, Op::Mar { .. }));
         let explained = match &error {
             IoError::Client(error) if error.meaning == Meaning::Uncertain => return Ok(()),
-            IoError::Lost(Lost::Reset) => resets,
+            IoError::Lost(_) if self.is_cut_off() => true,
+            IoError::Lost(Lost::Reset) => resets || is_boxed,
             IoError::Lost(Lost::ShutDown) => cycles,
-            IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts,
+            IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts || is_boxed,
             IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => {
                 self.is_read_only() && op.may_write()
             }
@@ -602,7 +688,7 @@ impl Life {
 
     /// Whether the drive is at the end of its life, as faults of the plan explain.
     pub(super) fn is_read_only(&self) -> bool {
-        self.wears_out() && self.whole.layers().iter().any(|layer| layer.health().is_read_only)
+        self.wears_out() && self.whole().layers().iter().any(|layer| layer.health().is_read_only)
     }
 
     /// Has the faults happen that belong to the beginning of an operation, or of the work.
@@ -637,6 +723,12 @@ impl Life {
     }
 
     async fn disturb(&self, fault: Fault) -> Result<(), Failure> {
+        if let Some(boxed) = &self.boxed
+            && boxed.disturb(&self.clock, &fault).await?
+        {
+            self.run.count(|tally| tally.box_faults += 1);
+            return Ok(());
+        }
         let driver = self.driver.borrow().clone();
         let Some(driver) = driver.filter(|_| !self.stopping.get()) else { return Ok(()) };
         match fault {
@@ -644,6 +736,7 @@ impl Life {
                 self.run.count(|tally| tally.resets += 1);
                 match driver.reset().await {
                     Err(DriverError::Gone(Lost::ShutDown)) => Ok(()),
+                    Err(_) if self.is_cut_off() => Ok(()),
                     result => result.map_err(broken),
                 }
             }
@@ -681,10 +774,14 @@ impl Life {
                 Ok(())
             }
             Fault::Unplug { .. } => {
-                self.bays.strike(&self.run, &self.whole, &fault);
+                self.bays.strike(&self.run, &self.whole(), &fault);
                 Ok(())
             }
-            Fault::Cut { .. } | Fault::Flash { .. } => Ok(()),
+            Fault::Cut { .. }
+            | Fault::Flash { .. }
+            | Fault::Leave { .. }
+            | Fault::Link { .. }
+            | Fault::Host { .. } => Ok(()),
         }
     }
 }

@@ -159,7 +159,8 @@ impl Life {
     /// Whether so much may be there that there is no room for more. Iterators, and reads that were given up, keep what
     /// they show.
     pub(super) fn may_be_full(&self, client: &KvClient, bytes: u32) -> bool {
-        let (Some(oracle), Some(pairs)) = (client.oracle(), self.whole.drive.controller.pairs(client.nsid()))
+        let whole = self.whole();
+        let (Some(oracle), Some(pairs)) = (client.oracle(), whole.drive.controller.pairs(client.nsid()))
         else {
             return false;
         };

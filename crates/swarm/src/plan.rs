@@ -16,12 +16,16 @@
 //! `cut 3+250 then 40 7` cuts the power 250 polls after operation 3 (counting from 0) was begun, again 40 polls after
 //! power-on, and again 7 polls after that power-on; `blind`: what survived
 //! is not read before the work goes on; `ends`: the work doesn't go on. Faults that are not cuts happen a time after an operation was begun.
+//! `leave 3+20 back 500` pulls a drive of a box out, which is back 500 us later, `lose-power` the same where its slot does not say so;
+//! `lose-link 3+20 back 500` is of its link to the fabric, and `restart-host 3+20` of all drivers of the box.
 //! `unplug 3+20 member 1 returns` unplugs a member of an array, which is back after the next power-on; `with-power`: at the next cut.
 
+mod boxed;
 mod drive;
 mod line;
 mod op;
 
+pub use boxed::*;
 pub use drive::*;
 pub use line::LineError;
 pub use op::*;
@@ -47,10 +51,15 @@ pub struct Plan {
     /// has it: its cuts are theirs. Their plans have no cuts, no power cycles and no neighbours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Plan>,
+    /// The drive and its neighbours are in a box, and lend each other processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jbof: Option<BoxSpec>,
 }
 
 /// Neighbours, at most.
 pub const NEIGHBOURS_MAX: usize = 2;
+/// Drives beside the first one in a box, at most.
+pub const BOX_NEIGHBOURS_MAX: usize = 3;
 
 /// How the host works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -145,7 +154,30 @@ impl Plan {
             (!self.drive.namespaces.is_empty(), "a drive has a namespace"),
             (self.ops.len() <= 1_000_000, "there can be at most 1,000,000 operations"),
             (self.faults.len() <= 10_000, "there can be at most 10,000 faults"),
-            (self.neighbours.len() <= NEIGHBOURS_MAX, "there can be at most 2 neighbour drives"),
+            (
+                self.neighbours.len()
+                    <= if self.jbof.is_some() { BOX_NEIGHBOURS_MAX } else { NEIGHBOURS_MAX },
+                "there can be at most 2 neighbour drives, and 3 in a box (jbof)",
+            ),
+            (
+                self.jbof.is_none() || self.all().all(|plan| plan.drive.can_be_in_a_box()),
+                "drives of a box (jbof) have firmware and flash of their own, without files, pairs and memory of the host's, and take \
+                 their time",
+            ),
+            (
+                self.jbof.is_none() || !self.all().flat_map(|plan| &plan.faults).any(Fault::is_not_of_a_box),
+                "in a box (jbof) there are no power cycles, members that are unplugged, and failures of flash",
+            ),
+            (
+                self.jbof.as_ref().is_none_or(|spec| {
+                    spec.period_us >= 10
+                        && spec.timeout_us >= 1000
+                        && (4..=1024).contains(&spec.entries)
+                        && self.all().all(|plan| plan.host.queues <= 4)
+                }),
+                "a box (jbof) has a period_us of at least 10, a timeout_us of at least 1000, entries from 4 to 1024, and hosts with at \
+                 most 4 queues",
+            ),
         ];
         checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))?;
         self.neighbours.iter().try_for_each(|plan| plan.check_neighbour(self))
@@ -156,6 +188,7 @@ impl Plan {
         let ends_power = |fault: &Fault| matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. });
         let checks = [
             (self.neighbours.is_empty(), "a neighbour drive has no neighbours"),
+            (self.jbof.is_none(), "a neighbour drive has no box (jbof)"),
             (!self.faults.iter().any(ends_power), "the power is cut by faults of the first drive's plan"),
             (self.drive.untimed == first.drive.untimed, "drive.untimed must be the same of all drives"),
         ];
@@ -233,6 +266,7 @@ mod tests {
             host: host(),
             drive: drive(),
             neighbours: Vec::new(),
+            jbof: None,
         };
         plan.host.depth = 0;
         assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap_err(), "host.depth must be from 1 to 256");
@@ -245,7 +279,8 @@ mod tests {
         let fault =
             |op| Fault::Cut { at: Anchor { op, later: 1 }, again: Vec::new(), blind: false, ends: false };
         let faults = [None, Some(2), Some(5), Some(9)].map(fault).to_vec();
-        let plan = Plan { seed: 1, ops, faults, host: host(), drive: drive(), neighbours: Vec::new() };
+        let plan =
+            Plan { seed: 1, ops, faults, host: host(), drive: drive(), neighbours: Vec::new(), jbof: None };
         let fewer = plan.without_ops(4..7);
         assert_eq!(fewer.ops.len(), 7);
         assert_eq!(fewer.faults, [None, Some(2), Some(4), Some(6)].map(fault).to_vec());

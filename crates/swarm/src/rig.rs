@@ -8,6 +8,7 @@
 //! Neighbour drives live in the same executor, and lose their power with the first one: each has a link, a host's work and an
 //! oracle of its own, so that what one does to another shows.
 
+use super::boxed::{self, Boxed};
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, KeptArray, impossible};
@@ -19,7 +20,7 @@ use super::tally::Tally;
 use super::unplug::Bays;
 use byteway_array::Cause;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Executor, Owner, Ran, Station, Timing};
+use byteway_clock::{Clock, Delay, Executor, Owner, Ran, Station, Timing};
 use byteway_device::{Backing, DriveConfig};
 use byteway_flash::file::SimulatedFiles;
 use byteway_world::{Host, PoweredDrive};
@@ -157,7 +158,6 @@ fn cut_power(run: &Run) {
 struct Powered {
     run: Rc<Run>,
     config: DriveConfig,
-    whole: Rc<PoweredDrive>,
     /// What there is of it without power beside the media that it has now.
     rest: Rest,
     life: Rc<Life>,
@@ -177,31 +177,38 @@ impl Powered {
         (clock, processors): (&Clock, &[Rc<Station>]),
         (number, seat): (u16, Seat),
         (placed, members): (Option<PoweredDrive>, Vec<usize>),
+        boxed: Option<Boxed>,
         (watched, looks): (Option<usize>, bool),
         lives: usize,
     ) -> Result<Powered, Failure> {
         let faulty = seat.faulty(lives);
         let Seat { run, config, kept } = seat;
+        let own = boxed.as_ref().map(|boxed| boxed.jbof.drive(usize::from(number)));
         let (whole, rest) = match (placed, kept) {
-            (Some(placed), Kept::Array(kept)) => (placed, Rest::Array(kept)),
-            (Some(placed), _) => (placed, Rest::Nothing),
+            _ if own.is_some() => (None, Rest::Nothing),
+            (Some(placed), Kept::Array(kept)) => (Some(placed), Rest::Array(kept)),
+            (Some(placed), _) => (Some(placed), Rest::Nothing),
             (None, kept) => {
                 let (medium, files) = kept.open(&faulty)?;
                 let clock = clock.owned_by(Owner(number));
                 let powered = drive::power_on(&clock, &run.plan.drive, faulty, processors, Some(medium));
-                (powered.map_err(impossible)?, files.map_or(Rest::Nothing, Rest::Files))
+                (Some(powered.map_err(impossible)?), files.map_or(Rest::Nothing, Rest::Files))
             }
         };
-        let whole = Rc::new(whole);
+        let whole = own.or_else(|| whole.map(Rc::new)).expect("it is in a box, or by itself");
         let bays = Bays::new(members, lives == 0);
         let clock = whole.host.clock().clone();
-        let life = Life::begin(&clock, run.clone(), (whole.clone(), bays), watched, looks);
-        Ok(Powered { run, config, whole, rest, life })
+        let life = Life::begin(&clock, run.clone(), (whole, bays), boxed, watched, looks);
+        Ok(Powered { run, config, rest, life })
     }
 
     fn count(&self) {
+        let whole = self.life.whole();
+        if let Some(boxed) = &self.life.boxed {
+            self.run.count(|tally| boxed.count(tally));
+        }
         self.run.count(|tally| {
-            let layers = self.whole.layers();
+            let layers = whole.layers();
             for counters in layers.iter().map(|layer| layer.counters()) {
                 tally.blocks_collected += counters.blocks_collected;
                 tally.blocks_collected_idle += counters.blocks_collected_idle;
@@ -213,7 +220,7 @@ impl Powered {
                 tally.parts_merged += counters.parts_merged;
             }
             tally.ends_of_life = u64::from(layers.iter().any(|layer| layer.health().is_read_only));
-            let backing = self.whole.drive.controller.backing();
+            let backing = whole.drive.controller.backing();
             if let Some(array) = backing.array() {
                 let counters = array.counters();
                 tally.stripes_repaired += counters.stripes_repaired;
@@ -224,12 +231,12 @@ impl Powered {
             if let Backing::Bridge(bridge) = backing {
                 tally.writes_taken += bridge.counters().writes_taken;
             }
-            for flash in self.whole.arrays() {
+            for flash in whole.arrays() {
                 let flash = flash.counters();
                 tally.flash_failures += flash.failed_programs + flash.failed_erases;
                 tally.units_uncorrectable += flash.units_uncorrectable;
             }
-            self.whole.drive.controller.each_pairs(|pairs| {
+            whole.drive.controller.each_pairs(|pairs| {
                 let counters = pairs.counters();
                 tally.pairs_stored += counters.values_stored;
                 tally.pairs_merged += counters.compactions;
@@ -241,8 +248,10 @@ impl Powered {
 
     /// The power goes, by a cut or after a shutdown; `lives` have been begun.
     fn power_off(self, lives: usize, is_cut: bool) -> Seat {
-        let Powered { run, config, whole, rest, life } = self;
+        let Powered { run, config, rest, life } = self;
+        let whole = life.whole();
         let kept = match rest {
+            Rest::Nothing if life.boxed.is_some() => Kept::Memory(Vec::new()), // the box has it
             Rest::Nothing => Kept::Memory(whole.power_off_all()),
             Rest::Files(files) => {
                 let chance = Rng::new(run.plan.seed).stream(&format!("files-{lives}")).next_u64();
@@ -278,14 +287,24 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         _ => polls_max,
     };
     let host = Host::new(&clock, 1);
-    let mut placing = Placing::power_on(&clock, host.processors(), seats, lives.len())?;
-    let Some(mut placed) = placing.attach(&executor, first)? else {
+    let jbof = boxed::power_on(&clock, &plan, seats, lives.len())?;
+    let mut placing = match jbof {
+        Some(_) => Placing::default(),
+        None => Placing::power_on(&clock, host.processors(), seats, lives.len())?,
+    };
+    let has_box = match &jbof {
+        Some(jbof) => boxed::attach(&executor, jbof, first)?,
+        None => true,
+    };
+    let placed = if has_box { placing.attach(&executor, first)? } else { None };
+    let Some(mut placed) = placed else {
         let polls = clock.counters().polls;
         lives.push(polls);
         if polls >= polls_max {
             return Err(Failure::new(Kind::Hang, format!("{polls} polls are not enough to attach")));
         }
         placing.power_off(seats);
+        jbof.iter().for_each(|jbof| boxed::power_off(jbof, seats));
         drop(executor);
         seats.iter().for_each(|seat| cut_power(&seat.run));
         seats[0].run.count(|tally| {
@@ -300,7 +319,10 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         let own = placed.iter().position(|placed| placed.place == number);
         let own = (own.map(|index| placed.swap_remove(index).drive), placing.members(number));
         let seat = (number as u16, seat);
-        powered.push(Powered::on((&clock, host.processors()), seat, own, (watched, looks), lives.len())?);
+        let boxed = jbof.as_ref().zip(plan.jbof.as_ref());
+        let boxed = boxed.map(|(jbof, spec)| Boxed::new(jbof, spec, number));
+        let drive = (&clock, host.processors());
+        powered.push(Powered::on(drive, seat, own, boxed, (watched, looks), lives.len())?);
     }
     let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
@@ -313,13 +335,31 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
             ran = executor.run_cut(other.life.clone().next_moment(), polls_max);
         }
     }
+    let has_failed = powered.iter().any(|powered| powered.run.has_failed());
+    if let (Some(jbof), Some(spec), Ok(Ran::Ended(Moment::Ended)), false) =
+        (&jbof, &plan.jbof, &ran, has_failed)
+    {
+        let period = Delay::from_us(spec.period_us);
+        let rest = boxed::come_to_rest(clock.clone(), jbof.clone(), period);
+        ran = match executor.run_cut(rest, polls_max) {
+            Ok(Ran::Ended(Ok(()))) => Ok(Ran::Ended(Moment::Ended)),
+            Ok(Ran::Ended(Err(failure))) => {
+                powered[0].run.fail(failure);
+                Ok(Ran::Ended(Moment::Ended))
+            }
+            Ok(Ran::Cut) => Ok(Ran::Cut),
+            Err(stalled) => Err(stalled),
+        };
+    }
     let polls = clock.counters().polls;
     lives.push(polls);
     powered.iter().for_each(Powered::count);
     if let Ok(Ran::Ended(_)) = ran {
         // A tree that had come to differ from the places of units would be taken for the truth by a later look-up only.
-        let whole = powered.iter().filter(|powered| powered.life.bays.are_full());
-        whole.for_each(|powered| powered.whole.layers().iter().for_each(|layer| layer.check_extents()));
+        let whole =
+            powered.iter().filter(|powered| powered.life.bays.are_full() && powered.life.boxed.is_none());
+        whole
+            .for_each(|powered| powered.life.whole().layers().iter().for_each(|layer| layer.check_extents()));
     }
     let has_attached = life.has_attached();
     let end = match ran {
@@ -330,7 +370,8 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
             return Err(Failure::new(Kind::Plan, "an operation was begun twice"));
         }
         Ok(Ran::Cut) if polls >= polls_max => {
-            let layers = powered[0].whole.layers();
+            let whole = powered[0].life.whole();
+            let layers = whole.layers();
             let counters: Vec<_> = layers.iter().map(|layer| layer.counters()).collect();
             let text = format!("{polls} polls are not enough: something goes on and on `{counters:?}`");
             return Err(Failure::new(Kind::Hang, text));
@@ -341,6 +382,7 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     let is_cut = |number: usize| end != End::Cycled || number > 0;
     let left = powered.into_iter().enumerate();
     seats.extend(left.map(|(number, powered)| powered.power_off(lives.len(), is_cut(number))));
+    jbof.iter().for_each(|jbof| boxed::power_off(jbof, seats));
     drop(life);
     drop(executor); // with everything that was under way, the host's side too
     if end != End::Done {

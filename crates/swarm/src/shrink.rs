@@ -2,7 +2,7 @@
 //! a run, and is kept if it fails in the same way.
 
 use super::failure::Failure;
-use super::plan::{ArraySpec, Fault, KvSpec, LevelSpec, Op, PartialSpec, Plan};
+use super::plan::{ArraySpec, BoxSpec, Fault, KvSpec, LevelSpec, NEIGHBOURS_MAX, Op, PartialSpec, Plan};
 
 /// What is left.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,12 +121,31 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
 
     /// No other drives, a plainer host, a plainer drive, plainer operations.
     fn simplify(&mut self) {
+        self.try_change(|plan| {
+            plan.jbof = None;
+            plan.neighbours.truncate(NEIGHBOURS_MAX);
+            let all = std::iter::once(&mut plan.faults)
+                .chain(plan.neighbours.iter_mut().map(|plan| &mut plan.faults));
+            all.for_each(|faults| faults.retain(|fault| !fault.is_of_a_box()));
+        });
+        if let Some(spec) = self.best.jbof.clone() {
+            for simpler in [
+                BoxSpec { weighted: false, ..spec.clone() },
+                BoxSpec { loans: 1, ..spec.clone() },
+                BoxSpec { entries: 64, ..spec },
+            ] {
+                self.try_change(|plan| plan.jbof = Some(simpler));
+            }
+        }
         self.try_change(|plan| plan.neighbours.clear());
         for number in (0..self.best.neighbours.len()).rev() {
             if self.try_change(|plan| drop(plan.neighbours.remove(number))) {
                 continue;
             }
             self.try_change(|plan| plan.neighbours[number].faults.clear());
+            for at in (0..self.best.neighbours[number].faults.len()).rev() {
+                self.try_change(|plan| drop(plan.neighbours[number].faults.remove(at)));
+            }
             let ops = self.best.neighbours[number].ops.len();
             for keep in
                 std::iter::successors(Some(0), |keep| Some((keep * 2).max(1))).take_while(|keep| *keep < ops)

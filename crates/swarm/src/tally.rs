@@ -65,6 +65,18 @@ pub struct Tally {
     pub units_lost: u64,
     /// Writes that bridges took into their memory.
     pub writes_taken: u64,
+    /// Runs of boxes.
+    pub boxes: u64,
+    /// Faults of boxes: drives that left, links that were lost, hosts that restarted.
+    pub box_faults: u64,
+    /// Times that a drive of a box came back.
+    pub drives_left: u64,
+    /// Times that all that was under way at a drive of a box was lost, and its host went on.
+    pub sessions_cut: u64,
+    /// Processors that drives of boxes lent.
+    pub loans: u64,
+    /// Commands that went by another drive.
+    pub redirected: u64,
     /// Units of which parts waited in DRAM and were merged.
     pub parts_merged: u64,
     /// Runs in which modelled waits took no time.
@@ -137,6 +149,12 @@ impl Tally {
             units_rebuilt,
             units_lost,
             writes_taken,
+            boxes,
+            box_faults,
+            drives_left,
+            sessions_cut,
+            loans,
+            redirected,
             parts_merged,
             namespaces_created,
             namespaces_deleted,
@@ -186,6 +204,12 @@ impl Tally {
         self.units_rebuilt += units_rebuilt;
         self.units_lost += units_lost;
         self.writes_taken += writes_taken;
+        self.boxes += boxes;
+        self.box_faults += box_faults;
+        self.drives_left += drives_left;
+        self.sessions_cut += sessions_cut;
+        self.loans += loans;
+        self.redirected += redirected;
         self.parts_merged += parts_merged;
         self.namespaces_created += namespaces_created;
         self.namespaces_deleted += namespaces_deleted;

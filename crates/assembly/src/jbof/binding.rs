@@ -9,6 +9,7 @@
 //! while: nothing is under way by it, and it is unbound.
 
 use super::Inner;
+use super::daemon::next_look;
 use super::failure::Canary;
 use byteway_host::{QueuePair, Redirection, ShadowId};
 use byteway_jbof::DriveId;
@@ -35,7 +36,7 @@ pub(super) struct Bound {
 pub(super) async fn bind(inner: Rc<Inner>) {
     let Inner { clock, config, members, .. } = &*inner;
     loop {
-        clock.sleep(config.period).await;
+        clock.sleep_until(next_look(clock, config.period, 1)).await;
         for lender in 0..members.len() {
             let is_read = inner.read_table(Node::Host, lender).await.is_ok();
             inner.let_go(lender, is_read);

@@ -7,6 +7,7 @@
 use super::Inner;
 use super::failure::Canary;
 use super::member::{Borrowing, Member, Present, Then};
+use byteway_clock::{Clock, Delay, Time};
 use byteway_firmware::Work;
 use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{Descriptor, Resource, TABLE_BYTES, Utilisation};
@@ -14,9 +15,15 @@ use byteway_jbof::fabric::{LINE_BYTES, Node};
 use byteway_jbof::policy::{self, Action};
 use std::rc::Rc;
 
-/// So many times in a row a drive finds that it can do without a lender, before it gives that back: when it has just begun to borrow it
-/// is less busy at once, and what the lender says of itself is of the period before.
-const LOOKS: u32 = 2;
+/// Above it a processor is full: what comes waits.
+const FULL: f64 = 0.95;
+
+/// When to look next: at the next multiple of the period, and `quarters` of a period behind it.
+pub(super) fn next_look(clock: &Clock, period: Delay, quarters: u64) -> Time {
+    let period = period.0.max(4);
+    let behind = period / 4 * quarters;
+    Time(((clock.now().0 - behind.min(clock.now().0)) / period + 1) * period + behind)
+}
 
 /// Why a table was not read: its drive has no power, or the link to it is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +36,17 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, own: Rc<Present>) {
     let mut then = Then::now(clock.now(), &member.site);
     inner.give_all_back(number).await;
     loop {
-        clock.sleep(config.period).await;
+        clock.sleep_until(next_look(clock, config.period, 0)).await;
         let (processor, alone, data_end) = member.monitor(&own.powered, clock.now(), &mut then);
         let service = member.site.spend(Work::Poll, config.daemon);
         clock.sleep_until(service.end).await;
         // What it does for a borrower is no reason to end that: it lends what its own work leaves.
         let action = policy::action(alone, data_end, config.watermark);
+        // One that is full while it lends has work of its own waiting behind that of others, though its own had not begun when the
+        // period did.
+        let is_full = processor > FULL && alone > 1.0 - config.watermark;
         let borrows_none = own.borrows.borrow().is_empty();
-        member.lend(&inner, number, &own, action == Action::Lend && borrows_none);
+        member.lend(&inner, number, &own, action == Action::Lend && borrows_none && !is_full);
         inner.keep_or_give_back(number, &own, action == Action::Borrow, processor).await;
         if action == Action::Borrow {
             inner.borrow(number, &own, processor).await;
@@ -86,8 +96,10 @@ impl Inner {
     async fn keep_or_give_back(&self, number: usize, own: &Present, wants: bool, processor: f64) {
         let (me, here) = (DriveId(number as u8), Node::Drive(number));
         let all = own.borrows.borrow().clone();
-        let mut may_give_back = !wants;
-        let mut can_do_without = false;
+        // What a lender says of itself may be of before it had anything to do for this drive: so not at the first look.
+        let calm = if wants { 0 } else { own.calm.get() + 1 };
+        own.calm.set(calm);
+        let mut may_give_back = calm > 1;
         for borrowing in all.into_iter().rev() {
             let Borrowing { lender, index, queue } = borrowing;
             let table = &self.members[lender].table;
@@ -99,13 +111,8 @@ impl Inner {
             match has.map(|it| it.resource) {
                 // It is less busy because a part of its commands goes elsewhere: what the lender does may all be for it.
                 Some(Resource::Processor { lender, .. })
-                    if !is_used
-                        || may_give_back && {
-                            can_do_without = processor + lender.share() <= self.config.watermark;
-                            can_do_without && own.idle_looks.get() + 1 >= LOOKS
-                        } =>
+                    if !is_used || may_give_back && processor + lender.share() <= self.config.watermark =>
                 {
-                    can_do_without = false;
                     table.give_back(index, me);
                     own.no_longer_borrows(borrowing);
                     may_give_back = false; // first it is seen what that does
@@ -118,7 +125,6 @@ impl Inner {
                 None => own.no_longer_borrows(borrowing),
             }
         }
-        own.idle_looks.set(if can_do_without { own.idle_looks.get() + 1 } else { 0 });
     }
 
     /// Has a drive borrow a processor of a peer, if it may borrow one more.
@@ -143,6 +149,10 @@ impl Inner {
             offers
                 .extend(free.filter(|(_, it)| !it.served && !it.bound).map(|(index, it)| (peer, index, it)));
         }
+        let is_stale = self.config.canary == Some(Canary::StaleDescriptor);
+        if is_stale {
+            offers = own.seen.replace(offers); // of its last look
+        }
         let idle = |descriptor: &Descriptor| match descriptor.resource {
             Resource::Processor { lender, .. } => u64::from(u16::MAX - lender.0),
             Resource::Dram { .. } => 0,
@@ -157,12 +167,12 @@ impl Inner {
                 continue;
             }
             let table = &self.members[lender].table;
-            let claimed = match self.config.canary {
-                Some(Canary::StaleDescriptor) => {
+            let claimed = match is_stale {
+                true => {
                     table.take(index, me);
                     true
                 }
-                _ => table.claim(index, &seen, me).is_ok(),
+                false => table.claim(index, &seen, me).is_ok(),
             };
             if !claimed {
                 continue;

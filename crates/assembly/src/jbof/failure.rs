@@ -35,7 +35,7 @@ use super::JbofConfig;
 /// A mistake made on purpose, for tests that must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
-    /// A borrower takes what it has seen to be free, though it may have been claimed since.
+    /// A borrower takes what it saw to be free when it looked last, though it may have been claimed since.
     StaleDescriptor,
     /// The host unbinds a shadow queue pair while commands are under way by it.
     UnbindWithoutDrain,
@@ -83,7 +83,15 @@ impl Jbof {
     /// There is no such drive.
     pub fn is_there(&self, drive: usize) -> bool {
         let member = &self.0.members[drive];
-        member.present().is_some() && member.attached().is_some()
+        member.attached().is_some()
+    }
+
+    /// The number of a drive's life: another one each time that its power comes; none: it has no power.
+    ///
+    /// # Panics
+    /// There is no such drive.
+    pub fn life(&self, drive: usize) -> Option<u64> {
+        self.0.members[drive].present().map(|own| own.life)
     }
 
     /// The link between a drive and the fabric is lost. Its link to the host is another one, and stays.
@@ -114,6 +122,7 @@ impl Jbof {
     pub async fn restart_host(&self) -> Result<(), JbofError> {
         let inner = &self.0;
         let _turn = inner.attaching.acquire(1).await;
+        inner.host_restarts.set(inner.host_restarts.get() + 1);
         inner.bound.borrow_mut().clear();
         for member in &inner.members {
             if let Some(attached) = member.attached.take() {
@@ -132,11 +141,16 @@ impl Jbof {
         outcome
     }
 
-    /// The power of all drives goes. Gives what they hold, in their order; the box does nothing more.
+    /// How often the host has restarted, or has begun to.
+    pub fn host_restarts(&self) -> u64 {
+        self.0.host_restarts.get()
+    }
+
+    /// The power of all drives goes. Gives what they hold, in their order; to be called once, and at the end.
     ///
     /// # Panics
     /// A drive's medium was taken before.
-    pub fn power_off(self) -> Vec<Medium> {
+    pub fn power_off(&self) -> Vec<Medium> {
         (0..self.0.members.len()).for_each(|drive| self.0.lose_power(drive, false));
         let media = self.0.members.iter().map(|member| member.medium.take());
         media.map(|medium| medium.expect("a drive without power has left its medium")).collect()
@@ -163,15 +177,17 @@ impl Inner {
         let powered = Rc::new(powered);
         table.clear();
         let life = self.lives.replace(self.lives.get() + 1);
-        let (lends, borrows, daemon) = (RefCell::default(), RefCell::default(), Cell::default());
         let dram = PresentDram::new(&config.dram, &powered, config.seed ^ (number as u64) << 32);
         let own = Rc::new(Present {
             powered: powered.clone(),
             life,
-            lends,
-            borrows,
-            idle_looks: Cell::default(),
-            daemon,
+            lends: RefCell::default(),
+            borrows: RefCell::default(),
+            calm: Cell::default(),
+            seen: RefCell::default(),
+            daemon: Cell::default(),
+            is_off: Cell::default(),
+            attaching: Cell::default(),
             dram,
         });
         present.replace(Some(own.clone()));
@@ -183,12 +199,12 @@ impl Inner {
             let task = clock.spawn("daemon", daemon::daemon(self.clone(), number, own.clone()));
             own.daemon.set(Some(task));
         }
-        // Whichever driver the host has when the slot is empty learns of that.
+        // The driver that the host has for this drive when the slot is empty learns of that.
         let (end, inner) = (powered.host.clone(), Rc::downgrade(self));
         clock.spawn("hot plug", async move {
             end.removed().await;
-            let attached = inner.upgrade().and_then(|inner| inner.members[number].attached());
-            if let Some(attached) = attached {
+            let attached = inner.upgrade().and_then(|inner| inner.members[number].attached.borrow().clone());
+            if let Some(attached) = attached.filter(|attached| attached.life == life) {
                 let _ = attached.driver.reset().await; // which finds nothing there, and gives it up
             }
         });
@@ -204,6 +220,8 @@ impl Inner {
         }
         let media = if is_seen { own.powered.pull_out() } else { own.powered.power_off_all() };
         member.medium.replace(media.into_iter().next());
+        own.is_off.set(true);
+        own.attaching.take().into_iter().for_each(|task| self.clock.wake(task));
         self.drive_lost(number, &own);
     }
 

@@ -7,6 +7,7 @@
 //! class, so that a lender's own commands are fetched first; users' are of the one that they ask for. A shadow queue that is not bound is
 //! never rung, and counts for nothing. Without weights every queue counts as one.
 
+use super::member::Present;
 use super::{Inner, JbofError};
 use byteway_clock::random::Rng;
 use byteway_host::driver::{Arbitration, Completion, Data, Driver, DriverConfig, QueueConfig};
@@ -52,6 +53,8 @@ impl QueueWeights {
 /// A drive as the host has it: until the host restarts, or the drive is gone.
 pub(super) struct Attached {
     pub(super) driver: Driver,
+    /// In which life of the drive.
+    pub(super) life: u64,
     /// The queue pair that the drive may lend.
     pub(super) shadow: QueuePair,
     /// Queue pairs that its users have, which commands may leave.
@@ -94,9 +97,15 @@ impl Attached {
 }
 
 impl Inner {
-    /// Attaches a driver to a drive that has power and no driver; and makes the queue pair that it may lend.
+    /// Attaches a driver to a drive that has power and no driver; and makes the queue pair that it may lend. Ends early when the power
+    /// goes, as it would by time limits of a host's.
     pub(super) async fn attach(&self, number: usize) -> Result<(), JbofError> {
         let Some(present) = self.members[number].present() else { return Ok(()) };
+        let attached = present.while_on(&self.clock, self.attach_to(number, &present)).await;
+        attached.unwrap_or(Err(JbofError::Gone(number)))
+    }
+
+    async fn attach_to(&self, number: usize, present: &Present) -> Result<(), JbofError> {
         let config = &self.config;
         let failed = |error: DriverError| JbofError::Driver { drive: number, error };
         let of_box = DriverConfig {
@@ -130,8 +139,10 @@ impl Inner {
         let priority = QueuePriority::Low;
         let shadow = QueueConfig { priority, vector, cpu, ..QueueConfig::new(config.entries) };
         let shadow = driver.create_queue_pair(shadow).await.map_err(failed)?;
-        let attached = Attached { driver, shadow, own: RefCell::default() };
-        self.members[number].attached.replace(Some(Rc::new(attached)));
+        let attached = Attached { driver, life: present.life, shadow, own: RefCell::default() };
+        if let Some(before) = self.members[number].attached.replace(Some(Rc::new(attached))) {
+            before.driver.abandon(); // it was of a drive that is gone
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use super::Inner;
 use super::dram::PresentDram;
 use super::host::Attached;
-use byteway_clock::{Delay, Station, TaskId, Time};
+use byteway_clock::{Clock, Delay, Station, TaskId, Time};
 use byteway_device::{DriveConfig, Loan};
 use byteway_firmware::{Placement, Route, Site};
 use byteway_flash::Medium;
@@ -13,7 +13,10 @@ use byteway_jbof::descriptor::{Descriptor, IdleTable, Resource, Utilisation};
 use byteway_jbof::fabric::Node;
 use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// A slot of a box, and the drive that belongs there.
 pub(super) struct Member {
@@ -45,9 +48,15 @@ pub(super) struct Present {
     /// What it lends, or has not ended lending.
     pub(super) lends: RefCell<Option<Lending>>,
     pub(super) borrows: RefCell<Vec<Borrowing>>,
-    /// How often in a row it could have done without a lender.
-    pub(super) idle_looks: Cell<u32>,
+    /// Looks in a row at which it needed no more than it has.
+    pub(super) calm: Cell<u32>,
+    /// What its peers offered at its last look: of use for a canary alone.
+    pub(super) seen: RefCell<Vec<(usize, usize, Descriptor)>>,
     pub(super) daemon: Cell<Option<TaskId>>,
+    /// Its power is off, which ends what waits for an answer of it and has no time limit of its own.
+    pub(super) is_off: Cell<bool>,
+    /// The task that does so.
+    pub(super) attaching: Cell<Option<TaskId>>,
     pub(super) dram: PresentDram,
 }
 
@@ -93,13 +102,31 @@ pub(super) struct Then {
     pub(super) at: Time,
     pub(super) cores: Delay,
     pub(super) lent: Delay,
+    /// What was asked of the cores for others, and was not done by then.
+    pub(super) pending: Delay,
     pub(super) channels: Delay,
 }
 
 impl Then {
     /// Now, for a drive whose power has just come.
     pub(super) fn now(at: Time, site: &Site) -> Then {
-        Then { at, cores: site.busy(), lent: site.lent(), channels: Delay::ZERO }
+        let (pending, channels) = Default::default();
+        Then { at, cores: site.busy(), lent: site.lent(), pending, channels }
+    }
+}
+
+impl Present {
+    /// Carries out what the drive may never answer; none: its power has gone before.
+    pub(super) async fn while_on<T>(&self, clock: &Clock, attaching: impl Future<Output = T>) -> Option<T> {
+        let mut attaching = pin!(attaching);
+        self.attaching.set(Some(clock.current()));
+        let attached = poll_fn(|context| match self.is_off.get() {
+            true => Poll::Ready(None),
+            false => attaching.as_mut().poll(context).map(Some),
+        });
+        let attached = attached.await;
+        self.attaching.set(None);
+        attached
     }
 }
 
@@ -109,9 +136,10 @@ impl Member {
         self.present.borrow().clone()
     }
 
-    /// The host's driver and queue pairs, if it has any.
+    /// The host's driver and queue pairs, if it has any for the drive as it is: not for one that has lost its power since.
     pub(super) fn attached(&self) -> Option<Rc<Attached>> {
-        self.attached.borrow().clone()
+        let life = self.present.borrow().as_ref()?.life;
+        self.attached.borrow().clone().filter(|attached| attached.life == life)
     }
 
     /// How busy cores were since `then`, how busy with the drive's own work, and how busy channels were.
@@ -124,10 +152,14 @@ impl Member {
         });
         let elapsed = now.since(then.at).0.max(1);
         let share = |busy: Delay, of: usize| busy.0 as f64 / (elapsed * of.max(1) as u64) as f64;
-        let processor = share(cores.saturating_sub(then.cores), self.site.cores());
-        let for_others = share(lent.saturating_sub(then.lent), self.site.cores());
+        let done = cores.saturating_sub(then.cores);
+        // Work for others is counted when it is asked for: what waits then is done in a later period, and is not the drive's own there.
+        let asked = then.pending + lent.saturating_sub(then.lent);
+        let done_for_others = asked.min(done);
+        let processor = share(done, self.site.cores());
+        let for_others = share(done_for_others, self.site.cores());
         let data_end = share(channels.saturating_sub(then.channels), count as usize);
-        *then = Then { at: now, cores, lent, channels };
+        *then = Then { at: now, cores, lent, pending: asked.saturating_sub(done_for_others), channels };
         self.count(|figures| {
             (figures.processor, figures.data_end) = (Utilisation::of(processor), Utilisation::of(data_end));
         });

@@ -116,6 +116,12 @@ struct Report {
     runs_of_arrays: u64,
     runs_of_bridges: u64,
     members_unplugged: u64,
+    runs_of_boxes: u64,
+    box_faults: u64,
+    drives_left: u64,
+    sessions_cut: u64,
+    processors_lent: u64,
+    commands_redirected: u64,
     stripes_repaired: u64,
     units_reconstructed: u64,
     units_rebuilt: u64,
@@ -380,6 +386,12 @@ impl Report {
             runs_of_arrays: tally.arrays,
             runs_of_bridges: tally.bridges,
             members_unplugged: tally.members_unplugged,
+            runs_of_boxes: tally.boxes,
+            box_faults: tally.box_faults,
+            drives_left: tally.drives_left,
+            sessions_cut: tally.sessions_cut,
+            processors_lent: tally.loans,
+            commands_redirected: tally.redirected,
             stripes_repaired: tally.stripes_repaired,
             units_reconstructed: tally.units_reconstructed,
             units_rebuilt: tally.units_rebuilt,
@@ -417,6 +429,8 @@ impl Report {
              {} runs in files, {} without modelled time, {} with firmware on the host, {} with a part of it there, {} neighbour drives;\n\
              {} with a map of extents; {} units merged of parts that had waited;\n\
              {} of arrays, {} of bridges: {} members unplugged, {} stripes repaired, {} units reconstructed, {} rebuilt, {} lost;\n\
+             {} of boxes: {} faults of them, {} times a drive had left and came back, {} times a host began anew, {} processors lent,\n\
+             {} commands redirected;\n\
              {} blocks verified;\n\
              {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
             HumanCount(self.runs),
@@ -458,6 +472,12 @@ impl Report {
             HumanCount(self.units_reconstructed),
             HumanCount(self.units_rebuilt),
             HumanCount(self.units_lost),
+            HumanCount(self.runs_of_boxes),
+            HumanCount(self.box_faults),
+            HumanCount(self.drives_left),
+            HumanCount(self.sessions_cut),
+            HumanCount(self.processors_lent),
+            HumanCount(self.commands_redirected),
             HumanCount(self.blocks_verified),
             HumanCount(self.runs_with_pairs),
             HumanCount(self.pairs_stored),

@@ -395,6 +395,23 @@ impl DriveSpec {
             && !self.has_pairs()
     }
 
+    /// Takes from a drive without pairs what those of a box have not.
+    pub fn fit_a_box(&mut self) {
+        (self.array, self.partial, self.endpoints) = (None, PartialSpec::default(), 0);
+        (self.files, self.untimed, self.host_buffer_pages) = (false, false, None);
+    }
+
+    /// Whether it can be in a box.
+    pub fn can_be_in_a_box(&self) -> bool {
+        self.array.is_none()
+            && self.partial == PartialSpec::default()
+            && self.endpoints == 0
+            && !self.files
+            && !self.untimed
+            && self.host_buffer_pages.is_none()
+            && !self.has_pairs()
+    }
+
     /// Whether the part of its firmware that is to run on the host can do so.
     pub fn can_be_partial(&self) -> bool {
         let is_partial = self.partial != PartialSpec::default();

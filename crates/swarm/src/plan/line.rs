@@ -66,6 +66,7 @@ const NAMESPACE: &str = "a namespace is a number from 1 on";
 const EXTENT: &str = "blocks are `first+count`, with a count of at least 1";
 const ANCHOR: &str = "a place is `operation+later`, or `+later` from power-on";
 const KEY: &str = "a key is a number";
+const BACK: &str = "what is lost for a while is `leave|lose-power|lose-link PLACE back MICROSECONDS`";
 const NUMBER: &str = "a number is missing";
 
 impl FromStr for Extent {
@@ -256,6 +257,17 @@ impl FromStr for Fault {
                 let returns = line.takes("returns");
                 Fault::Unplug { at, member, returns, with_power: line.takes("with-power") }
             }
+            "leave" | "lose-power" => {
+                let (at, is_seen) = (line.next(ANCHOR)?, verb == "leave");
+                line.expect("back", BACK)?;
+                Fault::Leave { at, is_seen, during: line.next(NUMBER)? }
+            }
+            "lose-link" => {
+                let at = line.next(ANCHOR)?;
+                line.expect("back", BACK)?;
+                Fault::Link { at, during: line.next(NUMBER)? }
+            }
+            "restart-host" => Fault::Host { at: line.next(ANCHOR)? },
             "flash" => {
                 const FLASH: &str = "a flash fault is of `read|program|erase die N nth N life N`";
                 let verb = match line.next::<String>(FLASH)?.as_str() {
@@ -302,6 +314,11 @@ impl fmt::Display for Fault {
                 let (returns, with_power) = (flag(*returns, " returns"), flag(*with_power, " with-power"));
                 write!(f, "unplug {at} member {member}{returns}{with_power}")
             }
+            Fault::Leave { at, is_seen, during } => {
+                write!(f, "{} {at} back {during}", if *is_seen { "leave" } else { "lose-power" })
+            }
+            Fault::Link { at, during } => write!(f, "lose-link {at} back {during}"),
+            Fault::Host { at } => write!(f, "restart-host {at}"),
             Fault::Flash { verb, die, nth, life } => {
                 let verb = match verb {
                     FlashVerb::Read => "read",
@@ -383,6 +400,10 @@ mod tests {
             "unplug 3+20 member 1",
             "unplug 3+20 member 1 returns",
             "unplug +0 member 0 returns with-power",
+            "leave 3+20 back 500",
+            "lose-power +2 back 0",
+            "lose-link 3+20 back 70",
+            "restart-host 9+100",
             "flash program die 1 nth 12 life 0",
         ] {
             assert_eq!(line.parse::<Fault>().unwrap().to_string(), line);

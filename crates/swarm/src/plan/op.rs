@@ -242,6 +242,27 @@ pub enum Fault {
         /// It goes with the power.
         with_power: bool,
     },
+    /// A drive of a box loses its power, and has it again later.
+    Leave {
+        /// When.
+        at: Anchor,
+        /// Its slot says so.
+        is_seen: bool,
+        /// Microseconds.
+        during: u64,
+    },
+    /// A drive of a box loses its link to the fabric.
+    Link {
+        /// When.
+        at: Anchor,
+        /// Microseconds.
+        during: u64,
+    },
+    /// The host of a box restarts.
+    Host {
+        /// When.
+        at: Anchor,
+    },
     /// An operation of flash fails.
     Flash {
         /// Which kind.
@@ -364,6 +385,19 @@ impl Fault {
         self.clone().anchor_mut().copied()
     }
 
+    /// Whether it happens in a box alone.
+    pub fn is_of_a_box(&self) -> bool {
+        matches!(self, Fault::Leave { .. } | Fault::Link { .. } | Fault::Host { .. })
+    }
+
+    /// Whether it does not happen in a box.
+    pub fn is_not_of_a_box(&self) -> bool {
+        matches!(
+            self,
+            Fault::Cycle { .. } | Fault::Interrupt { .. } | Fault::Unplug { .. } | Fault::Flash { .. }
+        )
+    }
+
     /// The same, to be changed.
     pub fn anchor_mut(&mut self) -> Option<&mut Anchor> {
         match self {
@@ -373,6 +407,9 @@ impl Fault {
             | Fault::Abort { at, .. }
             | Fault::Interrupt { at }
             | Fault::Unplug { at, .. }
+            | Fault::Leave { at, .. }
+            | Fault::Link { at, .. }
+            | Fault::Host { at }
             | Fault::Replay { at, .. } => Some(at),
             Fault::Flash { .. } => None,
         }

@@ -2,7 +2,7 @@
 
 use byteway_swarm::draw::draw;
 use byteway_swarm::failure::Kind;
-use byteway_swarm::plan::{ArrayCanarySpec, CanarySpec, KvCanarySpec, Plan};
+use byteway_swarm::plan::{ArrayCanarySpec, BoxCanarySpec, CanarySpec, KvCanarySpec, Plan};
 use byteway_swarm::swarm::{Swarm, run_caught};
 
 /// The first run that finds it.
@@ -148,4 +148,34 @@ fn a_bridge_whose_memory_forgets() {
 #[test]
 fn a_journal_that_is_left_out() {
     assert!(found_in_an_array(ArrayCanarySpec::NoJournal) < 6000);
+}
+
+/// The first run that finds a box that is broken. Runs of other drives are left out.
+fn found_in_a_box(canary: BoxCanarySpec) -> u64 {
+    let swarm = Swarm { seed: 5, first: 0, runs: 6000, threads: 2, shrink_runs_max: 0 };
+    let change = |plan: &mut Plan| match &mut plan.jbof {
+        Some(spec) => spec.canary = Some(canary),
+        None => {
+            plan.ops.truncate(1);
+            plan.faults.clear();
+            plan.neighbours.clear();
+        }
+    };
+    let found = swarm.fly(change, |_| false);
+    let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
+    let control = run_caught(&draw(swarm.seed, finding.index));
+    assert_eq!(control.failure, None, "the same run of a box that is whole");
+    finding.index
+}
+
+// Two drives that believe the same old view both have the lender: what one of them sends is executed on the data of the other.
+#[test]
+fn a_stale_descriptor_that_is_believed() {
+    assert!(found_in_a_box(BoxCanarySpec::StaleDescriptor) < 6000);
+}
+
+// A lender whose queue is unbound while commands are on their way to it executes them on its own data.
+#[test]
+fn a_shadow_queue_that_is_unbound_without_drain() {
+    assert!(found_in_a_box(BoxCanarySpec::UnbindWithoutDrain) < 6000);
 }
