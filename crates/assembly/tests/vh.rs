@@ -293,6 +293,28 @@ fn a_command_goes_where_each_part_of_its_data_is() {
     });
 }
 
+// A run ends when its jobs do, in the midst of copies: bytes that have left a drive and have not arrived would look like a defect.
+#[test]
+fn copies_stop_when_they_are_to() {
+    run(2, free(Copyback::Copied), async |clock, jbof| {
+        let users = Users::begin(&clock, &jbof, 0, 12, write).await;
+        clock.sleep(PERIOD * 6).await;
+        users.end(&clock).await;
+        let own = jbof.virtual_drive(0).unwrap();
+        let before = figures(&jbof, 0).units_copied;
+        while figures(&jbof, 0).units_copied == before {
+            clock.sleep(Delay::from_us(5)).await;
+        }
+        assert!(!own.is_quiet(), "copies are under way");
+        jbof.quiesce().await;
+        assert!(own.is_quiet() && own.away() > 0);
+        (0..2).for_each(|drive| jbof.drive(drive).balance().unwrap());
+        let stopped = figures(&jbof, 0).units_copied;
+        clock.sleep(PERIOD * 10).await;
+        assert_eq!(figures(&jbof, 0).units_copied, stopped);
+    });
+}
+
 // A lender that is gone must not make writes fail. What it has is gone with it, which is what such a box is: until it is written anew.
 #[test]
 fn writes_go_home_when_a_lender_is_unplugged() {
