@@ -120,8 +120,13 @@ impl Hardware {
         let units = reads + programs;
         let addresses = if units + erases > vectors { units * ADDRESS_BYTES } else { 0 };
         clock.sleep_until(link.to_drive(ENTRY_BYTES * vectors + addresses)).await;
+        spans.charge(span, clock.now(), Stage::Link);
         let bytes = |units: u64| units * UNIT_BYTES as u64;
         if programs > 0 {
+            // Out of the write buffer, whose DRAM is here.
+            let out = site.dram("out of the buffer", bytes(programs));
+            clock.sleep_until(out.arrival).await;
+            spans.charge_split(span, clock.now(), out.queued, Stage::Dram);
             clock.sleep_until(link.to_drive(bytes(programs))).await;
         }
         if reads > 0 {

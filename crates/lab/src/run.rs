@@ -333,6 +333,9 @@ impl Setting {
         (self.mark)();
         let played = play.run().await;
         (self.mark)();
+        if let Some(jbof) = &self.jbof {
+            jbof.quiesce().await;
+        }
         self.clock.stop_observing();
         self.end_timeline();
         let result = played.and_then(|executor| {

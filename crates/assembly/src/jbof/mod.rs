@@ -479,6 +479,15 @@ impl Jbof {
         self.harvest().map(|harvest| harvest.drives[drive].clone())
     }
 
+    /// Has what the host does for drives by itself come to an end, when their tenants have nothing under way: copies of a hypervisor that
+    /// have begun end, and no more begin. Then the books balance.
+    pub async fn quiesce(&self) {
+        let Some(harvest) = self.harvest() else { return };
+        for drive in &harvest.drives {
+            drive.stop_copying().await;
+        }
+    }
+
     /// To which drive a drive lends its space, where drives are virtual.
     ///
     /// # Panics

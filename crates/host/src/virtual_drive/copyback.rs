@@ -16,17 +16,22 @@ use std::rc::Rc;
 pub(super) async fn run(inner: Rc<Inner>, buffer: Buffer, config: CopybackConfig) {
     let units = u64::from(buffer.bytes()) / UNIT;
     loop {
-        let Some((range, lender)) = inner.next_copy(units) else {
+        let next = if inner.is_stopped.get() { None } else { inner.next_copy(units) };
+        let Some((range, lender)) = next else {
             inner.to_copy.notified().await;
             continue;
         };
+        inner.copying.set(inner.copying.get() + 1);
         inner.hypervisor.manage(SpanId::NONE).await;
         let lock = inner.locks.lock(range.clone(), Use::Change).await;
         let copied = inner.copy(&buffer, range, |lender| inner.is_reclaimed(lender)).await;
         drop(lock);
         if copied {
             inner.hypervisor.restore(lender).await;
-        } else {
+        }
+        inner.copying.set(inner.copying.get() - 1);
+        inner.copied.notify_all();
+        if !copied {
             inner.clock.sleep(config.retry).await;
         }
     }

@@ -314,9 +314,13 @@ struct Inner {
     figures: Cell<VirtualFigures>,
     /// Where the copiers go on.
     cursor: Cell<u64>,
+    /// No further copy begins.
+    is_stopped: Cell<bool>,
+    /// Copies under way.
+    copying: Cell<u32>,
     /// There may be something to copy.
     to_copy: Notify,
-    /// Something was copied, or all is at home.
+    /// Something was copied or is at home, or a copy has ended.
     copied: Notify,
     /// Memory that serves again.
     parts: RefCell<Vec<Vec<Part>>>,
@@ -344,6 +348,8 @@ impl VirtualDrive {
             own: Outstanding::default(),
             figures: Cell::default(),
             cursor: Cell::default(),
+            is_stopped: Cell::default(),
+            copying: Cell::default(),
             to_copy: Notify::new(&clock),
             copied: Notify::new(&clock),
             parts: RefCell::default(),
@@ -405,6 +411,14 @@ impl VirtualDrive {
     /// Waits until everything is at home.
     pub async fn came_home(&self) {
         while !self.0.map.borrow().is_empty() {
+            self.0.copied.notified().await;
+        }
+    }
+
+    /// Begins no further copy, and waits until those under way have ended: what is away then stays there.
+    pub async fn stop_copying(&self) {
+        self.0.is_stopped.set(true);
+        while self.0.copying.get() > 0 {
             self.0.copied.notified().await;
         }
     }
