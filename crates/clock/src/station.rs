@@ -147,6 +147,11 @@ impl Station {
         service
     }
 
+    /// When the first of its servers is free: what is reserved then waits for no other. In the past, if one is idle.
+    pub fn next_free(&self) -> Time {
+        self.free_at.borrow().iter().copied().min().unwrap_or(Time::ZERO)
+    }
+
     /// How many servers.
     pub fn servers(&self) -> usize {
         self.free_at.borrow().len()

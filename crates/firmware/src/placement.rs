@@ -503,6 +503,22 @@ impl Placement {
         site.reserve(work, cycles)
     }
 
+    /// Whether what comes by `route` is done by a peer.
+    pub(crate) fn is_lent(&self, route: Route) -> bool {
+        route != Route::OWN && self.agent.is_some()
+    }
+
+    /// Does `count` times `work` by `route`, and waits for its end. Gives how long it waited for a core. What a peer does for this drive, by
+    /// messages to its [agent](Placement::with_agent), comes behind what the peer does for itself.
+    pub async fn work_by(&self, clock: &Clock, route: Route, work: Work, count: u64) -> Delay {
+        if self.is_lent(route) {
+            return self.site_by(work, route).work_lent(work, self.cycles.of(work), count).await;
+        }
+        let service = self.reserve_by(route, work, count);
+        clock.sleep_until(service.end).await;
+        service.queued
+    }
+
     /// Reserves cores for `first` and then `second`, one after the other without a pause; the caller waits for the end. None:
     /// they run at different sites.
     #[inline]
@@ -537,9 +553,9 @@ impl Placement {
     pub(crate) async fn translate(&self, clock: &Clock, errand: Errand, spans: &Spans, count: u64) {
         let Errand { span, route } = errand;
         let _entered = self.enter(clock, errand, spans).await;
-        let service = self.reserve_by(route, Work::Translate, count);
         let access = self.site(Work::Translate).dram_latency();
         let Some(distance) = self.distance(Work::Translate, route) else {
+            let service = self.reserve_by(route, Work::Translate, count);
             clock.sleep_until(service.end + access).await;
             let now = clock.now();
             spans.charge_split(span, service.end.min(now), service.queued, Stage::Firmware);
@@ -548,8 +564,8 @@ impl Placement {
             }
             return;
         };
-        clock.sleep_until(service.end).await;
-        spans.charge_split(span, clock.now(), service.queued, Stage::Firmware);
+        let queued = self.work_by(clock, route, Work::Translate, count).await;
+        spans.charge_split(span, clock.now(), queued, Stage::Firmware);
         let queued = distance.read(Distance::LINE_BYTES, access).await;
         spans.charge_split(span, clock.now(), queued, Stage::Dram);
     }

@@ -2,7 +2,7 @@
 
 use crate::work::Work;
 use byteway_clock::{
-    Clock, Delay, Detail, Passage, Pipe, Rate, Resource, Service, Station, Time, Track, Usage,
+    Clock, Delay, Detail, Passage, Pipe, Rate, Resource, Semaphore, Service, Station, Time, Track, Usage,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,7 +16,12 @@ struct Inner {
     traced: bool,
     /// Work that was done for other drives.
     lent: Cell<Delay>,
+    /// Pieces of such work that are at a core, or are next.
+    lent_turns: Semaphore,
 }
+
+/// A piece of another drive's work that goes on when this one's own comes: no longer, unless one unit takes longer.
+const LENT_PIECE: Delay = Delay::from_us(3);
 
 /// Where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones are the same
 /// cores.
@@ -32,8 +37,10 @@ impl Site {
 
     /// The same over cores that others use, too: firmware on the host competes with the host's software for them.
     pub fn over(clock: &Clock, cores: Rc<Station>, hertz: u64, dram_latency: Delay, dram_rate: Rate) -> Self {
+        let lent_turns = Semaphore::new(clock, cores.servers());
         Site(Rc::new(Inner {
             clock: clock.clone(),
+            lent_turns,
             cores,
             frequency: Rate::per_second(hertz),
             dram: Pipe::new(clock, dram_rate, dram_latency),
@@ -63,6 +70,31 @@ impl Site {
     /// Takes `time`, whatever the frequency, for `work` of the core that is free first.
     pub fn spend(&self, work: Work, time: Delay) -> Service {
         self.0.cores.reserve_for(work.name(), time)
+    }
+
+    /// Takes `count` times `cycles` for `work` of another drive, and waits until they are spent. Gives how long it waited for a core.
+    ///
+    /// It is done in pieces, and a piece takes a core only when one is idle: what the drive does for itself, which
+    /// [reserves](Site::reserve), comes before all that has not begun.
+    pub async fn work_lent(&self, work: Work, cycles: u64, count: u64) -> Delay {
+        let Inner { clock, cores, frequency, .. } = &*self.0;
+        let began = clock.now();
+        let (mut left, mut worked) = (if cycles == 0 { 0 } else { count }, Delay::ZERO);
+        let of_piece = (LENT_PIECE.0 / frequency.time_for(cycles.max(1)).0.max(1)).max(1);
+        while left > 0 {
+            let piece = left.min(of_piece);
+            left -= piece;
+            let _turn = self.0.lent_turns.acquire(1).await;
+            while cores.next_free() > clock.now() {
+                clock.sleep_until(cores.next_free()).await;
+            }
+            let now = clock.now();
+            let service = self.reserve(work, cycles.saturating_mul(piece));
+            self.note_lent(cycles.saturating_mul(piece));
+            clock.sleep_until(service.end).await;
+            worked += clock.now().since(now);
+        }
+        clock.now().since(began).saturating_sub(worked)
     }
 
     /// The same for two pieces of work, one after the other without a pause.

@@ -71,6 +71,16 @@ impl MapSample {
         MapSample { config, seed, samples, looks: Cell::default() }
     }
 
+    /// Forgets what it has seen: another load has come.
+    pub fn restart(&self) {
+        let mut samples = self.samples.borrow_mut();
+        samples.number += 2;
+        let [older, newer] =
+            [0, 1].map(|less| Shards::new(self.config.pages, self.seed ^ (samples.number - less)));
+        (samples.older, samples.newer) = (older, newer);
+        (samples.older_looks, samples.looks, samples.periods, samples.is_by_age) = (0, 0, 0, false);
+    }
+
     /// A period has ended: the curve of what is looked up lately.
     pub fn curve(&self) -> MissRatioCurve {
         let mut samples = self.samples.borrow_mut();

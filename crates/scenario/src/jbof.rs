@@ -86,12 +86,17 @@ pub(super) fn plan(
             Platform::Oc => (section.central.dram.0 as f64 / whole_bytes as f64 * 1024.0).min(1.0),
             _ => 0.5,
         });
-        drive.namespace_blocks -= spare_bytes / u64::from(drive.lba_bytes);
         profile.firmware.cores = cores;
-        let map_bytes = drive.geometry.capacity_bytes.div_ceil(MAPPED_BYTES) * UNIT_BYTES as u64;
+        let own_bytes = drive.geometry.capacity_bytes;
+        let map_bytes = own_bytes.div_ceil(MAPPED_BYTES) * UNIT_BYTES as u64;
         if dram < 1.0 {
             let held = (map_bytes as f64 * dram) as u64 / UNIT_BYTES as u64 * UNIT_BYTES as u64;
             profile.firmware.map_cache = Some(Bytes(held.max(UNIT_BYTES as u64)));
+        }
+        if spare_bytes > 0 {
+            let larger = profile.geometry(Bytes(own_bytes + spare_bytes));
+            drive.geometry =
+                larger.map_err(|fault| Fault { path: "jbof.central.spare".to_owned(), ..fault })?;
         }
         shares.push(Share { stands_for: profile.drive.capacity.0, dram, cores, cores_whole });
     }
@@ -139,7 +144,7 @@ fn check(section: &JbofSection) -> Result<(), Fault> {
     within("jbof.central.dram_bandwidth", central.dram_bandwidth, Rate(1_000_000), Rate(1_000_000_000_000))?;
     within("jbof.central.submit", central.submit, Picos(0), second)?;
     within("jbof.central.complete", central.complete, Picos(0), second)?;
-    within("jbof.central.spare", central.spare, Percent(1.0), Percent(50.0))?;
+    within("jbof.central.spare", central.spare, Percent(1.0), Percent(100.0))?;
     within("jbof.central.virtual_command", central.virtual_command, Picos(0), second)?;
     within("jbof.central.virtual_lock", central.virtual_lock, Picos(0), second)?;
     let prices = &section.prices;

@@ -176,7 +176,7 @@ pub struct CentralSection {
     pub virtual_command: Picos,
     /// The part of that which only one processor at a time can do.
     pub virtual_lock: Picos,
-    /// The part of each drive that "vh" and "vh-ideal" have for what is redirected to it.
+    /// What drives of "vh" and "vh-ideal" have more for what is redirected to them: a share of their capacity.
     pub spare: Percent,
 }
 

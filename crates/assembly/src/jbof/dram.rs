@@ -7,6 +7,8 @@
 //!   until it has what it needs. Of what it needs no more it gives back whole descriptors;
 //! - one that doesn't gives back all that it has borrowed, and offers what it can do without, in a few descriptors, so that several
 //!   peers can have a part. It empties that DRAM before it offers it;
+//! - one whose own look-ups miss more than the aim while it lends has a load that its curve does not know yet: it withdraws all that it has
+//!   offered, and begins a new sample;
 //! - a borrower whose descriptor was withdrawn leaves the DRAM, page by page, and gives it back. Not before that is it the lender's again.
 //!
 //! The tables are read over the fabric, and stale by then: a claim that names what was seen fails if it is so no more, and whoever
@@ -63,6 +65,9 @@ const SPARE_PARTS: u32 = 16;
 /// What keeps the miss ratio below this part of the aim is not given back, for the same reason.
 const KEEP: f64 = 0.8;
 
+/// Of fewer look-ups in a period a share says nothing.
+const LOOKS_LEAST: u64 = 32;
+
 /// A descriptor of this drive's.
 #[derive(Clone, Copy)]
 struct Offer {
@@ -90,6 +95,8 @@ pub(super) struct PresentDram {
     /// Peers as they look from here, made when they are first borrowed of.
     lenders: RefCell<BTreeMap<usize, Lender>>,
     figures: Cell<DramFigures>,
+    /// Look-ups that had found their page at the last look, and that had not.
+    looked: Cell<(u64, u64)>,
 }
 
 /// What a drive's DRAM is used for.
@@ -133,6 +140,7 @@ impl PresentDram {
             borrowed: RefCell::default(),
             lenders: RefCell::default(),
             figures: Cell::default(),
+            looked: Cell::default(),
         }
     }
 
@@ -161,6 +169,17 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
+    /// Whether its own look-ups have missed more than the aim in the last period, while it has DRAM on offer or lent. A load that has just
+    /// come has a curve that says nothing yet, but it misses.
+    fn misses_what_it_lends(&self, aim: f64) -> bool {
+        let counters = self.ftl.counters();
+        let now = (counters.map_hits, counters.map_misses + counters.map_misses_shared);
+        let then = self.dram.looked.replace(now);
+        let (hits, misses) = (now.0 - then.0, now.1 - then.1);
+        let looks = hits + misses;
+        self.dram.offered_segments() > 0 && looks >= LOOKS_LEAST && misses as f64 > aim * looks as f64
+    }
+
     fn node(&self) -> Node {
         Node::Drive(self.number)
     }
@@ -181,6 +200,10 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>
         inner.clock.sleep(config.period).await;
         let service = own.member.site.spend(Work::Poll, config.daemon);
         inner.clock.sleep_until(service.end).await;
+        if own.misses_what_it_lends(config.dram.miss_ratio) {
+            own.withdraw(dram.offered_segments());
+            dram.sample.restart();
+        }
         let curve = dram.sample.curve();
         let most = ftl.map_pages().div_ceil(dram.shape.pages).saturating_sub(dram.shape.own);
         let wants = dram.shape.to_borrow(&curve, config.dram.miss_ratio, most);

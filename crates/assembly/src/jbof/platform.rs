@@ -155,7 +155,7 @@ impl VirtualConfig {
             command: Delay::from_us(6),
             lock: Delay::from_ns(350),
             copy_units: 64,
-            copies: 4,
+            copies: 16,
         }
     }
 }

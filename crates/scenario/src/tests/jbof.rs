@@ -38,7 +38,9 @@ fn a_platform_says_what_drives_have() {
         }
         let spare = plan.spare_units;
         assert_eq!(spare > 0, plan.section.platform.is_virtual(), "{platform}");
-        assert_eq!(scenario.drives[0].plan.namespace_blocks, (8 << 30) / 4096 - spare, "{platform}");
+        let plan = &scenario.drives[0].plan;
+        assert_eq!(plan.namespace_blocks, (8 << 30) / 4096, "{platform}");
+        assert_eq!(plan.geometry.capacity_bytes, (8 << 30) + spare * 4096, "{platform}");
     }
     let own = boxed("platform = \"espresso\"\ncores = 1\ndram = 0.25").unwrap();
     let firmware = &own.drives[3].plan.profile.firmware;

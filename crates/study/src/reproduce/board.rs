@@ -63,6 +63,7 @@ const BOXED: &[(&str, &str)] = &[
     ("drive.capacity", "\"8 GiB\""),
     ("drive.override.firmware.op", "\"100 %\""),
     ("jbof.segment", "\"32 KiB\""),
+    ("jbof.central.spare", "\"100 %\""),
 ];
 
 /// The box of "Espresso": twelve drives of its Table 2 behind a DPU.

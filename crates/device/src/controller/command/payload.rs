@@ -96,9 +96,8 @@ impl Context<'_> {
         if core.placement.cycles().of(Work::Dma) > 0 && bytes > 0 {
             // Building the operations is work of whoever executes the command; the engine that does them is the drive's.
             let units = bytes.div_ceil(UNIT_BYTES as u64);
-            let work = core.placement.reserve_by(self.errand().route, Work::Dma, units);
-            core.clock.sleep_until(work.end).await;
-            self.charge_firmware(work.queued);
+            let queued = core.placement.work_by(&core.clock, self.errand().route, Work::Dma, units).await;
+            self.charge_firmware(queued);
             self.check()?;
         }
         if bytes > 0 {

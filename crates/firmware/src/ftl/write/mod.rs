@@ -292,10 +292,15 @@ impl Ftl {
     async fn admit_bytes(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
         let entered = inner.placement.enter(&inner.clock, errand, spans).await;
-        let service = inner.reserve_buffering(route, count, look_ups);
-        inner.clock.sleep_until(service.end).await;
-        let mut queued = service.queued;
         let placement = &inner.placement;
+        let mut queued = if placement.is_lent(route) {
+            let buffering = placement.work_by(&inner.clock, route, Work::Buffer, count).await;
+            buffering + placement.work_by(&inner.clock, route, Work::Translate, look_ups).await
+        } else {
+            let service = inner.reserve_buffering(route, count, look_ups);
+            inner.clock.sleep_until(service.end).await;
+            service.queued
+        };
         if look_ups > 0
             && !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route))
         {
@@ -398,13 +403,7 @@ impl Inner {
         let site = placement.site_by(Work::Buffer, route);
         let cycles = |work, count| (work, placement.cycles().of(work).saturating_mul(count));
         match look_ups > 0 && site.is(placement.site_by(Work::Translate, route)) {
-            true => {
-                let (buffer, translate) = (cycles(Work::Buffer, count), cycles(Work::Translate, look_ups));
-                if route != Route::OWN {
-                    site.note_lent(buffer.1.saturating_add(translate.1));
-                }
-                site.reserve_both(buffer, translate)
-            }
+            true => site.reserve_both(cycles(Work::Buffer, count), cycles(Work::Translate, look_ups)),
             false => placement.reserve_by(route, Work::Buffer, count),
         }
     }

@@ -123,9 +123,10 @@ pub(super) fn latency_of_large(platform: Platform) -> Spec {
     on(platform).tenants(one).departs(LARGER).departs(LARGER_SEGMENT).departs(LARGER_SPARE)
 }
 
-/// Figure 17: random reads of 4 KiB, with all cores and so much DRAM.
+/// Figure 17: random reads of 4 KiB, with all cores and so much DRAM, by one drive: "we assume there is enough number of idle SSDs".
 pub(super) fn with_dram(platform: Platform, dram: &str) -> Spec {
-    latency(platform, Pattern::RandomRead, 4).with_cores(6).with_dram(dram)
+    let one = Tenants::new("one", 0..1, "randread", 4096, 1).ramp(SLOW_NS).lasting(10_000, 50 * MS);
+    on(platform).tenants(one).with_cores(6).with_dram(dram)
 }
 
 /// Figure 12: a workload of production. Of VH as in Figure 10.

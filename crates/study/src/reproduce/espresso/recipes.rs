@@ -716,10 +716,8 @@ pub(super) fn bursts(points: &Points, platform: Platform) -> Measured<Vec<(f64, 
     let mut found = Vec::new();
     for number in 0..points::GROUPS {
         let seen = points.at(&group(platform, number))?;
-        for ((elapsed_ns, bytes), (_, delay_ms)) in seen.each_drive().zip(points::group(number)) {
-            let took = elapsed_ns - delay_ms as f64 * 1e6;
-            found.push((bytes / took * 1e9, took));
-        }
+        // A drive's time is that of its jobs.
+        found.extend(seen.each_drive().map(|(took_ns, bytes)| (bytes / took_ns * 1e9, took_ns)));
     }
     Ok(found)
 }
