@@ -356,9 +356,11 @@ impl Inner {
         Look::Room(frame, from)
     }
 
-    /// Places are free that were not freed by a load or an eviction.
+    /// Places in peers' DRAM may be free that were not freed by a load or an eviction.
     pub(in crate::ftl) fn call_for_room(&self) {
-        if let Some(cache) = &self.cache {
+        if let Some(cache) = &self.cache
+            && self.state.borrow().map.segments.is_some()
+        {
             cache.room.notify_all();
         }
     }
