@@ -138,9 +138,12 @@ impl Segments {
         u64::from(segments) * u64::from(self.pages)
     }
 
-    /// How many segments more it takes until the miss ratio is below `wanted`, at most `most`: 0 if it is already. If no number of
-    /// them is enough, as many as help.
+    /// How many segments more it takes until the miss ratio is below `wanted`, at most `most`: 0 if it is already. If no DRAM brings it
+    /// there, as what is looked up is new again and again, or the sample is young: until it is above what DRAM can do nothing about by
+    /// less than `wanted`. If `most` is too few for that, as many as help.
     pub fn to_borrow(self, curve: &MissRatioCurve, wanted: f64, most: u32) -> u32 {
+        let floor = curve.at(u64::MAX);
+        let wanted = if floor < wanted { wanted } else { floor + wanted };
         let misses = |more: u32| curve.at(self.entries(self.own.saturating_add(more)));
         if misses(0) < wanted {
             return 0;
@@ -204,6 +207,20 @@ mod tests {
         assert_eq!(half.to_borrow(&curve, 0.6, 100), 0);
         let whole = Segments { own: 10, pages: 100 };
         assert_eq!(whole.to_borrow(&curve, MISS_RATIO_WANTED, 100), 0);
+    }
+
+    // A young sample takes most pages for new ones; a drive that borrowed all that there is for that would starve its peers.
+    #[test]
+    fn a_drive_borrows_for_misses_that_dram_can_help() {
+        let mut young = Shards::new(4096, 1);
+        let mut stream = Rng::new(7).stream("pages");
+        (0..1600).for_each(|_| young.access(stream.below(1000)));
+        let curve = young.curve();
+        let floor = curve.at(u64::MAX);
+        assert!((0.4..0.6).contains(&floor), "{floor}");
+        let more = Segments { own: 5, pages: 100 }.to_borrow(&curve, MISS_RATIO_WANTED, 100);
+        assert!(curve.at(100 * u64::from(5 + more)) < floor + MISS_RATIO_WANTED, "{more}");
+        assert!(more <= 2, "{more}");
     }
 
     // What is lent must not be missed: a lender's own miss ratio stays.

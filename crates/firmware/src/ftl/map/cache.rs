@@ -160,10 +160,13 @@ impl Ftl {
             match look {
                 Look::Here => {}
                 Look::Room(frame, from) => {
-                    if self.load(errand, spans, page, frame, from).await {
-                        return inner.wait_for_flush(span, spans, page, access).await;
+                    if !self.load(errand, spans, page, frame, from).await {
+                        continue; // its place is gone
                     }
-                    continue; // its place is gone
+                    if inner.is_borrowed(page) {
+                        inner.wait_for_flush(span, spans, page, access).await;
+                    }
+                    return;
                 }
                 Look::Coming(frame, load) => {
                     while inner.state.borrow().map.frames.load(frame) == Some(load) {
@@ -193,7 +196,10 @@ impl Ftl {
     async fn load(&self, errand: Errand, spans: &Spans, page: u32, frame: u32, from: Found) -> bool {
         let (inner, span) = (&*self.0, errand.span);
         let Some(cache) = &inner.cache else { return true };
-        let load = inner.state.borrow().map.frames.load(frame);
+        let (load, is_borrowed) = {
+            let frames = &inner.state.borrow().map.frames;
+            (frames.load(frame), frames.segment(frame).is_some())
+        };
         let load = Load { inner, cache, frame, load, is_done: false };
         match from {
             Found::Nowhere => {}
@@ -210,9 +216,11 @@ impl Ftl {
                 }
             }
         }
-        inner.fill_borrowed(span, spans, frame).await;
+        if is_borrowed {
+            inner.fill_borrowed(span, spans, frame).await;
+        }
         let is_there = load.end(errand.route);
-        if is_there {
+        if is_borrowed && is_there {
             inner.pay_for_commits().await;
         }
         is_there
@@ -348,9 +356,11 @@ impl Inner {
         Look::Room(frame, from)
     }
 
-    /// Places are free that were not freed by a load or an eviction.
+    /// Places in peers' DRAM may be free that were not freed by a load or an eviction.
     pub(in crate::ftl) fn call_for_room(&self) {
-        if let Some(cache) = &self.cache {
+        if let Some(cache) = &self.cache
+            && self.state.borrow().map.segments.is_some()
+        {
             cache.room.notify_all();
         }
     }

@@ -9,7 +9,7 @@
 //! | [`frames`] | its places, by last use |
 //! | [`copies`], [`lent`] | copies of pages in memory that a host lends; when they are made, used and given up |
 //! | [`segments`], [`borrow`] | segments of peers' DRAM as further places, and their logs; what their use costs, when they come and go |
-//! | [`redo`] | the log page of such a segment |
+//! | [`redo`], [`restore`] | the log page of such a segment; what a page is when its segment is gone |
 
 pub(in crate::ftl) mod borrow;
 pub(in crate::ftl) mod cache;
@@ -20,6 +20,7 @@ pub(in crate::ftl) mod lent;
 pub(in crate::ftl) mod page;
 pub(in crate::ftl) mod pages;
 pub mod redo;
+pub(in crate::ftl) mod restore;
 pub(in crate::ftl) mod segments;
 pub(in crate::ftl) mod table;
 
