@@ -21,7 +21,7 @@ struct Inner {
 }
 
 /// A piece of another drive's work that goes on when this one's own comes: no longer, unless one unit takes longer.
-const LENT_PIECE: Delay = Delay::from_us(3);
+const LENT_PIECE: Delay = Delay::from_us(1);
 
 /// Where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones are the same
 /// cores.

@@ -11,6 +11,9 @@ pub const MISS_RATIO_WANTED: f64 = 0.10;
 /// What helps less than this is spare: shares of all look-ups.
 const NO_HELP: f64 = 0.001;
 
+/// This part of its DRAM a drive keeps whatever its curve says: pages that change need places until they are in flash.
+const KEPT_PARTS: u32 = 16;
+
 /// How a drive's look-ups are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleConfig {
@@ -157,7 +160,8 @@ impl Segments {
     pub fn to_lend(self, curve: &MissRatioCurve) -> u32 {
         let best = curve.at(self.entries(self.own));
         let needed = first(self.own, |held| curve.at(self.entries(held)) <= best + NO_HELP);
-        self.own - needed.unwrap_or(self.own).max(1).min(self.own)
+        let kept = (self.own / KEPT_PARTS).max(1);
+        self.own - needed.unwrap_or(self.own).max(kept).min(self.own)
     }
 }
 

@@ -202,7 +202,10 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>
         inner.clock.sleep_until(service.end).await;
         if own.misses_what_it_lends(config.dram.miss_ratio) {
             own.withdraw(dram.offered_segments());
+            own.take_back();
             dram.sample.restart();
+            // Of the new sample nothing is known yet.
+            continue;
         }
         let curve = dram.sample.curve();
         let most = ftl.map_pages().div_ceil(dram.shape.pages).saturating_sub(dram.shape.own);

@@ -24,7 +24,7 @@ pub const PAPER: Paper = Paper {
     about: "a box of drives on a CXL fabric that lend each other processors and DRAM",
     claims: include_str!("../../../../../claims/espresso.toml"),
     recipes: &[&recipes::RECIPES, &recipes::MORE, &cost::RECIPES],
-    lengths: Lengths { payloads: 10_000, puts: 10_000 },
+    lengths: Lengths { payloads: 5_000, puts: 5_000 },
     drawn: figures::drawn,
     figures: figures::figures,
     agreement: || vec![points::latency(Platform::Conv, points::Pattern::RandomRead, 4)],
