@@ -103,7 +103,10 @@ impl Inner {
         }
         let Some(DriveId(borrower)) = now.borrower.filter(|_| now.may_be_bound()) else { return };
         let borrower = usize::from(borrower);
-        let Resource::Processor { borrower_queue: queue, .. } = now.resource else { return };
+        let Resource::Processor { borrower_queue: queue, borrower: busy, lender: own, .. } = now.resource
+        else {
+            return;
+        };
         let (Some(present), Some(from)) = (member.present(), member.attached()) else { return };
         let Some(to) = self.members.get(borrower).and_then(|member| member.attached()) else { return };
         let Some(redirection) = to.find(queue) else { return };
@@ -112,7 +115,10 @@ impl Inner {
         }
         let shadow = from.shadow.clone();
         let id = redirection.bind_loan(shadow.clone(), &to.driver, lender as u8);
-        let (most, life) = (Cell::new(1.0), present.life);
+        // As if what keeps the borrower busy were all that it has to do: what the lender can take of that.
+        let room = self.config.watermark - own.share();
+        let most = Cell::new((room / busy.share().max(0.01)).clamp(LEAST, 1.0));
+        let life = present.life;
         let bound = Bound { lender, life, index, borrower, queue, shadow, redirection, id, most };
         self.bound.borrow_mut().push(bound);
         self.share_out(borrower);
