@@ -445,6 +445,18 @@ fn a_lender_hangs_and_comes_to() {
     });
 }
 
+// A lender that is only slow has commands aborted by its driver's time limit: they are the borrower's then, and no user sees an abort.
+#[test]
+fn commands_that_a_slow_lender_has_aborted_are_carried_out() {
+    while_lent(2, async |clock, jbof, tenants| {
+        jbof.drive(1).drive.site.spend(byteway_firmware::Work::Poll, TIMEOUT * 3 / 2);
+        clock.sleep(TIMEOUT * 2).await;
+        until_served(clock, &tenants[0]).await;
+        assert_eq!(jbof.revoked(0), 0, "it has answered");
+        assert_eq!(jbof.driver(1).resets(), 0);
+    });
+}
+
 // A lender's own latency is what it was within two periods of its burst (ES: a neighbour that lends is no worse a neighbour).
 #[test]
 fn a_lenders_latency_is_back_within_two_periods() {

@@ -76,12 +76,12 @@ impl Life {
 
     async fn format(&self, driver: &Driver, nsid: u32, block: BlockSize) -> Result<(), Failure> {
         let Some(holds) = self.holds(nsid) else { return Ok(()) };
-        self.run.pending.set(Some(Pending::Format { nsid }));
         // With blocks of the same size it is a write of zeroes; else another namespace takes the place of this one, or
         // this one stays with whatever of it had been deallocated when the drive could write no more.
         let emptying = holds.begin_emptying();
         // Pairs have one format.
         let lbaf = u8::from(block == BlockSize::B4096 && matches!(holds, Holds::Blocks(_)));
+        self.run.pending.set(Some(Pending::Format { nsid, lbaf }));
         let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
         let ended = self.admin(driver, sqe, &[]).await?;
         emptying.end(matches!(ended, Ended::Done));
@@ -224,6 +224,13 @@ impl Life {
         Err(Failure::new(Kind::Error, format!("{what}: {status}")))
     }
 
+    /// A host that has restarted does not know how far a format is that it had asked for before: it asks for it again, and waits.
+    pub(super) async fn format_again(&self, driver: &Driver) -> Result<(), Failure> {
+        let Some(Pending::Format { nsid, lbaf }) = self.run.pending.get() else { return Ok(()) };
+        let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
+        self.admin(driver, sqe, &[]).await.map(drop)
+    }
+
     /// After power-on: waits for what goes on, and looks what became of what was under way.
     pub(super) async fn take_stock(&self, driver: &Driver) -> Result<(), Failure> {
         if self.run.plan.ops.contains(&Op::Sanitize) {
@@ -256,7 +263,7 @@ impl Life {
                     self.run.count(|tally| tally.namespaces_deleted += 1);
                 }
             }
-            Pending::Format { nsid } => {
+            Pending::Format { nsid, .. } => {
                 let found = namespaces.iter().find(|namespace| namespace.nsid == nsid);
                 let space = spaces.iter_mut().find(|space| space.nsid == nsid);
                 self.run.count(|tally| tally.formats += 1);

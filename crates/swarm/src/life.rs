@@ -245,6 +245,9 @@ impl Life {
         looks: bool,
     ) -> Result<(), Failure> {
         let spec = &self.run.plan.host;
+        if self.boxed.is_some() {
+            self.format_again(driver).await?;
+        }
         self.take_stock(driver).await?;
         if looks {
             self.look(driver, &queues[0]).await?;

@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// A change of which it is not known yet whether it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
-    Format { nsid: u32 },
+    Format { nsid: u32, lbaf: u8 },
     Create,
     Delete { nsid: u32 },
 }

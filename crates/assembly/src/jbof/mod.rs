@@ -2,7 +2,7 @@
 //!
 //! Every drive has a daemon in its firmware. At the end of each period it looks how busy its cores and its flash channels were, and
 //! lends a processor, borrows one, or does neither ([`policy`]). What it lends stands in its idle-resource table, which its peers read
-//! over the fabric. The host looks as well, binds the queue pairs that lenders lend ([`Redirection`]), and sets which part of a queue
+//! over the fabric. The host looks as well, binds the queue pairs that lenders lend ([`Redirection`](byteway_host::Redirection)), and sets which part of a queue
 //! pair's commands goes by which. In what order these look makes no difference: [`descriptor`](byteway_jbof::descriptor) has the steps.
 //!
 //! A lender's firmware works on the borrower's map over the fabric, and commands the borrower's flash and DMA by messages to its agent

@@ -123,4 +123,8 @@ plans! {
     /// The first drive was shut down before its power went, which was taken for the end of its neighbour as well: that had a member
     /// pulled out, and its power cut, before it knew.
     a_neighbour_that_is_cut_when_the_first_drive_is_shut_down = "a-neighbour-that-is-cut-by-a-cycle";
+    /// A drive of a box was pulled out and back before its host knew: what was asked of it went to the driver of the one that was gone.
+    a_driver_of_an_earlier_life = "box-with-an-old-driver";
+    /// A host that had restarted read a namespace whose format, asked for before, was still going on, which was taken for a failure.
+    a_host_that_restarts_in_a_format = "box-restarted-in-a-format";
 }
