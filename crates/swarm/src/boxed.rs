@@ -1,4 +1,4 @@
-//! Boxes: the drives of a plan and its neighbours lend each other processors, and leave and come back while the others go on.
+//! Boxes: the drives of a plan and its neighbours lend each other processors, some also DRAM, and leave and come back while the others go on.
 //!
 //! Each drive has a host's work and an oracle of its own. The box's drivers are everybody's; a drive that loses its power, or a host that
 //! restarts, ends a *session* of those who work on it: all that they have under way is lost, and as soon as there is a driver again
@@ -10,7 +10,9 @@ use super::kept::{Kept, impossible};
 use super::plan::{BoxCanarySpec, BoxSpec, Fault, Plan};
 use super::seat::Seat;
 use super::tally::Tally;
-use byteway_assembly::jbof::{Canary, Jbof, JbofConfig, JbofError, QueueWeights};
+use byteway_assembly::jbof::{
+    Canary, DramConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
+};
 use byteway_clock::{Clock, Delay, Executor, Ran};
 use byteway_firmware::Work;
 use byteway_host::{Driver, QueuePair};
@@ -31,7 +33,11 @@ pub(super) struct Boxed {
 }
 
 fn config(spec: &BoxSpec, drives: usize, seed: u64) -> JbofConfig {
+    // Looks are few: a sample is old soon.
+    let sample = SampleConfig { pages: 64, periods: 3, looks_of_page: 4, periods_most: 4 };
     JbofConfig {
+        platform: Platform::Lending { processor: true, dram: spec.dram },
+        dram: DramConfig { sample, ..DramConfig::default() },
         period: Delay::from_us(spec.period_us),
         watermark: f64::from(spec.watermark) / 100.0,
         entries: spec.entries,
@@ -58,6 +64,9 @@ pub(super) fn power_on(
     let mut drives = Vec::with_capacity(seats.len());
     for seat in seats.iter_mut() {
         let mut config = seat.faulty(lives);
+        if spec.dram {
+            config.ftl.map_segment_pages = 1;
+        }
         let Kept::Memory(media) = &mut seat.kept else {
             return Err(Failure::new(Kind::Plan, "a drive of a box has a medium of its own"));
         };
@@ -133,6 +142,10 @@ impl Boxed {
     /// Counts what the drive has lent, and its host redirected.
     pub(super) fn count(&self, tally: &mut Tally) {
         tally.loans += self.jbof.figures(self.drive).lent;
+        let dram = self.jbof.dram_figures(self.drive);
+        tally.dram_borrowed += dram.borrowings;
+        tally.dram_recovered += dram.use_of.pages_recovered;
+        tally.log_flushes += dram.use_of.flushes;
         tally.redirected += self.jbof.redirected(self.drive).0;
     }
 

@@ -15,7 +15,7 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     if one_in(&mut rng.stream(&format!("{name}/box?")), 6) {
         return boxed(&rng, &name);
     }
-    let mut plan = one(&rng, &name, false);
+    let mut plan = one(&rng, &name, Shape::Any);
     plan.neighbours = neighbours(&rng, &name, &plan);
     plan
 }
@@ -24,7 +24,10 @@ pub fn draw(seed: u64, index: u64) -> Plan {
 fn boxed(rng: &Rng, name: &str) -> Plan {
     let mut random = rng.stream(&format!("{name}/box"));
     let count = 1 + random.below(BOX_NEIGHBOURS_MAX as u64);
-    let mut plan = one(rng, &format!("{name}/box-0"), true);
+    // From a stream of its own, so that it changes nothing else.
+    let dram = one_in(&mut rng.stream(&format!("{name}/dram")), 3);
+    let shape = if dram { Shape::BoxedWithDram } else { Shape::Boxed };
+    let mut plan = one(rng, &format!("{name}/box-0"), shape);
     let spec = BoxSpec {
         period_us: pick(&mut random, &[50, 100, 300]),
         watermark: pick(&mut random, &[10, 30, 75]),
@@ -33,9 +36,10 @@ fn boxed(rng: &Rng, name: &str) -> Plan {
         weighted: one_in(&mut random, 3),
         timeout_us: pick(&mut random, &[20_000, 50_000]),
         translate_ns: pick(&mut random, &[1_000, 5_000, 20_000]),
+        dram,
         canary: None,
     };
-    plan.neighbours = (1..=count).map(|number| one(rng, &format!("{name}/box-{number}"), true)).collect();
+    plan.neighbours = (1..=count).map(|number| one(rng, &format!("{name}/box-{number}"), shape)).collect();
     for other in &mut plan.neighbours {
         other.faults.retain(|fault| !matches!(fault, Fault::Cut { .. }));
     }
@@ -77,7 +81,7 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     }
     let count = 1 + random.below(NEIGHBOURS_MAX as u64);
     let plan = |number| {
-        let mut plan = one(rng, &format!("{name}/beside-{number}"), false);
+        let mut plan = one(rng, &format!("{name}/beside-{number}"), Shape::Any);
         plan.faults.retain(|fault| !matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. }));
         plan.drive.untimed = first.drive.untimed;
         plan
@@ -85,8 +89,19 @@ fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     (0..count).map(plan).collect()
 }
 
-/// A plan of one drive, from streams of this name; `is_boxed`: one that can be in a box.
-fn one(rng: &Rng, name: &str, is_boxed: bool) -> Plan {
+/// What a drive has to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Any,
+    /// One that can be in a box.
+    Boxed,
+    /// The same, with a few pages of its map in DRAM, of which it lends and borrows some.
+    BoxedWithDram,
+}
+
+/// A plan of one drive of that shape, from streams of this name.
+fn one(rng: &Rng, name: &str, shape: Shape) -> Plan {
+    let is_boxed = shape != Shape::Any;
     let mut random = rng.stream(name);
     let mut plan = Plan {
         seed: random.next_u64() >> 12, // TOML has no more than 63 bits
@@ -100,6 +115,14 @@ fn one(rng: &Rng, name: &str, is_boxed: bool) -> Plan {
     // From streams of their own, so that they change nothing else.
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
     upkeep(&mut rng.stream(&format!("{name}/upkeep")), &mut plan.drive);
+    if shape == Shape::BoxedWithDram {
+        if plan.drive.map_cache_pages.is_none() {
+            // Several translation pages, so that a few in DRAM are not all.
+            plan.drive.blocks *= 4;
+            plan.drive.namespaces.iter_mut().for_each(|namespace| namespace.units *= 4);
+        }
+        plan.drive.map_cache_pages = Some(pick(&mut rng.stream(&format!("{name}/dram")), &[2, 2, 3, 4]));
+    }
     let mut with_pairs = rng.stream(&format!("{name}/pairs"));
     if !is_boxed {
         pairs(&mut with_pairs, &mut plan.drive);

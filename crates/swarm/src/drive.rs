@@ -140,6 +140,10 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 CanarySpec::EraseEarly => Canary::EraseEarly,
                 CanarySpec::TakeAlong => Canary::TakeAlong,
                 CanarySpec::StallShutdown => Canary::StallShutdown,
+                CanarySpec::SkipCommit => Canary::SkipCommit,
+                CanarySpec::ClearUnflushed => Canary::ClearUnflushed,
+                CanarySpec::ReturnUnread => Canary::ReturnUnread,
+                CanarySpec::ReplayOld => Canary::ReplayOld,
             }),
             ..FtlConfig::default()
         },

@@ -131,6 +131,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         if let Some(spec) = self.best.jbof.clone() {
             for simpler in [
                 BoxSpec { weighted: false, ..spec.clone() },
+                BoxSpec { dram: false, ..spec.clone() },
                 BoxSpec { loans: 1, ..spec.clone() },
                 BoxSpec { entries: 64, ..spec },
             ] {

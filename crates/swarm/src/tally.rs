@@ -77,6 +77,12 @@ pub struct Tally {
     pub loans: u64,
     /// Commands that went by another drive.
     pub redirected: u64,
+    /// Times that drives of boxes borrowed DRAM.
+    pub dram_borrowed: u64,
+    /// Dirty pages of the map that were recovered because the DRAM that held them was lost.
+    pub dram_recovered: u64,
+    /// Segments of borrowed DRAM that were flushed because their logs were full.
+    pub log_flushes: u64,
     /// Units of which parts waited in DRAM and were merged.
     pub parts_merged: u64,
     /// Runs in which modelled waits took no time.
@@ -155,6 +161,9 @@ impl Tally {
             sessions_cut,
             loans,
             redirected,
+            dram_borrowed,
+            dram_recovered,
+            log_flushes,
             parts_merged,
             namespaces_created,
             namespaces_deleted,
@@ -210,6 +219,9 @@ impl Tally {
         self.sessions_cut += sessions_cut;
         self.loans += loans;
         self.redirected += redirected;
+        self.dram_borrowed += dram_borrowed;
+        self.dram_recovered += dram_recovered;
+        self.log_flushes += log_flushes;
         self.parts_merged += parts_merged;
         self.namespaces_created += namespaces_created;
         self.namespaces_deleted += namespaces_deleted;

@@ -53,6 +53,7 @@ use member::Member;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+pub use byteway_jbof::demand::SampleConfig;
 pub use dram::{DramConfig, DramFigures};
 pub use failure::{Canary, is_failure};
 pub use host::QueueWeights;

@@ -21,6 +21,9 @@ pub struct BoxSpec {
     pub timeout_us: u64,
     /// What translating a unit takes of a core, nanoseconds.
     pub translate_ns: u64,
+    /// Drives lend each other DRAM, too, a translation page a segment.
+    #[serde(default)]
+    pub dram: bool,
     /// In which way it is broken on purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<BoxCanarySpec>,

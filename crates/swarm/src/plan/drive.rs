@@ -334,6 +334,14 @@ pub enum CanarySpec {
     TakeAlong,
     /// No shutdown ends.
     StallShutdown,
+    /// Some changes of entries in borrowed DRAM are not committed to the log.
+    SkipCommit,
+    /// A full log of borrowed DRAM is cleared without a flush.
+    ClearUnflushed,
+    /// Borrowed DRAM is given back without its dirty pages being read back.
+    ReturnUnread,
+    /// Records of a log are replayed that are older than what flash has.
+    ReplayOld,
 }
 
 /// A namespace.

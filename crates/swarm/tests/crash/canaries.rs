@@ -179,3 +179,37 @@ fn a_stale_descriptor_that_is_believed() {
 fn a_shadow_queue_that_is_unbound_without_drain() {
     assert!(found_in_a_box(BoxCanarySpec::UnbindWithoutDrain) < 6000);
 }
+
+/// The first run that finds a drive of a box that is broken where it has borrowed DRAM.
+fn found_in_borrowed_dram(canary: CanarySpec) -> u64 {
+    let swarm = Swarm { seed: 5, first: 0, runs: 6000, threads: 2, shrink_runs_max: 0 };
+    let change = |plan: &mut Plan| match plan.jbof.as_ref().is_some_and(|spec| spec.dram) {
+        true => {
+            plan.drive.canary = Some(canary);
+            plan.neighbours.iter_mut().for_each(|other| other.drive.canary = Some(canary));
+        }
+        false => {
+            plan.jbof = None;
+            plan.ops.truncate(1);
+            plan.faults.clear();
+            plan.neighbours.clear();
+        }
+    };
+    let found = swarm.fly(change, |_| false);
+    let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
+    let control = run_caught(&draw(swarm.seed, finding.index));
+    assert_eq!(control.failure, None, "the same run of a box that is whole");
+    finding.index
+}
+
+// What was not committed is not replayed: an entry is what it was before.
+#[test]
+fn a_log_commit_that_is_skipped() {
+    assert!(found_in_borrowed_dram(CanarySpec::SkipCommit) < 6000);
+}
+
+// Dirty pages that are not read back are what flash has of them.
+#[test]
+fn borrowed_dram_that_is_given_back_unread() {
+    assert!(found_in_borrowed_dram(CanarySpec::ReturnUnread) < 6000);
+}

@@ -158,7 +158,7 @@ pub(in crate::ftl) struct Segments {
 const TURNS_MOST: u64 = 4096;
 
 /// Of so many commits one is left out, where that is what is broken.
-const SKIPPED_ONE_IN: u64 = 16;
+const SKIPPED_ONE_IN: u64 = 3;
 
 impl Segments {
     pub(super) fn new(canary: Option<Canary>) -> Self {
