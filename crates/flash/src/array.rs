@@ -2,10 +2,11 @@
 
 use crate::channel::Channel;
 use crate::config::FlashConfig;
-use crate::die::{Die, Operation, Priority, Verb};
+use crate::die::{Die, Operation, Verb};
 use crate::fault::FaultPlan;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::{Medium, System};
+use crate::priority::Priority;
 use crate::sequencer::{Reporter, Sequencer};
 use crate::store::Outdated;
 use crate::store::{Batch, Blank, Spare, Store};

@@ -1,10 +1,10 @@
 //! What a translation layer commands: the drive's own flash, or flash across a link.
 
 use crate::array::Flash;
-use crate::die::Priority;
 use crate::far::Far;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::Medium;
+use crate::priority::Priority;
 use crate::store::{Batch, Outdated, Spare};
 use crate::ticket::Ticket;
 use crate::timing::Mode;

@@ -16,6 +16,7 @@
 //! | `trouble` | chance at work: both of these, die by die |
 //! | [`array`](mod@array) | [`Flash`]: operations in, what was done out |
 //! | [`die`] | a die's queue by [`Priority`], and what it works at |
+//! | `priority.rs` | who asks for an operation |
 //! | `sequencer` | how dies move from phase to phase, with suspension, cache reads and retries |
 //! | `trace` | what a trace shows of them |
 //! | `channel` | a channel, and who has it next |
@@ -40,6 +41,7 @@ pub mod fault;
 pub mod geometry;
 mod line;
 pub mod medium;
+mod priority;
 pub mod reliability;
 mod sequencer;
 pub mod store;
@@ -51,7 +53,6 @@ mod trouble;
 pub use array::{Counters, Flash};
 pub use config::{FlashConfig, FlashError};
 pub use data_end::DataEnd;
-pub use die::Priority;
 pub use far::Far;
 pub use far::link::{
     BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Gone, Mark, SystemVerb,
@@ -59,6 +60,7 @@ pub use far::link::{
 pub use fault::{Fault, FaultError, FaultPlan, FaultVerb};
 pub use geometry::{BlockId, Geometry, GeometryError, Ppa};
 pub use medium::Medium;
+pub use priority::Priority;
 pub use reliability::{CellErrors, Reliability, ReliabilityError};
 pub use store::file;
 pub use store::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};

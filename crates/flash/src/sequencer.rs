@@ -20,7 +20,8 @@
 
 use crate::array::{Array, Counters, Inner};
 use crate::channel::{Request, Use};
-use crate::die::{Die, Operation, Phase, Priority, Verb, Work};
+use crate::die::{Die, Operation, Phase, Verb, Work};
+use crate::priority::Priority;
 use crate::store::Batch;
 use crate::ticket::Outcome;
 use crate::timing::{ChannelOrder, Mode, Suspend};

@@ -1,6 +1,6 @@
 //! How long the array's verbs take.
 
-use crate::die::Priority;
+use crate::priority::Priority;
 use byteway_clock::{Delay, Rate};
 
 /// Times of a die and of its channel.

@@ -165,8 +165,9 @@ pub struct CentralSection {
     pub clock: Frequency,
     /// Its DRAM, for the maps of all drives of a box whose flash is as large as the profile says.
     pub dram: Bytes,
-    /// What its DRAM moves of data that firmware there buffers. The default is 2.5 times less than two channels of DDR5-5600 do, as what is
-    /// written passes it that often: in, out, and for parity. The drives' own profile has their DRAM by the same measure.
+    /// What its DRAM moves of data that firmware there buffers, in and out together. What is written passes it 2.5 times: in, out, and for
+    /// parity, which is not charged apart; so the default is 1.25 times less than two channels of DDR5-5600 move. The drives' own profile
+    /// has their DRAM by the same measure, where the way in alone is charged.
     pub dram_bandwidth: Rate,
     /// Processor time to send up to 64 flash operations of a command to an open-channel drive.
     pub submit: Picos,
@@ -185,7 +186,7 @@ impl Default for CentralSection {
         CentralSection {
             clock: Frequency(2_100_000_000),
             dram: Bytes(16 << 30),
-            dram_bandwidth: Rate(35_840_000_000),
+            dram_bandwidth: Rate(71_680_000_000),
             submit: Picos(1_000_000),
             complete: Picos(1_000_000),
             virtual_command: Picos(6_000_000),

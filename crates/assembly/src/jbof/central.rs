@@ -16,8 +16,9 @@ use crate::partial::Crossing;
 use byteway_clock::Clock;
 use byteway_device::DriveConfig;
 use byteway_firmware::{Hardware, VectorCosts};
-use byteway_link::{HostEnd, Link, Memory, PcieConfig};
+use byteway_link::{HostEnd, Memory, PcieConfig};
 use byteway_wire::content::UNIT_BYTES;
+use byteway_world::DriveBay;
 use std::rc::Rc;
 
 /// A drive's hardware, and the host's end of its link.
@@ -29,7 +30,7 @@ pub(super) struct CentralDrive {
 impl CentralDrive {
     /// At a link of its own.
     pub(super) fn new(clock: &Clock, link: PcieConfig, central: &CentralConfig) -> CentralDrive {
-        let (host, device) = Link::connect(clock, link, Memory::simulated());
+        let DriveBay { host, device, .. } = DriveBay::new(clock, link, Memory::simulated());
         let CentralConfig { submit, complete, vector_units } = *central;
         let costs = VectorCosts { submit, complete, units_max: vector_units };
         CentralDrive { hardware: Hardware::new(Rc::new(Crossing(device)), costs), link: host }

@@ -95,6 +95,7 @@ impl Inner {
     /// Has a drive tell its lenders how busy it is, and give back what it can do without, or what is of no use any more.
     async fn keep_or_give_back(&self, number: usize, own: &Present, wants: bool, processor: f64) {
         let (me, here) = (DriveId(number as u8), Node::Drive(number));
+        self.give_back_forgotten(number, own).await;
         let all = own.borrows.borrow().clone();
         // What a lender says of itself may be of before it had anything to do for this drive: so not at the first look.
         let calm = if wants { 0 } else { own.calm.get() + 1 };
@@ -122,7 +123,30 @@ impl Inner {
                         *borrower = Utilisation::of(processor);
                     }
                 }),
-                None => own.no_longer_borrows(borrowing),
+                None => {
+                    own.no_longer_borrows(borrowing);
+                    if !is_there {
+                        own.forgotten.borrow_mut().push((lender, index));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A lender that could not be reached for less than a period may not have noticed: what this drive took to be over then is its own
+    /// still in that table. It gives it back when it can.
+    async fn give_back_forgotten(&self, number: usize, own: &Present) {
+        let me = DriveId(number as u8);
+        for (lender, index) in own.forgotten.take() {
+            if self.write_table(Node::Drive(number), lender).await.is_err() {
+                own.forgotten.borrow_mut().push((lender, index));
+                continue;
+            }
+            let is_known = own.borrows.borrow().iter().any(|it| (it.lender, it.index) == (lender, index));
+            let table = &self.members[lender].table;
+            let is_processor = |it: &Descriptor| matches!(it.resource, Resource::Processor { .. });
+            if !is_known && table.read(index).is_some_and(|it| it.borrower == Some(me) && is_processor(&it)) {
+                table.give_back(index, me);
             }
         }
     }

@@ -183,6 +183,7 @@ impl Inner {
             life,
             lends: RefCell::default(),
             borrows: RefCell::default(),
+            forgotten: RefCell::default(),
             calm: Cell::default(),
             seen: RefCell::default(),
             daemon: Cell::default(),

@@ -48,6 +48,8 @@ pub(super) struct Present {
     /// What it lends, or has not ended lending.
     pub(super) lends: RefCell<Option<Lending>>,
     pub(super) borrows: RefCell<Vec<Borrowing>>,
+    /// What it had borrowed of peers that it could then not reach: which, and by which descriptor.
+    pub(super) forgotten: RefCell<Vec<(usize, usize)>>,
     /// Looks in a row at which it needed no more than it has.
     pub(super) calm: Cell<u32>,
     /// What its peers offered at its last look: of use for a canary alone.

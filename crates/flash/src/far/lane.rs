@@ -1,10 +1,10 @@
 //! The tasks that carry operations across, one at a time each.
 
-use crate::die::Priority;
 use crate::far::Far;
 use crate::far::link::{FarFlash, FarProgram, FarRead, FarStripe, Gone, Mark, SystemVerb};
 use crate::far::outbox::{Operation, Verb};
 use crate::geometry::BlockId;
+use crate::priority::Priority;
 use crate::ticket::Outcome;
 use byteway_clock::{Clock, Notify};
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! What an end beyond a link must do, and what crosses.
 
-use crate::die::Priority;
 use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::priority::Priority;
 use crate::store::{Batch, Spare};
 use crate::timing::Mode;
 use byteway_wire::content::Content;

@@ -26,8 +26,8 @@ pub mod link;
 mod mirror;
 mod outbox;
 
-use crate::die::Priority;
 use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::priority::Priority;
 use crate::store::{Batch, Spare};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::Mode;

@@ -1,7 +1,7 @@
 //! Operations that wait at the near end, and which of them may be sent.
 
-use crate::die::Priority;
 use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::priority::Priority;
 use crate::store::Batch;
 use crate::timing::Mode;
 use byteway_clock::Time;

@@ -27,10 +27,16 @@ const MS: u64 = 1_000_000;
 /// Until drives have borrowed processors: a few periods of 10 ms. Where nothing is borrowed caches are warm before that.
 const BORROWING_NS: u64 = 60 * MS;
 /// The same of DRAM.
-const BORROWING_DRAM_NS: u64 = 120 * MS;
+const BORROWING_DRAM_NS: u64 = 240 * MS;
 const WARMING_NS: u64 = 40 * MS;
 /// Until one I/O at a time has been to every page of the map, some times.
 const SLOW_NS: u64 = 600 * MS;
+/// And until a drive's monitor has seen each of them so often that it knows what DRAM is worth.
+const SLOW_BORROWING_NS: u64 = 3000 * MS;
+
+fn slow(platform: Platform) -> u64 {
+    if platform.lends_dram() { SLOW_BORROWING_NS } else { SLOW_NS }
+}
 
 /// The four patterns of Figure 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +109,7 @@ pub(super) fn large(platform: Platform, pattern: Pattern, kib: u64) -> Spec {
 /// Figures 11, 15 and 17: I/O of a few KiB, one at a time.
 pub(super) fn latency(platform: Platform, pattern: Pattern, kib: u64) -> Spec {
     let one = Tenants::new("one", BORROWERS, pattern.rw(), kib << 10, 1);
-    on(platform).tenants(one.ramp(SLOW_NS).lasting(10_000, 50 * MS))
+    on(platform).tenants(one.ramp(slow(platform)).lasting(10_000, 50 * MS))
 }
 
 const LARGER: Departure = Departure::ours(
@@ -116,16 +122,16 @@ const LARGER_SEGMENT: Departure =
 const LARGER_SPARE: Departure =
     Departure::ours("drive.override.firmware.op", "\"12.5 %\"", "as much spare flash as before");
 
-/// Random reads of 4 KiB, one at a time, on drives that are eight times as large.
+/// Random reads of 4 KiB, one at a time, by one drive of some that are eight times as large.
 pub(super) fn latency_of_large(platform: Platform) -> Spec {
-    let one = Tenants::new("one", BORROWERS, "randread", 4096, 1);
-    let one = one.ramp(8 * SLOW_NS).lasting(10_000, 50 * MS);
+    let one = Tenants::new("one", 0..1, "randread", 4096, 1);
+    let one = one.ramp(8 * slow(platform)).lasting(10_000, 50 * MS);
     on(platform).tenants(one).departs(LARGER).departs(LARGER_SEGMENT).departs(LARGER_SPARE)
 }
 
 /// Figure 17: random reads of 4 KiB, with all cores and so much DRAM, by one drive: "we assume there is enough number of idle SSDs".
 pub(super) fn with_dram(platform: Platform, dram: &str) -> Spec {
-    let one = Tenants::new("one", 0..1, "randread", 4096, 1).ramp(SLOW_NS).lasting(10_000, 50 * MS);
+    let one = Tenants::new("one", 0..1, "randread", 4096, 1).ramp(slow(platform)).lasting(10_000, 50 * MS);
     on(platform).tenants(one).with_cores(6).with_dram(dram)
 }
 
@@ -163,7 +169,7 @@ pub(super) fn managed(platform: Platform, workload: &Production) -> Spec {
 
 /// Figure 18: twelve tenants, each with a burst of so many bytes at a moment of its own.
 pub(super) const GROUPS: u64 = 10;
-const GROUP_BYTES: &str = "\"192 MiB\"";
+const GROUP_BYTES: &str = "\"768 MiB\"";
 
 /// The workloads and the moments of a group: by a generator of numbers that is the same everywhere.
 pub(super) fn group(number: u64) -> [(usize, u64); 12] {
