@@ -23,6 +23,9 @@ struct Inner {
 /// A piece of another drive's work that goes on when this one's own comes: no longer, unless one unit takes longer.
 const LENT_PIECE: Delay = Delay::from_us(1);
 
+/// After so long a piece is queued like the drive's own work.
+const LENT_PATIENCE: Delay = Delay::from_us(20);
+
 /// Where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones are the same
 /// cores.
 #[derive(Clone)]
@@ -74,8 +77,8 @@ impl Site {
 
     /// Takes `count` times `cycles` for `work` of another drive, and waits until they are spent. Gives how long it waited for a core.
     ///
-    /// It is done in pieces, and a piece takes a core only when one is idle: what the drive does for itself, which
-    /// [reserves](Site::reserve), comes before all that has not begun.
+    /// It is done in pieces, and a piece takes a core when one is idle: what the drive does for itself, which [reserves](Site::reserve), comes
+    /// before all that has not begun. A piece that has waited for some time takes its turn like any work, so that what has been taken on ends.
     pub async fn work_lent(&self, work: Work, cycles: u64, count: u64) -> Delay {
         let Inner { clock, cores, frequency, .. } = &*self.0;
         let began = clock.now();
@@ -85,14 +88,15 @@ impl Site {
             let piece = left.min(of_piece);
             left -= piece;
             let _turn = self.0.lent_turns.acquire(1).await;
-            while cores.next_free() > clock.now() {
-                clock.sleep_until(cores.next_free()).await;
+            let until = clock.now() + LENT_PATIENCE;
+            while cores.next_free() > clock.now() && clock.now() < until {
+                clock.sleep_until(cores.next_free().min(until)).await;
             }
             let now = clock.now();
             let service = self.reserve(work, cycles.saturating_mul(piece));
             self.note_lent(cycles.saturating_mul(piece));
             clock.sleep_until(service.end).await;
-            worked += clock.now().since(now);
+            worked += service.end.since(now).saturating_sub(service.queued);
         }
         clock.now().since(began).saturating_sub(worked)
     }

@@ -114,7 +114,7 @@ fn every_error_names_place_and_cure() {
     assert_error(with("runtime = \"1 sec\"\n"), "s.toml:6:11", "unknown unit `sec`", "s, min");
     assert_error(with("x = = 1\n"), "s.toml:6:5", "not TOML", "key = value");
     assert_error(with("[measure]\nwarmup = -1\n"), "s.toml:7:10", "-1", "number of I/Os");
-    assert_error(with("[jbo]\n"), "s.toml:6:2", "unknown key `jbo`", "`job`?");
+    assert_error(with("[jobb]\n"), "s.toml:6:2", "unknown key `jobb`", "`job`?");
     assert_error(with("[host.weights]\nhigh = 0\n"), "s.toml:7:8", "out of range", "1 to 256");
     assert_error(with("[host.weights]\nlow = 2\n"), "s.toml:7:7", "round robin", "weighted");
     assert_error(parse(DRIVE, &[]), "s.toml:1:1", "no job", "[[job]]");

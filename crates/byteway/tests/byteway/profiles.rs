@@ -36,6 +36,20 @@ fn the_p4500_has_its_product_guides_latencies_and_write_rate() {
     near(summary("p4500", "", sequential).bytes_per_second, 1.05e9, 2.0);
 }
 
+// Every claim of "Espresso" rests on these three figures; the claims say so, and run for minutes.
+#[test]
+fn the_drive_of_espresso_is_as_fast_as_table_2_says() {
+    let host = "capacity = '8 GiB'\noverride.firmware.op = '100 %'\n[host]\nprofile = 'dpu'";
+    near(read_us(&summary("espresso", host, "rw = 'randread'\ncount = 3000")), 60.0, 1.0);
+    let large = |rw: &str| {
+        let job =
+            format!("rw = '{rw}'\nbs = '256 KiB'\niodepth = 64\nramp_time = '10 ms'\nruntime = '30 ms'");
+        summary("espresso", host, &job).bytes_per_second
+    };
+    near(large("randread"), 14e9, 3.0);
+    near(large("write"), 10e9, 3.0);
+}
+
 // NVMeVirt's constants of this drive add up to what its authors measured; ours must add up to the same.
 #[test]
 fn the_zn540_takes_what_nvmevirt_adds_up() {

@@ -304,6 +304,8 @@ fn papers_and_claims_are_listed() {
         ("nvmeof", "NF", light),
         // PS01 is one, too.
         ("pcie-ssd", "PS", (2..=16).collect()),
+        // ES04, ES16 to ES19, ES21 and ES45, too.
+        ("espresso", "ES", (1..=56).filter(|id| ![4, 16, 17, 18, 19, 21, 45].contains(id)).collect()),
     ] {
         assert!(papers.contains(&format!("{paper}: ")), "{papers}");
         let output = reproduce(here, &[paper, "--list"]);
@@ -398,6 +400,34 @@ fn the_readme_counts_what_is_recorded() {
             paper.name
         );
         assert!(readme.contains(&row), "the README is to say {row}");
+    }
+}
+
+/// Of the claims of a paper those with these ids.
+fn some_claims(paper: &str, ids: &[&str]) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let all = std::fs::read_to_string(root.join(format!("claims/{paper}.toml"))).unwrap();
+    let mut parts = all.split("[[claim]]\n");
+    let head = parts.next().unwrap().to_owned();
+    let wanted = |part: &&str| ids.iter().any(|id| part.starts_with(&format!("id = \"{id}\"")));
+    parts.filter(wanted).fold(head, |text, part| format!("{text}[[claim]]\n{part}"))
+}
+
+// The box of drives is judged by these claims: firmware on the host, fewer cores and half a map cost what the paper says, the bill is its
+// bill. All others take a quarter of an hour.
+#[test]
+fn some_of_espresso_is_reproduced() {
+    const IDS: [&str; 8] = ["ES02", "ES03", "ES14", "ES20", "ES28", "ES29", "ES47", "ES55"];
+    let text = some_claims("espresso", &IDS);
+    let folder = with_claims(&text);
+    let arguments = ["espresso", "--claims", "claims.toml", "--payloads", "1000", "--format", "json"];
+    let output = reproduce(folder.path(), &arguments);
+    let json = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{json:#}");
+    let claims = json["claims"].as_array().unwrap();
+    assert_eq!(claims.len(), IDS.len());
+    for claim in claims {
+        assert_eq!(claim["verdict"], "reproduced", "{claim:#}");
     }
 }
 

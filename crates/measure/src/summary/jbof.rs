@@ -276,6 +276,6 @@ mod tests {
         let (whole, half) = (of(whole), of(half));
         assert!((1.0 - half.dollars / whole.dollars - 0.1902).abs() < 1e-4, "ES02: {half:?}");
         assert!(half.iops_per_dollar > whole.iops_per_dollar);
-        assert!(half.sentence().contains("25.0 % of the commands"), "{}", half.sentence());
+        assert!(half.sentence().contains("25.00 % of the commands"), "{}", half.sentence());
     }
 }

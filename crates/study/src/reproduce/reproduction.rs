@@ -5,7 +5,7 @@
 //! payloads, puts       of each point of a payload sink, of a key-value drive
 //! partial              it was interrupted: some points were not run
 //! holds                nothing regressed, and every required claim holds (null: interrupted before all were judged)
-//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd:
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd, out_of_reach:
 //!                      claims; shortened: those of them whose run is too short to stand for one as long as the paper's
 //! agreements[]         points that were run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each; agrees
 //! claims[]             in the order of the claims file:
@@ -13,6 +13,7 @@
 //!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
 //!   difference         in words (null: no figure to compare with)
 //!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd",
+//!                      "needs-traces", "needs-board" (out of reach),
 //!                      "not-run"
 //!   why                of one that failed
 //!   departures[]       key, value, sentence: what differs from the configuration of its board, and why
@@ -301,6 +302,8 @@ impl Reproduction {
                 Verdict::DirectionOnly => ("direction-only", None),
                 Verdict::NotReproduced => ("not-reproduced", None),
             },
+            Outcome::Needs(Needs::Traces) => ("needs-traces", None),
+            Outcome::Needs(Needs::Board) => ("needs-board", None),
             Outcome::Needs(_) => ("needs-csd", None),
             Outcome::Failed(why) => ("failed", Some(why.as_str())),
             Outcome::NotRun => ("not-run", None),

@@ -78,10 +78,10 @@ mod tests {
     // A mean that is not the table's is another workload.
     #[test]
     fn sizes_have_the_mean_of_the_table() {
-        assert_eq!(split(8.1), "8k/97:12k/3");
+        assert_eq!(split(8.1), "8k/98:12k/2");
         assert_eq!(split(60.1), "60k/97:64k/3");
         assert_eq!(split(30.0), "28k/50:32k/50");
-        assert_eq!(split(743.3), "740k/17:744k/83");
+        assert_eq!(split(743.3), "740k/18:744k/82");
         assert_eq!(split(3.99), "4k/100");
         assert_eq!(split(47.99), "48k/100");
     }
