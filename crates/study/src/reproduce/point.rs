@@ -218,12 +218,6 @@ impl Spec {
         self
     }
 
-    /// So many drives, where their number is what is compared.
-    pub fn with_drives(mut self, drives: u16) -> Spec {
-        self.set("drive.copies", drives.to_string());
-        self
-    }
-
     /// Keeps its figures over time.
     pub fn followed(self) -> Spec {
         Spec { is_followed: true, ..self }

@@ -194,6 +194,13 @@ pub(super) fn tenants(platform: Platform, number: u64, workloads: &[Production; 
     })
 }
 
+const TWO_DRIVES: Departure = Departure::of_paper(
+    "drive.copies",
+    "2",
+    "5.6",
+    "one socket to mimic the borrower SSD, while the other socket acts as the lender SSD",
+);
+
 /// Figure 19 stands on an emulator of two sockets; here two drives of the box, one of which is idle.
 pub(super) fn two_drives(platform: Platform, application: &str) -> Spec {
     let burst = |rw, bytes| Tenants::new("burst", 0..1, rw, bytes, DEEP);
@@ -201,5 +208,5 @@ pub(super) fn two_drives(platform: Platform, application: &str) -> Spec {
         "filebench" => burst("randrw", 128 << 10).key("rwmixread", 50),
         _ => burst("randread", 16 << 10),
     };
-    on(platform).with_drives(2).tenants(burst.ramp(BORROWING_DRAM_NS))
+    on(platform).departs(TWO_DRIVES).tenants(burst.ramp(BORROWING_DRAM_NS))
 }

@@ -296,26 +296,16 @@ fn miss_latency(points: &Points) -> Measured<Measurement> {
 }
 
 fn espresso_latency_points() -> Vec<Spec> {
-    let scaled = [Platform::Conv, Platform::Espresso].map(points::latency_of_large);
-    small(&[Platform::Conv, Platform::Espresso]).into_iter().chain(scaled).collect()
+    small(&[Platform::Conv, Platform::Espresso])
 }
 
 fn espresso_latency(points: &Points) -> Measured<Measurement> {
     let conv = one_at_a_time(points, Platform::Conv, Pattern::RandomRead)?;
     let espresso = one_at_a_time(points, Platform::Espresso, Pattern::RandomRead)?;
     let misses = miss_percent(jbof(points, &latency(Platform::Espresso, Pattern::RandomRead, 4))?);
-    let of_large =
-        |platform| -> Measured<f64> { Ok(points.at(&points::latency_of_large(platform))?.mean_of("one")) };
-    let large = change(of_large(Platform::Espresso)?, of_large(Platform::Conv)?);
-    let found = change(espresso, conv);
-    let detail = format!(
-        "Conv {}, Espresso {}, of whose look-ups {misses:.1} % miss. On drives eight times as large {large:+.1} %: scaling changes it by \
-         {:.1} pt.",
-        time(conv),
-        time(espresso),
-        (large - found).abs()
-    );
-    Ok(Measurement::of([found]).detail(detail))
+    let detail =
+        format!("Conv {}, Espresso {}, of whose look-ups {misses:.1} % miss.", time(conv), time(espresso));
+    Ok(Measurement::of([change(espresso, conv)]).detail(detail))
 }
 
 // Figure 12.
