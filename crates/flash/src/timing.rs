@@ -19,7 +19,7 @@ pub struct Timing {
     /// Sensing when no more than one unit of each page is wanted, for parts that do that faster than a page; for each
     /// page type.
     pub partial_read: Option<Vec<Delay>>,
-    /// Sensing a translation page ([`Priority::Map`](crate::Priority::Map)), where firmware keeps these in pages that read faster than
+    /// Sensing a translation page ([`Priority::Map`]), where firmware keeps these in pages that read faster than
     /// others; whatever the page type.
     pub map_read: Option<Delay>,
     /// Whether and how programs and erases are suspended for reads that a host waits for.

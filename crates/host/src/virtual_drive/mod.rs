@@ -8,12 +8,12 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`command`] | what becomes of each command |
-//! | [`copyback`] | bringing data home from lenders that are reclaimed |
-//! | [`map`] | which units are where |
-//! | [`space`] | places in spare namespaces |
-//! | [`lock`] | ranges that commands use |
-//! | [`payload`] | data pointers of parts of a command |
+//! | `command.rs` | what becomes of each command |
+//! | `copyback.rs` | bringing data home from lenders that are reclaimed |
+//! | `map.rs` | which units are where |
+//! | `space.rs` | places in spare namespaces |
+//! | `lock.rs` | ranges that commands use |
+//! | `payload.rs` | data pointers of parts of a command |
 //!
 //! Who is busy, and who lends to whom, is decided above: [`VirtualDrive::set_lenders`].
 //!
