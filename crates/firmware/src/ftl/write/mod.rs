@@ -403,7 +403,13 @@ impl Inner {
         let site = placement.site_by(Work::Buffer, route);
         let cycles = |work, count| (work, placement.cycles().of(work).saturating_mul(count));
         match look_ups > 0 && site.is(placement.site_by(Work::Translate, route)) {
-            true => site.reserve_both(cycles(Work::Buffer, count), cycles(Work::Translate, look_ups)),
+            true => {
+                let (buffer, translate) = (cycles(Work::Buffer, count), cycles(Work::Translate, look_ups));
+                if route != Route::OWN {
+                    site.note_lent(buffer.1.saturating_add(translate.1));
+                }
+                site.reserve_both(buffer, translate)
+            }
             false => placement.reserve_by(route, Work::Buffer, count),
         }
     }
