@@ -2,3 +2,11 @@
 
 #[path = "../crates/serve/tests/fuzz/harness/mod.rs"]
 pub mod harness;
+
+/// Tables and queries.
+#[path = "../crates/workload/tests/fuzz/harness/mod.rs"]
+pub mod tables;
+
+/// Programs that a drive runs for its host.
+#[path = "../crates/program/tests/fuzz/harness.rs"]
+pub mod programs;

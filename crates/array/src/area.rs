@@ -1,21 +1,21 @@
-//! What the array keeps for itself at the end of every member, the same on all.
+//! The area at the end of every member where the array keeps its own state, identical on all members.
 //!
-//! | part | units | what |
+//! | part | units | contents |
 //! |---|---|---|
-//! | lost | one for 32768 units of the array | a bit for each unit that can't be known |
-//! | journal | as said by [`Area::journal_units`] | writes of degraded stripes (level 5) |
-//! | record | 2 times 32 | what the controller must not forget, in turn |
-//! | intents | 1 | a bit for each region that may be being written |
+//! | lost | one for 32768 units of the array | a bit for each unit whose content is lost |
+//! | journal | see [`Area::journal_units`] | writes of degraded stripes (level 5) |
+//! | record | 2 times 32 | the controller's persistent state, in turn |
+//! | intents | 1 | a bit for each region with possible writes in progress |
 //! | superblock | 2 | in turn; the last units of the member |
 
 use crate::config::{ArrayConfig, Level};
 
-/// Units of one of the two records, at most: 128 KiB.
+/// Maximum units of one of the two records: 128 KiB.
 pub(crate) const RECORD_UNITS: u64 = 32;
-/// Bits of a unit.
+/// Bits in a unit.
 pub(crate) const UNIT_BITS: u64 = 8 * 4096;
 
-/// Where it keeps what.
+/// Layout of the area on a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Area {
     /// Units for data, from the member's first on.
@@ -23,21 +23,21 @@ pub(crate) struct Area {
     pub(crate) lost: u64,
     pub(crate) journal: u64,
     pub(crate) journal_units: u64,
-    /// The two records.
+    /// First units of the two records.
     pub(crate) records: [u64; 2],
     pub(crate) intents: u64,
     pub(crate) superblocks: [u64; 2],
 }
 
 impl Area {
-    /// On members of `member_units`; none: they are too small, and it takes so many units.
+    /// The layout on members of `member_units` units. If they are too small, returns the units of the area.
     pub(crate) fn new(config: &ArrayConfig, members: usize, member_units: u64) -> Result<Area, u64> {
         let members = members as u64;
         let chunk = u64::from(config.chunk_units);
-        // Two entries of a whole stripe fit, so one can be written while the other is carried out.
+        // Two entries of a whole stripe fit, so that one can be written while the other is carried out.
         let journal_units =
             if config.level == Level::Raid5 { (2 * (members * chunk + 1)).max(64) } else { 0 };
-        // No level offers more than all members have.
+        // No level offers more units than the sum of its members.
         let lost_units =
             if config.level.is_redundant() { (members * member_units).div_ceil(UNIT_BITS) } else { 0 };
         let reserved = lost_units + journal_units + 2 * RECORD_UNITS + 1 + 2;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use byteway_wire::content::Keep;
 
-    // Parts that overlap overwrite each other or data.
+    // Overlapping parts would overwrite each other or data.
     #[test]
     fn the_parts_lie_one_behind_the_other() {
         let config = |level| ArrayConfig::new(level, 16, [0; 16], Keep::Bytes);

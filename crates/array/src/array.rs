@@ -1,93 +1,93 @@
-//! [`Array`]: the verbs that a controller calls.
+//! [`Array`]: the operations that a controller calls.
 
 use crate::config::ArrayConfig;
 use crate::config::Level;
 use crate::counters::ArrayCounters;
 use crate::inner::Inner;
-use crate::lock::RangeLock;
 use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::write::Part;
-use byteway_clock::{SpanId, Stage};
-use byteway_firmware::{Errand, Health, MediaError, Placement};
+use byteway_clock::{RangeLock, SpanId, Stage};
+use byteway_firmware::{Health, MediaError, Placement, WorkContext};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::rc::Rc;
 
 /// An array of drives. Cheap to clone; clones are the same array.
 ///
-/// Its futures are to be run to their end, as a controller's command slots do, or to be dropped with all of it, as a power cut
-/// does: a write that is dropped alone unlocks what its commands to members may still change.
+/// Its futures must run to completion, as in a controller's command slots, or be dropped together with the
+/// array, as at a power cut: dropping a single write would unlock units that its commands to members may
+/// still change.
 #[derive(Clone)]
 pub struct Array(pub(crate) Rc<Inner>);
 
-/// How an array is.
+/// Health of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayHealth {
-    /// Slots, with the identity of the member in each; none: there is none.
+    /// State of each slot, with the identity of its member; None for an empty slot.
     pub slots: Vec<(SlotState, Option<Rc<str>>)>,
-    /// Too many members have failed: reads of what is lost fail, and all writes.
+    /// Too many members have failed: reads of lost units and all writes fail.
     pub is_broken: bool,
-    /// What the slots are is durable on the members: after a power cut they are the same.
+    /// The slot states are durable on the members, and survive a power cut.
     pub is_settled: bool,
-    /// Units that can't be known until they are written.
+    /// Units whose content is lost until they are written.
     pub lost_units: u64,
-    /// Regions whose copies or parity are to be checked since a power cut.
+    /// Regions whose copies or parity still have to be checked after a power cut.
     pub regions_unsynced: u32,
-    /// Regions marked in the write-intent log, of which a power cut may leave some marked.
+    /// Regions marked in the write-intent log, some of which may stay marked after a power cut.
     pub regions_marked: u32,
-    /// The last rebuild since the array was put together; none: there was none.
+    /// The last rebuild since assembly; None if there was none.
     pub rebuild: Option<Rebuild>,
 }
 
 impl ArrayHealth {
-    /// Whether a member is missing or not yet rebuilt.
+    /// Whether a member is missing or not completely rebuilt.
     pub fn is_degraded(&self) -> bool {
         self.slots.iter().any(|(state, _)| *state != SlotState::Active)
     }
 }
 
-/// Memory that an array holds, bytes.
+/// Memory of an array, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayMemory {
     /// The write-intent log.
     pub intents: u64,
-    /// Marks of lost units.
+    /// Bitmaps of lost units.
     pub lost: u64,
     /// Stripe buffers and commands to members.
     pub buffers: u64,
-    /// Locks.
+    /// Range locks.
     pub locks: u64,
 }
 
 impl ArrayMemory {
-    /// All of it.
+    /// Total bytes.
     pub fn total(&self) -> u64 {
         self.intents + self.lost + self.buffers + self.locks
     }
 }
 
 impl Array {
-    /// Units that it offers.
+    /// User capacity in units.
     pub fn user_units(&self) -> u64 {
         self.0.layout.units()
     }
 
-    /// Its parameters.
+    /// Parameters of the array.
     pub fn config(&self) -> &ArrayConfig {
         &self.0.config
     }
 
-    /// Where its work is done.
+    /// Placement of its work.
     pub fn placement(&self) -> &Placement {
         &self.0.placement
     }
 
-    /// What it has done.
+    /// Counters up to now.
     pub fn counters(&self) -> ArrayCounters {
         self.0.counting.get()
     }
 
-    /// The memory that it holds now.
+    /// Memory in use now.
     pub fn memory(&self) -> ArrayMemory {
         let inner = &*self.0;
         let vectors = inner.scratch.borrow();
@@ -100,7 +100,7 @@ impl Array {
         }
     }
 
-    /// How it is.
+    /// Current health of the array and its members.
     pub fn state(&self) -> ArrayHealth {
         let inner = &*self.0;
         let slots = inner.slots.borrow();
@@ -119,7 +119,7 @@ impl Array {
         }
     }
 
-    /// The same as a drive says it: a spare member counts as spare capacity that is left.
+    /// Health in the terms of a drive: a spare member counts as spare capacity.
     pub fn health(&self) -> Health {
         let counters = self.counters();
         let state = self.state();
@@ -133,12 +133,12 @@ impl Array {
         }
     }
 
-    /// Ends when a member may have failed since the last call. For one task: who has spares.
+    /// Waits until a member may have failed since the last call. For one task, the one that provides spares.
     pub async fn failed(&self) {
         self.0.fails.notified().await;
     }
 
-    /// Ends when [`health`](Array::health) may be worse than at the last call. For one task.
+    /// Waits until [`health`](Array::health) may have become worse since the last call. For one task.
     pub async fn worsened(&self) {
         self.0.ails.notified().await;
     }
@@ -150,14 +150,14 @@ impl Array {
         }
     }
 
-    /// Reads `count` units from `first`; `out` is cleared and gets their contents in order. Units that are lost are given as
+    /// Reads `count` units from `first` into `out`, which is cleared first. Lost units are returned as
     /// [unreadable](Content::unreadable).
     ///
     /// # Errors
-    /// If not all are units of the array.
+    /// [`MediaError::OutOfRange`] if a unit is out of range.
     pub async fn read(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         first: u64,
         count: u32,
         out: &mut Vec<Content>,
@@ -167,18 +167,18 @@ impl Array {
         out.clear();
         out.resize(count as usize, Content::Zero);
         self.0.counting.count(|counters| counters.user_units_read += u64::from(count));
-        self.0.read(errand.into(), first, out, false).await;
+        self.0.read(context.into(), first, out, false).await;
         Ok(())
     }
 
-    /// Writes `contents`, which it empties, as the units from `first` on. Returns when the members have acknowledged it; with
-    /// `durable` it survives a power cut then.
+    /// Writes `contents` to the units from `first` on, and drains it. Returns when the members have
+    /// acknowledged the write; with `durable`, it then survives a power cut.
     ///
     /// # Errors
-    /// If not all are units of the array, or too many members have failed.
+    /// [`MediaError`] if a unit is out of range, or too many members have failed.
     pub async fn write(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         first: u64,
         contents: &mut Vec<Content>,
         durable: bool,
@@ -187,10 +187,10 @@ impl Array {
         if contents.is_empty() {
             return Ok(());
         }
-        let errand = errand.into();
+        let context = context.into();
         let _attending = self.0.attend();
-        let _lock = self.lock(errand.span, first, contents.len() as u64).await;
-        let written = self.0.write_locked(errand, first, contents, durable).await;
+        let _lock = self.lock(context.span, first, contents.len() as u64).await;
+        let written = self.0.write_locked(context, first, contents, durable).await;
         contents.clear();
         written
     }
@@ -202,46 +202,47 @@ impl Array {
         lock
     }
 
-    /// Changes a unit: reads it, lets `edit` have its bytes and which parts can't be read, and writes what comes out. Nothing that
-    /// others write to the unit meanwhile is undone: they wait.
+    /// Changes a unit: reads it, applies `edit` to its bytes and to the set of its unreadable parts, and
+    /// writes the result. Concurrent writes to the unit wait, so none is undone.
     ///
     /// # Errors
-    /// As [`Array::write`]; or the unit can't be read, or not all of it could be read afterwards: then nothing is written.
+    /// As [`Array::write`]. If the unit is unreadable, or part of it still would be afterwards, fails with
+    /// nothing written.
     pub async fn edit(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         unit: u64,
         edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
         durable: bool,
     ) -> Result<(), MediaError> {
         self.check(unit, 1)?;
-        let errand = errand.into();
+        let context = context.into();
         let inner = &*self.0;
         let _attending = inner.attend();
-        let _lock = self.lock(errand.span, unit, 1).await;
+        let _lock = self.lock(context.span, unit, 1).await;
         let mut content = [Content::Zero];
-        inner.read(errand, unit, &mut content, true).await;
+        inner.read(context, unit, &mut content, true).await;
         let [old] = content;
         let new = [old.edited(inner.config.keep, edit)];
         if new[0].marred() != 0 {
             return Err(MediaError::Unreadable);
         }
-        inner.write_locked(errand, unit, &new, durable).await
+        inner.write_locked(context, unit, &new, durable).await
     }
 
-    /// Whether parts of units of `bytes` from `offset` on can be written without reading the rest.
+    /// Whether `bytes` at `offset` of a unit can be written without reading the rest.
     pub fn takes_parts(&self, offset: u32, bytes: u32) -> bool {
         let block = self.0.block_bytes();
         self.0.layout.level != Level::Raid5 && offset.is_multiple_of(block) && bytes.is_multiple_of(block)
     }
 
-    /// Writes a part of a unit, if [it can](Array::takes_parts): `bytes` of `content` from `offset` on.
+    /// Writes `bytes` of `content` at `offset` of a unit, if [supported](Array::takes_parts).
     ///
     /// # Errors
     /// As [`Array::write`].
     pub async fn write_part(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         unit: u64,
         offset: u32,
         bytes: u32,
@@ -249,31 +250,36 @@ impl Array {
         durable: bool,
     ) -> Result<(), MediaError> {
         self.check(unit, 1)?;
-        let errand = errand.into();
+        let context = context.into();
         let _attending = self.0.attend();
-        let _lock = self.lock(errand.span, unit, 1).await;
-        self.0.write_part_locked(errand, Part { unit, offset, bytes, content }, durable).await
+        let _lock = self.lock(context.span, unit, 1).await;
+        self.0.write_part_locked(context, Part { unit, offset, bytes, content }, durable).await
     }
 
-    /// Deallocates `count` units from `first`: they read as zeroes.
+    /// Deallocates `count` units from `first`, which then read as zeroes.
     ///
     /// # Errors
     /// As [`Array::write`].
-    pub async fn trim(&self, errand: impl Into<Errand>, first: u64, count: u64) -> Result<(), MediaError> {
+    pub async fn trim(
+        &self,
+        context: impl Into<WorkContext>,
+        first: u64,
+        count: u64,
+    ) -> Result<(), MediaError> {
         self.check(first, count)?;
         if count == 0 {
             return Ok(());
         }
-        let errand = errand.into();
+        let context = context.into();
         let _attending = self.0.attend();
-        let _lock = self.lock(errand.span, first, count).await;
-        self.0.trim_locked(errand, first, count).await
+        let _lock = self.lock(context.span, first, count).await;
+        self.0.trim_locked(context, first, count).await
     }
 
-    /// Waits until everything that was written before survives a power cut.
+    /// Waits until everything written before survives a power cut.
     ///
     /// # Errors
-    /// Too many members have failed.
+    /// [`MediaError::Failed`] if too many members have failed.
     pub async fn flush(&self, span: SpanId) -> Result<(), MediaError> {
         let inner = &*self.0;
         let _attending = inner.attend();
@@ -282,7 +288,7 @@ impl Array {
         if inner.is_broken() { Err(MediaError::Failed) } else { Ok(()) }
     }
 
-    /// Flushes, and marks everything as clean, so that nothing need be checked when the power comes back.
+    /// Flushes, and marks everything as clean, so that nothing has to be checked at the next power-on.
     ///
     /// # Errors
     /// As [`Array::flush`].
@@ -293,28 +299,29 @@ impl Array {
         Ok(())
     }
 
-    /// Locks a unit, to read it and then write it or leave it, with nothing of anybody else's in between.
+    /// Locks a unit for an atomic read and write.
     ///
     /// # Errors
-    /// If it is no unit of the array.
-    pub async fn exchange(&self, span: SpanId, unit: u64) -> Result<Exchange, MediaError> {
+    /// [`MediaError::OutOfRange`] if the unit is out of range.
+    pub async fn exchange(&self, span: SpanId, unit: u64) -> Result<UnitExchange, MediaError> {
         self.check(unit, 1)?;
         let lock = self.lock(span, unit, 1).await;
-        Ok(Exchange { array: self.clone(), unit, _lock: lock })
+        Ok(UnitExchange { array: self.clone(), unit, _lock: lock })
     }
 
-    /// Keeps a small record beside the units, at most 128 KiB: it is durable when this ends, and the former one was until then.
+    /// Replaces the controller's record, at most 128 KiB. Durable when this ends; until then the old record
+    /// is.
     pub async fn store_record(&self, bytes: Rc<[u8]>) {
         let inner = &*self.0;
         inner.write_record(bytes, &inner.present()).await;
     }
 
-    /// The record.
+    /// The record, if one was stored.
     pub fn record(&self) -> Option<Rc<[u8]>> {
         self.0.record.borrow().clone()
     }
 
-    /// Whether anything that was asked of it has not ended.
+    /// Whether a request is in progress.
     pub fn is_attending(&self) -> bool {
         self.0.attending.get() > 0
     }
@@ -324,7 +331,7 @@ impl Array {
         self.0.locks.len()
     }
 
-    /// Ends its tasks, as a power cut does: whatever was asked never ends.
+    /// Ends its tasks, as a power cut does: requests in progress never complete.
     pub fn stop(&self) {
         let inner = &*self.0;
         inner.tasks.take().into_iter().for_each(|task| inner.clock.kill(task));
@@ -332,22 +339,22 @@ impl Array {
     }
 }
 
-/// A unit that no other operation changes until this is dropped or has written it. Readers are not held up.
-pub struct Exchange {
+/// Exclusive access to a unit, until it is written or this is dropped. Readers do not wait.
+pub struct UnitExchange {
     array: Array,
     unit: u64,
     _lock: RangeLock,
 }
 
-impl Exchange {
-    /// Reads the unit. May be called again.
+impl UnitExchange {
+    /// Reads the unit. May be called repeatedly.
     pub async fn read(&self, span: SpanId, contents: &mut Vec<Content>) {
         contents.clear();
         contents.push(Content::Zero);
         self.array.0.read(span.into(), self.unit, contents, true).await;
     }
 
-    /// Writes the unit, of which `contents` has the only one, and lets others have it.
+    /// Writes the unit, the only element of `contents`, and releases it.
     ///
     /// # Errors
     /// As [`Array::write`].
@@ -357,7 +364,7 @@ impl Exchange {
         contents: &mut Vec<Content>,
         durable: bool,
     ) -> Result<(), MediaError> {
-        assert_eq!(contents.len(), 1, "an exchange is of one unit");
+        assert_eq!(contents.len(), 1, "an exchange has one unit");
         let written = self.array.0.write_locked(span.into(), self.unit, contents, durable).await;
         contents.clear();
         written

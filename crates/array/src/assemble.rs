@@ -1,10 +1,11 @@
-//! How an array comes to be: created over new members, or assembled from what its members say.
+//! Creation of an array over new members, and assembly from the superblocks of existing ones.
 //!
-//! **What is guaranteed after a power cut.** A unit holds what was written last, or, if a write of it was not yet durable, what it
-//! held before or what one of those writes wrote. That holds with all members, and with one missing that the array knew to be
-//! missing when the power went: its stripes are in the journal of [`journal`](crate::journal). If a member fails *with* the
-//! power, parity of the regions that were being written can't be trusted: the units that this member held there are lost.
-//! Reads of them fail until they are written; nothing is ever made up.
+//! **Guarantee after a power cut.** A unit holds what was last written to it durably, or the data of a later
+//! write that was not durable yet. This holds with all members present, and with one missing that the array
+//! knew to be missing at the power cut: its stripes are in the journal ([`journal`](crate::journal)). If a
+//! member fails *together with* the power, the parity of regions with writes in progress cannot be trusted:
+//! the units of that member there are lost. Reads of them fail until they are written; no content is ever
+//! made up.
 
 use crate::area::Area;
 use crate::array::Array;
@@ -14,23 +15,23 @@ use crate::group::{Groups, Verb};
 use crate::inner::{Gate, Inner, Slots, is_complete};
 use crate::intent::Intents;
 use crate::journal::Journal;
-use crate::lock::Locks;
 use crate::lost::Lost;
 use crate::port::Port;
 use crate::superblock::{SlotState, Superblock};
 use crate::{state, upkeep};
-use byteway_clock::{Clock, Notify, Semaphore, SpanId};
+use byteway_clock::{Clock, Notify, RangeLocks, Semaphore, SpanId};
 use byteway_firmware::Placement;
-use byteway_member::{Gone, Member};
+use byteway_member::{Member, MemberLost};
 use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 impl Array {
-    /// A new array over `members`, whose slots are in this order. What they hold is lost, or trusted to agree as `initial` says.
+    /// A new array over `members`, with slots in this order. Their contents are lost, or assumed consistent,
+    /// according to `initial`.
     ///
     /// # Errors
-    /// There can be no such array, or a member is gone.
+    /// [`ArrayError`] if the configuration is impossible, or a member is lost.
     pub async fn create<M: Member>(
         clock: &Clock,
         placement: Placement,
@@ -77,12 +78,13 @@ impl Array {
         array.unless_a_member_is_gone()
     }
 
-    /// The array that `members`, in any order, are of. Those that are stale or of another array are left alone; those of no array
-    /// can take the places of members that fail ([`Array::take_unused`]). Returns when it can be used: copies and parity of regions
-    /// that were being written when the power went are repaired behind.
+    /// The array that `members`, in any order, belong to. Stale members and those of another array are
+    /// ignored; drives of no array can replace failed members ([`Array::take_unused`]). Returns when the
+    /// array is usable: copies and parity of regions with writes in progress at the power cut are repaired in
+    /// the background.
     ///
     /// # Errors
-    /// They are of another array or of none, or too many are missing.
+    /// [`ArrayError`] if they belong to another array or to none, or too many are missing.
     pub async fn assemble<M: Member>(
         clock: &Clock,
         placement: Placement,
@@ -93,7 +95,7 @@ impl Array {
         let mut found: Vec<(Superblock, Rc<Port>)> = Vec::new();
         let mut unused = Vec::new();
         for drive in members {
-            // One that is gone is missing.
+            // A lost drive counts as missing.
             let Ok(port) = Port::attach(clock, drive).await else { continue };
             match probe(&groups, &port).await {
                 Some(superblock) if superblock.uuid == config.uuid => found.push((superblock, port)),
@@ -143,7 +145,7 @@ impl Array {
         inner.events.set(newest.events);
         inner.journal.from.set(newest.journal_from);
         inner.journal.next.set(newest.journal_from);
-        // Stripes without a member that the array knew to be missing are in the journal.
+        // Stripes with a member that the array knew to be missing are in the journal.
         if inner.layout.level == Level::Raid5 {
             let below = newest.slots.iter().map(|state| match state {
                 SlotState::Active => u64::MAX,
@@ -161,7 +163,9 @@ impl Array {
         inner.journal.leave_behind(newest.journal_from + inner.area.journal_units);
         match missing.is_empty() {
             true => inner.write_superblocks().await,
-            false => missing.iter().for_each(|slot| inner.fail(*slot, Gone::because("it is missing").into())),
+            false => {
+                missing.iter().for_each(|slot| inner.fail(*slot, MemberLost::because("it is missing").into()))
+            }
         }
         inner.gate.open().await;
         array.start_upkeep();
@@ -174,7 +178,10 @@ impl Array {
             None => Ok(self),
             Some(member) => {
                 self.stop();
-                Err(ArrayError::Gone { member, why: Gone::because("it failed while the array was created") })
+                Err(ArrayError::Gone {
+                    member,
+                    why: MemberLost::because("it failed while the array was created"),
+                })
             }
         }
     }
@@ -201,7 +208,7 @@ impl Array {
             placement,
             slots: RefCell::new(slots),
             unused: RefCell::default(),
-            locks: Locks::new(clock),
+            locks: RangeLocks::new(clock),
             groups: Groups::new(clock),
             intents: Intents::new(clock, layout.stripes, layout.chunk),
             lost: RefCell::default(),
@@ -241,7 +248,8 @@ impl Array {
         inner.tasks.replace(tasks);
     }
 
-    /// Starts to repair and to rebuild: not before the journal has been carried out, or a member is rebuilt from stripes that are torn.
+    /// Starts repair and rebuilding. Not before the journal has been replayed, or a member would be rebuilt
+    /// from torn stripes.
     fn start_upkeep(&self) {
         let inner = &self.0;
         if inner.layout.level.is_redundant() {
@@ -250,7 +258,7 @@ impl Array {
         }
     }
 
-    /// Takes over what lies on the members beside data.
+    /// Loads the array's own state from the members.
     async fn load(&self, has_lost: bool) {
         let inner = &*self.0;
         let (area, present) = (&inner.area, inner.present());
@@ -290,7 +298,7 @@ impl Array {
             let mut lost = Lost::default();
             let pieces = group.pieces.borrow();
             for piece in pieces[..group.len()].iter().filter(|piece| piece.error.is_none()) {
-                // Where they differ a unit is lost if one says so.
+                // If members differ, a unit is lost if one of them says so.
                 for (page, content) in (0..).zip(&piece.contents) {
                     lost.load(page, content, inner.layout.units());
                 }
@@ -300,22 +308,22 @@ impl Array {
         }
     }
 
-    /// Puts a drive into a failed slot, where it is rebuilt behind I/Os. Gives the slot.
+    /// Puts a drive into a failed slot, to be rebuilt in the background. Returns the slot.
     ///
     /// # Errors
-    /// No slot has failed, or too many, or the drive is gone or has another capacity.
+    /// [`ArrayError`] if no slot has failed, or too many have, or the drive is lost or has another capacity.
     pub async fn add_spare<M: Member>(&self, member: M) -> Result<usize, ArrayError> {
         let slot = self.failed_slot().await?;
         let port = Port::attach(&self.0.clock, member).await;
         self.add(slot, port.map_err(|why| ArrayError::Gone { member: slot, why })?).await
     }
 
-    /// The drives of no array that were found when this one was assembled.
+    /// The drives of no array that were found at assembly.
     pub fn take_unused(&self) -> Vec<Unused> {
         self.0.unused.take().into_iter().map(Unused).collect()
     }
 
-    /// The same as [`Array::add_spare`], of a drive that was found when the array was assembled.
+    /// As [`Array::add_spare`], for a drive that was found at assembly.
     ///
     /// # Errors
     /// As [`Array::add_spare`].
@@ -340,7 +348,7 @@ impl Array {
             let (units, first) = (port.shape.units, inner.member_units);
             return Err(ArrayError::Capacity { member: slot, units, first });
         }
-        // Whatever the drive held before: its area is as that of a new member.
+        // Whatever the drive held before, its area is reset to that of a new member.
         let groups = Groups::new(&inner.clock);
         let group = groups.lend(SpanId::NONE, false);
         let at = inner.area.lost;
@@ -349,7 +357,7 @@ impl Array {
         group.wait().await;
         if let (_, Some(error)) = group.error(0) {
             port.stop();
-            return Err(gone(Gone::because(error)));
+            return Err(gone(MemberLost::because(error)));
         }
         drop(group);
         {
@@ -380,31 +388,31 @@ impl Array {
         inner.gate.open().await;
         inner.upkeep.notify_one();
         match inner.slots.borrow().states[slot] {
-            SlotState::Failed => Err(gone(Gone::because("it failed when it was added"))),
+            SlotState::Failed => Err(gone(MemberLost::because("it failed when it was added"))),
             _ => Ok(slot),
         }
     }
 
-    /// Takes a member out of the array, as if it had failed. Returns when the others know.
+    /// Removes a member from the array, as if it had failed. Returns when the other members have recorded it.
     pub async fn remove(&self, slot: usize) {
         if slot < self.0.layout.members {
-            self.0.fail(slot, Gone::because("it was taken out").into());
+            self.0.fail(slot, MemberLost::because("it was taken out").into());
         }
         self.0.gate.open().await;
     }
 }
 
-/// A drive that was found when an array was assembled, and is of none.
+/// A drive of no array that was found at assembly.
 pub struct Unused(Rc<Port>);
 
-/// The newest superblock of a drive; none: it has none.
+/// The newest superblock of a drive; None if it has none.
 async fn probe(groups: &Groups, port: &Port) -> Option<Superblock> {
     if port.shape.units < 2 {
         return None;
     }
     let group = groups.lend(SpanId::NONE, false);
     for back in 1..=2 {
-        // One by one: that one can't be read must not hide the other.
+        // One at a time, so that an unreadable one does not hide the other.
         let index = group.add(0, Verb::Read, port.shape.units - back, 1, |_| ());
         port.send(group.shared(), index);
     }

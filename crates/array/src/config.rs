@@ -1,15 +1,15 @@
-//! What an array is made of, and why there can be no such array.
+//! Parameters of an array, and the errors of creating or assembling one.
 
 use crate::area::Area;
 use crate::layout::Layout;
 use byteway_clock::Delay;
-use byteway_member::Gone;
+use byteway_member::MemberLost;
 use byteway_wire::content::Keep;
 
-/// Members of an array, at most.
+/// Maximum members of an array.
 pub const MEMBERS_MAX: usize = 64;
 
-/// How an array spreads data over its members.
+/// RAID level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Level {
@@ -19,19 +19,19 @@ pub enum Level {
     Raid1 = 1,
     /// Striping with one rotating parity chunk a stripe (left-symmetric).
     Raid5 = 5,
-    /// Striping over pairs of members that hold the same data.
+    /// Striping over mirrored pairs of members.
     Raid10 = 10,
 }
 
 impl Level {
-    /// By its number.
+    /// From the level's number: 0, 1, 5 or 10.
     pub fn from_number(number: u8) -> Option<Level> {
         [Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid10]
             .into_iter()
             .find(|level| *level as u8 == number)
     }
 
-    /// Members at least.
+    /// Minimum number of members.
     pub fn members_min(self) -> usize {
         match self {
             Level::Raid0 => 1,
@@ -41,79 +41,80 @@ impl Level {
         }
     }
 
-    /// Whether a member can fail without loss.
+    /// Whether a member can fail without data loss.
     pub fn is_redundant(self) -> bool {
         self != Level::Raid0
     }
 }
 
-/// What new members hold when an array is created over them.
+/// Assumption about the contents of new members when an array is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// Zeroes throughout, or nothing that will be read before it is written: copies and parity agree already.
+    /// Zeroes, or nothing that is read before it is written: copies and parity are consistent.
     Zeroed,
-    /// Anything: copies and parity are made to agree behind the first I/Os.
+    /// Unknown: copies and parity are made consistent in the background.
     Unknown,
 }
 
-/// How fast a member is rebuilt.
+/// Rate limits of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuildConfig {
-    /// Units a second of the new member while nothing else is asked of the array; 0: no limit.
+    /// Units a second of the new member while no host request is in progress; 0 for no limit.
     pub idle_rate: u64,
-    /// The same while something is; 0: no limit.
+    /// The same while host requests are in progress; 0 for no limit.
     pub busy_rate: u64,
 }
 
 impl Default for RebuildConfig {
-    /// 200 MiB/s at leisure and 10 MiB/s under load: a tenth more than Linux md's lower limit, and its upper one.
+    /// 200 MiB/s when idle and 10 MiB/s under load: a tenth more than Linux md's lower limit, and its upper
+    /// one.
     fn default() -> Self {
         RebuildConfig { idle_rate: 51_200, busy_rate: 2_560 }
     }
 }
 
-/// A part of the array that is left out, for tests that must notice.
+/// A deliberately omitted step, which tests must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
-    /// Regions are not marked before they are written: nothing is repaired after a power cut.
+    /// Regions are not marked before they are written, so nothing is repaired after a power cut.
     NoIntentLog,
-    /// Writes of degraded stripes are not in the journal.
+    /// Writes of degraded stripes are not journaled.
     NoJournal,
-    /// What stale parity would have given is not marked as lost.
+    /// Units that depend on stale parity are not marked as lost.
     NoLostMarks,
 }
 
-/// An array's parameters.
+/// Parameters of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayConfig {
-    /// Level.
+    /// RAID level.
     pub level: Level,
-    /// Units that go to one member before the next one's turn: a power of two up to 1024. Of level 1 it says only how much is
-    /// rebuilt at once.
+    /// Units of a chunk: a power of two from 1 to 1024. For level 1 it only determines how much is rebuilt at
+    /// once.
     pub chunk_units: u32,
-    /// The array's name.
+    /// Identity of the array.
     pub uuid: [u8; 16],
-    /// A region without writes for so long is marked as clean.
+    /// Time without writes after which a region is marked as clean.
     pub clean_after: Delay,
-    /// How fast members are rebuilt.
+    /// Rate limits of rebuilds.
     pub rebuild: RebuildConfig,
-    /// How contents are kept that the array computes.
+    /// How contents computed by the array are stored.
     pub keep: Keep,
-    /// What is left out.
+    /// A deliberately omitted step.
     pub canary: Option<Canary>,
 }
 
 impl ArrayConfig {
-    /// With Linux md's default times.
+    /// With the default times of Linux md.
     pub fn new(level: Level, chunk_units: u32, uuid: [u8; 16], keep: Keep) -> ArrayConfig {
         let (clean_after, rebuild) = (Delay::from_s(5), RebuildConfig::default());
         ArrayConfig { level, chunk_units, uuid, clean_after, rebuild, keep, canary: None }
     }
 
-    /// How such an array lies on so many members with so many units for data on each.
+    /// The layout over `members` members with `data_units` units for data each.
     ///
     /// # Errors
-    /// There can be no such array.
+    /// [`ArrayError`] if the configuration is impossible.
     pub(crate) fn layout(&self, members: usize, data_units: u64) -> Result<Layout, ArrayError> {
         let chunk = self.chunk_units;
         if !chunk.is_power_of_two() || chunk > 1024 {
@@ -129,10 +130,10 @@ impl ArrayConfig {
         Ok(Layout::new(self.level, members, chunk.into(), data_units))
     }
 
-    /// Units that such an array offers over so many members of `member_units` units each.
+    /// User capacity in units over `members` members of `member_units` units each.
     ///
     /// # Errors
-    /// There can be no such array.
+    /// [`ArrayError`] if the configuration is impossible.
     pub fn user_units(&self, members: usize, member_units: u64) -> Result<u64, ArrayError> {
         self.layout(members, 0)?;
         let too_small = |reserved| ArrayError::TooSmall { units: member_units, reserved };
@@ -141,75 +142,105 @@ impl ArrayConfig {
     }
 }
 
-/// Why there is no such array.
+/// Error of creating or assembling an array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
-    /// A chunk of another size.
-    #[error("a chunk of {0} units; it must be a power of two from 1 to 1024")]
+    /// The chunk size is invalid.
+    #[error("chunk_units is {0}, it must be a power of two from 1 to 1024")]
     Chunk(u32),
     /// Too few or too many members.
-    #[error("{members} members; level {level:?} takes {least} to 64")]
+    #[error("{members} members for level {level:?}, which takes {least} to 64")]
     Members {
-        /// Level.
+        /// The level.
         level: Level,
-        /// How many there are.
+        /// The number of members.
         members: usize,
-        /// At least.
+        /// The minimum for the level.
         least: usize,
     },
-    /// Pairs need an even number.
-    #[error("{0} members; level 10 takes an even number")]
+    /// Mirrored pairs need an even number of members.
+    #[error("{0} members for level 10, which takes an even number")]
     Odd(usize),
-    /// Members of different sizes.
+    /// The members differ in capacity.
     #[error("member {member} has {units} units, member 0 has {first}; all must have the same capacity")]
     Capacity {
-        /// Which one differs.
+        /// The member that differs.
         member: usize,
-        /// Its capacity, units.
+        /// Its capacity in units.
         units: u64,
-        /// That of the first, units.
+        /// Capacity of member 0 in units.
         first: u64,
     },
-    /// Members too small for data next to what the array keeps there.
+    /// The members are too small for the array's own state and data.
     #[error(
-        "members of {units} units; the array itself keeps {reserved} of them, and at least a chunk is for data"
+        "members have {units} units; {reserved} for the array's own state and at least one chunk for data are \
+         needed"
     )]
     TooSmall {
-        /// Capacity of a member, units.
+        /// Capacity of a member in units.
         units: u64,
-        /// What the array keeps, units.
+        /// Units of the array's own state.
         reserved: u64,
     },
     /// A member cannot be used.
     #[error("member {member}: {why}")]
     Gone {
-        /// Which one.
+        /// Number of the member.
         member: usize,
-        /// Why.
-        why: Gone,
+        /// The reason.
+        why: MemberLost,
     },
-    /// A drive without a superblock, or with a damaged one.
-    #[error("no drive here is a member of the array")]
+    /// No drive has a valid superblock of the array.
+    #[error("none of the drives is a member of the array")]
     NoMembers,
-    /// The superblocks are of an array with other parameters.
-    #[error("the members say {what} {found}, the configuration says {expected}")]
+    /// The superblocks disagree with the configuration.
+    #[error("{what} is {found} on the members and {expected} in the configuration")]
     Differs {
-        /// Which parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// What the members say.
+        /// Its value on the members.
         found: u64,
-        /// What was expected.
+        /// Its value in the configuration.
         expected: u64,
     },
-    /// A spare that is not needed, or for which there is no slot.
-    #[error("no failed slot waits for a spare")]
+    /// There is no failed slot for a spare.
+    #[error("no slot has failed, so a spare has no place")]
     NoSlot,
     /// Too many members are missing or stale.
     #[error("{missing} of {members} members are missing or stale: the array has lost data")]
     Incomplete {
-        /// How many.
+        /// Missing or stale members.
         missing: usize,
-        /// Of so many.
+        /// Members of the array.
         members: usize,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A refused configuration must name the parameter, its value and what is valid.
+    #[test]
+    fn errors_name_the_value_and_the_bound() {
+        let text = |error: ArrayError| error.to_string();
+        assert_eq!(text(ArrayError::Chunk(3)), "chunk_units is 3, it must be a power of two from 1 to 1024");
+        assert_eq!(text(ArrayError::Odd(3)), "3 members for level 10, which takes an even number");
+        assert_eq!(
+            text(ArrayError::Capacity { member: 2, units: 8, first: 9 }),
+            "member 2 has 8 units, member 0 has 9; all must have the same capacity"
+        );
+        assert_eq!(
+            text(ArrayError::TooSmall { units: 8, reserved: 9 }),
+            "members have 8 units; 9 for the array's own state and at least one chunk for data are needed"
+        );
+        assert_eq!(
+            text(ArrayError::Differs { what: "chunk_units", found: 16, expected: 32 }),
+            "chunk_units is 16 on the members and 32 in the configuration"
+        );
+        assert_eq!(
+            text(ArrayError::Incomplete { missing: 2, members: 4 }),
+            "2 of 4 members are missing or stale: the array has lost data"
+        );
+    }
 }

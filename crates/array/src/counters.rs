@@ -1,28 +1,29 @@
-//! What an array counts.
+//! Counters of an array.
 
 use std::cell::Cell;
 
-/// Why a member is read or written.
+/// Purpose of a read or write of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cause {
-    /// What hosts read and write: with mirrors every copy that is written.
+    /// Host reads and writes, including the writes of all mirrors.
     Data,
-    /// To compute parity, or from parity: old data, old parity, the rest of a stripe; and the parity that is written.
+    /// Reads for computing parity or from parity (old data, old parity, the rest of a stripe), and writes of
+    /// parity.
     Parity,
-    /// Copies and parity that are made to agree after a power cut, and units that are written back.
+    /// Making copies and parity consistent after a power cut, and writing back recovered units.
     Repair,
-    /// The new member.
+    /// Rebuilding a member.
     Rebuild,
-    /// Superblocks, the write-intent log, the journal, the record, marks of lost units.
+    /// Superblocks, write-intent log, journal, record, bitmaps of lost units.
     Log,
 }
 
 impl Cause {
-    /// All, in the order in which they are reported.
+    /// All purposes, in report order.
     pub const ALL: [Cause; 5] = [Cause::Data, Cause::Parity, Cause::Repair, Cause::Rebuild, Cause::Log];
 
-    /// Its name in reports.
+    /// Name of the purpose in reports.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Data => "data",
@@ -34,69 +35,69 @@ impl Cause {
     }
 }
 
-/// What was sent to members for one cause.
+/// Commands sent to members for one purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Reads.
     pub reads: u64,
-    /// Units that they are of.
+    /// Units of these reads.
     pub units_read: u64,
     /// Writes.
     pub writes: u64,
-    /// Units that they are of; a part of a unit counts as one.
+    /// Units of these writes; part of a unit counts as one.
     pub units_written: u64,
-    /// Bytes that they are of.
+    /// Bytes of these writes.
     pub bytes_written: u64,
 }
 
-/// What an array has done so far.
+/// Counters of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayCounters {
-    /// By [`Cause`].
+    /// Traffic by [`Cause`].
     pub traffic: [Traffic; Cause::ALL.len()],
-    /// Units that hosts read and wrote.
+    /// Units read by hosts.
     pub user_units_read: u64,
-    /// See there.
+    /// Units written by hosts.
     pub user_units_written: u64,
-    /// Units that were XORed into others.
+    /// Units XORed into others.
     pub units_xored: u64,
-    /// Flushes that were sent to members.
+    /// Flushes sent to members.
     pub flushes: u64,
-    /// Writes of parity that read the old data and the old parity.
+    /// Read-modify-writes: parity updates that read the old data and the old parity.
     pub read_modify_writes: u64,
-    /// Those that read the rest of the stripe.
+    /// Reconstruct-writes: parity updates that read the rest of the stripe.
     pub reconstruct_writes: u64,
-    /// Stripes that were written whole.
+    /// Stripes written as a whole.
     pub full_stripes: u64,
-    /// Units that were computed because their member is gone or can't give them.
+    /// Units computed because their member is missing or cannot read them.
     pub units_reconstructed: u64,
-    /// Units that a member could not give and that were written back.
+    /// Units that a member could not read and that were written back.
     pub units_written_back: u64,
-    /// Units that neither a member nor the rest of the stripe could give.
+    /// Units that neither a member nor the rest of the stripe could provide.
     pub units_unreadable: u64,
-    /// Stripes whose copies or parity were wrong when they were checked after a power cut.
+    /// Stripes with wrong copies or parity in the check after a power cut.
     pub stripes_repaired: u64,
-    /// Entries of the journal that were written.
+    /// Journal entries written.
     pub journal_entries: u64,
-    /// Of those, how many were carried out again at assembly.
+    /// Journal entries replayed at assembly.
     pub journal_replayed: u64,
-    /// Members that have failed.
+    /// Failed members.
     pub members_failed: u64,
 }
 
 impl ArrayCounters {
-    /// Of one cause.
+    /// Traffic for one purpose.
     pub fn of(&self, cause: Cause) -> Traffic {
         self.traffic[cause as usize]
     }
 
-    /// Bytes written to members, whatever for.
+    /// Bytes written to members for all purposes.
     pub fn bytes_written(&self) -> u64 {
         self.traffic.iter().map(|traffic| traffic.bytes_written).sum()
     }
 }
 
-/// Counters that are being counted.
+/// Counters in a cell.
 #[derive(Default)]
 pub(crate) struct Counting(Cell<ArrayCounters>);
 

@@ -1,4 +1,4 @@
-//! What an operation asks of members, all at once, and the answers.
+//! Groups of requests to members, sent together, and their answers.
 
 use byteway_clock::{Clock, Notify, SpanId};
 use byteway_member::MemberError;
@@ -7,57 +7,58 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// What is asked of a member.
+/// Kind of a request to a member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Verb {
     #[default]
     Read,
-    /// And whether it is to be durable.
+    /// A write, durable or not.
     Write(bool),
-    /// A part of one unit: offset and bytes.
+    /// A write of part of one unit: offset, bytes, durable or not.
     WritePart(u32, u32, bool),
     Deallocate,
     Flush,
 }
 
-/// A run of units of one member. Its memory is used again.
+/// A request for a run of units of one member. Its memory is reused.
 #[derive(Default)]
 pub(crate) struct Piece {
     pub(crate) slot: usize,
-    /// The event with which the slot's member joined, when this was sent: what fails of one says nothing of the next.
+    /// Event number with which the slot's member joined when this was sent: a failure of an old member says
+    /// nothing about its successor.
     pub(crate) joined: u32,
     pub(crate) verb: Verb,
     pub(crate) first: u64,
     pub(crate) count: u64,
-    /// What is written, or was read.
+    /// The data written or read.
     pub(crate) contents: Vec<Content>,
-    /// What has failed, if something has: that the member is gone counts more than that it can't give a unit.
+    /// The failure, if any; a lost member outranks an unreadable unit.
     pub(crate) error: Option<MemberError>,
 }
 
 impl Piece {
     pub(crate) fn fail(&mut self, error: MemberError) {
-        if !matches!(self.error, Some(MemberError::Gone(_))) {
+        if !matches!(self.error, Some(MemberError::Lost(_))) {
             self.error = Some(error);
         }
     }
 }
 
-/// Pieces that are asked for together.
+/// Requests that are sent together.
 pub(crate) struct Group {
     pub(crate) pieces: RefCell<Vec<Piece>>,
-    /// Pieces that are in use; those behind them only keep their memory.
+    /// Pieces in use; further ones only keep their memory.
     used: Cell<usize>,
-    /// Commands without an answer.
+    /// Commands in flight.
     left: Cell<u32>,
     answered: Notify,
     pub(crate) span: Cell<SpanId>,
-    /// It waits behind I/Os of hosts.
+    /// It waits behind host I/Os.
     pub(crate) is_background: Cell<bool>,
 }
 
 impl Group {
-    /// Adds a piece, with contents that `fill` puts into an empty vector. Gives its index.
+    /// Adds a piece, with contents that `fill` puts into an empty vector. Returns its index.
     pub(crate) fn add(
         &self,
         slot: usize,
@@ -78,7 +79,8 @@ impl Group {
         index
     }
 
-    /// Adds a read, or lengthens the last piece of the slot by it. Gives the piece and where in it the units are.
+    /// Adds a read, or extends the slot's last piece by it. Returns the piece, and the offset of the units in
+    /// it.
     pub(crate) fn add_read(&self, slot: usize, first: u64, count: u64) -> (usize, usize) {
         {
             let mut pieces = self.pieces.borrow_mut();
@@ -96,7 +98,7 @@ impl Group {
         (self.add(slot, Verb::Read, first, count, |_| ()), 0)
     }
 
-    /// Adds a write, or lengthens the last piece of the slot by it.
+    /// Adds a write, or extends the slot's last piece by it.
     pub(crate) fn add_write(
         &self,
         slot: usize,
@@ -122,22 +124,22 @@ impl Group {
         self.used.get()
     }
 
-    /// The slot of a piece, and what has failed of it.
+    /// The slot of a piece, and its failure.
     pub(crate) fn error(&self, index: usize) -> (usize, Option<MemberError>) {
         let pieces = self.pieces.borrow();
         (pieces[index].slot, pieces[index].error.clone())
     }
 
-    /// Takes what a piece has read of `count` units from `at`.
+    /// Takes `count` units that a piece has read, from offset `at` on.
     pub(crate) fn take(&self, index: usize, at: usize, count: usize, mut each: impl FnMut(usize, Content)) {
         let mut pieces = self.pieces.borrow_mut();
         let contents = &mut pieces[index].contents[at..at + count];
         contents.iter_mut().enumerate().for_each(|(nth, content)| each(nth, std::mem::take(content)));
     }
 
-    /// Removes all pieces; nothing of them is in flight.
+    /// Removes all pieces. None may be in flight.
     pub(crate) fn clear(&self) {
-        debug_assert_eq!(self.left.get(), 0, "commands of a group are answered before it is used again");
+        debug_assert_eq!(self.left.get(), 0, "a group is reused only after all answers");
         self.used.set(0);
     }
 
@@ -152,7 +154,7 @@ impl Group {
         }
     }
 
-    /// Ends when all commands are answered.
+    /// Waits until all commands are answered.
     pub(crate) async fn wait(&self) {
         while self.left.get() > 0 {
             self.answered.notified().await;
@@ -160,7 +162,7 @@ impl Group {
     }
 }
 
-/// Groups that serve again: as many as operations were in flight at once.
+/// Pool of groups, as many as the maximum of operations in flight.
 pub(crate) struct Groups {
     clock: Clock,
     free: RefCell<Vec<Rc<Group>>>,
@@ -188,7 +190,7 @@ impl Groups {
         LentGroup { groups: self, group }
     }
 
-    /// Bytes of memory that groups that are not lent hold.
+    /// Memory in bytes of the groups that are not on loan.
     pub(crate) fn bytes(&self) -> u64 {
         let of_group = |group: &Rc<Group>| {
             let pieces = group.pieces.borrow();
@@ -199,7 +201,7 @@ impl Groups {
     }
 }
 
-/// A group, until dropped.
+/// A group on loan, returned on drop.
 pub(crate) struct LentGroup<'a> {
     groups: &'a Groups,
     group: Rc<Group>,
@@ -221,9 +223,9 @@ impl Deref for LentGroup<'_> {
 
 impl Drop for LentGroup<'_> {
     fn drop(&mut self) {
-        // One that was dropped before its answers came is left to them.
+        // If dropped before all answers, the group is left to them.
         if self.group.left.get() == 0 {
-            // Other owners share the contents: they are not kept.
+            // The contents are shared with other owners, so they are not kept.
             self.group.pieces.borrow_mut().iter_mut().for_each(|piece| piece.contents.clear());
             self.groups.free.borrow_mut().push(self.group.clone());
         }

@@ -1,4 +1,4 @@
-//! What an array is made of, and how its parts send to members.
+//! The parts of an array, and how they send to members.
 
 use crate::area::Area;
 use crate::config::{ArrayConfig, Level};
@@ -7,15 +7,16 @@ use crate::group::{Groups, LentGroup, Verb};
 use crate::intent::Intents;
 use crate::journal::Journal;
 use crate::layout::Layout;
-use crate::lock::{Locks, RangeLock};
 use crate::lost::Lost;
 use crate::port::Port;
 use crate::read::Fragment;
 use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
-use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, TaskId};
-use byteway_firmware::{Errand, Placement, Work};
-use byteway_member::{Gone, MemberError};
+use byteway_clock::{
+    Clock, Delay, Notify, RangeLock, RangeLocks, RangeUse, Semaphore, SpanId, Stage, TaskId,
+};
+use byteway_firmware::{Placement, WorkContext, WorkKind};
+use byteway_member::{MemberError, MemberLost};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -29,9 +30,9 @@ pub(crate) struct Inner {
     pub(crate) area: Area,
     pub(crate) member_units: u64,
     pub(crate) slots: RefCell<Slots>,
-    /// Drives of no array that were found when it was assembled.
+    /// Drives of no array that were found at assembly.
     pub(crate) unused: RefCell<Vec<Rc<Port>>>,
-    pub(crate) locks: Locks,
+    pub(crate) locks: RangeLocks,
     pub(crate) groups: Groups,
     pub(crate) intents: Intents,
     pub(crate) lost: RefCell<Lost>,
@@ -40,51 +41,52 @@ pub(crate) struct Inner {
     /// The last rebuild.
     pub(crate) rebuild: Cell<Option<Rebuild>>,
     pub(crate) gate: Gate,
-    /// One writes superblocks at a time.
+    /// Turn to write superblocks: one task at a time.
     pub(crate) superblock_turn: Semaphore,
-    /// Stripes from here on need no repair, whatever their region says: they were degraded when the power went.
+    /// Stripes from here on need no repair, whatever their region's mark: they were degraded at the power
+    /// cut.
     pub(crate) unsynced_below: Cell<u64>,
     pub(crate) events: Cell<u64>,
-    /// The event with which each slot's member joined.
+    /// Event number with which each slot's member joined.
     pub(crate) joined: RefCell<Vec<u32>>,
-    /// One writes marks of lost units at a time.
+    /// Turn to write the bitmaps of lost units: one task at a time.
     pub(crate) lost_turn: Semaphore,
     pub(crate) record: RefCell<Option<Rc<[u8]>>>,
     pub(crate) record_number: Cell<u64>,
-    /// The health may be worse.
+    /// Notified when the health may have become worse.
     pub(crate) ails: Notify,
-    /// A member may have failed.
+    /// Notified when a member may have failed.
     pub(crate) fails: Notify,
-    /// There may be something to rebuild or to repair.
+    /// Notified when there may be something to rebuild or to repair.
     pub(crate) upkeep: Notify,
-    /// I/Os of hosts in flight.
+    /// Host I/Os in flight.
     pub(crate) attending: Cell<u32>,
-    /// What reads are divided into: vectors that serve again.
+    /// Reusable vectors for dividing reads.
     pub(crate) fragments: RefCell<Vec<Vec<Fragment>>>,
-    /// Vectors that serve again.
+    /// Reusable vectors.
     pub(crate) scratch: RefCell<Vec<Vec<Content>>>,
     pub(crate) tasks: RefCell<Vec<TaskId>>,
 }
 
-/// The members and how they are.
+/// The members and their states.
 pub(crate) struct Slots {
     pub(crate) ports: Vec<Option<Rc<Port>>>,
     pub(crate) states: Vec<SlotState>,
-    /// The states that are durable on the members.
+    /// States that are durable on the members.
     pub(crate) durable: Vec<SlotState>,
-    /// Of each slot that is rebuilt: below which stripe the new member has all of it durably.
+    /// For each slot being rebuilt: the stripe below which the new member is durably complete.
     pub(crate) flushed: Vec<u64>,
-    /// Slots that have failed since, and how they were.
+    /// Slots that have failed since, with their previous states.
     pub(crate) failed: Vec<(usize, SlotState)>,
-    /// Too many have failed.
+    /// Too many members have failed.
     pub(crate) is_broken: bool,
 }
 
-/// Keeps writes out while the members' state changes.
+/// Keeps writes out while the members' states change.
 pub(crate) struct Gate {
     pub(crate) is_closed: Cell<bool>,
     pub(crate) in_flight: Cell<u32>,
-    /// A slot has failed.
+    /// Notified when a slot has failed.
     pub(crate) failed: Notify,
     pub(crate) drained: Notify,
     pub(crate) opened: Notify,
@@ -102,14 +104,14 @@ impl Gate {
         }
     }
 
-    /// Waits until the state that was being changed is durable.
+    /// Waits until a state change in progress is durable.
     pub(crate) async fn open(&self) {
         while self.is_closed.get() {
             self.opened.notified().await;
         }
     }
 
-    /// Enters: the state stays as it is until what this gives is dropped.
+    /// Enters the gate: states do not change until the result is dropped.
     pub(crate) async fn enter(&self) -> Entered<'_> {
         self.open().await;
         self.in_flight.set(self.in_flight.get() + 1);
@@ -129,7 +131,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// A host's I/O, until dropped.
+/// A host I/O, until dropped.
 pub(crate) struct Attending<'a>(&'a Cell<u32>);
 
 impl Drop for Attending<'_> {
@@ -138,13 +140,13 @@ impl Drop for Attending<'_> {
     }
 }
 
-/// Why a write was not carried out.
+/// Reason why a write was not carried out.
 pub(crate) enum Stopped {
-    /// A member has failed before anything was written: it is to be tried again with the others.
+    /// A member failed before anything was written: retry with the others.
     Again,
-    /// Too many have.
+    /// Too many members have failed.
     Broken,
-    /// Something of the stripe can't be read that the parity needs.
+    /// Data of the stripe that the parity needs are unreadable.
     Unreadable,
 }
 
@@ -158,17 +160,17 @@ impl Inner {
         self.slots.borrow().is_broken
     }
 
-    /// Whether a slot's member holds what it should in a stripe.
+    /// Whether a slot's member holds its data of a stripe.
     pub(crate) fn has(&self, slot: usize, stripe: u64) -> bool {
         self.slots.borrow().states[slot].has(stripe)
     }
 
-    /// Whether a stripe can't do without its journal: a member that the durable state knows to be missing.
+    /// Whether writes of a stripe must be journaled: a member is missing according to the durable state.
     pub(crate) fn is_degraded(&self, stripe: u64) -> bool {
         !self.slots.borrow().durable.iter().all(|state| state.has(stripe))
     }
 
-    /// Slots that are there, rebuilt or not.
+    /// Slots with a member, rebuilt or not.
     pub(crate) fn present(&self) -> Vec<usize> {
         let slots = self.slots.borrow();
         let is_there =
@@ -176,17 +178,17 @@ impl Inner {
         (0..slots.states.len()).filter(is_there).collect()
     }
 
-    /// Locks units against other changes: with parity, whole stripes.
+    /// Locks units against other changes; with parity, whole stripes.
     pub(crate) async fn lock(&self, first: u64, count: u64) -> RangeLock {
         let mut range = first..first + count;
         if self.layout.level == Level::Raid5 {
             let stripe = self.layout.stripe_units();
             range = first / stripe * stripe..range.end.next_multiple_of(stripe);
         }
-        self.locks.lock(range).await
+        self.locks.lock(range, RangeUse::Change).await
     }
 
-    /// Marks the regions of stripes before they are written; when this ends the marks are durable.
+    /// Marks the regions of stripes before they are written. The marks are durable when this ends.
     pub(crate) async fn mark(&self, stripes: &Range<u64>) -> Marked<'_> {
         let is_logged = self.layout.level.is_redundant();
         let marked = Marked { inner: self, stripes: stripes.clone(), is_logged };
@@ -210,7 +212,7 @@ impl Inner {
         self.send_from(group, 0, cause);
     }
 
-    /// Sends the pieces of a group from `first` on. Those for members that are not there fail at once.
+    /// Sends the pieces of a group from `first` on. Those for missing members fail at once.
     pub(crate) fn send_from(&self, group: &LentGroup<'_>, first: usize, cause: Cause) {
         let (slots, joined) = (self.slots.borrow(), self.joined.borrow());
         for index in first..group.len() {
@@ -242,21 +244,22 @@ impl Inner {
             });
             match &slots.ports[slot] {
                 Some(port) if slots.states[slot] != SlotState::Failed => port.send(group.shared(), index),
-                _ => group.pieces.borrow_mut()[index].fail(Gone::because("the slot has no member").into()),
+                _ => group.pieces.borrow_mut()[index]
+                    .fail(MemberLost::because("the slot has no member").into()),
             }
         }
     }
 
-    /// Sends all pieces and waits for the answers; members that fail a write, or are gone, are dropped. Time is charged to the
-    /// group's I/O. Whether every piece was carried out.
+    /// Sends all pieces and waits for the answers. Members that are lost or fail a write are dropped from the
+    /// array. Time is charged to the group's I/O. Returns whether every piece succeeded.
     pub(crate) async fn exchange(&self, group: &LentGroup<'_>, cause: Cause) -> bool {
-        // A bridge speaks another protocol to its members.
-        self.work(group.span.get().into(), Work::Convert, group.len() as u64).await;
+        // A bridge converts commands to its members' protocol.
+        self.work(group.span.get().into(), WorkKind::Convert, group.len() as u64).await;
         self.send(group, cause);
         self.conclude(group).await
     }
 
-    /// Waits for the answers, likewise.
+    /// Waits for the answers of a group that was sent.
     pub(crate) async fn conclude(&self, group: &LentGroup<'_>) -> bool {
         group.wait().await;
         self.clock.spans().charge(group.span.get(), self.clock.now(), Stage::Flash);
@@ -269,7 +272,7 @@ impl Inner {
                 let pieces = group.pieces.borrow();
                 (pieces[index].verb, pieces[index].joined)
             };
-            let is_out = verb != Verb::Read || matches!(error, MemberError::Gone(_));
+            let is_out = verb != Verb::Read || matches!(error, MemberError::Lost(_));
             if is_out && joined == self.joined.borrow()[slot] {
                 self.fail(slot, error);
             }
@@ -278,17 +281,17 @@ impl Inner {
     }
 
     /// Does `count` times `work`, and charges it.
-    pub(crate) async fn work(&self, errand: Errand, work: Work, count: u64) {
+    pub(crate) async fn work(&self, context: WorkContext, work: WorkKind, count: u64) {
         if count == 0 || self.placement.cycles().of(work) == 0 {
             return;
         }
-        let service = self.placement.reserve_by(errand.route, work, count);
+        let service = self.placement.reserve_by(context.route, work, count);
         self.clock.sleep_until(service.end).await;
         let now = self.clock.now();
-        self.clock.spans().charge_split(errand.span, now, service.queued, Stage::Firmware);
+        self.clock.spans().charge_split(context.span, now, service.queued, Stage::Firmware);
     }
 
-    /// A member is not to be relied on any more.
+    /// Marks a member as failed.
     #[cold]
     pub(crate) fn fail(&self, slot: usize, error: MemberError) {
         let mut slots = self.slots.borrow_mut();
@@ -297,7 +300,7 @@ impl Inner {
             return;
         }
         if let Some(port) = &slots.ports[slot] {
-            port.give_up(Gone::because(error));
+            port.give_up(MemberLost::because(error));
         }
         slots.failed.push((slot, before));
         slots.is_broken = !is_complete(&self.layout, &slots.states);
@@ -307,11 +310,11 @@ impl Inner {
         self.gate.failed.notify_one();
         self.ails.notify_one();
         self.fails.notify_one();
-        // Whoever waits for marks on members must see if there are too few.
+        // Tasks that wait for marks on members must check whether enough are left.
         self.intents.written.notify_all();
     }
 
-    /// A vector for contents, which [`keep`](Self::keep) takes back.
+    /// A vector for contents; return it to [`keep`](Self::keep).
     pub(crate) fn vector(&self) -> Vec<Content> {
         self.scratch.borrow_mut().pop().unwrap_or_default()
     }
@@ -321,7 +324,7 @@ impl Inner {
         self.scratch.borrow_mut().push(vector);
     }
 
-    /// Lets time pass so that `units` more take no less than at `rate` units a second; 0: no limit.
+    /// Delays so that `units` more take at least their time at `rate` units a second; 0 for no limit.
     pub(crate) async fn pace(&self, units: u64, rate: u64) {
         if rate > 0 {
             let ps = u128::from(units) * 1_000_000_000_000 / u128::from(rate);
@@ -330,7 +333,7 @@ impl Inner {
     }
 }
 
-/// Regions whose writes are in flight, until dropped.
+/// Regions with writes in flight, until dropped.
 pub(crate) struct Marked<'a> {
     inner: &'a Inner,
     stripes: Range<u64>,
@@ -345,7 +348,7 @@ impl Drop for Marked<'_> {
     }
 }
 
-/// Whether everything can be read with these members.
+/// Whether all data are readable with these members.
 pub(crate) fn is_complete(layout: &Layout, states: &[SlotState]) -> bool {
     let is_active = |state: &SlotState| *state == SlotState::Active;
     match layout.level {

@@ -1,8 +1,9 @@
-//! The write-intent log: which regions of the members may hold stripes that are not consistent.
+//! The write-intent log: regions of the members that may hold inconsistent stripes.
 //!
-//! A region's bit is durable on every member before the first write to it is sent. It is cleared behind, when nothing has been
-//! written there for a while and a flush has made durable what was. After a power cut the bits say what must be repaired.
-//! All bits are one unit, so a region is a 32768th of a member, or 4 MiB if that is more.
+//! A region's bit is durable on every member before the first write to it is sent. It is cleared in the
+//! background, when nothing has been written there for a while and a flush has made the writes durable. After
+//! a power cut the bits determine what must be repaired. All bits fit one unit, so a region is a 32768th of a
+//! member, or 4 MiB if that is more.
 
 use crate::area::UNIT_BITS;
 use byteway_clock::{Clock, Notify, Semaphore};
@@ -10,38 +11,38 @@ use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-/// Units of a member that a region has at least.
+/// Minimum units of a member in a region.
 const REGION_UNITS_MIN: u64 = 1024;
 
 pub(crate) struct Intents {
     /// Stripes of a region.
     region_stripes: u64,
     state: RefCell<State>,
-    /// A region waits for its bit.
+    /// Notified when a region waits for its bit.
     pub(crate) wanted: Notify,
-    /// Bits have become durable, or there is nothing left to make durable.
+    /// Notified when bits have become durable, or nothing is left to make durable.
     pub(crate) written: Notify,
-    /// One writes the log at a time.
+    /// Turn to write the log: one task at a time.
     pub(crate) turn: Semaphore,
-    /// Counts looks for idle regions.
+    /// Number of scans for idle regions.
     tick: Cell<u32>,
-    /// The count at the last timed one.
+    /// Value of `tick` at the last timed scan.
     timed: Cell<u32>,
 }
 
 struct State {
-    /// What is durable on the members, or is about to be, a bit for a region.
+    /// Bits, one for each region, that are durable on the members or about to be.
     bits: Vec<u64>,
-    /// Of these, what isn't durable yet.
+    /// Of these, the ones that are not durable yet.
     wanted: Vec<u64>,
     wanted_count: u32,
-    /// Bits that are cleared, which is not durable yet.
+    /// Bits whose clearing is not durable yet.
     cleared: Vec<u64>,
-    /// Writes in flight.
+    /// Writes in flight, by region.
     writers: Vec<u32>,
-    /// The tick of the last write.
+    /// Tick of the last write, by region.
     used: Vec<u32>,
-    /// Copies or parity may be wrong since before.
+    /// Regions whose copies or parity may be inconsistent.
     unsynced: Vec<u64>,
     unsynced_count: u32,
 }
@@ -91,12 +92,13 @@ impl Intents {
         self.state.borrow().writers.len()
     }
 
-    /// The stripes of a region; its last one may be beyond the array's.
+    /// The stripes of a region; the last region may extend beyond the array.
     pub(crate) fn stripes(&self, region: usize) -> Range<u64> {
         region as u64 * self.region_stripes..(region as u64 + 1) * self.region_stripes
     }
 
-    /// Writes to stripes begin. Whether their bits are durable; else the caller waits until [`are_marked`](Self::are_marked).
+    /// Begins writes to stripes. Returns whether their bits are durable; otherwise wait for
+    /// [`are_marked`](Self::are_marked).
     pub(crate) fn begin(&self, stripes: &Range<u64>) -> bool {
         let state = &mut *self.state.borrow_mut();
         let mut durable = true;
@@ -120,7 +122,7 @@ impl Intents {
         !self.regions(stripes).any(|region| has(&state.wanted, region))
     }
 
-    /// Writes to stripes have ended.
+    /// Ends writes to stripes.
     pub(crate) fn end(&self, stripes: &Range<u64>) {
         let state = &mut *self.state.borrow_mut();
         for region in self.regions(stripes) {
@@ -129,18 +131,18 @@ impl Intents {
         }
     }
 
-    /// What is to be written, if there is something to be, and the bits that are durable then.
+    /// The log to write, and the bits that will then be durable; None if there is nothing to write.
     pub(crate) fn to_write(&self) -> Option<(Content, Vec<u64>)> {
         let state = self.state.borrow();
         (state.wanted_count > 0).then(|| (encode(&state.bits), state.wanted.clone()))
     }
 
-    /// The bits as they are.
+    /// Encodes the present bits.
     pub(crate) fn encoded(&self) -> Content {
         encode(&self.state.borrow().bits)
     }
 
-    /// These have become durable.
+    /// Records that these bits are durable.
     pub(crate) fn are_written(&self, written: &[u64]) {
         let state = &mut *self.state.borrow_mut();
         for (wanted, written) in state.wanted.iter_mut().zip(written) {
@@ -150,8 +152,8 @@ impl Intents {
         self.written.notify_all();
     }
 
-    /// Regions that have bits, nothing in flight, and no write in a while: the time between two calls with `is_timed`; of
-    /// other calls all at rest. With them what [`clean`](Self::clean) wants to know.
+    /// Regions with bits, without writes in flight, and without a recent write: none between two calls with
+    /// `is_timed`; for other calls, all idle regions. Also returns the argument for [`clean`](Self::clean).
     pub(crate) fn idle(&self, is_timed: bool) -> (Vec<usize>, u32) {
         let state = self.state.borrow();
         let now = self.tick.get();
@@ -161,7 +163,7 @@ impl Intents {
         ((0..self.count()).filter(is_idle).collect(), before)
     }
 
-    /// Clears the bits of `regions` in which nothing has been written since [`idle`](Self::idle). Whether any was.
+    /// Clears the bits of `regions` not written since [`idle`](Self::idle). Returns whether there were any.
     pub(crate) fn clean(&self, (regions, before): &(Vec<usize>, u32)) -> bool {
         let state = &mut *self.state.borrow_mut();
         let mut any = false;
@@ -175,12 +177,12 @@ impl Intents {
         any
     }
 
-    /// What was cleared is so on the members, too.
+    /// Records that the clearing is durable on the members.
     pub(crate) fn are_cleared(&self) {
         self.state.borrow_mut().cleared.fill(0);
     }
 
-    /// Takes over what a member says. Regions with bits are not consistent.
+    /// Merges the bits of a member. Regions with bits are inconsistent.
     pub(crate) fn merge(&self, content: &Content) {
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
@@ -194,14 +196,14 @@ impl Intents {
         });
     }
 
-    /// All regions that have bits are to be repaired.
+    /// Marks all regions with bits for repair.
     pub(crate) fn distrust(&self) {
         let state = &mut *self.state.borrow_mut();
         state.unsynced.clone_from(&state.bits);
         state.unsynced_count = state.unsynced.iter().map(|word| word.count_ones()).sum();
     }
 
-    /// All regions have bits, and are to be repaired.
+    /// Sets the bits of all regions, and marks them for repair.
     pub(crate) fn distrust_all(&self) {
         let regions = self.count();
         {
@@ -219,7 +221,7 @@ impl Intents {
         state.unsynced_count > 0 && has(&state.unsynced, (stripe / self.region_stripes) as usize)
     }
 
-    /// The regions that are to be repaired.
+    /// The regions to repair.
     pub(crate) fn unsynced(&self) -> Vec<usize> {
         let state = self.state.borrow();
         (0..self.count()).filter(|region| has(&state.unsynced, *region)).collect()
@@ -229,7 +231,7 @@ impl Intents {
         self.state.borrow().unsynced_count
     }
 
-    /// A region is consistent.
+    /// Records that a region is consistent.
     pub(crate) fn synced(&self, region: usize) {
         let state = &mut *self.state.borrow_mut();
         if set(&mut state.unsynced, region, false) {
@@ -237,13 +239,13 @@ impl Intents {
         }
     }
 
-    /// Regions that have bits, here or durably on a member.
+    /// Number of regions with bits, here or durably on a member.
     pub(crate) fn marked(&self) -> u32 {
         let state = self.state.borrow();
         state.bits.iter().zip(&state.cleared).map(|(bits, cleared)| (bits | cleared).count_ones()).sum()
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let state = self.state.borrow();
         (state.bits.capacity() * 4 * 8 + state.writers.capacity() * 8) as u64

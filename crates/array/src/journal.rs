@@ -1,10 +1,11 @@
-//! The journal of degraded stripes (level 5): what closes the write hole that no repair can.
+//! The journal of degraded stripes (level 5), which closes the write hole that repair cannot.
 //!
-//! A stripe with a missing member can't be repaired after a power cut in the middle of a write: the missing chunk is what the
-//! others and the parity say, and if only some of them are new that is garbage. So what is about to be written to such a
-//! stripe is first made durable here, and after a power cut it is written again, whole. Entries lie one behind another on the
-//! first active member; if that one fails as well, the array has lost data anyway. When there is no room for the next entry,
-//! the entries are made superfluous by a flush, and a superblock that says from which number on they count.
+//! A stripe with a missing member cannot be repaired after a power cut during a write: its missing chunk is
+//! defined by the other chunks and the parity, and if only some of these are new, it is garbage. So a write
+//! to such a stripe is first made durable here, and written again as a whole after a power cut. Entries lie
+//! one after the other on the first active member; if that one fails as well, the array has lost data anyway.
+//! When the next entry does not fit, a flush, and a superblock with the number of the first valid entry, make
+//! the old entries obsolete.
 
 use crate::config::{Canary, Level};
 use crate::counters::Cause;
@@ -18,17 +19,17 @@ use std::cell::Cell;
 const MAGIC: [u8; 8] = *b"BytwyJrn";
 const HEAD_BYTES: usize = 64;
 const RUN_BYTES: usize = 16;
-/// Runs of an entry, at most: of a stripe each member has two at most.
+/// Maximum runs of an entry: each member has at most two in a stripe.
 const RUNS_MAX: usize = (UNIT_BYTES - HEAD_BYTES) / RUN_BYTES;
 
-/// Where the next entry goes, and which are being carried out.
+/// Position of the next entry, and the entries in progress.
 pub(crate) struct Journal {
     turn: Semaphore,
-    /// Units of the journal that are taken.
+    /// Units of the journal in use.
     taken: Cell<u64>,
-    /// The next entry's number.
+    /// Number of the next entry.
     pub(crate) next: Cell<u64>,
-    /// The first that counts, as superblocks say.
+    /// Number of the first valid entry, according to the superblocks.
     pub(crate) from: Cell<u64>,
     in_flight: Cell<u32>,
     done: Notify,
@@ -46,15 +47,17 @@ impl Journal {
         }
     }
 
-    /// No stripe needs entries with numbers below this, to which those that are there may come: they are below what the superblocks
-    /// said and the units of a journal, of which each takes several. Of entries that were written after the superblocks had given all
-    /// up nothing else tells, on whichever member they are, and they must not be found when a stripe is degraded again.
+    /// Numbers further entries from `number` on, and empties the journal: no stripe needs an entry with a
+    /// lower number. `number` is the one in the superblocks plus the units of a journal, of which each entry
+    /// takes several, because entries may have been written after the superblocks released all of them.
+    /// Nothing else identifies those, on whichever member they are, and they must not be replayed when a
+    /// stripe is degraded again.
     pub(crate) fn leave_behind(&self, number: u64) {
         self.next.set(self.next.get().max(number));
         self.forget();
     }
 
-    /// No stripe needs the entries any more.
+    /// Empties the journal: no stripe needs the entries any more.
     pub(crate) fn forget(&self) {
         self.from.set(self.next.get());
     }
@@ -71,16 +74,16 @@ impl Drop for Entry<'_> {
 }
 
 impl Inner {
-    /// The member that has the journal: the first active one, as the superblocks say. One whose rebuilding has just ended is not yet
-    /// among them, and nothing would look for the journal there after a power cut.
+    /// The member that holds the journal: the first active one according to the superblocks. A member whose
+    /// rebuild has just ended is not among these yet, and a power cut would leave its journal unnoticed.
     fn journal_slot(&self) -> Option<usize> {
         let slots = self.slots.borrow();
         let mut both = slots.states.iter().zip(&slots.durable);
         both.position(|(state, durable)| (*state, *durable) == (SlotState::Active, SlotState::Active))
     }
 
-    /// Makes the writes of `group`, all of one stripe, durable in the journal. They are carried out then, before what this gives
-    /// is dropped.
+    /// Makes the writes of `group`, all of one stripe, durable in the journal. They must then be carried out
+    /// before the result is dropped.
     pub(crate) async fn journal_entry(
         &self,
         span: SpanId,
@@ -117,7 +120,7 @@ impl Inner {
         if self.is_broken() { Err(Stopped::Broken) } else { Ok(Some(entry)) }
     }
 
-    /// Makes all entries superfluous. The caller has the turn.
+    /// Makes all entries obsolete. The caller has the turn.
     async fn empty_journal(&self) -> Result<(), Stopped> {
         let journal = &self.journal;
         while journal.in_flight.get() > 0 {
@@ -130,13 +133,13 @@ impl Inner {
         if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) }
     }
 
-    /// Carries out again what the journal says of stripes that `states` can't repair, and gives its entries up.
+    /// Replays the journaled writes of stripes that `states` cannot repair, and empties the journal.
     pub(crate) async fn replay(&self) {
         let Some(slot) = self.journal_slot() else { return };
         let group = self.group(SpanId::NONE, false);
         let (index, _) = group.add_read(slot, self.area.journal, self.area.journal_units);
         if !self.exchange(&group, Cause::Log).await {
-            return; // the array is broken then
+            return; // only if the array is broken
         }
         let mut contents = Vec::new();
         group.take(index, 0, self.area.journal_units as usize, |_, content| contents.push(content));
@@ -154,7 +157,7 @@ impl Inner {
         for (entry, end) in &entries {
             self.journal.next.set(entry.number + 1);
             if !self.is_degraded(entry.stripe) {
-                continue; // it has been rebuilt since: its region's mark says whether it is to be repaired
+                continue; // rebuilt since: its region's mark decides about repair
             }
             let group = self.group(SpanId::NONE, false);
             let mut from = end - entry.units + 1;
@@ -173,11 +176,11 @@ impl Inner {
     }
 }
 
-/// An entry that was found: where what is written.
+/// A decoded entry, without its data.
 struct FoundEntry {
     number: u64,
     stripe: u64,
-    /// Units that it takes, its head among them.
+    /// Units of the entry, including its head.
     units: usize,
     /// Slot, first unit, units.
     runs: Vec<(usize, u64, u64)>,
@@ -187,7 +190,7 @@ fn encode(inner: &Inner, number: u64, stripe: u64, group: &Group, contents: &mut
     let mut head = [0; UNIT_BYTES];
     let pieces = group.pieces.borrow();
     let pieces = &pieces[..group.len()];
-    assert!(pieces.len() <= RUNS_MAX, "of a stripe each member has two runs at most");
+    assert!(pieces.len() <= RUNS_MAX, "each member has at most two runs in a stripe");
     head[..8].copy_from_slice(&MAGIC);
     head[16..24].copy_from_slice(&number.to_le_bytes());
     head[24..32].copy_from_slice(&stripe.to_le_bytes());
@@ -205,7 +208,8 @@ fn encode(inner: &Inner, number: u64, stripe: u64, group: &Group, contents: &mut
     contents[0] = Content::of(&head, Keep::Bytes);
 }
 
-/// Over the array's name, the head and the data: what looks like an entry and is none has another.
+/// Checksum over the array's identity, the head and the data. It rejects anything that only looks like an
+/// entry.
 fn checksum(inner: &Inner, head: &[u8; UNIT_BYTES], contents: &[Content]) -> u32 {
     let mut sum = crc32c::crc32c(&inner.config.uuid);
     sum = crc32c::crc32c_append(sum, &head[16..]);
@@ -217,7 +221,7 @@ fn checksum(inner: &Inner, head: &[u8; UNIT_BYTES], contents: &[Content]) -> u32
     sum
 }
 
-/// The entry that `contents` begin with; none: there is none, or not all of it.
+/// The entry at the start of `contents`; None if there is none, or not all of it.
 fn decode(inner: &Inner, contents: &[Content]) -> Option<FoundEntry> {
     let first = contents.first()?;
     let mut head = [0; UNIT_BYTES];

@@ -1,18 +1,19 @@
-//! Where a unit of the array lies: the arithmetic of the levels.
+//! Layout: the arithmetic of the RAID levels, from a unit of the array to members.
 //!
-//! A *stripe* is one chunk of each member, at the same place. Its data chunks are *columns*. A *slot* is a member's number.
+//! A *stripe* is one chunk of each member, at the same position. Its data chunks are *columns*. A *slot* is a
+//! member's number.
 //!
 //! | level | columns | slots of column c |
 //! |---|---|---|
 //! | 0 | members | c |
 //! | 1 | 1 | all |
 //! | 10 | members / 2 | 2c, 2c + 1 |
-//! | 5 | members - 1 | behind the parity's: left-symmetric, as Linux md's default |
+//! | 5 | members - 1 | after the parity's: left-symmetric, the default of Linux md |
 
 use crate::config::Level;
 use std::ops::Range;
 
-/// How an array lies on its members.
+/// Layout of an array over its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) level: Level,
@@ -21,12 +22,12 @@ pub(crate) struct Layout {
     pub(crate) chunk: u64,
     /// Data chunks of a stripe.
     pub(crate) columns: u64,
-    /// Members that hold the same: 1 without mirrors.
+    /// Members with the same data: 1 without mirrors.
     pub(crate) copies: usize,
     pub(crate) stripes: u64,
 }
 
-/// Where a unit lies.
+/// Location of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) stripe: u64,
@@ -36,7 +37,7 @@ pub(crate) struct Place {
 }
 
 impl Layout {
-    /// Over `data_units` of each member; a rest that is no whole chunk stays unused.
+    /// A layout over `data_units` of each member; a partial last chunk stays unused.
     pub(crate) fn new(level: Level, members: usize, chunk: u64, data_units: u64) -> Layout {
         let (columns, copies) = match level {
             Level::Raid0 => (members as u64, 1),
@@ -52,7 +53,7 @@ impl Layout {
         self.columns * self.chunk
     }
 
-    /// Units that the array offers.
+    /// User capacity in units.
     pub(crate) fn units(&self) -> u64 {
         self.stripes * self.stripe_units()
     }
@@ -62,7 +63,7 @@ impl Layout {
         unit / self.stripe_units()
     }
 
-    /// The stripes of a run of units, which is not empty.
+    /// The stripes of a non-empty run of units.
     pub(crate) fn stripes_of(&self, first: u64, count: u64) -> Range<u64> {
         self.stripe_of(first)..self.stripe_of(first + count - 1) + 1
     }
@@ -72,22 +73,22 @@ impl Layout {
         Place { stripe: self.stripe_of(unit), column: in_stripe / self.chunk, offset: in_stripe % self.chunk }
     }
 
-    /// The unit of the array at a place.
+    /// The unit of the array at a location.
     pub(crate) fn unit(&self, place: Place) -> u64 {
         place.stripe * self.stripe_units() + place.column * self.chunk + place.offset
     }
 
-    /// Where a place lies on its member.
+    /// The unit of a member at this stripe and offset.
     pub(crate) fn member_unit(&self, stripe: u64, offset: u64) -> u64 {
         stripe * self.chunk + offset
     }
 
-    /// The slot of a stripe's parity: of level 5.
+    /// The slot of a stripe's parity, for level 5.
     pub(crate) fn parity_slot(&self, stripe: u64) -> usize {
         self.members - 1 - (stripe % self.members as u64) as usize
     }
 
-    /// The slot of a column: with mirrors the first of them.
+    /// The slot of a column; with mirrors the first of them.
     pub(crate) fn slot(&self, stripe: u64, column: u64) -> usize {
         match self.level {
             Level::Raid5 => (self.parity_slot(stripe) + 1 + column as usize) % self.members,
@@ -95,7 +96,7 @@ impl Layout {
         }
     }
 
-    /// The column that a slot holds in a stripe; none: it is the parity.
+    /// The column of a slot in a stripe; None for the parity.
     pub(crate) fn column_of(&self, stripe: u64, slot: usize) -> Option<u64> {
         match self.level {
             Level::Raid5 => {
@@ -111,7 +112,8 @@ impl Layout {
 mod tests {
     use super::*;
 
-    // A unit that is written in one place and looked for in another is lost; two at one place overwrite each other.
+    // A unit written to one location and read from another is lost; two units at one location overwrite each
+    // other.
     #[test]
     fn every_unit_has_a_place_of_its_own() {
         for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 5), (Level::Raid10, 6)]
@@ -130,7 +132,7 @@ mod tests {
         }
     }
 
-    // The documented layout of md's default: an array's figures depend on which member has the parity.
+    // The documented layout of md's default: performance depends on which member has the parity.
     #[test]
     fn parity_rotates_to_the_left() {
         let layout = Layout::new(Level::Raid5, 4, 1, 8);

@@ -1,7 +1,8 @@
-//! Units of the array that can't be known any more: reads of them fail until they are written whole.
+//! Lost units: their content is unknown, and reads of them fail until they are written as a whole.
 //!
-//! They come to be where redundancy was needed and could not be trusted: a member failed while parity was not repaired after
-//! a power cut, or two units of one stripe can't be read. A bit for each unit lies on all members, in pages of a unit.
+//! A unit is lost when redundancy was needed and could not be trusted: a member failed before parity was
+//! repaired after a power cut, or two units of one stripe are unreadable. All members hold a bitmap of the
+//! lost units, in pages of one unit.
 
 use crate::area::UNIT_BITS;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
@@ -10,19 +11,19 @@ use std::ops::Range;
 
 const WORDS: usize = UNIT_BYTES / 8;
 
-/// The pages with bits as the members have them or are to, and what has been written over since.
+/// The pages with bits, as on the members or about to be, and the units rewritten since.
 #[derive(Default)]
 pub(crate) struct Lost {
     pages: BTreeMap<u64, Box<[u64; WORDS]>>,
     changed: BTreeSet<u64>,
     marked: u64,
-    /// Units with bits that have been written since, but whose new contents a power cut may still take: then they are lost again.
+    /// Lost units that have been rewritten, but not durably: a power cut would make them lost again.
     written: BTreeSet<u64>,
-    /// How often a unit was lost.
+    /// Number of losses so far.
     losses: u64,
 }
 
-/// Units that were written when a flush began.
+/// Units rewritten by the start of a flush.
 pub(crate) struct Written {
     units: Vec<u64>,
     losses: u64,
@@ -34,7 +35,7 @@ impl Lost {
         self.marked == 0
     }
 
-    /// Units that can't be known.
+    /// Number of lost units.
     pub(crate) fn count(&self) -> u64 {
         self.marked - self.written.len() as u64
     }
@@ -43,7 +44,7 @@ impl Lost {
         self.is_marked(unit) && !self.written.contains(&unit)
     }
 
-    /// Those of a range that can't be known.
+    /// Lost units of a range.
     pub(crate) fn within(&self, units: Range<u64>) -> Vec<u64> {
         if self.is_empty() {
             return Vec::new();
@@ -51,7 +52,7 @@ impl Lost {
         units.filter(|unit| self.has(*unit)).collect()
     }
 
-    /// How often a unit was lost.
+    /// Number of losses so far.
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
@@ -62,14 +63,14 @@ impl Lost {
         page.is_some_and(|page| page[(at / 64) as usize] & 1 << (at % 64) != 0)
     }
 
-    /// A unit can't be known any more.
+    /// Marks a unit as lost.
     pub(crate) fn lose(&mut self, unit: u64) {
         self.losses += 1;
         self.written.remove(&unit);
         self.mark(unit, true);
     }
 
-    /// Units have been written whole. Whether one of them was lost.
+    /// Records that units were written as a whole. Returns whether one of them was lost.
     pub(crate) fn write(&mut self, units: Range<u64>) -> bool {
         if self.is_empty() {
             return false;
@@ -83,16 +84,16 @@ impl Lost {
         self.written.len() > before
     }
 
-    /// What has been written over: to be taken when a flush begins. None: nothing.
+    /// The rewritten units, to be read at the start of a flush; None if there are none.
     pub(crate) fn written(&self) -> Option<Written> {
         let units = || self.written.iter().copied().collect();
         (!self.written.is_empty()).then(|| Written { units: units(), losses: self.losses })
     }
 
-    /// The flush has ended.
+    /// Records the end of the flush.
     pub(crate) fn settle(&mut self, written: &Written) {
         if self.losses != written.losses {
-            return; // what was written may have been lost again and written again, which the flush knew nothing of
+            return; // a unit may have been lost and rewritten since, after the flush began
         }
         for unit in &written.units {
             if self.written.remove(unit) {
@@ -118,7 +119,7 @@ impl Lost {
         changed.into_iter().map(|page| (page, self.encode(page))).collect()
     }
 
-    /// All pages that are not empty.
+    /// All non-empty pages.
     pub(crate) fn all(&self) -> Vec<(u64, Content)> {
         self.pages.keys().map(|page| (*page, self.encode(*page))).collect()
     }
@@ -132,7 +133,7 @@ impl Lost {
         Content::of(&bytes, Keep::Stamps)
     }
 
-    /// Takes over a page as it lies on a member, of an array of `units`.
+    /// Loads a page from a member, of an array of `units` units.
     pub(crate) fn load(&mut self, page: u64, content: &Content, units: u64) {
         if *content == Content::Zero {
             return;
@@ -149,7 +150,7 @@ impl Lost {
         self.changed.clear();
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.pages.len() * UNIT_BYTES) as u64
     }
@@ -159,7 +160,8 @@ impl Lost {
 mod tests {
     use super::*;
 
-    // A bit that is forgotten at the next power-on lets garbage be read; one that stays keeps good data from being.
+    // A bit that is forgotten at the next power-on exposes garbage; one that stays makes good data
+    // unreadable.
     #[test]
     fn what_is_lost_is_lost_after_the_power_too_and_nothing_else_is() {
         let mut lost = Lost::default();

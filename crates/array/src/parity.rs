@@ -1,32 +1,32 @@
-//! Writes of level 5: whole stripes, and parts of a stripe by whichever way reads less.
+//! Writes of level 5: whole stripes, and partial stripes by the method that reads less.
 //!
-//! Of a part of a stripe the old data and the old parity are read, and the change is XORed into the parity
-//! (read-modify-write); or the rest of the stripe is read, and the parity is computed anew (reconstruct-write). A stripe with
-//! a missing member leaves no choice: reconstruct-write if the missing chunk is written, else read-modify-write. A stripe whose
-//! parity can't be trusted yet is always reconstructed.
+//! For a partial stripe, either the old data and the old parity are read and the change is XORed into the
+//! parity (read-modify-write), or the rest of the stripe is read and the parity computed anew
+//! (reconstruct-write). With a missing member there is no choice: reconstruct-write if the missing chunk is
+//! written, otherwise read-modify-write. A stripe whose parity cannot be trusted yet is always reconstructed.
 //!
-//! Whoever calls has locked the stripe, marked its region and entered the gate, so members' states stay as they are but for
-//! members that fail.
+//! The caller has locked the stripe, marked its region and entered the gate, so members' states stay the
+//! same, except that members may fail.
 
 use crate::counters::Cause;
 use crate::inner::{Inner, Stopped};
 use crate::xor::Parity;
-use byteway_firmware::{Errand, Work};
+use byteway_firmware::{WorkContext, WorkKind};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::ops::Range;
 
-/// How the parity of a part of a stripe comes to be.
+/// How the parity of a partial stripe is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     /// From the old data and the old parity.
     Modify,
     /// From the rest of the stripe.
     Reconstruct,
-    /// Its member is missing.
+    /// Not at all: its member is missing.
     None,
 }
 
-/// Offsets in the chunks at which the same columns are written.
+/// Range of offsets in the chunks at which the same columns are written.
 struct Segment {
     offsets: Range<u64>,
     columns: Range<u64>,
@@ -43,7 +43,7 @@ impl Inner {
     /// Writes units of level 5 from `first` on.
     pub(crate) async fn write_parity(
         &self,
-        errand: Errand,
+        context: WorkContext,
         first: u64,
         contents: &[Content],
         durable: bool,
@@ -63,25 +63,25 @@ impl Inner {
             };
             let part = &contents[(unit - first) as usize..(unit - first + count) as usize];
             match run {
-                0 => self.write_part_of_stripe(errand, stripe, at, part, durable).await?,
-                _ => self.write_stripes(errand, stripe, part, durable).await?,
+                0 => self.write_part_of_stripe(context, stripe, at, part, durable).await?,
+                _ => self.write_stripes(context, stripe, part, durable).await?,
             }
             unit += count;
         }
         Ok(())
     }
 
-    /// Whether all members hold what they should in a stripe, and are known to.
+    /// Whether all members hold their data of a stripe, durably recorded.
     fn is_full(&self, stripe: u64) -> bool {
         let slots = self.slots.borrow();
         let all = |states: &[crate::superblock::SlotState]| states.iter().all(|state| state.has(stripe));
         all(&slots.states) && all(&slots.durable)
     }
 
-    /// Writes whole stripes from `stripe` on: to each member one run.
+    /// Writes whole stripes from `stripe` on, with one run for each member.
     async fn write_stripes(
         &self,
-        errand: Errand,
+        context: WorkContext,
         stripe: u64,
         contents: &[Content],
         durable: bool,
@@ -89,8 +89,8 @@ impl Inner {
         let layout = &self.layout;
         let (chunk, columns) = (layout.chunk as usize, layout.columns as usize);
         let stripes = contents.len() / (chunk * columns);
-        self.work(errand, Work::Parity, (stripes * chunk * (columns - 1)) as u64).await;
-        let group = self.group(errand.span, false);
+        self.work(context, WorkKind::Parity, (stripes * chunk * (columns - 1)) as u64).await;
+        let group = self.group(context.span, false);
         let mut parity = Parity::new();
         let mut parities = self.vector();
         for (stripe, contents) in (stripe..).zip(contents.chunks_exact(chunk * columns)) {
@@ -112,7 +112,7 @@ impl Inner {
         });
         self.exchange(&group, Cause::Data).await;
         self.counting.count(|counters| {
-            // The members get it with the data, in the same writes.
+            // The parity goes to the members together with the data, in the same writes.
             let units = (stripes * chunk) as u64;
             let bytes = units * UNIT_BYTES as u64;
             let parity = &mut counters.traffic[Cause::Parity as usize];
@@ -129,7 +129,7 @@ impl Inner {
         if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) }
     }
 
-    /// Where which columns are written: at most three segments.
+    /// Divides a partial write into segments with the same columns, at most three.
     fn segments(&self, stripe: u64, at: u64, count: u64, force: Option<Method>) -> Vec<Segment> {
         let layout = &self.layout;
         let chunk = layout.chunk;
@@ -164,20 +164,20 @@ impl Inner {
         segments
     }
 
-    /// Writes a part of a stripe, from its data unit `at` on.
+    /// Writes part of a stripe, from its data unit `at` on.
     async fn write_part_of_stripe(
         &self,
-        errand: Errand,
+        context: WorkContext,
         stripe: u64,
         at: u64,
         contents: &[Content],
         durable: bool,
     ) -> Result<(), Stopped> {
-        let tried = self.try_part(errand, stripe, at, contents, durable, None).await;
+        let tried = self.try_part(context, stripe, at, contents, durable, None).await;
         let Err(Stopped::Unreadable) = tried else { return tried };
-        // A member can't give a unit that the parity needs: the other way may do without it.
+        // If a member cannot read a unit that the parity needs, the other method may do without it.
         for method in [Method::Reconstruct, Method::Modify] {
-            let tried = self.try_part(errand, stripe, at, contents, durable, Some(method)).await;
+            let tried = self.try_part(context, stripe, at, contents, durable, Some(method)).await;
             if !matches!(tried, Err(Stopped::Unreadable)) {
                 return tried;
             }
@@ -187,7 +187,7 @@ impl Inner {
 
     async fn try_part(
         &self,
-        errand: Errand,
+        context: WorkContext,
         stripe: u64,
         at: u64,
         contents: &[Content],
@@ -197,13 +197,13 @@ impl Inner {
         let layout = &self.layout;
         let segments = self.segments(stripe, at, contents.len() as u64, force);
         let mut parities = self.vector();
-        let computed = self.compute(errand, stripe, at, contents, &segments, &mut parities).await;
+        let computed = self.compute(context, stripe, at, contents, &segments, &mut parities).await;
         if let Err(stopped) = computed {
             self.keep(parities);
             return Err(stopped);
         }
-        // What is written: of each column a run, and the parity of each segment.
-        let group = self.group(errand.span, false);
+        // The writes: one run of each column, and the parity of each segment.
+        let group = self.group(context.span, false);
         let end = at + contents.len() as u64;
         for column in at / layout.chunk..end.div_ceil(layout.chunk) {
             let start = column * layout.chunk;
@@ -226,7 +226,7 @@ impl Inner {
         self.keep(parities);
         let has_parity = group.len() > data_pieces;
         let entry = match has_parity && self.is_degraded(stripe) {
-            true => self.journal_entry(errand.span, stripe, &group).await?,
+            true => self.journal_entry(context.span, stripe, &group).await?,
             false => None,
         };
         let parity_units: u64 = group.pieces.borrow()[data_pieces..group.len()].iter().map(|p| p.count).sum();
@@ -243,10 +243,11 @@ impl Inner {
         self.unless_broken()
     }
 
-    /// Reads what the parity of the segments needs, and computes it: of each segment that has one, in order.
+    /// Reads what the parity of the segments needs, and computes it, in order of the segments that have
+    /// parity.
     async fn compute(
         &self,
-        errand: Errand,
+        context: WorkContext,
         stripe: u64,
         at: u64,
         contents: &[Content],
@@ -254,9 +255,9 @@ impl Inner {
         parities: &mut Vec<Content>,
     ) -> Result<(), Stopped> {
         let layout = &self.layout;
-        let group = self.group(errand.span, false);
+        let group = self.group(context.span, false);
         let columns = layout.columns;
-        // Of each segment the units of each column, then of the parity: where they are in the group.
+        // For each segment, the positions in the group of each column's units, then of the parity.
         let mut read: Vec<(usize, usize)> = Vec::new();
         let (mut modified, mut reconstructed) = (0, 0);
         for segment in segments {
@@ -283,7 +284,7 @@ impl Inner {
         }
         if !self.exchange(&group, Cause::Parity).await {
             self.unless_broken()?;
-            // One that is gone has closed the gate; one that is there can't give a unit.
+            // A lost member has closed the gate; a present one cannot read a unit.
             return Err(if self.gate.is_closed.get() { Stopped::Again } else { Stopped::Unreadable });
         }
         let mut parity = Parity::new();
@@ -315,9 +316,9 @@ impl Inner {
             counters.read_modify_writes += u64::from(modified > 0);
             counters.reconstruct_writes += u64::from(modified == 0 && reconstructed > 0);
         });
-        self.work(errand, Work::Parity, units).await;
+        self.work(context, WorkKind::Parity, units).await;
         if self.gate.is_closed.get() {
-            // A member has failed meanwhile; nothing is written yet.
+            // A member has failed meanwhile, and nothing is written yet.
             self.unless_broken()?;
             return Err(Stopped::Again);
         }

@@ -1,38 +1,38 @@
-//! The near half of a member: commands that wait for a lane, and the tasks that carry them out.
+//! The array's end of a member: queued commands, and the tasks that execute them.
 
 use crate::group::{Group, Verb};
 use byteway_clock::{Clock, Notify, TaskId};
-use byteway_member::{Gone, Member, MemberError, MemberShape};
+use byteway_member::{Member, MemberError, MemberLost, MemberShape};
 use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A command: a part of a piece.
+/// A command: part of a piece.
 struct Job {
     group: Rc<Group>,
     piece: usize,
-    /// Where in the piece it begins, and its units.
+    /// Offset of its units in the piece, and their number.
     at: u64,
     count: u64,
 }
 
-/// A member, as the array has it.
+/// A member, as seen by the array.
 pub(crate) struct Port {
     clock: Clock,
     pub(crate) shape: MemberShape,
-    /// Of hosts, and of what goes on behind them.
+    /// Queued commands: of hosts, and in the background.
     waiting: RefCell<[VecDeque<Job>; 2]>,
     sendable: Notify,
     in_flight: Cell<u32>,
-    /// Why it is gone.
-    gone: RefCell<Option<Gone>>,
+    /// Why the member is lost.
+    gone: RefCell<Option<MemberLost>>,
     tasks: RefCell<Vec<TaskId>>,
 }
 
 impl Port {
-    /// Asks a member what it is, and starts its lanes.
-    pub(crate) async fn attach<M: Member>(clock: &Clock, member: M) -> Result<Rc<Port>, Gone> {
+    /// Queries a member's properties, and starts its lanes.
+    pub(crate) async fn attach<M: Member>(clock: &Clock, member: M) -> Result<Rc<Port>, MemberLost> {
         let mut shape = member.describe().await?;
         shape.command_units = shape.command_units.max(1);
         let port = Rc::new(Port {
@@ -51,7 +51,7 @@ impl Port {
         Ok(port)
     }
 
-    /// Sends a piece of a group, in as many commands as the member takes for it.
+    /// Sends a piece of a group, in as many commands as necessary.
     pub(crate) fn send(&self, group: &Rc<Group>, piece: usize) {
         let count = {
             let piece = &mut group.pieces.borrow_mut()[piece];
@@ -80,14 +80,14 @@ impl Port {
         }
     }
 
-    /// Commands that wait or are in flight.
+    /// Commands queued or in flight.
     pub(crate) fn load(&self) -> u32 {
         let waiting = self.waiting.borrow();
         (waiting[0].len() + waiting[1].len()) as u32 + self.in_flight.get()
     }
 
-    /// From now on nothing is sent; what waits is answered so.
-    pub(crate) fn give_up(&self, why: Gone) {
+    /// Stops sending; queued commands are answered with `why`.
+    pub(crate) fn give_up(&self, why: MemberLost) {
         self.gone.borrow_mut().get_or_insert(why);
         self.sendable.notify_one();
     }
@@ -101,13 +101,13 @@ impl Port {
         let mut waiting = self.waiting.borrow_mut();
         let job = waiting.iter_mut().find_map(VecDeque::pop_front);
         if job.is_some() && waiting.iter().any(|line| !line.is_empty()) {
-            self.sendable.notify_one(); // another lane may rest
+            self.sendable.notify_one(); // another lane may be idle
         }
         job
     }
 }
 
-/// Carries out one command after another.
+/// A lane: executes one command after another.
 async fn run<M: Member>(port: Rc<Port>, member: Rc<M>, lane: usize) {
     let mut contents = Vec::new();
     loop {
@@ -152,7 +152,7 @@ async fn carry_out<M: Member>(
         Verb::Read => {
             member.read(lane, span, first, job.count as u32, contents).await?;
             if contents.len() as u64 != job.count {
-                return Err(Gone::because("it gave fewer units than it was asked for").into());
+                return Err(MemberLost::because("it gave fewer units than it was asked for").into());
             }
             let mut pieces = job.group.pieces.borrow_mut();
             let into = pieces[job.piece].contents[job.at as usize..].iter_mut();

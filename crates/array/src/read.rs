@@ -1,4 +1,4 @@
-//! Reads: straight from the members that have the units, and around those that have not.
+//! Reads: directly from the members, and by reconstruction if a member is missing.
 
 use crate::config::Level;
 use crate::counters::Cause;
@@ -7,43 +7,43 @@ use crate::inner::Inner;
 use crate::layout::Place;
 use crate::xor::Parity;
 use byteway_clock::SpanId;
-use byteway_firmware::{Errand, Work};
+use byteway_firmware::{WorkContext, WorkKind};
 use byteway_member::MemberError;
 use byteway_wire::content::Content;
 
-/// Units that lie one behind another in the array and on a member.
+/// Units that are consecutive in the array and on a member.
 pub(crate) struct Fragment {
     first: u64,
     count: u64,
-    /// Where they are in the group; none: no member has them.
+    /// Their position in the group; None if no member has them.
     read: Option<(usize, usize)>,
 }
 
 impl Inner {
-    /// Reads `count` units from `first` into `out`, which has so many. Units that can't be known are given as unreadable ones.
-    /// With `is_locked` the caller has locked them.
+    /// Reads units from `first` into `out`. Lost units are returned as unreadable. With `is_locked` the
+    /// caller has locked them.
     ///
-    /// What lies where a lost unit was is anything, until the unit is written; and that may happen while it is read. So a unit is taken
-    /// for lost if it was so before, too.
-    pub(crate) async fn read(&self, errand: Errand, first: u64, out: &mut [Content], is_locked: bool) {
+    /// The location of a lost unit holds anything until the unit is written, which may happen during the
+    /// read. A unit therefore counts as lost if it was lost before the read, too.
+    pub(crate) async fn read(&self, context: WorkContext, first: u64, out: &mut [Content], is_locked: bool) {
         let (before, losses) = {
             let lost = self.lost.borrow();
             (lost.within(first..first + out.len() as u64), lost.losses())
         };
-        self.read_held(errand, first, out, is_locked).await;
+        self.read_held(context, first, out, is_locked).await;
         if !is_locked && self.lost.borrow().losses() != losses {
-            // One may have been lost and written again meanwhile.
+            // A unit may have been lost and rewritten meanwhile.
             let _lock = self.lock(first, out.len() as u64).await;
-            self.read_held(errand, first, out, true).await;
+            self.read_held(context, first, out, true).await;
             return self.blank_lost(first, out, &[]);
         }
         self.blank_lost(first, out, &before);
     }
 
-    /// Reads what lies there.
-    async fn read_held(&self, errand: Errand, first: u64, out: &mut [Content], is_locked: bool) {
+    /// Reads the units without regard to losses.
+    async fn read_held(&self, context: WorkContext, first: u64, out: &mut [Content], is_locked: bool) {
         let layout = &self.layout;
-        let group = self.group(errand.span, false);
+        let group = self.group(context.span, false);
         let mut fragments = self.fragments.borrow_mut().pop().unwrap_or_default();
         self.divide(first, out.len() as u64, &mut fragments);
         for fragment in &mut fragments {
@@ -52,7 +52,7 @@ impl Inner {
                 group.add_read(slot, layout.member_unit(place.stripe, place.offset), fragment.count)
             });
         }
-        self.work(errand, Work::Stripe, group.len() as u64).await;
+        self.work(context, WorkKind::Stripe, group.len() as u64).await;
         let all = self.exchange(&group, Cause::Data).await;
         let mut missed = Vec::new();
         for (index, fragment) in fragments.iter().enumerate() {
@@ -76,11 +76,11 @@ impl Inner {
                 false => Some(self.lock(from, count).await),
             };
             let at = (from - first) as usize;
-            self.recover(errand, from, &mut out[at..at + count as usize]).await;
+            self.recover(context, from, &mut out[at..at + count as usize]).await;
         }
     }
 
-    /// Units that are known to be lost, or were `before`, can't be read, whatever lies there.
+    /// Blanks units that are lost, or were lost `before`, whatever was read.
     fn blank_lost(&self, first: u64, out: &mut [Content], before: &[u64]) {
         let lost = self.lost.borrow();
         if !lost.is_empty() || !before.is_empty() {
@@ -89,7 +89,7 @@ impl Inner {
         }
     }
 
-    /// A run of units, divided at chunks.
+    /// Divides a run of units at chunk boundaries.
     fn divide(&self, first: u64, count: u64, fragments: &mut Vec<Fragment>) {
         let chunk = self.layout.chunk;
         let (mut at, end) = (first, first + count);
@@ -100,7 +100,8 @@ impl Inner {
         }
     }
 
-    /// The member to read a column from: of several copies the one with the fewest commands; none has it: none.
+    /// The member to read a column from: among several copies the one with the fewest commands; None if no
+    /// member has it.
     fn choose(&self, stripe: u64, column: u64) -> Option<usize> {
         let layout = &self.layout;
         let first = layout.slot(stripe, column);
@@ -110,31 +111,32 @@ impl Inner {
         }
         let mut copies = (first..first + layout.copies).filter(|slot| slots.states[*slot].has(stripe));
         if self.is_unsynced(stripe) {
-            return copies.next(); // the others may hold something else
+            return copies.next(); // the copies may differ, so always use the same one
         }
         let load = |slot: &usize| slots.ports[*slot].as_ref().map_or(u32::MAX, |port| port.load());
-        // Of equals they take turns by stripe.
+        // Equals take turns by stripe.
         let turn = |slot: &usize| (slot - first + stripe as usize) % layout.copies;
         copies.min_by_key(|slot| (load(slot), turn(slot)))
     }
 
-    /// Reads units of one chunk from what else holds them, and writes back what a member can't give. They are locked.
-    async fn recover(&self, errand: Errand, first: u64, out: &mut [Content]) {
+    /// Reads units of one chunk by redundancy, and writes back what a member cannot read. The caller has
+    /// locked them.
+    async fn recover(&self, context: WorkContext, first: u64, out: &mut [Content]) {
         let place = self.layout.place(first);
         if out.len() > 1 && self.layout.level == Level::Raid5 {
             let slot = self.layout.slot(place.stripe, place.column);
             if !self.has(slot, place.stripe)
-                && self.reconstruct(errand, slot, place, out, false).await.is_ok()
+                && self.reconstruct(context, slot, place, out, false).await.is_ok()
             {
                 return;
             }
         }
         for (unit, content) in (first..).zip(out) {
-            *content = self.recover_unit(errand, unit).await;
+            *content = self.recover_unit(context, unit).await;
         }
     }
 
-    async fn recover_unit(&self, errand: Errand, unit: u64) -> Content {
+    async fn recover_unit(&self, context: WorkContext, unit: u64) -> Content {
         let layout = &self.layout;
         let place = layout.place(unit);
         let at = layout.member_unit(place.stripe, place.offset);
@@ -142,18 +144,18 @@ impl Inner {
         let mut found = None;
         let mut bad = Vec::new();
         for slot in (first..first + layout.copies).filter(|slot| self.has(*slot, place.stripe)) {
-            match self.read_one(errand.span, slot, at, Cause::Data).await {
+            match self.read_one(context.span, slot, at, Cause::Data).await {
                 Ok(content) => {
                     found = Some(content);
                     break;
                 }
-                Err(MemberError::Gone(_)) => {}
+                Err(MemberError::Lost(_)) => {}
                 Err(_) => bad.push(slot),
             }
         }
         if found.is_none() && layout.level == Level::Raid5 && !self.lost.borrow().has(unit) {
             let mut content = [Content::Zero];
-            if self.reconstruct(errand, first, place, &mut content, false).await.is_ok() {
+            if self.reconstruct(context, first, place, &mut content, false).await.is_ok() {
                 let [content] = content;
                 found = Some(content);
             }
@@ -164,7 +166,7 @@ impl Inner {
         };
         bad.retain(|slot| self.has(*slot, place.stripe));
         if !bad.is_empty() && !self.is_broken() {
-            let group = self.group(errand.span, false);
+            let group = self.group(context.span, false);
             bad.iter().for_each(|slot| group.add_write(*slot, at, false, std::iter::once(content.clone())));
             self.exchange(&group, Cause::Repair).await;
             self.counting.count(|counters| counters.units_written_back += bad.len() as u64);
@@ -191,13 +193,14 @@ impl Inner {
         Ok(read)
     }
 
-    /// Computes units of a slot of level 5, from `place` on in its chunk, from all others of the stripe, which is locked.
+    /// Computes units of a slot of level 5, from `place` on in its chunk, from all other slots of the stripe,
+    /// which is locked.
     ///
     /// # Errors
-    /// One of the others can't give all of its units, or parity can't be trusted: gives the slots that can't.
+    /// The slots that cannot read all of their units, also if parity cannot be trusted.
     pub(crate) async fn reconstruct(
         &self,
-        errand: Errand,
+        context: WorkContext,
         slot: usize,
         place: Place,
         out: &mut [Content],
@@ -208,7 +211,7 @@ impl Inner {
         if self.is_unsynced(stripe) || !others.clone().all(|other| self.has(other, stripe)) {
             return Err(Vec::new());
         }
-        let group = self.group(errand.span, is_background);
+        let group = self.group(context.span, is_background);
         let at = self.layout.member_unit(stripe, offset);
         others.for_each(|other| {
             group.add_read(other, at, out.len() as u64);
@@ -232,7 +235,7 @@ impl Inner {
             counters.units_reconstructed += units;
             counters.units_xored += xored;
         });
-        self.work(errand, Work::Parity, xored).await;
+        self.work(context, WorkKind::Parity, xored).await;
         Ok(())
     }
 }

@@ -1,26 +1,26 @@
-//! How far the rebuilding of a member is.
+//! Progress of a rebuild.
 
 use byteway_clock::Time;
 
-/// How a member is, or was, rebuilt.
+/// Progress of the present or last rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebuild {
-    /// Its slot.
+    /// The slot being rebuilt.
     pub slot: usize,
-    /// Stripes that it has.
+    /// Total stripes of the member.
     pub stripes: u64,
-    /// Of those, the first so many that were there when this began: not 0 after a power cut.
+    /// Of those, the ones already present at the start: not 0 after a power cut.
     pub before: u64,
-    /// Stripes that it holds now.
+    /// Stripes present now.
     pub done: u64,
-    /// When this began.
+    /// Start of the rebuild.
     pub began: Time,
-    /// When it was whole; none: it is not, or has failed.
+    /// End of the rebuild; None while it runs, or if it failed.
     pub ended: Option<Time>,
 }
 
 impl Rebuild {
-    /// When it will end, as fast as it has been until `now`; none: it has ended, or has not got anywhere yet.
+    /// Expected end at the average speed until `now`; None if it has ended, or has made no progress.
     pub fn expected_end(&self, now: Time) -> Option<Time> {
         let (done, left) =
             (self.done - self.before.min(self.done), self.stripes - self.done.min(self.stripes));

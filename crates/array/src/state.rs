@@ -1,10 +1,12 @@
-//! The members' state: what is durable of it, and how it changes when a member fails.
+//! States of the members: persistence, and changes when a member fails.
 //!
-//! When a member fails, writes in flight end without it and new ones wait. What has been written is flushed, units that could
-//! be reconstructed no more are marked as lost, and then the superblocks of the others say that it has failed. Only then are
-//! the writes acknowledged that have done without it: a failed member that comes back is known to be stale.
+//! When a member fails, writes in flight end without it and new ones wait. The writes are flushed, units that
+//! can no longer be reconstructed are marked as lost, and then the superblocks of the others record the
+//! failure. Only then are writes acknowledged that the failed member missed: if it comes back, it is known to
+//! be stale.
 //!
-//! When too many members fail, nothing more is written to any: after a power cycle that brings them back the array is as it was.
+//! When too many members fail, nothing more is written to any: a power cycle that brings them back restores
+//! the array.
 
 use crate::area::RECORD_UNITS;
 use crate::config::{Canary, Level};
@@ -21,7 +23,7 @@ use std::rc::Rc;
 const RECORD_HEAD_BYTES: usize = 24;
 
 impl Inner {
-    /// What a member's superblock says from now on.
+    /// The superblock of a member for these states.
     pub(crate) fn superblock(&self, slot: usize, states: &[SlotState]) -> Superblock {
         Superblock {
             uuid: self.config.uuid,
@@ -38,13 +40,13 @@ impl Inner {
         }
     }
 
-    /// Writes the state to all members that are there: it is durable when this ends. Failures that have not been taken down are
-    /// no part of it, and nothing is written of an array that has lost data.
+    /// Writes the states to all present members; they are durable when this ends. Unrecorded failures are not
+    /// included, and nothing is written of an array that has lost data.
     pub(crate) async fn write_superblocks(&self) {
         self.write_superblocks_with(&[]).await;
     }
 
-    /// The same, but `taken` failures are a part of it.
+    /// As `write_superblocks`, including the failures in `taken`.
     async fn write_superblocks_with(&self, taken: &[(usize, SlotState)]) {
         let _turn = self.superblock_turn.acquire(1).await;
         let states = {
@@ -53,7 +55,7 @@ impl Inner {
                 return;
             }
             let mut states = slots.states.clone();
-            // Rebuilding goes on meanwhile: what it has written since its last flush a power cut may take.
+            // Rebuilding continues meanwhile: a power cut may undo what it has written since its last flush.
             for (state, flushed) in states.iter_mut().zip(&slots.flushed) {
                 if let SlotState::Rebuilding { mark } = state {
                     *mark = *flushed;
@@ -78,7 +80,7 @@ impl Inner {
         }
     }
 
-    /// Flushes all members that are there.
+    /// Flushes all present members.
     pub(crate) async fn flush_members(&self, span: SpanId) {
         let group = self.group(span, false);
         for slot in self.present() {
@@ -87,7 +89,7 @@ impl Inner {
         self.exchange(&group, Cause::Log).await;
     }
 
-    /// Flushes the members, and what was written over lost units is known from then on, also after a power cut.
+    /// Flushes the members. Rewritten lost units are known from then on, also after a power cut.
     pub(crate) async fn flush_all(&self, span: SpanId) {
         let written = self.lost.borrow().written();
         self.flush_members(span).await;
@@ -97,7 +99,7 @@ impl Inner {
         }
     }
 
-    /// Writes the marks of lost units that have changed, durably.
+    /// Writes the changed bitmaps of lost units, durably.
     pub(crate) async fn write_lost(&self) {
         let _turn = self.lost_turn.acquire(1).await;
         let changed = self.lost.borrow_mut().take_changed();
@@ -117,7 +119,7 @@ impl Inner {
         self.exchange(&group, Cause::Log).await;
     }
 
-    /// Units of a failed slot that could only be reconstructed by parity that can't be trusted are lost.
+    /// Marks units of a failed slot as lost that could be reconstructed only from untrusted parity.
     fn lose_what_is_unsynced(&self, slot: usize, before: SlotState) {
         if self.layout.level != Level::Raid5 || self.config.canary == Some(Canary::NoLostMarks) {
             return;
@@ -134,7 +136,8 @@ impl Inner {
                     self.lost.borrow_mut().lose(unit);
                 }
             }
-            // Without the member nothing is left to repair: what its chunk was is lost, and the rest is as it is.
+            // Without the member nothing is left to repair: its chunks are lost, and the others are as they
+            // are.
             self.intents.synced(region);
         }
     }
@@ -144,7 +147,7 @@ impl Inner {
         self.intents.is_unsynced(stripe) && stripe < self.unsynced_below.get()
     }
 
-    /// Takes failures down: see the module.
+    /// Records failures: see the module documentation.
     async fn settle_failures(&self) {
         loop {
             while self.gate.in_flight.get() > 0 {
@@ -171,7 +174,7 @@ impl Inner {
         self.upkeep.notify_one();
     }
 
-    /// The record that was kept; none: there is none.
+    /// Decodes the record; None if there is none.
     pub(crate) fn decode_record(contents: &[Content]) -> Option<(u64, Rc<[u8]>)> {
         let mut bytes = vec![0; contents.len() * UNIT_BYTES];
         for (content, into) in contents.iter().zip(bytes.chunks_exact_mut(UNIT_BYTES)) {
@@ -185,7 +188,7 @@ impl Inner {
         is_whole.then(|| (number, data.into()))
     }
 
-    /// Keeps a record on all members: it is durable when this ends, and the former one was until then.
+    /// Replaces the record on all members. Durable when this ends; until then the old record is.
     pub(crate) async fn write_record(&self, bytes: Rc<[u8]>, slots: &[usize]) {
         let number = self.record_number.get() + 1;
         self.record_number.set(number);
@@ -212,7 +215,7 @@ fn record_sum(number: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), bytes)
 }
 
-/// Takes failures down, one after another.
+/// The task that records failures, one after another.
 pub(crate) async fn run(inner: Rc<Inner>) {
     loop {
         inner.gate.failed.notified().await;

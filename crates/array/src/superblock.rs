@@ -1,33 +1,33 @@
-//! What every member says of the array: one unit, written as a whole or not at all, in two places in turn.
+//! The superblock: state of the array on every member, one atomic unit, in two locations in turn.
 
 use crate::config::{Level, MEMBERS_MAX};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 
 const MAGIC: [u8; 8] = *b"BytwyAry";
 const VERSION: u32 = 1;
-/// Bytes that the checksum is over: behind magic, version and itself.
+/// Start of the bytes covered by the checksum: after magic, version and the checksum itself.
 const CHECKED_FROM: usize = 16;
-/// Where the slots begin, and the bytes of each.
+/// Offset of the slots, and the bytes of each.
 const SLOTS_AT: usize = 128;
 const SLOT_BYTES: usize = 16;
 const _: () = assert!(SLOTS_AT + MEMBERS_MAX * SLOT_BYTES <= UNIT_BYTES);
 
-/// How a slot's member is.
+/// State of a slot's member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// It holds all that it should.
+    /// Complete.
     Active,
-    /// It holds what it should in the stripes below `mark`.
+    /// Complete in the stripes below `mark`.
     Rebuilding {
         /// The first stripe that is not rebuilt.
         mark: u64,
     },
-    /// It is missing, stale or broken.
+    /// Missing, stale or broken.
     Failed,
 }
 
 impl SlotState {
-    /// Whether it holds what it should in a stripe.
+    /// Whether it holds its data of a stripe.
     pub(crate) fn has(self, stripe: u64) -> bool {
         match self {
             SlotState::Active => true,
@@ -37,25 +37,25 @@ impl SlotState {
     }
 }
 
-/// The state of an array, as it lies on its members.
+/// State of an array, as stored on its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) uuid: [u8; 16],
     pub(crate) level: Level,
     pub(crate) chunk_units: u32,
-    /// Capacity of a member, units, and what of it is for data.
+    /// Capacity of a member in units, and the part of it for data.
     pub(crate) member_units: u64,
     pub(crate) data_units: u64,
-    /// Which member this is.
+    /// Slot of this member.
     pub(crate) slot: u32,
-    /// Counts changes: the highest is the newest.
+    /// Number of state changes: the highest is the newest.
     pub(crate) events: u64,
-    /// Entries of the journal below this number are done.
+    /// Journal entries below this number are obsolete.
     pub(crate) journal_from: u64,
-    /// There are units that can't be known.
+    /// There are lost units.
     pub(crate) has_lost: bool,
     pub(crate) slots: Vec<SlotState>,
-    /// The event with which each slot's member joined: another drive that once had the slot says another.
+    /// Event number with which each slot's member joined, which differs for a drive that had the slot before.
     pub(crate) joined: Vec<u32>,
 }
 
@@ -88,7 +88,7 @@ impl Superblock {
         Content::of(&bytes, Keep::Bytes)
     }
 
-    /// None: it is none, a damaged one, or one of another version.
+    /// Decodes a superblock; None if it is damaged or of another version.
     pub(crate) fn decode(content: &Content) -> Option<Superblock> {
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
@@ -130,7 +130,7 @@ impl Superblock {
 mod tests {
     use super::*;
 
-    // A superblock that is misread mixes up members; a damaged one that is believed does worse.
+    // A misread superblock mixes up members; trusting a damaged one is worse.
     #[test]
     fn what_is_written_is_read_and_nothing_else_is() {
         let superblock = Superblock {

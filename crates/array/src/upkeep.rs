@@ -1,4 +1,4 @@
-//! What goes on behind I/Os: marks in the write-intent log, repair after a power cut, rebuilding.
+//! Background work: marks in the write-intent log, repair after a power cut, rebuilding.
 
 use crate::config::{Canary, Level};
 use crate::counters::Cause;
@@ -8,14 +8,14 @@ use crate::rebuild::Rebuild;
 use crate::superblock::SlotState;
 use crate::xor::Parity;
 use byteway_clock::SpanId;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_wire::content::Content;
 use std::rc::Rc;
 
-/// Units that are rebuilt between two writes of how far it is: a power cut has so much done again at most.
+/// Units rebuilt between two persistent progress marks: a power cut repeats at most this much.
 const MARK_UNITS: u64 = 16_384;
 
-/// Makes marks of regions durable: of all that wait, by one write to each member.
+/// The task that makes region marks durable: all waiting ones with one write to each member.
 pub(crate) async fn run_log(inner: Rc<Inner>) {
     loop {
         inner.intents.wanted.notified().await;
@@ -29,7 +29,7 @@ pub(crate) async fn run_log(inner: Rc<Inner>) {
     }
 }
 
-/// Marks regions as clean in which nothing is written any more.
+/// The task that marks idle regions as clean.
 pub(crate) async fn run_cleaner(inner: Rc<Inner>) {
     loop {
         inner.clock.timer(inner.config.clean_after).await;
@@ -41,7 +41,7 @@ pub(crate) async fn run_cleaner(inner: Rc<Inner>) {
     }
 }
 
-/// Repairs what a power cut has left, then rebuilds members.
+/// The task that repairs after a power cut, then rebuilds members.
 pub(crate) async fn run(inner: Rc<Inner>) {
     loop {
         while let Some(region) = inner.intents.unsynced().first().copied() {
@@ -67,8 +67,9 @@ impl Inner {
         self.exchange(&group, Cause::Log).await;
     }
 
-    /// Clears the marks of regions that were idle, and are: what was written there has been flushed since. That is durable when this
-    /// ends: a member that fails with the power would take units of every region with a mark along, however long it was idle.
+    /// Clears the marks of regions that were idle and still are; their writes have been flushed since. The
+    /// clearing is durable when this ends, because a member that fails together with the power would lose
+    /// units of every marked region, however long it was idle.
     pub(crate) async fn clean_log(&self, idle: &(Vec<usize>, u32)) {
         let _turn = self.intents.turn.acquire(1).await;
         if !self.is_broken() && self.intents.clean(idle) {
@@ -85,14 +86,15 @@ impl Inner {
         })
     }
 
-    /// Gives way to hosts, if there are any, and keeps to the rate.
+    /// Yields to hosts, and keeps to the rate limit.
     async fn pace_upkeep(&self, units: u64) {
         let rebuild = &self.config.rebuild;
         let rate = if self.attending.get() > 0 { rebuild.busy_rate } else { rebuild.idle_rate };
         self.pace(units, rate).await;
     }
 
-    /// Makes copies or parity of a region agree. Unless a member fails meanwhile, which settles what it means for the region.
+    /// Makes copies or parity of a region consistent, unless a member fails meanwhile, whose failure then
+    /// decides about the region.
     async fn repair(&self, region: usize) {
         let stripes = self.intents.stripes(region);
         for stripe in stripes.start..stripes.end.min(self.layout.stripes) {
@@ -111,7 +113,7 @@ impl Inner {
         if self.is_broken() {
             return;
         }
-        // A member that failed meanwhile, and has not been taken down yet, would leave what is repaired in doubt.
+        // An unrecorded failure of a member meanwhile would leave the repair in doubt.
         self.gate.open().await;
         self.flush_members(SpanId::NONE).await;
         self.gate.open().await;
@@ -120,7 +122,7 @@ impl Inner {
         }
     }
 
-    /// Whether the parity of a stripe was wrong. It is right when this ends, but for units that can't be read.
+    /// Repairs the parity of a stripe, except for unreadable units. Returns whether it was wrong.
     async fn repair_parity(&self, stripe: u64) -> bool {
         let layout = &self.layout;
         let at = layout.member_unit(stripe, 0);
@@ -135,7 +137,7 @@ impl Inner {
         }
         let mut bad = vec![0_u64; layout.chunk as usize];
         if !all {
-            // Offset by offset: a unit that can't be read has no parity to be computed from, and is lost.
+            // Offset by offset: an unreadable unit has no parity to be computed from, and is lost.
             drop(group);
             return self.repair_offsets(stripe, &mut bad).await;
         }
@@ -157,12 +159,12 @@ impl Inner {
         drop(group);
         let xored = layout.chunk * layout.columns;
         self.counting.count(|counters| counters.units_xored += xored);
-        self.work(SpanId::NONE.into(), Work::Parity, xored).await;
+        self.work(SpanId::NONE.into(), WorkKind::Parity, xored).await;
         self.write_repaired(parity_slot, at, &wrong).await;
         !wrong.is_empty()
     }
 
-    /// The same where a unit can't be read.
+    /// As `repair_parity`, with unreadable units.
     #[cold]
     async fn repair_offsets(&self, stripe: u64, bad: &mut [u64]) -> bool {
         let layout = &self.layout;
@@ -183,10 +185,10 @@ impl Inner {
         true
     }
 
-    /// A unit of a member that is there can't be known: it is marked, and zeroes take its place, so that parity holds.
+    /// Marks a unit of a present member as lost, and writes zeroes in its place, so that parity holds.
     async fn lose(&self, stripe: u64, slot: usize, offset: u64) {
         self.lose_slot(stripe, slot, offset);
-        self.write_lost().await; // before zeroes can be read
+        self.write_lost().await; // before the zeroes can be read
         let at = self.layout.member_unit(stripe, offset);
         self.write_repaired(slot, at, &[(0, Content::Zero)]).await;
     }
@@ -202,7 +204,7 @@ impl Inner {
         self.exchange(&group, Cause::Repair).await;
     }
 
-    /// Whether copies of a stripe differed: then all are as the first that can be read.
+    /// Repairs the copies of a stripe: all become the first readable one. Returns whether they differed.
     async fn repair_copies(&self, stripe: u64) -> bool {
         let layout = &self.layout;
         let at = layout.member_unit(stripe, 0);
@@ -239,7 +241,7 @@ impl Inner {
         was_wrong
     }
 
-    /// Rebuilds a member from stripe `mark` on: until it is done, it or the array fails.
+    /// Rebuilds a member from stripe `mark` on, until it is complete, or it or the array fails.
     async fn rebuild(&self, slot: usize, mark: u64) {
         let (layout, mut since) = (&self.layout, 0);
         let (stripes, began) = (layout.stripes, self.clock.now());
@@ -260,7 +262,7 @@ impl Inner {
                         *mark = stripe + 1;
                         told(stripe + 1, None);
                     }
-                    _ => return, // what is left of it is looked at again
+                    _ => return, // the caller evaluates the state again
                 }
             }
             drop(lock);
@@ -283,15 +285,15 @@ impl Inner {
             slots.states[slot] = SlotState::Active;
         }
         told(layout.stripes, Some(self.clock.now()));
-        // No stripe is degraded any more: entries that are left must not be found when one is again.
+        // No stripe is degraded any more: remaining entries must not be found when one is again.
         self.journal.forget();
-        // Until that is durable, stripes count as degraded, and are in the journal.
+        // Until this is durable, stripes count as degraded and are journaled.
         self.write_superblocks().await;
-        self.journal.forget(); // those, too: the superblocks that say of another failure say so
+        self.journal.forget(); // these as well: the superblocks of a further failure will record it
         self.ails.notify_one();
     }
 
-    /// Whether a stripe of the member has been written.
+    /// Rebuilds a stripe of the member. Returns whether it was written.
     async fn rebuild_stripe(&self, slot: usize, stripe: u64) -> bool {
         let layout = &self.layout;
         let at = layout.member_unit(stripe, 0);
@@ -314,16 +316,16 @@ impl Inner {
     async fn rebuild_from_parity(&self, slot: usize, stripe: u64, contents: &mut [Content]) -> bool {
         let layout = &self.layout;
         let place = Place { stripe, column: 0, offset: 0 };
-        let errand = SpanId::NONE.into();
+        let context = SpanId::NONE.into();
         let has_lost = {
             let lost = self.lost.borrow();
             let first = stripe * layout.stripe_units();
             !lost.is_empty() && (first..first + layout.stripe_units()).any(|unit| lost.has(unit))
         };
-        if !has_lost && self.reconstruct(errand, slot, place, contents, true).await.is_ok() {
+        if !has_lost && self.reconstruct(context, slot, place, contents, true).await.is_ok() {
             return true;
         }
-        // Unit by unit: one that another member can't give costs two, and no more.
+        // Unit by unit: a unit that another member cannot read costs two, and no more.
         for (offset, content) in (0..).zip(contents) {
             let Some(rebuilt) = self.rebuild_unit(slot, stripe, offset).await else { return false };
             *content = rebuilt;
@@ -332,7 +334,7 @@ impl Inner {
         true
     }
 
-    /// None: a member is gone.
+    /// Rebuilds one unit; None if a member is lost.
     async fn rebuild_unit(&self, slot: usize, stripe: u64, offset: u64) -> Option<Content> {
         let layout = &self.layout;
         let at = layout.member_unit(stripe, offset);
@@ -352,12 +354,13 @@ impl Inner {
         let mut parity = Parity::new();
         if all && !is_lost(slot) {
             units.iter().flat_map(|(_, unit)| unit).for_each(|unit| parity.add(unit));
-            self.work(SpanId::NONE.into(), Work::Parity, layout.columns).await;
+            self.work(SpanId::NONE.into(), WorkKind::Parity, layout.columns).await;
             self.counting.count(|counters| counters.units_reconstructed += 1);
             return Some(parity.take(self.config.keep));
         }
-        // What can't be read of the others is lost, and with it what was to be computed from it. That is durable before zeroes
-        // take their place, over which the parity then holds: nothing can be computed from them.
+        // Unreadable units of the others are lost, and with them what depends on them. This is durable before
+        // zeroes take their place, over which the parity then holds, so that nothing can be computed from
+        // them.
         let parity_slot = layout.parity_slot(stripe);
         let bad: Vec<usize> =
             units.iter().filter(|(_, unit)| unit.is_none()).map(|(other, _)| *other).collect();
@@ -417,7 +420,7 @@ impl Inner {
     }
 }
 
-/// Whether two units hold the same bytes, however they are kept.
+/// Whether two units have the same bytes, however they are stored.
 fn is_same(one: &Content, other: &Content) -> bool {
     if one == other {
         return true;

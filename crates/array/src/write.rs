@@ -4,10 +4,10 @@ use crate::config::Level;
 use crate::counters::Cause;
 use crate::group::Verb;
 use crate::inner::{Inner, Stopped};
-use byteway_firmware::{Errand, MediaError, Work};
+use byteway_firmware::{MediaError, WorkContext, WorkKind};
 use byteway_wire::content::Content;
 
-/// A part of a unit: `bytes` from `offset` on of `content`.
+/// Part of a unit: `bytes` of `content` at `offset`.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub(crate) unit: u64,
@@ -20,17 +20,18 @@ impl Inner {
     /// Writes units from `first` on, which the caller has locked.
     ///
     /// # Errors
-    /// Too many members have failed, or of a stripe more is unreadable than parity can do without.
+    /// [`MediaError`] if too many members have failed, or more of a stripe is unreadable than parity can
+    /// replace.
     pub(crate) async fn write_locked(
         &self,
-        errand: Errand,
+        context: WorkContext,
         first: u64,
         contents: &[Content],
         durable: bool,
     ) -> Result<(), MediaError> {
         let count = contents.len() as u64;
         let pieces = (first + count).div_ceil(self.layout.chunk) - first / self.layout.chunk;
-        self.work(errand, Work::Stripe, pieces).await;
+        self.work(context, WorkKind::Stripe, pieces).await;
         self.counting.count(|counters| counters.user_units_written += count);
         let marked = self.mark(&self.layout.stripes_of(first, count)).await;
         let written = loop {
@@ -39,8 +40,8 @@ impl Inner {
                 break Err(Stopped::Broken);
             }
             let written = match self.layout.level {
-                Level::Raid5 => self.write_parity(errand, first, contents, durable).await,
-                _ => self.write_copies(errand, first, contents, durable).await,
+                Level::Raid5 => self.write_parity(context, first, contents, durable).await,
+                _ => self.write_copies(context, first, contents, durable).await,
             };
             drop(entered);
             if !matches!(written, Err(Stopped::Again)) {
@@ -50,12 +51,12 @@ impl Inner {
         drop(marked);
         self.acknowledge(written).await?;
         if self.lost.borrow_mut().write(first..first + count) && durable {
-            self.flush_all(errand.span).await;
+            self.flush_all(context.span).await;
         }
         Ok(())
     }
 
-    /// What a write ends with: not before the members know of those that it has done without.
+    /// Completes a write, but not before the members have recorded the failures that it has bypassed.
     async fn acknowledge(&self, written: Result<(), Stopped>) -> Result<(), MediaError> {
         self.gate.open().await;
         match written {
@@ -68,13 +69,13 @@ impl Inner {
     /// Writes units to every copy.
     async fn write_copies(
         &self,
-        errand: Errand,
+        context: WorkContext,
         first: u64,
         contents: &[Content],
         durable: bool,
     ) -> Result<(), Stopped> {
         let layout = &self.layout;
-        let group = self.group(errand.span, false);
+        let group = self.group(context.span, false);
         let (mut unit, end) = (first, first + contents.len() as u64);
         while unit < end {
             let place = layout.place(unit);
@@ -91,21 +92,21 @@ impl Inner {
         if self.is_broken() { Err(Stopped::Broken) } else { Ok(()) }
     }
 
-    /// Writes a part of a unit, which the caller has locked, to every copy: of the levels without parity.
+    /// Writes part of a unit, which the caller has locked, to every copy; for levels without parity.
     pub(crate) async fn write_part_locked(
         &self,
-        errand: Errand,
+        context: WorkContext,
         part: Part<'_>,
         durable: bool,
     ) -> Result<(), MediaError> {
         let Part { unit, offset, bytes, content } = part;
         let layout = &self.layout;
-        self.work(errand, Work::Stripe, 1).await;
+        self.work(context, WorkKind::Stripe, 1).await;
         self.counting.count(|counters| counters.user_units_written += 1);
         let place = layout.place(unit);
         let marked = self.mark(&(place.stripe..place.stripe + 1)).await;
         let entered = self.gate.enter().await;
-        let group = self.group(errand.span, false);
+        let group = self.group(context.span, false);
         let slot = layout.slot(place.stripe, place.column);
         let at = layout.member_unit(place.stripe, place.offset);
         for slot in (slot..slot + layout.copies).filter(|slot| self.has(*slot, place.stripe)) {
@@ -119,7 +120,7 @@ impl Inner {
         self.acknowledge(written).await
     }
 
-    /// The smallest write that every member takes, bytes.
+    /// The smallest write that every member supports, in bytes.
     pub(crate) fn block_bytes(&self) -> u32 {
         let slots = self.slots.borrow();
         let ports = slots.ports.iter().flatten();
@@ -127,7 +128,12 @@ impl Inner {
     }
 
     /// Deallocates units, which the caller has locked: they read as zeroes from then on.
-    pub(crate) async fn trim_locked(&self, errand: Errand, first: u64, count: u64) -> Result<(), MediaError> {
+    pub(crate) async fn trim_locked(
+        &self,
+        context: WorkContext,
+        first: u64,
+        count: u64,
+    ) -> Result<(), MediaError> {
         let stripe_units = self.layout.stripe_units();
         let (mut unit, end) = (first, first + count);
         while unit < end {
@@ -139,16 +145,16 @@ impl Inner {
                     Level::Raid5 => (end - unit) / stripe_units * stripe_units,
                     _ => end - unit,
                 };
-                if !self.deallocate(errand, unit, count).await? {
+                if !self.deallocate(context, unit, count).await? {
                     continue; // a member has failed meanwhile
                 }
                 unit += count;
             } else {
-                // Parity must go with it: zeroes are written.
+                // Parity must change with the data, so zeroes are written.
                 let count = ((stripe + 1) * stripe_units).min(end) - unit;
                 let mut zeroes = self.vector();
                 zeroes.resize(count as usize, Content::Zero);
-                let written = self.write_locked(errand, unit, &zeroes, false).await;
+                let written = self.write_locked(context, unit, &zeroes, false).await;
                 self.keep(zeroes);
                 written?;
                 unit += count;
@@ -157,29 +163,29 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether a member is missing or not rebuilt, or not known to be there by all others.
+    /// Whether a member is missing or not rebuilt, or not recorded as present by all others.
     fn is_any_missing(&self) -> bool {
         let slots = self.slots.borrow();
         let is_active = |state: &crate::superblock::SlotState| *state == crate::superblock::SlotState::Active;
         !slots.states.iter().all(is_active) || !slots.durable.iter().all(is_active)
     }
 
-    /// Passes a deallocation on: with parity of whole stripes, whose parity is zeroes then.
-    /// False: with parity, and a member is missing: then nothing has been done.
-    async fn deallocate(&self, errand: Errand, first: u64, count: u64) -> Result<bool, MediaError> {
+    /// Passes a deallocation on to the members; with parity only whole stripes, whose parity is then zeroes.
+    /// False, with nothing done, if there is parity and a member is missing.
+    async fn deallocate(&self, context: WorkContext, first: u64, count: u64) -> Result<bool, MediaError> {
         let layout = &self.layout;
         let stripes = layout.stripes_of(first, count);
-        self.work(errand, Work::Stripe, layout.members as u64).await;
+        self.work(context, WorkKind::Stripe, layout.members as u64).await;
         let marked = self.mark(&stripes).await;
         let entered = self.gate.enter().await;
         if self.layout.level == Level::Raid5 && self.is_any_missing() {
             return Ok(false);
         }
-        let group = self.group(errand.span, false);
+        let group = self.group(context.span, false);
         let end = first + count;
         let mut runs = vec![0..0; layout.members];
         for stripe in stripes.clone() {
-            // Only the first and the last stripe can be touched in part; between them all is one run of each member.
+            // Only the first and the last stripe can be partial; in between, all is one run of each member.
             if stripe > stripes.start + 1 && stripe + 2 < stripes.end {
                 continue;
             }
@@ -209,7 +215,7 @@ impl Inner {
     }
 }
 
-/// Lengthens a run by one that touches it, or by what lies between, which is whole stripes.
+/// Extends a run by one that touches it, or by the whole stripes in between.
 fn extend(run: &mut std::ops::Range<u64>, more: std::ops::Range<u64>) {
     *run = if run.is_empty() { more } else { run.start.min(more.start)..run.end.max(more.end) };
 }

@@ -1,8 +1,8 @@
-//! Parity: units XORed, byte by byte.
+//! Parity: bytewise XOR of units.
 
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 
-/// The XOR of any number of units.
+/// XOR of any number of units.
 pub(crate) struct Parity {
     bytes: [u8; UNIT_BYTES],
     is_zero: bool,
@@ -29,7 +29,7 @@ impl Parity {
         self.is_zero = false;
     }
 
-    /// What it has come to; it begins anew.
+    /// Returns the result, and starts anew.
     pub(crate) fn take(&mut self, keep: Keep) -> Content {
         if std::mem::replace(&mut self.is_zero, true) {
             return Content::Zero;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use byteway_wire::content::{BlockSize, Stamp};
 
-    // Parity must give back whichever unit is missing, in whatever form contents are kept.
+    // Parity must restore any missing unit, in whatever form contents are stored.
     #[test]
     fn what_is_missing_is_the_parity_of_the_rest() {
         let stamp = |lba| Content::Stamp(Stamp { lba, version: 3, tag: 1, block: BlockSize::B4096 });

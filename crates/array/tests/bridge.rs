@@ -1,4 +1,5 @@
-//! A bridge's memory: what was acknowledged from it survives the power, order is kept, it never holds more than it can.
+//! A bridge's memory: acknowledged data survive a power cut, order is kept, and the capacity is never
+//! exceeded.
 
 use crate::levels::disks;
 use crate::model::{Model, Storage, run_all};
@@ -31,8 +32,9 @@ async fn bridge(clock: &Clock, level: Level, disks: &[Rc<Disk>], memory: NvramCo
     Bridge::new(clock, array, memory, Nvram::default())
 }
 
-// What is drained late must not undo what passed through before, or be lost to it; a cut in the middle of draining must leave what
-// was acknowledged. Random I/O, power cuts at any poll, over each level that a bridge may have.
+// Data drained late must not undo what passed through before, or be lost to it; a cut in the middle of
+// draining must leave what was acknowledged. Random I/O, power cuts at any poll, over each level that a
+// bridge may have.
 #[test]
 fn order_and_contents_are_kept_over_power_cuts() {
     for seed in 0..40 {
@@ -91,7 +93,8 @@ fn order_and_contents_are_kept_over_power_cuts() {
     }
 }
 
-// A small write is durable when it is acknowledged: that is what the memory is non-volatile for. Cut at any poll, without a flush.
+// A small write is durable once acknowledged, because the memory is non-volatile. Cut at any poll, without a
+// flush.
 #[test]
 fn small_writes_survive_without_a_flush() {
     for seed in 0..30 {
@@ -141,7 +144,7 @@ fn small_writes_survive_without_a_flush() {
     }
 }
 
-/// How long `count` writes of 512 bytes take, one after another.
+/// Duration of `count` writes of 512 bytes, one after another.
 async fn time_parts(clock: &Clock, bridge: &Bridge, count: u64, place: impl Fn(u64) -> (u64, u32)) -> Delay {
     let content = Content::of(&[7; 4096], Keep::Stamps);
     let begun = clock.now();
@@ -152,8 +155,8 @@ async fn time_parts(clock: &Clock, bridge: &Bridge, count: u64, place: impl Fn(u
     clock.now().since(begun)
 }
 
-// The paper's observation: random writes of 512 bytes are faster than sequential ones, for the memory takes them while a stream passes
-// through to the members.
+// The paper's observation: random writes of 512 bytes are faster than sequential ones, because the memory
+// takes them while a stream passes through to the members.
 #[test]
 fn random_small_writes_are_faster_than_sequential_ones() {
     run(async |clock| {
@@ -173,7 +176,7 @@ fn random_small_writes_are_faster_than_sequential_ones() {
     });
 }
 
-// A memory without a bound is none; one that is full must make writers wait, not fail, and never hold more than it can.
+// Memory must be bounded: when full it must make writers wait, not fail, and never exceed its capacity.
 #[test]
 fn a_full_memory_makes_writers_wait() {
     run(async |clock| {
@@ -201,7 +204,8 @@ fn a_full_memory_makes_writers_wait() {
     });
 }
 
-// What the members can't take any more must not be forgotten, nor may anything wait for room that never comes.
+// Data that the members can no longer take must not be forgotten, and no task may wait for space that never
+// comes.
 #[test]
 fn members_that_fail_leave_the_memory_as_it_is() {
     run(async |clock| {
@@ -226,7 +230,7 @@ fn members_that_fail_leave_the_memory_as_it_is() {
         assert!(failed > 0 && bridge.bytes_held() > 0);
         assert_eq!(bridge.flush(SpanId::NONE).await, Err(MediaError::Failed));
         assert_eq!(bridge.shutdown(SpanId::NONE).await, Err(MediaError::Failed));
-        // The power goes and comes, and with it the drive.
+        // A power cycle, and the drive is back.
         let nvram = bridge.power_off();
         disks[0].is_gone.set(false);
         let array: Array = assemble(&clock, config(Level::Raid0), &disks, 2).await.unwrap();

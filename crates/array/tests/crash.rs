@@ -1,25 +1,25 @@
-//! Power cuts at any poll: what was acknowledged is there, and what is repaired is right.
+//! Power cuts at any poll: acknowledged data survive, and repairs are right.
 
 use crate::levels::disks;
 use crate::model::{Model, run_all};
 use crate::ram::{Disk, RamMember, assemble, config, create};
 use byteway_array::{Array, ArrayConfig, Canary, Level, SlotState};
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Ran, SpanId};
+use byteway_clock::{Clock, Delay, Executor, RunOutcome, SpanId};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-/// What goes wrong besides the power.
+/// The failure in addition to the power cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     None,
-    /// A member is missing before the power goes.
+    /// A member is missing before the power cut.
     Degraded,
-    /// A member fails with the power.
+    /// A member fails together with the power.
     LostWithPower,
-    /// A member is being rebuilt when the power goes.
+    /// A member is being rebuilt at the power cut.
     Rebuilding,
-    /// A member is unplugged some time before the power goes.
+    /// A member is unplugged some time before the power cut.
     Unplugged,
 }
 
@@ -43,7 +43,8 @@ async fn settled(clock: &Clock, array: &Array) {
     }
 }
 
-/// Three lives with a power cut in each, at a poll by chance, in assembly too. Gives how many units were lost.
+/// Three lives with a power cut in each, at a random poll, also during assembly. Returns the number of lost
+/// units.
 fn survive(case: &Case) -> u64 {
     let Case { level, members, trouble, canary, seed } = *case;
     let config = move || ArrayConfig { canary, ..config(level) };
@@ -85,12 +86,12 @@ fn survive(case: &Case) -> u64 {
             },
             polls,
         );
-        assert!(matches!(ran, Ok(Ran::Cut)), "{ran:?}");
+        assert!(matches!(ran, Ok(RunOutcome::Cut)), "{ran:?}");
         drop(executor);
         if trouble == Trouble::Rebuilding && life == 0 {
             disks.push(spare.clone());
         }
-        // One that was unplugged is back, with what it held then.
+        // The unplugged member is back, with its old contents.
         disks[victim].is_gone.set(false);
         disks.iter().for_each(|disk| disk.cut(&mut chance));
         model.cut();
@@ -98,7 +99,7 @@ fn survive(case: &Case) -> u64 {
             disks[victim].is_gone.set(true);
             model.may_lose.set(true);
         }
-        // From the second life on the member may be unplugged while what the cut has left is repaired.
+        // From the second life on the member may be unplugged during the repair after the cut.
         if trouble == Trouble::Unplugged {
             model.may_lose.set(true);
         }
@@ -128,7 +129,7 @@ fn survive(case: &Case) -> u64 {
         assert!(found == 0 || may_lose, "seed {seed}, life {life}: units are lost");
         lost += found;
     }
-    // Now that all is repaired, any member may go: what the others say must be the same.
+    // After the repair any member may be removed: the data of the others must be the same.
     for missing in 0..if was_degraded { 0 } else { disks.len() } {
         let copies: Vec<Rc<Disk>> = disks.iter().map(|disk| copy(disk)).collect();
         copies[missing].is_gone.set(true);
@@ -159,45 +160,48 @@ fn survive_all(trouble: Trouble, seeds: u64) -> u64 {
     (0..seeds).map(case).sum()
 }
 
-// The write hole: a cut in the middle of a stripe leaves parity that gives garbage for a member that fails later.
+// The write hole: a cut in the middle of a stripe leaves parity that yields garbage for a member that fails
+// later.
 #[test]
 fn a_cut_in_mid_stripe_is_found_and_repaired() {
     survive_all(Trouble::None, 60);
 }
 
-// The write hole that no repair closes: the missing chunk is what the others say, and some of them are new.
+// The write hole that no repair closes: the missing chunk is defined by the others, some of which are new.
 #[test]
 fn a_cut_of_a_degraded_array_loses_nothing() {
     survive_all(Trouble::Degraded, 60);
 }
 
-// A failure while I/O is in flight must be known to the others before a write is acknowledged without the member: it is back
-// after the cut, with old data.
+// A failure during I/O must be recorded by the others before a write without the member is acknowledged: it
+// is back after the cut, with old data.
 #[test]
 fn a_member_that_was_unplugged_before_the_cut_is_not_trusted() {
     survive_all(Trouble::Unplugged, 60);
 }
 
-// How far a rebuild has come must never be more than what is on the new member.
+// The recorded progress of a rebuild must never exceed what is on the new member.
 #[test]
 fn a_rebuild_goes_on_after_a_cut() {
     survive_all(Trouble::Rebuilding, 60);
 }
 
-// Assembly once began to rebuild before it had carried out the journal: the new member was computed from a torn stripe.
+// Assembly once started to rebuild before replaying the journal: the new member was computed from a torn
+// stripe.
 #[test]
 fn nothing_is_rebuilt_from_a_stripe_that_the_journal_mends() {
     let trouble = Trouble::Rebuilding;
     survive(&Case { level: Level::Raid5, members: 3, trouble, canary: None, seed: 102 });
 }
 
-// A member that fails with the power takes with it what parity can't be trusted for: that must fail to be read, and no more.
+// A member that fails together with the power takes the units with it whose parity cannot be trusted: only
+// those must become unreadable.
 #[test]
 fn what_fails_with_the_power_is_lost_and_told() {
     assert!(survive_all(Trouble::LostWithPower, 60) > 0);
 }
 
-/// Whether some seed finds that a part of the array is left out.
+/// Whether some seed detects that a part of the array is left out.
 fn is_found(canary: Canary, trouble: Trouble) -> bool {
     (0..60).any(|seed| {
         let case = Case { level: Level::Raid5, members: 4, trouble, canary: Some(canary), seed };
@@ -205,7 +209,7 @@ fn is_found(canary: Canary, trouble: Trouble) -> bool {
     })
 }
 
-// A test that passes whatever the array does proves nothing: without each of the three mechanisms it must fail.
+// A test that always passes proves nothing: without each of the three mechanisms it must fail.
 #[test]
 fn the_canaries_are_found() {
     assert!(is_found(Canary::NoIntentLog, Trouble::None), "no write-intent log");

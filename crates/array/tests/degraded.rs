@@ -1,4 +1,4 @@
-//! Members that fail while I/O goes on, spares that are rebuilt under load, units that can't be read.
+//! Members that fail during I/O, spares that are rebuilt under load, unreadable units.
 
 use crate::levels::disks;
 use crate::model::{Model, run_all};
@@ -24,7 +24,7 @@ async fn until_rebuilt(clock: &Clock, array: &Array) {
     }
 }
 
-/// Every member in turn is missing: what is read then comes from the others.
+/// Each member in turn is missing: reads then use the others.
 async fn check_without_each(clock: &Clock, array: &Array, model: &Rc<Model>, count: usize, seed: u64) {
     for slot in 0..count {
         array.remove(slot).await;
@@ -37,8 +37,8 @@ async fn check_without_each(clock: &Clock, array: &Array, model: &Rc<Model>, cou
     model.read_all(array, &format!("seed {seed}, all rebuilt")).await;
 }
 
-// An array that stops, or gives other data, when a drive is pulled is worth less than one drive. The drive goes at a time by
-// chance, in the middle of whatever is in flight; a spare is rebuilt while I/O goes on.
+// An array that stops, or returns other data, when a drive is pulled is worth less than one drive. The drive
+// goes at a random time, in the middle of whatever is in flight; a spare is rebuilt while I/O continues.
 #[test]
 fn a_member_that_is_unplugged_is_served_through_and_rebuilt_under_load() {
     let levels = [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid5, 5), (Level::Raid10, 4)];
@@ -79,7 +79,7 @@ fn a_member_that_is_unplugged_is_served_through_and_rebuilt_under_load() {
     }
 }
 
-// A rate is what keeps hosts' latency while a member is rebuilt; without it a rebuild takes all that members give.
+// The rate limit preserves hosts' latency during a rebuild; without it a rebuild takes all that members give.
 #[test]
 fn a_rebuild_keeps_to_its_rate() {
     run(async |clock| {
@@ -92,7 +92,7 @@ fn a_rebuild_keeps_to_its_rate() {
         let begun = clock.now();
         array.add_spare(RamMember::new(&clock, &spare, 1, 9)).await.unwrap();
         clock.sleep(Delay::from_ms(1)).await;
-        // How far it is says when it will end: a user waits, or takes another drive.
+        // The progress predicts the end: a user waits, or takes another drive.
         let progress = array.state().rebuild.unwrap();
         assert!(progress.done > 0 && progress.done < progress.stripes, "{progress:?}");
         assert_eq!((progress.slot, progress.before, progress.ended), (1, 0, None));
@@ -113,7 +113,8 @@ fn a_rebuild_keeps_to_its_rate() {
     });
 }
 
-// A unit that a drive can't give is what redundancy is for; if it is not written back, the next failure loses it.
+// Redundancy must serve a unit that a drive cannot read; if it is not written back, the next failure loses
+// it.
 #[test]
 fn a_unit_that_cannot_be_read_is_computed_and_written_back() {
     for (level, count) in [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid10, 4)] {
@@ -139,8 +140,8 @@ fn a_unit_that_cannot_be_read_is_computed_and_written_back() {
     }
 }
 
-// Two units of a stripe that can't be read are gone. The rest must not be, a rebuild must not stop at them, and what was
-// computed over one of them must never be given out as data.
+// Two unreadable units of a stripe are lost. The rest must not be, a rebuild must not stop at them, and
+// nothing computed over one of them may be returned as data.
 #[test]
 fn two_units_of_a_stripe_that_cannot_be_read_are_lost_and_nothing_else() {
     run(async |clock| {
@@ -150,7 +151,8 @@ fn two_units_of_a_stripe_that_cannot_be_read_are_lost_and_nothing_else() {
         for first in (0..60).step_by(12) {
             model.write(&array, first, 12, false).await.unwrap();
         }
-        // Stripe 0: data on 0, 1, 2, parity on 3. Slot 1 is replaced; units 1 of slots 0 and 3 can't be read.
+        // Stripe 0: data on 0, 1, 2, parity on 3. Slot 1 is replaced; units 1 of slots 0 and 3 are
+        // unreadable.
         disks[0].unreadable.borrow_mut().insert(1);
         array.remove(1).await;
         let mut read = Vec::new();
@@ -172,7 +174,7 @@ fn two_units_of_a_stripe_that_cannot_be_read_are_lost_and_nothing_else() {
             array.add_spare(RamMember::new(&clock, &Disk::new(500), 1, 10 + slot)).await.unwrap();
             until_rebuilt(&clock, &array).await;
         }
-        // A part of a lost unit can't be written; all of it can, and then it is there.
+        // Part of a lost unit cannot be written; the whole unit can, and is then readable.
         let part = array.edit(SpanId::NONE, 5, |bytes, _| bytes[0] = 1, false).await;
         assert_eq!(part, Err(MediaError::Unreadable));
         model.write(&array, 0, 2, false).await.unwrap();
@@ -184,7 +186,7 @@ fn two_units_of_a_stripe_that_cannot_be_read_are_lost_and_nothing_else() {
     });
 }
 
-// Spares that are too small, or for which there is no slot, must be refused while the array serves on.
+// Spares that are too small, or without a slot, must be refused while the array stays in service.
 #[test]
 fn a_spare_that_does_not_fit_is_refused() {
     run(async |clock| {
@@ -206,7 +208,7 @@ fn a_spare_that_does_not_fit_is_refused() {
     });
 }
 
-// Two hosts' Compare and Write of one unit at once must see each other whole.
+// Concurrent Compare and Write commands of two hosts on one unit must be atomic.
 #[test]
 fn an_exchange_has_its_unit_to_itself() {
     run(async |clock| {

@@ -1,4 +1,4 @@
-//! More members fail than the level can do without: a state that is clear, never garbage.
+//! More members fail than the level tolerates: a defined state, never garbage.
 
 use crate::levels::disks;
 use crate::model::{Model, run_all};
@@ -9,9 +9,9 @@ use byteway_clock::{Delay, Executor, SpanId};
 use byteway_firmware::MediaError;
 use byteway_wire::content::Content;
 
-// After a second failure reads of what is lost must fail, and all writes: a write that is acknowledged and lost, or data made up
-// from what is left, is worse than an error. And nothing must be written that keeps the drives from being an array again when
-// they are back.
+// After a second failure reads of lost data must fail, and all writes: an acknowledged write that is lost, or
+// made-up data, is worse than an error. And nothing may be written that keeps the drives from forming an
+// array again when they are back.
 #[test]
 fn a_second_failure_is_told_and_a_power_cycle_brings_all_back() {
     for seed in 0..30 {
@@ -65,7 +65,7 @@ fn a_second_failure_is_told_and_a_power_cycle_brings_all_back() {
                 assert_eq!(array.ranges_locked(), 0);
                 let all_back = disks_here.iter().filter(|disk| disk.is_gone.get()).count();
                 array.stop();
-                // With the two still away there is no array.
+                // With both still missing there is no array.
                 let missing = assemble(&clock, config(level), &disks_here, seed).await;
                 let told = ArrayError::Incomplete { missing: all_back, members: count };
                 match level {
@@ -75,7 +75,7 @@ fn a_second_failure_is_told_and_a_power_cycle_brings_all_back() {
             })
             .unwrap_or_else(|stalled| panic!("seed {seed}: {stalled}"));
         drop(executor);
-        // The power goes and comes back, and with it the drives.
+        // A power cycle brings the drives back.
         disks.iter().for_each(|disk| {
             disk.is_gone.set(false);
             disk.cut(&mut chance);

@@ -1,10 +1,10 @@
-//! Whole drives at links as members, and a controller in front: what a host of the array sees.
+//! Whole drives at links as members, with a controller in front: the view of the array's host.
 
 use byteway_array::{Array, ArrayConfig, Initial, Level, SlotState};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate};
 use byteway_device::{Backing, DriveConfig, NamespaceConfig};
-use byteway_firmware::{Cycles, Placement, Site, Work};
+use byteway_firmware::{Cycles, Placement, Site, WorkKind};
 use byteway_host::{
     BaseState, Client, ClientConfig, Driver, DriverConfig, MemberConfig, MemberDrive, Method, Oracle,
     PointerKind, Port, QueueConfig, Rules,
@@ -39,21 +39,21 @@ async fn member(
 
 fn placement(clock: &Clock) -> Placement {
     let site = Site::new(clock, 2, 3_000_000_000, Delay::ZERO, Rate::per_second(1 << 34));
-    Placement::all_at(&site, Cycles::FREE.with(Work::Stripe, 300).with(Work::Parity, 700))
+    Placement::all_at(&site, Cycles::FREE.with(WorkKind::Stripe, 300).with(WorkKind::Parity, 700))
 }
 
 fn array_config(level: Level) -> ArrayConfig {
     ArrayConfig::new(level, 16, *b"sixteen letters.", Keep::Stamps)
 }
 
-/// A front over the array, and the driver of its host.
+/// A controller in front of the array, and its host's driver.
 async fn front(clock: &Clock, array: &Array, behind: Vec<PoweredDrive>) -> (PoweredDrive, Driver) {
     let bay = DriveBay::new(clock, link_config(), Memory::simulated());
     let namespaces =
         vec![NamespaceConfig::blocks(1024, BlockSize::B512), NamespaceConfig::blocks(4096, BlockSize::B4096)];
     let config = DriveConfig { namespaces, keep: Keep::Stamps, ..drive_config() };
     let placement = placement(clock);
-    let site = placement.site(Work::Parse).clone();
+    let site = placement.site(WorkKind::Parse).clone();
     let powered = bay.power_on_over(config, site, placement, array.clone(), behind).expect("a front");
     let driver = Driver::attach(Port::Link(powered.host.clone()), DriverConfig::default()).await.unwrap();
     (powered, driver)
@@ -98,7 +98,8 @@ async fn read_back(client: &Client) {
     }
 }
 
-// The array must be a drive to its host: the whole protocol, blocks smaller than units, a member that goes away, and the power.
+// The array must be a drive to its host: the whole protocol, blocks smaller than units, a member that is
+// removed, and power cuts.
 #[test]
 fn an_array_of_drives_is_a_drive() {
     for (level, count, block) in [
@@ -138,7 +139,7 @@ fn an_array_of_drives_is_a_drive() {
                     exercise(&small, 1 + life, 60).await;
                     exercise(&large, 5 + life, 60).await;
                     if level.is_redundant() && life == 1 {
-                        // As if it were pulled: its driver gives its commands up.
+                        // As if it were pulled: its driver fails all commands.
                         drivers[1].shutdown().await.ok();
                         exercise(&small, 11, 30).await;
                         exercise(&large, 12, 30).await;
@@ -167,8 +168,8 @@ fn an_array_of_drives_is_a_drive() {
     }
 }
 
-// What an array can't do must not be advertised, and refused; and configurations that need flash of their own are refused with
-// what is wrong.
+// Features that an array lacks must not be advertised, and must be refused; configurations that need flash of
+// their own are refused with the reason.
 #[test]
 fn what_needs_flash_of_its_own_is_neither_offered_nor_possible() {
     let executor = Executor::new();
@@ -187,13 +188,13 @@ fn what_needs_flash_of_its_own_is_neither_offered_nor_possible() {
             let refused = |config: DriveConfig| {
                 let bay = DriveBay::new(&clock, link_config(), Memory::simulated());
                 let placement = placement(&clock);
-                let site = placement.site(Work::Parse).clone();
+                let site = placement.site(WorkKind::Parse).clone();
                 let powered = bay.power_on_over(config, site, placement, array.clone(), Vec::new());
                 powered.err().expect("there can be no such drive").to_string()
             };
             let huge = vec![NamespaceConfig::blocks(array.user_units() + 1, BlockSize::B4096)];
             let told = refused(DriveConfig { namespaces: huge, ..drive_config() });
-            assert!(told.contains("at most as large"), "{told}");
+            assert!(told.contains("must not exceed the array"), "{told}");
             let (powered, driver) = front(&clock, &array, drives).await;
             assert!(matches!(powered.drive.controller.backing(), Backing::Array(_)));
             let identity = driver.identity();

@@ -1,4 +1,4 @@
-//! The levels, with nothing that goes wrong: what is written is read, and in how many commands.
+//! The levels without failures: what is written is read, with the right number of commands.
 
 use crate::model::{Model, run_all};
 use crate::ram::{Disk, assemble, config, create, members, placement, stamp};
@@ -31,8 +31,8 @@ async fn write(array: &Array, first: u64, count: u64) {
     array.write(SpanId::NONE, first, &mut contents, false).await.unwrap();
 }
 
-// A unit that goes to a wrong place, or parity of a stripe that two writers change at once, shows as other data: at once, or
-// when a member is missing.
+// A unit at a wrong location, or parity of a stripe that two writers change at once, shows as wrong data: at
+// once, or when a member is missing.
 #[test]
 fn what_was_written_is_read_with_and_without_each_member() {
     for (seed, (level, count)) in (0..).zip(LEVELS) {
@@ -49,7 +49,7 @@ fn what_was_written_is_read_with_and_without_each_member() {
                 if !level.is_redundant() {
                     break;
                 }
-                // The others as they are now: copies of them, so that each is missing once.
+                // Copies of the others as they are now, so that each is missing once.
                 let copies: Vec<Rc<Disk>> = disks.iter().map(|disk| copy(disk)).collect();
                 copies[missing].is_gone.set(true);
                 let array = assemble(&clock, config(level), &copies, seed).await.unwrap();
@@ -67,7 +67,8 @@ fn copy(disk: &Disk) -> Rc<Disk> {
     copy
 }
 
-// Pieces of a long I/O that lie next to each other on a member are one command; a command each would cost every member many.
+// Parts of a long I/O that are contiguous on a member must become one command: a command for each part would
+// multiply every member's command count.
 #[test]
 fn a_member_gets_one_command_for_what_is_contiguous() {
     run(async |clock| {
@@ -92,7 +93,7 @@ fn a_member_gets_one_command_for_what_is_contiguous() {
     });
 }
 
-// The small-write penalty is what level 5 is known for: two reads and two writes for a unit; none to read for a whole stripe.
+// The small-write penalty of level 5: two reads and two writes for a unit; no read for a whole stripe.
 #[test]
 fn parity_is_written_by_whichever_way_reads_less() {
     run(async |clock| {
@@ -128,7 +129,8 @@ fn parity_is_written_by_whichever_way_reads_less() {
     });
 }
 
-// Drives of other arrays, and those with other parameters, must be refused: what they hold means something else.
+// Drives of other arrays, and those with other parameters, must be refused, since their contents mean
+// something else.
 #[test]
 fn members_that_do_not_belong_together_are_refused() {
     run(async |clock| {
@@ -171,7 +173,8 @@ fn members_that_do_not_belong_together_are_refused() {
     });
 }
 
-// What the controller must not forget lies on the members, in two places: a power cut leaves one or the other.
+// The controller's persistent record is kept on the members in two copies, so a power cut during an update
+// leaves one of them intact.
 #[test]
 fn the_record_is_kept() {
     run(async |clock| {

@@ -1,4 +1,4 @@
-//! What an array may hold: of each unit everything that was written since the last that must have stayed.
+//! Model of an array's possible contents: for each unit, everything written since the last durable write.
 
 use crate::ram::{same, stamp};
 use byteway_array::{Array, Bridge};
@@ -9,7 +9,7 @@ use byteway_wire::content::{Content, Keep};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What is held against the model.
+/// The device under test.
 #[derive(Clone)]
 pub enum Storage {
     Array(Array),
@@ -51,7 +51,7 @@ impl Storage {
         }
     }
 
-    /// Fills 512 bytes of a unit: by a write of a part where there is such a thing.
+    /// Fills 512 bytes of a unit: by a partial write if supported.
     async fn fill(&self, unit: u64, offset: u32, value: u8) -> Result<(), MediaError> {
         let content = Content::of(&[value; 4096], Keep::Stamps);
         let range = offset as usize..offset as usize + 512;
@@ -74,19 +74,19 @@ impl Storage {
 
 #[derive(Clone)]
 struct UnitModel {
-    /// What was written, the oldest first.
+    /// Writes, oldest first.
     writes: Vec<Content>,
-    /// What is known to have stayed, at least.
+    /// Lower bound of what is durable.
     settled: usize,
-    /// The last that was acknowledged; none: since a power cut it is not known.
+    /// The last acknowledged write; None if unknown since a power cut.
     acked: Option<usize>,
 }
 
-/// The units of an array, over power cuts.
+/// The units of an array, across power cuts.
 pub struct Model {
     units: RefCell<Vec<UnitModel>>,
     version: Cell<u32>,
-    /// Units that can't be read are allowed.
+    /// Unreadable units are allowed.
     pub may_lose: Cell<bool>,
     pub unreadable: Cell<u64>,
     /// Writes may fail.
@@ -126,7 +126,7 @@ impl Model {
         }
     }
 
-    /// The power has gone: what was acknowledged last is not known any more.
+    /// After a power cut the last acknowledged write is unknown.
     pub fn cut(&self) {
         for unit in self.units.borrow_mut().iter_mut() {
             unit.writes.drain(..unit.settled);
@@ -178,7 +178,7 @@ impl Model {
             Err(error) => {
                 assert!(self.may_fail.get(), "a write failed: {error}");
                 self.failed.set(self.failed.get() + 1);
-                // It may have been carried out, or not.
+                // It may have been carried out or not.
                 let mut units = self.units.borrow_mut();
                 (first..).zip(begun).for_each(|(unit, _)| units[unit as usize].acked = None);
             }
@@ -208,7 +208,7 @@ impl Model {
         let index = self.begin(unit, new);
         match storage.fill(unit, at as u32, value).await {
             Ok(()) => self.ack(unit, index, false),
-            // A lost unit can't be changed in part.
+            // Part of a lost unit cannot be changed.
             Err(error) => {
                 assert!(self.may_lose.get() || self.may_fail.get(), "an edit failed: {error}");
                 self.units.borrow_mut()[unit as usize].acked = None;
@@ -243,11 +243,11 @@ impl Model {
     }
 }
 
-/// Units that a worker has to itself, in areas that share stripes with others'.
+/// Units of a single worker, in areas that share stripes with others'.
 const AREA: u64 = 30;
 pub const WORKERS: u64 = 4;
 
-/// Does random I/O in a worker's areas. One I/O at a time, so it knows what it must read.
+/// Random I/O in a worker's areas, one at a time, so that it knows what it must read.
 pub async fn work(storage: Storage, model: Rc<Model>, mut chance: Stream, worker: u64, ios: u32) {
     let areas = model.len() / AREA;
     for _ in 0..ios {

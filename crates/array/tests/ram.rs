@@ -1,22 +1,22 @@
-//! Drives as tables in memory: with times by chance, a volatile cache, faults, and the power that goes.
+//! Simulated drives in memory: random times, a volatile cache, faults, and power cuts.
 
 use byteway_array::{Array, ArrayConfig, ArrayError, Initial, Level};
 use byteway_clock::Rate;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, SpanId};
-use byteway_firmware::{Cycles, Placement, Site, Work};
-use byteway_member::{Gone, Member, MemberError, MemberShape};
+use byteway_firmware::{Cycles, Placement, Site, WorkKind};
+use byteway_member::{Member, MemberError, MemberLost, MemberShape};
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What outlives an executor.
+/// State that outlives an executor.
 pub struct Disk {
     pub units: u64,
     pub command_units: u32,
     durable: RefCell<BTreeMap<u64, Content>>,
-    /// Writes that a power cut may take, the oldest first.
+    /// Writes that a power cut may lose, oldest first.
     cached: RefCell<Vec<(u64, Content)>>,
     pub unreadable: RefCell<BTreeSet<u64>>,
     pub is_gone: Cell<bool>,
@@ -38,7 +38,7 @@ impl Disk {
         })
     }
 
-    /// What a unit holds while the power is there.
+    /// Content of a unit while powered.
     pub fn peek(&self, unit: u64) -> Content {
         let cached = self.cached.borrow();
         let cached = cached.iter().rfind(|(cached, _)| *cached == unit).map(|(_, content)| content.clone());
@@ -48,7 +48,7 @@ impl Disk {
     fn store(&self, unit: u64, content: Content, durable: bool) {
         self.unreadable.borrow_mut().remove(&unit);
         match durable {
-            // What is durable must not be undone by what was cached before.
+            // A durable write must not be undone by an earlier cached one.
             true => {
                 self.cached.borrow_mut().retain(|(cached, _)| *cached != unit);
                 self.durable.borrow_mut().insert(unit, content);
@@ -61,7 +61,7 @@ impl Disk {
         self.durable.borrow_mut().extend(self.cached.borrow_mut().drain(..));
     }
 
-    /// The power goes: of what is cached any part may be there afterwards, of each unit up to some write.
+    /// A power cut: of the cached writes any part may survive, for each unit up to some write.
     pub fn cut(&self, chance: &mut Stream) {
         let share = chance.unit();
         for (unit, content) in self.cached.take() {
@@ -72,7 +72,7 @@ impl Disk {
     }
 }
 
-/// A disk with power.
+/// A powered drive.
 pub struct RamMember {
     pub disk: Rc<Disk>,
     clock: Clock,
@@ -92,7 +92,7 @@ impl RamMember {
     }
 
     fn check(&self) -> Result<(), MemberError> {
-        if self.disk.is_gone.get() { Err(Gone::because("it was unplugged").into()) } else { Ok(()) }
+        if self.disk.is_gone.get() { Err(MemberLost::because("it was unplugged").into()) } else { Ok(()) }
     }
 }
 
@@ -101,9 +101,9 @@ impl Member for RamMember {
         8
     }
 
-    async fn describe(&self) -> Result<MemberShape, Gone> {
+    async fn describe(&self) -> Result<MemberShape, MemberLost> {
         if self.disk.is_gone.get() {
-            return Err(Gone::because("it was unplugged"));
+            return Err(MemberLost::because("it was unplugged"));
         }
         let Disk { units, command_units, .. } = *self.disk;
         Ok(MemberShape { units, command_units, block_bytes: 512, identity: "RAM".into() })
@@ -142,7 +142,7 @@ impl Member for RamMember {
         assert!(contents.len() <= self.disk.command_units as usize);
         assert!(first + contents.len() as u64 <= self.disk.units);
         self.disk.writes.set(self.disk.writes.get() + 1);
-        // Unit after unit: the power may go in the middle.
+        // Unit after unit: the power may be cut in between.
         for (unit, content) in (first..).zip(contents) {
             if self.chance.borrow_mut().chance(0.3) {
                 self.take_time().await?;
@@ -181,17 +181,17 @@ impl Member for RamMember {
     }
 
     async fn flush(&self, _: usize, _: SpanId) -> Result<(), MemberError> {
-        // What is cached when it ends is more than it must.
+        // Writes cached at the end become durable, which is more than required.
         self.take_time().await?;
         self.disk.flush();
         Ok(())
     }
 }
 
-/// One core, at which work takes some time.
+/// One core with a cost for work.
 pub fn placement(clock: &Clock) -> Placement {
     let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1 << 34));
-    Placement::all_at(&site, Cycles::FREE.with(Work::Stripe, 300).with(Work::Parity, 700))
+    Placement::all_at(&site, Cycles::FREE.with(WorkKind::Stripe, 300).with(WorkKind::Parity, 700))
 }
 
 pub fn config(level: Level) -> ArrayConfig {
@@ -229,7 +229,7 @@ pub fn same(one: &Content, other: &Content) -> bool {
 }
 
 impl Disk {
-    /// Puts a content where it stays.
+    /// Writes a content durably.
     pub fn put(&self, unit: u64, content: Content) {
         self.durable.borrow_mut().insert(unit, content);
     }

@@ -1,14 +1,14 @@
-//! Drives that are one: an array on the host, over any drives, and a bridge, which has one of its own.
+//! Arrays of drives that form one drive: RAID on the host, over any drives, or on a bridge.
 //!
-//! - An *array on the host*: RAID in software. What it does for a command is work of the processor of the command's queue; what it
-//!   does behind commands is its home processor's. Members are driven by the processors in turn, their interrupts too. Members may
-//!   be of any kind, also such whose firmware runs on the host.
-//! - A *bridge* ("Challenges in getting flash closer to CPU", section 2.1: "BSSD"): a card with a PCIe-to-SAS bridge in front of whole
-//!   drives with firmware of their own. The bridge's processor converts commands, stripes them over the members, and has
-//!   memory that keeps its contents for small writes.
+//! - An *array on the host*: software RAID. Work for a command runs on the processor of the command's queue; background
+//!   work runs on the array's home processor. The processors drive members and take their interrupts round robin.
+//!   Members may be of any kind, including drives whose firmware runs on the host.
+//! - A *bridge* ("Challenges in getting flash closer to CPU", section 2.1: "BSSD"): a card with a PCIe-to-SAS bridge in
+//!   front of whole drives with firmware of their own. The bridge's processor converts commands, stripes them over the
+//!   members, and has non-volatile memory for small writes.
 //!
-//! To applications both are one drive, by a controller in front: of an array at a link that costs next to nothing, of a bridge at
-//! the card's PCIe link.
+//! To applications both are one drive, with a controller in front: of an array at a link of nearly no cost, of a bridge
+//! at the card's PCIe link.
 
 use crate::hosted::{call, route_by_queue};
 use crate::together;
@@ -23,72 +23,74 @@ use byteway_link::{Memory, PcieConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
-/// Where an array's work is done.
+/// Where the array's work runs.
 #[derive(Clone)]
-pub enum ArrayPlace {
-    /// On the host's processors, of which the last is its home.
+pub enum ArrayLocation {
+    /// On the host's processors; the last one is its home.
     Host {
         /// The processors.
         processors: Vec<Rc<Station>>,
-        /// Cycles a second of each.
+        /// Clock of each processor, in hertz.
         hertz: u64,
     },
     /// On a bridge, behind the card's link.
     Bridge {
         /// The link.
         link: PcieConfig,
-        /// Its memory for small writes; none: it has none.
+        /// Non-volatile memory for small writes; `None`: there is none.
         nvram: Option<NvramConfig>,
         /// Its processor's cores.
         cores: u32,
-        /// Cycles a second of each.
+        /// Clock of each core, in hertz.
         hertz: u64,
     },
 }
 
-/// An array of drives as one.
+/// An array of drives that form one drive.
 #[derive(Clone)]
 pub struct ArrayDriveConfig {
-    /// What it is to applications. Its flash is its members'; its cycles are those of where its work is done, whose memory is as fast
-    /// as its site says.
+    /// The drive that applications see. Its flash is its members'; its cycles are charged where its work runs, with
+    /// memory as fast as its site says.
     pub drive: DriveConfig,
     /// The array.
     pub array: ArrayConfig,
-    /// Where its work is done.
-    pub place: ArrayPlace,
-    /// What driving a member costs there, for each command.
+    /// Where its work runs.
+    pub place: ArrayLocation,
+    /// Cost of driving a member there, per command.
     pub costs: HostCosts,
-    /// How completions of members are noticed.
+    /// How completions of members are detected.
     pub completion: Completion,
-    /// Commands under way at a member.
+    /// Maximum number of commands in flight at a member.
     pub lanes: usize,
-    /// The last so many members take the place of others that fail.
+    /// Number of members, the last ones, that replace failed ones.
     pub spares: usize,
-    /// All members collect garbage at once, in windows that free so many superblocks of each die; none: each collects when it must. Of
-    /// members only those take part that have [collection windows](byteway_device::ControllerConfig::collection_windows).
+    /// All members collect garbage at the same time, in windows that free this many superblocks of each die; `None`:
+    /// each collects when it must. Only members with [collection
+    /// windows](byteway_device::ControllerConfig::collection_windows) take part.
     pub window_blocks: Option<u16>,
-    /// After how long a command that a member does not answer is aborted, and then the member reset, and given up: none: never.
+    /// Time after which an unanswered command of a member is aborted; after as long again the member is reset, and then
+    /// given up. `None`: never.
     pub timeout: Option<Delay>,
 }
 
-/// Why an array does not come to be.
+/// Why an array could not be assembled.
 #[derive(Debug, thiserror::Error)]
 pub enum ArrayDriveError {
-    /// There can be no such drive.
+    /// The drive's configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There can be no such array, for this reason of [`ArrayError`].
+    /// The array's configuration is invalid, for this reason of [`ArrayError`].
     #[error("{0}")]
     Array(String),
-    /// A member's controller does not do as it must.
+    /// A member's controller has failed.
     #[error("member {member}: {error}")]
     Driver {
-        /// Which.
+        /// Number of the member.
         member: usize,
-        /// What it did.
+        /// Its failure.
         error: DriverError,
     },
-    /// A member has no namespace of blocks that can be used.
+    /// A member has no usable block namespace.
     #[error("member {0} has no namespace with blocks of 512 or 4096 bytes")]
     NoBlocks(usize),
 }
@@ -99,29 +101,29 @@ impl From<ArrayError> for ArrayDriveError {
     }
 }
 
-/// Whether members are new, or what they hold is an array already.
+/// Whether members are new, or belong to an existing array.
 #[derive(Debug)]
 pub enum Members {
-    /// They hold nothing: the array is made.
+    /// They are empty: create the array.
     New,
-    /// They are of an array that was there before, with what a bridge's memory has kept.
+    /// They belong to an existing array, with the contents of a bridge's memory.
     Used(Nvram),
 }
 
-/// An array that has power.
+/// A powered array.
 pub struct PoweredArray {
-    /// The drive as applications see it; the members are behind it, and behind these the spares.
+    /// The drive that applications see; the members are behind it, followed by the spares.
     pub drive: PoweredDrive,
-    /// The bridge, if it is one.
+    /// The bridge, if there is one.
     pub bridge: Option<Bridge>,
 }
 
-/// Makes one drive of `members`, which have power and which no driver has attached to. Of new ones the last
-/// [`ArrayDriveConfig::spares`] take the places of others that fail; of an array that was there before up to so many that hold nothing
-/// of it do, as one that was a spare once may be a member by now.
+/// Assembles `members`, which have power and no driver yet, into one drive. Of new members the last
+/// [`ArrayDriveConfig::spares`] are spares. Of an existing array up to as many that hold nothing of it are spares,
+/// because a former spare may be a member by now.
 ///
 /// # Errors
-/// A member does not do as it must, they are not alike, or there can be no such array.
+/// [`ArrayDriveError`] if a member fails, they are not alike, or the configuration is invalid.
 pub async fn assemble(
     clock: &Clock,
     config: ArrayDriveConfig,
@@ -130,8 +132,8 @@ pub async fn assemble(
 ) -> Result<PoweredArray, ArrayDriveError> {
     let at = &config.drive.site;
     let (home, hertz) = match &config.place {
-        ArrayPlace::Host { processors, hertz } => (processors.last().cloned(), *hertz),
-        ArrayPlace::Bridge { cores, hertz, .. } => {
+        ArrayLocation::Host { processors, hertz } => (processors.last().cloned(), *hertz),
+        ArrayLocation::Bridge { cores, hertz, .. } => {
             (Some(Rc::new(Station::new(clock, *cores as usize))), *hertz)
         }
     };
@@ -144,15 +146,15 @@ pub async fn assemble(
     let own = site(&home);
     let mut placement = Placement::all_at(&own, at.cycles);
     let mut routes: Vec<Route> = Vec::new();
-    if let ArrayPlace::Host { processors, .. } = &config.place {
+    if let ArrayLocation::Host { processors, .. } = &config.place {
         let by_processor = processors.iter().map(|one| placement.add_route_to(clock, &site(one)));
         routes = by_processor.map(|route| route.unwrap_or(Route::OWN)).collect();
     }
     let mut drives = Vec::with_capacity(members.len());
     let mut drivers = Vec::with_capacity(members.len());
     let cpus: Vec<Rc<Station>> = match &config.place {
-        ArrayPlace::Host { processors, .. } => processors.clone(),
-        ArrayPlace::Bridge { .. } => vec![home.clone()],
+        ArrayLocation::Host { processors, .. } => processors.clone(),
+        ArrayLocation::Bridge { .. } => vec![home.clone()],
     };
     for (number, member) in members.iter().enumerate() {
         let (driver, drive) = open(&config, member, &cpus[number % cpus.len()], number).await?;
@@ -180,7 +182,7 @@ pub async fn assemble(
     }
     let mut bridge = None;
     let backing = match &config.place {
-        ArrayPlace::Bridge { nvram: Some(nvram), .. } => {
+        ArrayLocation::Bridge { nvram: Some(nvram), .. } => {
             let kept = if let Members::Used(kept) = found { kept } else { Nvram::default() };
             let own = Bridge::new(clock, array, *nvram, kept);
             bridge = Some(own.clone());
@@ -189,23 +191,23 @@ pub async fn assemble(
         _ => Backing::from(array),
     };
     let link = match &config.place {
-        ArrayPlace::Host { .. } => call(),
-        ArrayPlace::Bridge { link, .. } => link.clone(),
+        ArrayLocation::Host { .. } => call(),
+        ArrayLocation::Bridge { link, .. } => link.clone(),
     };
     let front = DriveBay::new(clock, link, Memory::simulated());
     let mut powered = front.power_on_over(config.drive, own, placement, backing, members)?;
-    powered.is_called = matches!(config.place, ArrayPlace::Host { .. });
+    powered.is_called = matches!(config.place, ArrayLocation::Host { .. });
     route_by_queue(&powered, routes);
     Ok(PoweredArray { drive: powered, bridge })
 }
 
-/// A drive that waits for another to fail.
+/// A drive that waits to replace a failed one.
 enum Spare {
     New(Box<MemberDrive>),
     Unused(Unused),
 }
 
-/// Puts spares into the places of members that fail.
+/// Replaces failed members by spares.
 async fn take_places(array: Array, spares: Vec<Spare>) {
     for spare in spares {
         loop {
@@ -215,7 +217,7 @@ async fn take_places(array: Array, spares: Vec<Spare>) {
             }
             array.failed().await;
         }
-        // One that is gone itself is left out.
+        // A spare that has failed itself is skipped.
         let _ = match spare {
             Spare::New(drive) => array.add_spare(*drive).await,
             Spare::Unused(drive) => array.add_unused(drive).await,
@@ -223,7 +225,7 @@ async fn take_places(array: Array, spares: Vec<Spare>) {
     }
 }
 
-/// A driver for a member, whose commands and interrupts are paid for by `cpu`.
+/// Attaches a driver to a member; `cpu` pays for its commands and interrupts.
 async fn open(
     config: &ArrayDriveConfig,
     member: &PoweredDrive,
@@ -231,7 +233,7 @@ async fn open(
     number: usize,
 ) -> Result<(Driver, MemberDrive), ArrayDriveError> {
     let failed = |error| ArrayDriveError::Driver { member: number, error };
-    // A drive whose firmware runs on the host calls back.
+    // A drive whose firmware runs on the host completes by a call.
     let calls_back = !member.behind.is_empty() && member.drive.controller.backing().ftl().is_some();
     let completion = if calls_back { Completion::Polled } else { config.completion };
     let driver = DriverConfig {
@@ -247,7 +249,7 @@ async fn open(
     let (end, own) = (member.host.clone(), driver.clone());
     member.host.clock().spawn("hot plug", async move {
         end.removed().await;
-        let _ = own.reset().await; // which finds nothing there, and gives it up
+        let _ = own.reset().await; // finds the slot empty, and gives the drive up
     });
     let entries = (config.lanes as u32 + 2).next_power_of_two();
     let queue = QueueConfig {

@@ -1,18 +1,17 @@
-//! A drive whose firmware runs on the host: a from-scratch PCIe SSD ("Challenges in getting flash closer to CPU", section 2: "FSSD"),
-//! an open-channel drive.
+//! A drive whose firmware runs on the host, an open-channel drive: a from-scratch PCIe SSD ("Challenges in getting
+//! flash closer to CPU", section 2: "FSSD").
 //!
-//! Its hardware is endpoints, each a controller with a raw flash namespace and some of the channels, behind a PCIe switch. Map, write
-//! buffer, collection and wear levelling run on the processors of the host:
+//! Its hardware is endpoints behind a PCIe switch; each is a controller with a raw flash namespace and some of the
+//! channels. Map, write buffer, garbage collection and wear leveling run on the host's processors:
 //!
-//! - what is done for a command, on the processor of its queue, as a driver's work is done by the thread that submits;
-//! - what is done behind commands (collection, programs, checkpoints), and the interrupts of the endpoints, on one processor, the
+//! - work for a command, on the processor of its queue, as a driver's work runs in the submitting thread;
+//! - background work (garbage collection, programs, checkpoints) and the endpoints' interrupts, on one processor, the
 //!   drive's *home*.
 //!
-//! So the firmware competes with applications for processors, and applications with it. Map and buffer may have one lock
-//! ([`HostedConfig::is_locked`]).
+//! So firmware and applications compete for processors. Map and buffer may have one lock ([`HostedConfig::is_locked`]).
 //!
-//! What a power cut takes: the map and the buffer are in the host's DRAM, which nothing protects. What was not flushed may be lost;
-//! the map is found again in the spare areas, as after any power cut of a drive without power-loss protection.
+//! A power cut loses the map and the buffer, which are in the host's unprotected DRAM. Unflushed data may be lost; the
+//! map is rebuilt from the spare areas, as after any power cut of a drive without power-loss protection.
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Rate, Station};
@@ -25,12 +24,12 @@ use byteway_link::{Generation, Memory, PcieConfig, Switch, SwitchConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
-/// An endpoint, but for its flash.
+/// An endpoint without its flash.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
     /// Its controller.
     pub controller: ControllerConfig,
-    /// Its processor and memory: an FPGA's, which decodes commands and moves data.
+    /// Its processor and memory: those of an FPGA that decodes commands and moves data.
     pub site: SiteConfig,
     /// Its link.
     pub link: PcieConfig,
@@ -39,52 +38,53 @@ pub struct EndpointConfig {
 /// A drive whose firmware runs on the host.
 #[derive(Clone, Debug)]
 pub struct HostedConfig {
-    /// The drive as applications see it: its flash is that of all endpoints, its cycles are those of the host's processors, and its
-    /// site says how fast these and the host's memory are. Nothing says how many: the host does.
+    /// The drive that applications see: its flash is that of all endpoints, its cycles are charged to the host's
+    /// processors, and its site says how fast these and the host's memory are. The number of processors is the host's.
     pub drive: DriveConfig,
-    /// Endpoints: they have the channels in equal parts.
+    /// Number of endpoints, which share the channels equally.
     pub endpoints: u32,
-    /// Each of them.
+    /// Configuration of each endpoint.
     pub endpoint: EndpointConfig,
-    /// What lies before them; none: each is at the host by its own link.
+    /// The switch in front of them; `None`: each is attached to the host by its own link.
     pub switch: Option<SwitchConfig>,
-    /// Commands that may be under way at an endpoint.
+    /// Maximum number of commands in flight at an endpoint.
     pub lanes: usize,
-    /// What the endpoints' driver costs, for each raw command.
+    /// Cost of the endpoints' driver, per raw command.
     pub costs: HostCosts,
-    /// How it learns of completions.
+    /// How it detects completions.
     pub completion: Completion,
-    /// Map and buffer are worked on by one command at a time.
+    /// Only one command at a time uses map and buffer.
     pub is_locked: bool,
-    /// Payload is copied through buffers of the driver, at so many bytes a second of a processor; none: endpoints' data goes to and
-    /// from applications' memory itself.
+    /// Payload is copied through driver buffers, at this rate of a processor; `None`: endpoints transfer data to and
+    /// from applications' memory directly.
     pub bounce: Option<Rate>,
-    /// Commands come by calls, one at a time from each processor, of which so much keeps no core; none: any number at a time.
+    /// Commands are calls, one at a time per processor, of which this much time occupies no core; `None`: any number at
+    /// a time.
     pub call: Option<Delay>,
 }
 
-/// Why such a drive does not come to be.
+/// Why such a drive could not be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum HostedError {
-    /// There can be no such drive.
+    /// The drive's configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The translation layer can't be.
+    /// The translation layer's configuration is invalid.
     #[error(transparent)]
     Ftl(#[from] FtlError),
-    /// An endpoint's controller does not do as it must.
+    /// An endpoint's controller has failed.
     #[error("endpoint {endpoint}: {error}")]
     Driver {
-        /// Which.
+        /// Number of the endpoint.
         endpoint: usize,
-        /// What it did.
+        /// Its failure.
         error: DriverError,
     },
-    /// An endpoint has no raw flash.
+    /// An endpoint has no raw flash namespace.
     #[error("endpoint {0} has no raw flash namespace")]
     NotRaw(usize),
-    /// The endpoints' flash can't be used.
-    #[error("the endpoints' flash is of no use: {0}")]
+    /// The endpoints' flash is not usable.
+    #[error("the endpoints' flash is not usable: {0}")]
     Flash(String),
 }
 
@@ -98,7 +98,7 @@ fn impossible(message: String) -> ConfigError {
     ConfigError { message }
 }
 
-/// The link between applications and the front: function calls and the memory bus. It has 121 GB/s and no latency.
+/// The link between applications and the front: function calls and the memory bus, with 121 GB/s and no latency.
 pub(crate) fn call() -> PcieConfig {
     PcieConfig {
         generation: Generation::Gen6,
@@ -113,7 +113,7 @@ pub(crate) fn call() -> PcieConfig {
     }
 }
 
-/// Lets the work for commands go by `routes` in turn, by the number of their queue. Of none, it all goes by [`Route::OWN`].
+/// Distributes the work for commands over `routes`, by queue number. Without routes, all of it uses [`Route::OWN`].
 pub(crate) fn route_by_queue(powered: &PoweredDrive, routes: Vec<Route>) {
     if routes.is_empty() {
         return;
@@ -123,10 +123,10 @@ pub(crate) fn route_by_queue(powered: &PoweredDrive, routes: Vec<Route>) {
 }
 
 impl HostedConfig {
-    /// Whether there can be such a drive.
+    /// Checks that such a drive is possible.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// [`ConfigError`] that says what is wrong and what would be right.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let channels = self.drive.geometry.channels;
         if self.endpoints == 0 || !channels.is_multiple_of(self.endpoints) {
@@ -156,7 +156,7 @@ impl HostedConfig {
         self.endpoint().validate()
     }
 
-    /// The description of each endpoint: they differ in their seeds and serial numbers only.
+    /// The configuration of each endpoint; they differ in seed and serial number only.
     fn endpoint(&self) -> DriveConfig {
         let geometry = Geometry {
             channels: self.drive.geometry.channels / self.endpoints.max(1),
@@ -168,7 +168,7 @@ impl HostedConfig {
             site: self.endpoint.site.clone(),
             namespaces: vec![NamespaceConfig::raw_flash(&geometry)],
             geometry,
-            // What it says of superblocks that are bad from the factory is the flash's, not the layer's.
+            // Bad superblocks from the factory are a property of the flash, not of the layer.
             ftl: FtlConfig { upkeep: self.drive.ftl.upkeep.clone(), ..FtlConfig::default() },
             ..self.drive.clone()
         }
@@ -184,7 +184,7 @@ impl HostedConfig {
         }
     }
 
-    /// The media of endpoints that are new.
+    /// Media of new endpoints.
     ///
     /// # Errors
     /// As [`HostedConfig::validate`].
@@ -194,7 +194,7 @@ impl HostedConfig {
     }
 }
 
-/// A drive whose endpoints have power, before drivers attach to them.
+/// A drive with powered endpoints, before drivers attach to them.
 pub struct Hosted {
     config: HostedConfig,
     clock: Clock,
@@ -203,11 +203,11 @@ pub struct Hosted {
 }
 
 impl Hosted {
-    /// Gives power to the endpoints of a drive, over the `media` that those of one with the same `config` have left, or new ones.
-    /// Its firmware is to run on `processors`, of which the last is its home.
+    /// Powers on the endpoints of a drive, over the `media` that those of one with the same `config` have left, or new
+    /// ones. Its firmware will run on `processors`, of which the last is its home.
     ///
     /// # Errors
-    /// There can be no such drive.
+    /// [`ConfigError`] if no such drive can exist.
     pub fn power_on(
         clock: &Clock,
         config: HostedConfig,
@@ -240,16 +240,16 @@ impl Hosted {
         Ok(Hosted { config, clock: clock.clone(), processors: processors.to_vec(), endpoints })
     }
 
-    /// The endpoints' drives: for who cuts the power while drivers attach.
+    /// The endpoints' drives, for cutting the power while drivers attach.
     pub fn drives(&self) -> impl Iterator<Item = &Rc<Drive>> {
         self.endpoints.iter().map(|endpoint| &endpoint.drive)
     }
 
-    /// Attaches drivers to the endpoints, starts the firmware on the host, and gives the drive as applications see it. It may still
-    /// have to find out what its flash holds.
+    /// Attaches drivers to the endpoints, starts the firmware on the host, and returns the drive that applications see.
+    /// Its recovery may not have ended yet.
     ///
     /// # Errors
-    /// An endpoint does not do as it must, or there can be no such drive.
+    /// [`HostedError`] if an endpoint fails, or no such drive can exist.
     pub async fn attach(self) -> Result<PoweredDrive, HostedError> {
         let Hosted { config, clock, processors, endpoints } = self;
         let home = &processors[processors.len() - 1];
@@ -283,7 +283,7 @@ impl Hosted {
         Ok(powered)
     }
 
-    /// A driver for an endpoint, and its flash.
+    /// Attaches a driver to an endpoint and opens its flash.
     async fn open(
         config: &HostedConfig,
         endpoint: &PoweredDrive,
@@ -300,7 +300,7 @@ impl Hosted {
             ..DriverConfig::default()
         };
         let driver = Driver::attach(Port::Link(endpoint.host.clone()), driver).await.map_err(failed)?;
-        // One entry is always empty, and reports and the system area have their turn beside the lanes.
+        // One entry always stays empty; reports and the system area need another one in addition to the lanes.
         let entries = (config.lanes as u32 + 2).next_power_of_two();
         let queue = QueueConfig {
             vector: (config.completion == Completion::Interrupt).then_some(1),

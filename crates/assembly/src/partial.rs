@@ -1,40 +1,40 @@
-//! A drive of which a part of the firmware runs on the host: FTL partitioning, which has the map there, or the collector's decisions
-//! ("Challenges in getting flash closer to CPU", section 5, names both as ways between a drive with firmware of its own and one
-//! without).
+//! A drive with a part of its firmware on the host: FTL partitioning, with the map there, or the decisions of garbage
+//! collection ("Challenges in getting flash closer to CPU", section 5, names both as designs between a drive with
+//! firmware of its own and one without).
 //!
-//! - The map: look-ups for a command are work of the processor of its queue, and the places that it needs come with it; the host is
-//!   told of every unit that is programmed, 16 bytes each. The drive has no map in its DRAM.
-//! - Collection: before units are moved the host is asked, decides on its home processor, and answers with an entry of a queue. The
-//!   data itself stays in the drive.
+//! - The map: look-ups for a command run on the processor of its queue, and the resulting addresses are sent with the
+//!   command; the host is notified of every programmed unit, 16 bytes each. The drive has no map in its DRAM.
+//! - Garbage collection: before units are moved the drive asks the host, which decides on its home processor, and
+//!   answers with a queue entry. The data itself stays in the drive.
 //!
-//! What it does not do: neither part survives the power in the host; what a power cut leaves is what the drive's flash and capacitors
-//! hold, from which the map is made anew, as in a drive of which the DRAM has it.
+//! What it does not do: neither part is non-volatile in the host. After a power cut the map is rebuilt from the drive's
+//! flash and what capacitors saved, as in a drive with the map in its DRAM.
 
 use crate::hosted::route_by_queue;
 use byteway_clock::{Clock, Delay, Rate, Station, Time};
 use byteway_device::{ConfigError, Drive, DriveConfig};
-use byteway_firmware::{HostLink, Placement, Route, Site, Work};
+use byteway_firmware::{HostLink, Placement, Route, Site, WorkKind};
 use byteway_flash::Medium;
 use byteway_link::{DeviceEnd, Direction};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
-/// What of a drive's firmware runs on the host, and how fast that is.
+/// Which part of a drive's firmware runs on the host, and the host's speed.
 #[derive(Clone, Copy, Debug)]
 pub struct PartialConfig {
     /// The map is in the host's memory.
     pub map: bool,
     /// The host decides what is collected.
     pub collection: bool,
-    /// Cycles a second of a processor of the host.
+    /// Clock of a host processor, in hertz.
     pub hertz: u64,
-    /// An access to its memory.
+    /// Latency of an access to host memory.
     pub dram_latency: Delay,
-    /// Bytes a second of it.
+    /// Bandwidth of host memory, in bytes per second.
     pub dram_rate: Rate,
 }
 
-/// The link, as firmware on both sides of it has it.
+/// The link, as firmware on both sides sees it.
 pub(crate) struct Crossing(pub(crate) DeviceEnd);
 
 impl HostLink for Crossing {
@@ -47,11 +47,11 @@ impl HostLink for Crossing {
     }
 }
 
-/// Gives power to a drive in `bay`, as [`DriveBay::power_on`] does, with a part of its firmware on `processors`, of which the last is
-/// its home.
+/// Powers on a drive in `bay`, as [`DriveBay::power_on`], with a part of its firmware on `processors`, of which the
+/// last is its home.
 ///
 /// # Errors
-/// There can be no such drive.
+/// [`ConfigError`] if no such drive can exist.
 pub fn power_on_partial(
     clock: &Clock,
     bay: DriveBay,
@@ -76,13 +76,13 @@ pub fn power_on_partial(
     let mut placement = Placement::all_at(&own, config.site.cycles);
     let mut routes: Vec<Route> = Vec::new();
     if partial.map {
-        placement = placement.with(Work::Translate, &host);
+        placement = placement.with(WorkKind::Translate, &host);
         let by_processor =
-            processors.iter().map(|processor| placement.add_route(Work::Translate, &site(processor)));
+            processors.iter().map(|processor| placement.add_route(WorkKind::Translate, &site(processor)));
         routes = by_processor.map(|route| route.unwrap_or(Route::OWN)).collect();
     }
     if partial.collection {
-        placement = placement.with(Work::Collect, &host);
+        placement = placement.with(WorkKind::Collect, &host);
     }
     let link = Rc::new(Crossing(bay.device.clone()));
     let placement = placement.with_on_host(link, partial.map, partial.collection);

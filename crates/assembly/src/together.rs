@@ -1,34 +1,34 @@
-//! Members that collect garbage at once.
+//! Synchronized garbage collection of array members.
 //!
-//! A request that is striped over several drives waits for the slowest of them, and a drive that collects is slow. If each collects
-//! when it must, some drive nearly always does. So the first member that has to begin tells the array (an asynchronous event), and
-//! the array opens a [collection window](byteway_wire::nvme::vendor::collection) at every member: all of them collect, until each has
-//! free superblocks for a while without collection.
+//! A request that is striped over several drives waits for the slowest of them, and a drive that collects garbage is
+//! slow. If each collects when it must, some drive nearly always does. So the first member that has to start notifies
+//! the array (an asynchronous event), and the array opens a [collection window](byteway_wire::nvme::vendor::collection)
+//! at every member: all of them collect, until each has enough free superblocks for a while.
 //!
-//! All of it crosses the members' links as admin commands, each of which is converted where the array's work is done. Nothing waits
-//! for a window: a member that is gone, does not answer, or has nothing to collect holds up no other, and a write that finds no free
-//! superblock waits for its own drive alone, as ever. Windows are not persistent: after a power cut the array that is assembled
-//! anew asks to be told again.
+//! All of it uses admin commands over the members' links, each converted where the array's work runs. Nothing waits for
+//! a window: a member that is gone, does not answer, or has nothing to collect delays no other, and a write that finds
+//! no free superblock waits for its own drive only, as usual. Windows are not persistent: after a power cut the newly
+//! assembled array enables notifications again.
 //!
-//! Source: Kim and others, "Harmonia: A Globally Coordinated Garbage Collector for Arrays of Solid-State Drives" (MSST 2011), where
-//! the RAID controller sends the request.
+//! Source: Kim and others, "Harmonia: A Globally Coordinated Garbage Collector for Arrays of Solid-State Drives" (MSST
+//! 2011), where the RAID controller sends the request.
 
 use byteway_clock::{Clock, Notify};
-use byteway_firmware::{Placement, Work};
+use byteway_firmware::{Placement, WorkKind};
 use byteway_host::driver::{Data, Driver};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::vendor::collection::{CollectionLog, CollectionWindow};
 use byteway_wire::nvme::{AsyncEvent, NSID_ALL, SetFeatures, fid, lid};
 use std::rc::Rc;
 
-/// A member as it is spoken to.
+/// A member, as the coordinator sees it.
 struct Seat {
     driver: Driver,
-    /// A window is to be opened.
+    /// A window must be opened.
     called: Notify,
 }
 
-/// What the tasks share.
+/// State that the tasks share.
 struct Together {
     clock: Clock,
     placement: Placement,
@@ -37,7 +37,8 @@ struct Together {
     blocks: u16,
 }
 
-/// Has all members, with the spares, collect at once: by two tasks for each, which end when it is gone or has no windows.
+/// Synchronizes garbage collection of all members and spares. Each has two tasks, which end when it is gone or does not
+/// support windows.
 pub(crate) fn coordinate(clock: &Clock, placement: &Placement, drivers: Vec<Driver>, blocks: u16) {
     let seat = |driver| Seat { driver, called: Notify::new(clock) };
     let seats: Vec<Seat> = drivers.into_iter().map(seat).collect();
@@ -48,7 +49,7 @@ pub(crate) fn coordinate(clock: &Clock, placement: &Placement, drivers: Vec<Driv
     }
 }
 
-/// Opens windows at a member, whenever one is wanted.
+/// Opens windows at a member, on request.
 async fn open_windows(together: Rc<Together>, number: usize) {
     let seat = &together.seats[number];
     if !together.set(number, CollectionWindow::new().with_notify(true)).await {
@@ -64,7 +65,7 @@ async fn open_windows(together: Rc<Together>, number: usize) {
     }
 }
 
-/// Calls all members when this one has begun to collect.
+/// Requests windows at all members when this one has started garbage collection.
 async fn listen(together: Rc<Together>, number: usize) {
     let driver = &together.seats[number].driver;
     let events = driver.events(1);
@@ -74,7 +75,7 @@ async fn listen(together: Rc<Together>, number: usize) {
             continue;
         }
         together.seats.iter().for_each(|seat| seat.called.notify_one());
-        // Until the log is read the member says nothing more.
+        // The member raises no further event until the log page is read.
         together.convert().await;
         if driver.log_page(lid::COLLECTION, NSID_ALL, false, log.as_mut_bytes()).await.is_err() {
             return;
@@ -83,7 +84,7 @@ async fn listen(together: Rc<Together>, number: usize) {
 }
 
 impl Together {
-    /// Sets the feature of a member. False: it has none, or is gone.
+    /// Sets the feature of a member. `false`: it is not supported, or the member is gone.
     async fn set(&self, number: usize, window: CollectionWindow) -> bool {
         self.convert().await;
         let cdw11 = window.into_bits();
@@ -92,8 +93,8 @@ impl Together {
         answer.is_ok_and(|cqe| cqe.status().is_success())
     }
 
-    /// What a command to a member costs where the array's work is done.
+    /// Charges the cost of a command to a member where the array's work runs.
     async fn convert(&self) {
-        self.placement.run(Work::Convert, 1).await;
+        self.placement.run(WorkKind::Convert, 1).await;
     }
 }

@@ -1,16 +1,16 @@
 //! Arrays of whole drives, each with a controller, a driver and a link.
 //!
-//! Verified: every level holds what was written, through a driver in front; a drive that is pulled out at any moment is served
-//! around, a spare takes its place, and what it is rebuilt from is right when another drive goes afterwards; members whose firmware
-//! runs on the host; a bridge's memory over a power cut; what can't be is refused.
+//! Verified: every level returns what was written, through a driver in front; after the removal of a drive at any
+//! moment the array continues, a spare replaces it, and the rebuilt data is correct when another drive is removed;
+//! members whose firmware runs on the host; a bridge's memory over a power cut; invalid configurations are refused.
 
 use crate::fixture::{self, BLOCKS_PER_UNIT, client, hosted, processors};
 use byteway_array::{ArrayConfig, Level, NvramConfig};
-use byteway_assembly::{ArrayDriveConfig, ArrayPlace, Hosted, Members, assemble};
+use byteway_assembly::{ArrayDriveConfig, ArrayLocation, Hosted, Members, assemble};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_firmware::{Cycles, FtlConfig, Work};
+use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{Geometry, Medium};
 use byteway_host::driver::Completion;
 use byteway_host::{BaseState, Client, HostCosts, IoBuffer, Oracle};
@@ -23,7 +23,7 @@ use std::rc::Rc;
 
 /// Units of a member.
 const MEMBER_UNITS: u64 = 3072;
-/// Units that jobs work on, whatever the level.
+/// Units used by jobs, on every level.
 const UNITS: u64 = 1024;
 
 fn member(number: usize) -> DriveConfig {
@@ -46,10 +46,11 @@ fn members(clock: &Clock, media: Vec<Option<Medium>>) -> Vec<PoweredDrive> {
     media.into_iter().enumerate().map(power_on).collect()
 }
 
-fn config(level: Level, spares: usize, place: ArrayPlace) -> ArrayDriveConfig {
+fn config(level: Level, spares: usize, place: ArrayLocation) -> ArrayDriveConfig {
     let mut drive = member(0);
     drive.namespaces = vec![NamespaceConfig::blocks(UNITS, BlockSize::B512)];
-    drive.site.cycles = Cycles::FREE.with(Work::Stripe, 300).with(Work::Parity, 400).with(Work::Convert, 500);
+    drive.site.cycles =
+        Cycles::FREE.with(WorkKind::Stripe, 300).with(WorkKind::Parity, 400).with(WorkKind::Convert, 500);
     let mut array = ArrayConfig::new(level, 4, [7; 16], Keep::Bytes);
     (array.rebuild.busy_rate, array.rebuild.idle_rate) = (0, 0);
     ArrayDriveConfig {
@@ -69,8 +70,8 @@ fn config(level: Level, spares: usize, place: ArrayPlace) -> ArrayDriveConfig {
     }
 }
 
-fn on_host(executor: &Executor) -> ArrayPlace {
-    ArrayPlace::Host { processors: processors(executor), hertz: 1_000_000_000 }
+fn on_host(executor: &Executor) -> ArrayLocation {
+    ArrayLocation::Host { processors: processors(executor), hertz: 1_000_000_000 }
 }
 
 type Truth = Rc<RefCell<Oracle>>;
@@ -92,7 +93,7 @@ async fn look(client: &Client, buffer: &mut IoBuffer) {
     }
 }
 
-// A level that put a unit where another is, or read it from elsewhere, would show in what is read.
+// A level that writes a unit to another's address, or reads it from elsewhere, returns wrong data.
 #[test]
 fn every_level_holds_what_was_written() {
     for (level, count) in [(Level::Raid0, 3), (Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid10, 4)] {
@@ -116,8 +117,8 @@ fn every_level_holds_what_was_written() {
     }
 }
 
-// A drive may go at any moment. What it held must come from the others, its place must be taken by the spare, and when the spare is
-// rebuilt another drive may go: then all of it comes from what was rebuilt.
+// A drive may be removed at any moment. Its data must come from the others, the spare must replace it, and after the
+// rebuild another drive may be removed: then all data comes from what was rebuilt.
 #[test]
 fn drives_are_pulled_out_under_load_one_after_another() {
     for seed in 0..8 {
@@ -160,7 +161,7 @@ fn drives_are_pulled_out_under_load_one_after_another() {
     }
 }
 
-// An all-flash array may be of drives whose firmware runs on the host: two layers of software, one above the other.
+// An all-flash array may consist of drives whose firmware runs on the host: two layers of software.
 #[test]
 fn members_may_have_their_firmware_on_the_host() {
     let executor = Executor::new();
@@ -175,7 +176,7 @@ fn members_may_have_their_firmware_on_the_host() {
             executor.run(placed.attach()).unwrap().unwrap()
         })
         .collect();
-    let config = config(Level::Raid5, 0, ArrayPlace::Host { processors, hertz: 1_000_000_000 });
+    let config = config(Level::Raid5, 0, ArrayLocation::Host { processors, hertz: 1_000_000_000 });
     executor
         .run(async move {
             let whole = assemble(&clock, config, drives, Members::New).await.unwrap().drive;
@@ -188,7 +189,7 @@ fn members_may_have_their_firmware_on_the_host() {
         .unwrap();
 }
 
-fn bridge() -> ArrayPlace {
+fn bridge() -> ArrayLocation {
     let nvram = NvramConfig {
         bytes: 256 << 10,
         small_bytes: 4096,
@@ -197,10 +198,10 @@ fn bridge() -> ArrayPlace {
         is_through: true,
         row_units: 2,
     };
-    ArrayPlace::Bridge { link: link_config(), nvram: Some(nvram), cores: 1, hertz: 1_000_000_000 }
+    ArrayLocation::Bridge { link: link_config(), nvram: Some(nvram), cores: 1, hertz: 1_000_000_000 }
 }
 
-// What a bridge has acknowledged from its memory must be there after a power cut, at whatever moment that comes.
+// What a bridge has acknowledged from its memory must survive a power cut, at any moment.
 #[test]
 fn a_bridge_keeps_what_it_has_acknowledged() {
     let (mut media, mut found, truth) = (vec![None, None, None], Members::New, truth());
@@ -225,7 +226,7 @@ fn a_bridge_keeps_what_it_has_acknowledged() {
             },
             polls,
         );
-        assert!(matches!(ran, Ok(byteway_clock::Ran::<()>::Cut)));
+        assert!(matches!(ran, Ok(byteway_clock::RunOutcome::<()>::Cut)));
         let bridge = whole.bridge.expect("it is one");
         assert!(bridge.counters().writes_taken > 0, "nothing went through its memory");
         let kept = bridge.power_off();
@@ -235,7 +236,7 @@ fn a_bridge_keeps_what_it_has_acknowledged() {
     }
 }
 
-// What can't be is an error with a cure, not an array that loses data.
+// An invalid configuration must be an error with a remedy, not an array that loses data.
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |level: Level, count: usize, chunk: u32, words: &str| {

@@ -1,14 +1,15 @@
-//! Cases of lending that the paper leaves open: several lenders, several queue pairs, weights, commands that stay, and starvation.
+//! Cases of lending that the paper leaves open: several lenders, several queue pairs, weights, commands that are not
+//! redirected, and starvation.
 //!
-//! Verified: that a drive borrows of several peers, for one queue pair or for several, and no more than it may; that its lenders' queues
-//! weigh as NVMe's classes have it; that flushes, deallocations and fused commands are the borrower's own; that no user starves while
-//! bursts come and go for a minute.
+//! Verified: a drive borrows from several peers, for one queue pair or several, up to its limit; lenders' queues have
+//! the weights of NVMe's classes; flushes, deallocations and fused commands stay with the borrower; no user starves
+//! during a minute of bursts.
 
-use crate::jbof::{BLOCKS, PERIOD, Users, at_rest, client, drives, mixed, read};
+use crate::box_fixture::{BLOCKS, PERIOD, Users, at_rest, box_config, client, drives, mixed, read, run_box};
 use byteway_assembly::jbof::{Jbof, JbofConfig, QueueWeights};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_testkit::link_config;
 use byteway_wire::nvme::Range;
 use std::cell::Cell;
@@ -19,19 +20,13 @@ fn run<T: 'static>(
     change: impl FnOnce(&mut JbofConfig),
     test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static,
 ) -> T {
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let mut config = JbofConfig { period: PERIOD, entries: 64, ..JbofConfig::new(link_config(), count, 3) };
+    let mut config = box_config(count);
     change(&mut config);
-    let ran = executor.run(async move {
-        let jbof = Jbof::power_on(&clock, config, drives(count)).await.unwrap();
-        test(clock, Rc::new(jbof)).await
-    });
-    ran.unwrap_or_else(|stalled| panic!("{stalled}"))
+    run_box(config, drives(count), test)
 }
 
-// "This step can be repeated multiple times to borrow more resources from multiple SSDs" (4.1): one lender makes the busy drive no more
-// than 1.75 times as fast, three make more of it.
+// "This step can be repeated multiple times to borrow more resources from multiple SSDs" (4.1): one lender makes the
+// busy drive up to 1.75 times as fast, three make it faster.
 #[test]
 fn a_drive_borrows_of_several() {
     let rate = |loans_max: usize, queues: usize| {
@@ -66,7 +61,8 @@ fn a_drive_borrows_of_several() {
     assert!(two_queues > 1.15 * one, "{two_queues} by two queue pairs");
 }
 
-// By the paper's formula a shadow queue of low weight gets less; one that got as much would be served before the lender's own.
+// By the paper's formula a shadow queue of low weight gets less; with an equal share it would be served before the
+// lender's own.
 #[test]
 fn shadow_queues_weigh_as_their_class_does() {
     let share = |weights: Option<QueueWeights>| {
@@ -75,7 +71,7 @@ fn shadow_queues_weigh_as_their_class_does() {
             |config| config.weights = weights,
             async move |clock, jbof| {
                 let busy = Users::begin(&clock, &jbof, 0, 12, read).await;
-                let own = client(&jbof, 1).await; // a queue that has a weight, too
+                let own = client(&jbof, 1).await; // a queue with a weight, too
                 clock.sleep(PERIOD * 20).await;
                 let before = jbof.redirected(0);
                 clock.sleep(PERIOD * 20).await;
@@ -92,7 +88,7 @@ fn shadow_queues_weigh_as_their_class_does() {
     assert!(low < 0.65 * even && low > 0.01, "{low} with a low weight, {even} without");
 }
 
-// What concerns more than its blocks, or comes in two halves, is the borrower's own; and each is right beside what is redirected.
+// Commands beyond their own blocks, and fused ones, stay with the borrower; both kinds must be correct concurrently.
 #[test]
 fn commands_that_stay_are_right_beside_those_that_go() {
     run(
@@ -105,21 +101,21 @@ fn commands_that_stay_are_right_beside_those_that_go() {
             assert!(jbof.redirected(0).0 > 0, "it borrows");
             let (mut one, mut two) = (client.buffer().unwrap(), client.buffer().unwrap());
             let mut stream = Rng::new(4).stream("beside");
-            let before = jbof.drive(0).drive.controller.counters().fetched.get();
+            let before = jbof.drive(0).unwrap().drive.controller.counters().fetched.get();
             for _ in 0..60 {
                 let lba = stream.below(BLOCKS / 8 - 1) * 8;
                 match client.compare_and_write(&mut one, &mut two, lba, 4).await {
                     Ok(_) => {}
-                    // Others write there at the same time.
+                    // Others write there concurrently.
                     Err(error) => {
                         let text = error.to_string();
-                        assert!(text.contains("ompar") || text.contains("not certain"), "{text}");
+                        assert!(text.contains("ompar") || text.contains("uncertain"), "{text}");
                     }
                 }
                 client.trim(&mut one, &[Range::new(lba, 8)]).await.unwrap();
                 client.flush().await.unwrap();
             }
-            let fetched = jbof.drive(0).drive.controller.counters().fetched.get() - before;
+            let fetched = jbof.drive(0).unwrap().drive.controller.counters().fetched.get() - before;
             assert!(fetched >= 4 * 60, "all of them by the borrower: {fetched}");
             busy.end(&clock).await;
             at_rest(&clock, &jbof).await;
@@ -127,18 +123,18 @@ fn commands_that_stay_are_right_beside_those_that_go() {
     );
 }
 
-// Bursts that come whenever a drive has just lent, for a simulated minute: no user waits for longer than its turn among those of its
-// drive, and a few periods. A box in which a lender is always the one that is busy would starve one.
+// Bursts that start whenever a drive has just lent, for a simulated minute: no user waits longer than its turn on its
+// drive, and a few periods. A box in which the lender is always the busy one would starve a user.
 #[test]
 fn no_one_starves_in_a_minute_of_adversarial_bursts() {
     const COUNT: usize = 3;
     let period = Delay::from_ms(10);
-    // Two milliseconds a command: a minute is thirty thousand of each drive.
+    // Two milliseconds per command: a minute is thirty thousand commands per drive.
     let slow = || {
         drives(COUNT)
             .into_iter()
             .map(|mut config| {
-                config.site.cycles = config.site.cycles.with(Work::Translate, 2_000_000);
+                config.site.cycles = config.site.cycles.with(WorkKind::Translate, 2_000_000);
                 config
             })
             .collect::<Vec<_>>()
@@ -177,7 +173,7 @@ fn no_one_starves_in_a_minute_of_adversarial_bursts() {
             let mut bursts = 0;
             while clock.now() < end {
                 clock.sleep(period).await;
-                // What lends has a burst at once, and what borrows has none any more, or goes on.
+                // The lender gets a burst at once, and the borrower's ends or continues.
                 let lent = (0..COUNT).find_map(|drive| Some((drive, *jbof.lenders(drive).first()?)));
                 if let Some((borrower, lender)) = lent.filter(|_| stream.chance(0.4)) {
                     wanted[lender].set(6);
@@ -186,7 +182,7 @@ fn no_one_starves_in_a_minute_of_adversarial_bursts() {
                     }
                     bursts += 1;
                 }
-                // Where all have enough to do nothing is lent.
+                // If all are busy, nothing is lent.
                 if lent.is_none() && stream.chance(0.2) {
                     let busy = stream.below(COUNT as u64) as usize;
                     (0..COUNT).for_each(|drive| wanted[drive].set(if drive == busy { 6 } else { 0 }));
@@ -196,8 +192,8 @@ fn no_one_starves_in_a_minute_of_adversarial_bursts() {
             clock.sleep(period * 30).await;
             assert!(bursts > 100, "{bursts} bursts");
             assert!(jbof.is_at_rest());
-            // What a borrower has at a lender whose own burst comes is done one after the other, each behind the lender's six users; and two
-            // periods pass in which the lender has not seen its burst.
+            // When a lender gets a burst, the borrower's commands there run one after another, each behind the lender's
+            // six users; and the lender notices its burst only after two periods.
             let longest = longest.get();
             assert!(longest < Delay::from_ms(2) * 6 * 7 + period * 2, "{longest}");
         })

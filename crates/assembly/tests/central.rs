@@ -1,13 +1,13 @@
 //! A box whose drives have no firmware: the host's processors run it for all of them.
 //!
-//! Verified: what a read and a write cross, and what they take of a processor, to the picosecond and byte; that a few drives take all of the
-//! host; that each drive's map has an even part of its DRAM; that tenants read what they wrote last, with collection across the link;
-//! that the same box does the same again.
+//! Verified: the bytes and processor time of a read and a write, exactly; that a few drives saturate the host; that
+//! each drive's map has an equal part of its DRAM; that tenants read what they wrote last, with garbage collection
+//! across the link; reproducibility.
 
-use crate::jbof::{BLOCKS, PERIOD, Users, at_rest, mixed, read};
+use crate::box_fixture::{BLOCKS, PERIOD, Users, at_rest, mixed, read, run_box};
 use byteway_assembly::jbof::{CentralConfig, HostConfig, Jbof, JbofConfig, Platform};
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor};
+use byteway_clock::{Clock, Delay};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, HardwareFigures};
 use byteway_host::Client;
@@ -39,27 +39,22 @@ fn run_on<T: 'static>(
     link: PcieConfig,
     test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static,
 ) -> T {
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
     let config = JbofConfig { platform, host, entries: 64, ..JbofConfig::new(link, drives.len(), 3) };
-    let ran = executor.run(async move {
-        let jbof = Jbof::power_on(&clock, config, drives).await.unwrap();
-        test(clock, Rc::new(jbof)).await
-    });
-    ran.unwrap_or_else(|stalled| panic!("{stalled}"))
+    run_box(config, drives, test)
 }
 
 fn host(cores: usize) -> HostConfig {
     HostConfig { cores, hertz: HERTZ, ..HostConfig::default() }
 }
 
-/// What a write of so many bytes takes to be sent and to arrive over a link that is idle.
+/// Time to send a write of `bytes` over an idle link, until it arrives.
 fn crossing(link: &PcieConfig, bytes: u64) -> Delay {
     let tlps = link.write(0x40_0000_0000, bytes);
     link.rate().time_for(tlps.wire) + link.propagation
 }
 
-/// Latencies of a read of one unit from flash, of one of sixteen, and of a write of one unit; what crossed then and after a flush.
+/// Latencies of a read of one unit from flash, of sixteen units, and of a write of one unit; and the traffic of each,
+/// and of a flush.
 fn latencies(central: CentralConfig, link: PcieConfig) -> ([Delay; 3], [HardwareFigures; 4]) {
     run_on(drives(1, Base::Filled), Platform::Central(central), host(16), link, async |clock, jbof| {
         let oracle_free = client_without_oracle(&jbof).await;
@@ -80,7 +75,7 @@ fn latencies(central: CentralConfig, link: PcieConfig) -> ([Delay; 3], [Hardware
         figures[3] = crossed(&jbof);
         let ledger = jbof.hardware(0).unwrap().1.ledger();
         let bytes = |direction| ledger.entry(Purpose::Firmware, direction).payload;
-        // Three vectors, of which the second has a list of sixteen addresses.
+        // Three vectors, of which the second lists sixteen addresses.
         assert_eq!(bytes(Direction::Down), 3 * (4 + 64) + 16 * 8 + 4096);
         assert_eq!(bytes(Direction::Up), 3 * (16 + 16) + 17 * 4096);
         (took, figures)
@@ -95,11 +90,11 @@ async fn client_without_oracle(jbof: &Jbof) -> Client {
         oracle: None,
         verify_bytes: false,
     };
-    Client::new(jbof.queue_pair(0).await.unwrap(), jbof.driver(0).namespaces()[0], config).unwrap()
+    Client::new(jbof.queue_pair(0).await.unwrap(), jbof.driver(0).unwrap().namespaces()[0], config).unwrap()
 }
 
-// A transfer that is charged twice or not at all makes the host's firmware dearer or cheaper than it is: a read crosses once, a write not
-// before it is programmed.
+// A transfer charged twice or never makes the host's firmware too expensive or too cheap: a read crosses once, a write
+// only when it is programmed.
 #[test]
 fn a_read_crosses_once_and_a_write_when_it_is_programmed() {
     let costs = |submit, complete| CentralConfig { submit, complete, ..CentralConfig::default() };
@@ -127,7 +122,7 @@ fn a_read_crosses_once_and_a_write_when_it_is_programmed() {
     assert_eq!(seen, [(1, 1, 0), (2, 17, 0), (2, 17, 0), (3, 17, 1)]);
 }
 
-// A host that were there once for each drive would scale as drives do, and OC would cost nothing.
+// With a host per drive, OC would scale as drives do, and cost nothing.
 #[test]
 fn a_few_drives_take_all_of_the_host() {
     let rate = |count: usize, platform: Platform| {
@@ -177,10 +172,11 @@ async fn client_of(jbof: &Jbof, drive: usize) -> Client {
         oracle: Some(Rc::new(std::cell::RefCell::new(oracle))),
         verify_bytes: true,
     };
-    Client::new(jbof.queue_pair(drive).await.unwrap(), jbof.driver(drive).namespaces()[0], config).unwrap()
+    Client::new(jbof.queue_pair(drive).await.unwrap(), jbof.driver(drive).unwrap().namespaces()[0], config)
+        .unwrap()
 }
 
-// Twelve drives share 16 GB where they need 48: two of three look-ups miss. A drive that had all of it would never.
+// Twelve drives share 16 GB but need 48: two of three look-ups miss. With all of it none would.
 #[test]
 fn each_map_has_its_part_of_the_hosts_memory() {
     // Three maps of 36 pages.
@@ -204,7 +200,7 @@ fn each_map_has_its_part_of_the_hosts_memory() {
             for _ in 0..4000 {
                 client.read(&mut buffer, stream.below(units) * 8, 8).await.unwrap();
             }
-            let counters = jbof.drive(0).drive.controller.ftl().counters();
+            let counters = jbof.drive(0).unwrap().drive.controller.ftl().counters();
             assert_eq!(
                 counters.map_reads + 4000,
                 jbof.hardware(0).unwrap().0.units_to_host,
@@ -216,7 +212,8 @@ fn each_map_has_its_part_of_the_hosts_memory() {
     assert!((miss_ratio - 2.0 / 3.0).abs() < 0.025, "{miss_ratio}");
 }
 
-// Firmware elsewhere must make no difference to what is stored, with the map and the collector across the link; and without capacitors.
+// The location of firmware must not change what is stored, with map and garbage collection across the link, and without
+// capacitors.
 #[test]
 fn tenants_read_what_they_wrote() {
     let once = || {
@@ -237,7 +234,7 @@ fn tenants_read_what_they_wrote() {
                 users.end(&clock).await;
             }
             at_rest(&clock, &jbof).await;
-            let collected = jbof.drive(0).drive.controller.ftl().counters().blocks_collected;
+            let collected = jbof.drive(0).unwrap().drive.controller.ftl().counters().blocks_collected;
             let done: Vec<u64> = users.iter().map(|users| users.done.get()).collect();
             (done, collected, jbof.hardware(1).unwrap().0, clock.now())
         })

@@ -1,10 +1,10 @@
-//! What the tests of this crate start from.
+//! The fixture of this crate's tests.
 
 use byteway_assembly::{EndpointConfig, HostedConfig};
 use byteway_clock::random::Stream;
 use byteway_clock::{Delay, Executor, Station};
 use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_firmware::{Cycles, FtlConfig, Work};
+use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::Geometry;
 use byteway_host::driver::{Completion, Driver, DriverConfig, QueueConfig};
 use byteway_host::{Client, ClientConfig, HostCosts, IoBuffer, Method, Oracle, Port, Rules};
@@ -21,7 +21,7 @@ pub const UNITS: u64 = 2048;
 pub const BLOCKS_PER_UNIT: u64 = 8;
 pub const BLOCKS: u64 = UNITS * BLOCKS_PER_UNIT;
 
-/// A small drive with four channels, whose firmware takes cycles of a GHz.
+/// A small drive with four channels, whose firmware cycles are those of 1 GHz.
 pub fn drive() -> DriveConfig {
     let small = drive_config();
     DriveConfig {
@@ -34,7 +34,7 @@ pub fn drive() -> DriveConfig {
 
 pub fn hosted(endpoints: u32) -> HostedConfig {
     let mut drive = drive();
-    drive.site.cycles = Cycles::FREE.with(Work::Translate, 2_000).with(Work::Buffer, 3_000);
+    drive.site.cycles = Cycles::FREE.with(WorkKind::Translate, 2_000).with(WorkKind::Buffer, 3_000);
     let mut controller = drive.controller.clone();
     controller.transfer_bytes_max = 1 << 17;
     HostedConfig {
@@ -66,7 +66,7 @@ pub fn processors(executor: &Executor) -> Vec<Rc<Station>> {
 
 type Truth = Rc<RefCell<Oracle>>;
 
-/// A client on each of so many queues.
+/// `count` clients, each on a queue of its own.
 pub async fn clients(host: HostEnd, truth: &Truth, count: usize) -> Vec<Client> {
     let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await.unwrap();
     let mut clients = Vec::new();
@@ -88,12 +88,12 @@ pub async fn client(powered: &PoweredDrive, truth: &Truth) -> Client {
     client_at(powered.host.clone(), truth).await
 }
 
-/// The same behind a link.
+/// A client of a drive behind a link.
 pub async fn client_at(host: HostEnd, truth: &Truth) -> Client {
     clients(host, truth, 1).await.remove(0)
 }
 
-/// One of everything that a host asks for, at random, of so many blocks.
+/// Executes one random operation of any kind, on `all` blocks.
 pub async fn ask(client: &Client, buffer: &mut IoBuffer, stream: &mut Stream, all: u64) {
     let most = if stream.chance(0.5) { 8 } else { 100 };
     let blocks = 1 + stream.below(most);

@@ -1,13 +1,13 @@
 //! A drive whose firmware runs on the host.
 //!
-//! Verified: it holds what the same drive with its own firmware holds, whatever is asked of both; what was flushed is there after
-//! power cuts at any poll, of attaching too, and the answer stays the same; work is done on the processors that it is placed on, one
-//! command at a time where there is a lock; endpoints share the switch; what can't be is refused.
+//! Verified: the contents equal those of the same drive with firmware of its own, after any operations; flushed data
+//! survives power cuts at any poll, including during attach, and stays the same; work runs on the processors where it
+//! is placed, one command at a time with a lock; endpoints share the switch; invalid configurations are refused.
 
 use crate::fixture::{BLOCKS, PROCESSORS, ask, clients, drive, hosted, processors};
 use byteway_assembly::{Hosted, HostedConfig};
 use byteway_clock::random::Rng;
-use byteway_clock::{Delay, Executor, Ran};
+use byteway_clock::{Delay, Executor, RunOutcome};
 use byteway_flash::Medium;
 use byteway_host::{BaseState, Client, IoBuffer, Oracle};
 use byteway_wire::content::BlockSize;
@@ -22,14 +22,14 @@ fn truth() -> Truth {
     Rc::new(RefCell::new(oracle.with_power_cuts(false)))
 }
 
-/// Reads all there is, each block verified.
+/// Reads everything, each block verified.
 async fn look(client: &Client, buffer: &mut IoBuffer) {
     for lba in (0..BLOCKS).step_by(128) {
         client.read(buffer, lba, 128).await.unwrap();
     }
 }
 
-// The firmware's place must make no difference to what is stored: the same commands, held against one oracle, on the drive's own
+// The location of the firmware must not change what is stored: the same commands, against one oracle, on the drive's
 // cores and on the host's, with one endpoint and with four.
 #[test]
 fn the_same_commands_leave_the_same_bytes() {
@@ -64,8 +64,8 @@ fn the_same_commands_leave_the_same_bytes() {
     }
 }
 
-// A run may end at any instant, and endpoints move data for the firmware behind commands: what has left them and has not arrived yet
-// made the books of a long run seem wrong.
+// A run may end at any instant, and endpoints transfer data in the background: data that has left them but not arrived
+// made the books of a long run appear unbalanced.
 #[test]
 fn the_books_of_endpoints_balance_at_any_instant() {
     let executor = Executor::new();
@@ -87,7 +87,7 @@ fn the_books_of_endpoints_balance_at_any_instant() {
             for _ in 0..20_000 {
                 clock.sleep(Delay::from_ns(997)).await;
                 powered.behind.iter().for_each(|endpoint| endpoint.balance_memory().unwrap());
-                under_way += u64::from(ends.iter().any(|end| end.bytes_under_way() > 0));
+                under_way += u64::from(ends.iter().any(|end| end.bytes_in_flight() > 0));
             }
             under_way
         })
@@ -95,14 +95,15 @@ fn the_books_of_endpoints_balance_at_any_instant() {
     assert!(under_way > 10, "{under_way} instants with writes under way");
 }
 
-/// A sum that tells contents apart.
+/// A checksum that distinguishes contents.
 fn crc32(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// A life of the drive: attaches, looks, works, until the power goes before poll `polls`. Whether it got so far as to work.
+/// One power-on of the drive: attach, verify, work, until the power is cut before poll `polls`. Returns whether it
+/// started to work.
 fn life(media: Vec<Medium>, truth: &Truth, seed: u64, polls: u64) -> (bool, Vec<Medium>) {
     let executor = Executor::new();
     let placed = Hosted::power_on(executor.clock(), hosted(2), &processors(&executor), Some(media)).unwrap();
@@ -124,13 +125,13 @@ fn life(media: Vec<Medium>, truth: &Truth, seed: u64, polls: u64) -> (bool, Vec<
         },
         polls,
     );
-    assert!(matches!(ran, Ok(Ran::<()>::Cut)));
+    assert!(matches!(ran, Ok(RunOutcome::<()>::Cut)));
     let media = drives.iter().map(|drive| drive.power_off().unwrap()).collect();
     let worked = *worked.borrow();
     (worked, media)
 }
 
-// The map is in the host's DRAM, and gone with its power: without the spare areas it would take everything with it.
+// The map is in the host's DRAM, and lost with its power: without the spare areas all data would be lost.
 #[test]
 fn what_was_flushed_is_there_after_power_cuts() {
     let mut stream = Rng::new(11).stream("cuts");
@@ -149,7 +150,7 @@ fn what_was_flushed_is_there_after_power_cuts() {
     assert!(working > 10 && attaching > 10, "{working} cuts while it worked, {attaching} before");
 }
 
-// Firmware on the host takes the processors that applications run on, or its cost would show nowhere.
+// Firmware on the host must use the processors that applications run on, or its cost would not show.
 #[test]
 fn a_commands_work_is_done_on_the_processor_of_its_queue() {
     let executor = Executor::new();
@@ -168,12 +169,12 @@ fn a_commands_work_is_done_on_the_processor_of_its_queue() {
                     client.write(&mut buffer, number as u64 * 64, 8).await.unwrap();
                 }
                 let spent = |of: usize| busy(of).saturating_sub(before[of]);
-                // A unit is buffered and translated: 5,000 cycles of a GHz.
+                // Buffering and translating a unit: 5,000 cycles at 1 GHz.
                 assert_eq!(spent(number), Delay::from_us(25), "queue {number}");
                 let others = (0..PROCESSORS - 1).filter(|of| *of != number);
                 others.for_each(|of| assert_eq!(spent(of), Delay::ZERO, "queue {number} at {of}"));
             }
-            // Programs and their interrupts are the home processor's.
+            // Programs and their interrupts use the home processor.
             let home = busy(PROCESSORS - 1);
             clients[0].flush().await.unwrap();
             assert!(busy(PROCESSORS - 1) > home);
@@ -181,7 +182,7 @@ fn a_commands_work_is_done_on_the_processor_of_its_queue() {
         .unwrap();
 }
 
-// With one lock four processors do no more than one can, but for what lies outside it.
+// With one lock four processors do no more than one can, except for work outside of it.
 #[test]
 fn a_lock_lets_one_command_at_a_time_through() {
     let elapsed = |is_locked: bool| {
@@ -218,7 +219,7 @@ fn a_lock_lets_one_command_at_a_time_through() {
     assert!(without < Delay::from_us(10 * 7), "ten writes of 5 us each on each processor: {without}");
 }
 
-// Configurations come from files: what can't be is an error that says what would be right.
+// Configurations come from files: an invalid one must be an error that says what would be right.
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |change: &dyn Fn(&mut HostedConfig), words: &str| {

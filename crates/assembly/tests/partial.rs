@@ -1,13 +1,13 @@
-//! A drive of which the map, or the collector's decisions, are on the host.
+//! A drive with its map, or the decisions of garbage collection, on the host.
 //!
-//! Verified: data through overwriting and collection, in memory and after a power cut; whose processors work, to the cycle; every
-//! byte that the parts of the firmware tell each other is in the ledger; what it costs in latency, to the picosecond.
+//! Verified: data through overwrites and garbage collection, in memory and after a power cut; the processors charged,
+//! to the cycle; every byte between the parts of the firmware is in the ledger; the latency, to the picosecond.
 
 use byteway_assembly::{PartialConfig, power_on_partial};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, Rate, Station};
 use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_firmware::{Cycles, FtlConfig, Work};
+use byteway_firmware::{Cycles, FtlConfig, WorkKind};
 use byteway_flash::{Geometry, Medium};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{BaseState, Client, ClientConfig, Method, Oracle, Port, Rules};
@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 const UNITS: u64 = 1024;
-/// Cycles of a look-up, and of collecting a unit: at a GHz, nanoseconds.
+/// Cycles of a look-up, and of collecting a unit: nanoseconds, at 1 GHz.
 const TRANSLATE: u64 = 700;
 const COLLECT: u64 = 900;
 
@@ -31,7 +31,7 @@ fn drive(plp: bool) -> DriveConfig {
         ftl: FtlConfig { write_buffer_units: 32, plp, ..FtlConfig::default() },
         ..small
     };
-    drive.site.cycles = Cycles::FREE.with(Work::Translate, TRANSLATE).with(Work::Collect, COLLECT);
+    drive.site.cycles = Cycles::FREE.with(WorkKind::Translate, TRANSLATE).with(WorkKind::Collect, COLLECT);
     drive
 }
 
@@ -60,7 +60,8 @@ async fn client(powered: &PoweredDrive, truth: &Truth, queues: usize) -> Vec<Cli
     clients
 }
 
-/// What a life found: what the host's processors and the drive's cores have worked, what was told in either direction, units collected.
+/// Observations of a power-on: work of the host's processors and the drive's cores, bytes in either direction, units
+/// collected.
 struct Lived {
     processors: Vec<Delay>,
     told: [u64; 2],
@@ -69,7 +70,7 @@ struct Lived {
     medium: Medium,
 }
 
-/// Overwrites the drive on one of two queues, reads all of it, and ends by a power cut.
+/// Overwrites the drive on one of two queues, reads all of it, and ends with a power cut.
 fn live(map: bool, collection: bool, truth: &Truth, medium: Option<Medium>) -> Lived {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -114,7 +115,7 @@ fn truth() -> Truth {
     Rc::new(RefCell::new(oracle.with_power_cuts(true)))
 }
 
-// Where a map or a collector is must not change what is read, also after the power was gone, which took the host's memory.
+// The location of map and garbage collection must not change what is read, even after a power loss of the host.
 #[test]
 fn data_is_right_wherever_map_and_collector_are() {
     for (map, collection) in [(true, false), (false, true), (true, true)] {
@@ -126,7 +127,8 @@ fn data_is_right_wherever_map_and_collector_are() {
     }
 }
 
-// Work on the host must be the host's, and what it is told of must cross the link: else a map there would be free.
+// Work on the host must be charged to the host, and its messages must cross the link: otherwise a map there would be
+// free.
 #[test]
 fn the_host_pays_and_every_message_crosses() {
     let (own, map, collection) = (
@@ -140,7 +142,8 @@ fn the_host_pays_and_every_message_crosses() {
     let look_ups = 4 * UNITS + 2 * UNITS;
     assert_eq!(map.processors[1], Delay::from_ns(look_ups * TRANSLATE));
     assert_eq!(map.processors[0], Delay::ZERO);
-    // Every unit is told once, in 16 bytes, when it is programmed, or when it has been read to be moved: at the end some are between.
+    // Every unit is reported once, in 16 bytes, when it is programmed, or read to be moved: at the end some are
+    // between.
     let [down, up] = map.told;
     assert_eq!(down, 0);
     assert!(
@@ -148,7 +151,7 @@ fn the_host_pays_and_every_message_crosses() {
         "{up} bytes for {} units",
         map.programmed
     );
-    // A collector asks the home processor, round by round.
+    // Garbage collection asks the home processor, round by round.
     let [down, up] = collection.told;
     assert!(down > 0 && down / 64 == up / 16, "{down} bytes of decisions, {up} of questions");
     let home = collection.processors[2];
@@ -156,7 +159,7 @@ fn the_host_pays_and_every_message_crosses() {
     assert_eq!(collection.processors[..2], [Delay::ZERO; 2]);
 }
 
-// What can't be is an error, not a drive without a map.
+// An invalid configuration must be an error, not a drive without a map.
 #[test]
 fn what_cannot_be_is_refused() {
     let executor = Executor::new();

@@ -1,15 +1,15 @@
-//! Members that collect garbage at once.
+//! Synchronized garbage collection of array members.
 //!
-//! Verified: one that has to begin makes all collect, and each for itself otherwise; a member that is pulled out, or has no windows,
-//! holds nothing up; power cuts at many moments lose nothing.
+//! Verified: when one member has to start, all collect, and without synchronization each collects alone; a member that
+//! is removed, or has no windows, delays nothing; power cuts at many moments lose nothing.
 
 use crate::fixture::{self, BLOCKS_PER_UNIT, client, processors};
 use byteway_array::{ArrayConfig, Level, NvramConfig};
-use byteway_assembly::{ArrayDriveConfig, ArrayPlace, Members, assemble};
+use byteway_assembly::{ArrayDriveConfig, ArrayLocation, Members, assemble};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::{DriveConfig, NamespaceConfig};
-use byteway_firmware::{Cycles, FtlConfig, FtlCounters, Work};
+use byteway_firmware::{Cycles, FtlConfig, FtlCounters, WorkKind};
 use byteway_flash::{Geometry, Medium};
 use byteway_host::driver::Completion;
 use byteway_host::{BaseState, Client, HostCosts, IoBuffer, Oracle};
@@ -20,7 +20,7 @@ use byteway_world::{DriveBay, PoweredDrive};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Units of the whole.
+/// Units of the whole array.
 const UNITS: u64 = 1536;
 
 fn member(number: usize, has_windows: bool) -> DriveConfig {
@@ -49,10 +49,10 @@ fn members(
     media.into_iter().enumerate().map(power_on).collect()
 }
 
-fn config(level: Level, place: ArrayPlace, window_blocks: Option<u16>) -> ArrayDriveConfig {
+fn config(level: Level, place: ArrayLocation, window_blocks: Option<u16>) -> ArrayDriveConfig {
     let mut drive = member(0, false);
     drive.namespaces = vec![NamespaceConfig::blocks(UNITS, BlockSize::B512)];
-    drive.site.cycles = Cycles::FREE.with(Work::Convert, 500);
+    drive.site.cycles = Cycles::FREE.with(WorkKind::Convert, 500);
     let mut array = ArrayConfig::new(level, 4, [7; 16], Keep::Bytes);
     (array.rebuild.busy_rate, array.rebuild.idle_rate) = (0, 0);
     ArrayDriveConfig {
@@ -68,7 +68,7 @@ fn config(level: Level, place: ArrayPlace, window_blocks: Option<u16>) -> ArrayD
     }
 }
 
-fn bridge() -> ArrayPlace {
+fn bridge() -> ArrayLocation {
     let nvram = NvramConfig {
         bytes: 64 << 10,
         small_bytes: 4096,
@@ -77,12 +77,12 @@ fn bridge() -> ArrayPlace {
         is_through: false,
         row_units: 1,
     };
-    ArrayPlace::Bridge { link: link_config(), nvram: Some(nvram), cores: 1, hertz: 1_000_000_000 }
+    ArrayLocation::Bridge { link: link_config(), nvram: Some(nvram), cores: 1, hertz: 1_000_000_000 }
 }
 
 type Truth = Rc<RefCell<Oracle>>;
 
-/// Power cuts may take what was acknowledged and not flushed: the drives have no capacitors.
+/// Power cuts may lose acknowledged data that was not flushed: the drives have no capacitors.
 fn truth() -> Truth {
     let oracle = Oracle::new(UNITS * BLOCKS_PER_UNIT, BlockSize::B512, 1, BaseState::Zeroes);
     Rc::new(RefCell::new(oracle.with_power_cuts(false)))
@@ -104,8 +104,8 @@ fn counters(whole: &PoweredDrive) -> Vec<FtlCounters> {
     whole.layers().iter().map(|ftl| ftl.counters()).collect()
 }
 
-// Without the call each member collects at a moment of its own, and a request that is striped waits for one of them nearly always; one
-// that nobody has asked to must not.
+// Without synchronization each member collects at a moment of its own, and a striped request nearly always waits for
+// one of them; a member that was not asked must not collect.
 #[test]
 fn all_collect_when_one_has_to() {
     for window_blocks in [None, Some(2)] {
@@ -136,15 +136,15 @@ fn all_collect_when_one_has_to() {
     }
 }
 
-// A member that is gone, or that can't be asked, must hold up neither windows nor writes.
+// A member that is gone, or can't be asked, must delay neither windows nor writes.
 #[test]
 fn who_does_not_answer_holds_nothing_up() {
     for seed in 0..4 {
         let executor = Executor::new();
         let clock = executor.clock().clone();
-        // The last has no windows; one of the others is pulled out.
+        // The last one has no windows; one of the others is removed.
         let drives = members(&clock, (0..4).map(|_| None).collect(), |number| number < 3);
-        let place = ArrayPlace::Host { processors: processors(&executor), hertz: 1_000_000_000 };
+        let place = ArrayLocation::Host { processors: processors(&executor), hertz: 1_000_000_000 };
         let config = config(Level::Raid5, place, Some(2));
         let mut stream = Rng::new(seed).stream("commands");
         let gone = stream.below(3) as usize;
@@ -175,8 +175,8 @@ fn who_does_not_answer_holds_nothing_up() {
     }
 }
 
-// A power cut may come in the middle of a window, or of the commands that open it: nothing that was acknowledged may be lost, and the
-// next life has windows again.
+// A power cut may come during a window, or during the commands that open it: nothing acknowledged may be lost, and
+// windows must work after the next power-on.
 #[test]
 fn power_cuts_lose_nothing_and_windows_come_again() {
     let (mut media, mut found, truth) = (vec![None, None, None], Members::New, truth());
@@ -202,7 +202,7 @@ fn power_cuts_lose_nothing_and_windows_come_again() {
             },
             polls,
         );
-        assert!(matches!(ran, Ok(byteway_clock::Ran::<()>::Cut)));
+        assert!(matches!(ran, Ok(byteway_clock::RunOutcome::<()>::Cut)));
         let own: u64 = counters(&whole.drive).iter().map(|one| one.collection_windows).sum();
         windows += u64::from(own > 0);
         let kept = whole.bridge.expect("it is one").power_off();

@@ -1,22 +1,23 @@
-//! A box whose drives are virtual: a hypervisor lets a busy drive's writes go to the spare space of idle ones.
+//! A box of virtual drives: a hypervisor redirects a busy drive's writes to the spare space of idle ones.
 //!
-//! Verified: that tenants read what they wrote last, against an oracle each, while lenders come and go in the midst of everything that a
-//! host asks for; that everything comes home; that nothing is copied where that is not asked for; that what is written to flash is what
-//! the figures say; that a busy drive gets more done with a lender; that parts of a command go where their data is; that writes go
-//! home when a lender is unplugged; that no tenant reaches others' data; what managing commands costs; that the same box does the same again.
+//! Verified: tenants read what they wrote last, against an oracle each, while lenders come and go during all kinds of
+//! commands; everything comes home; nothing is copied if that is not configured; flash writes match the figures; a busy
+//! drive does more with a lender; parts of a command go where their data is; writes go home when a lender is unplugged;
+//! no tenant reaches others' data; the cost of managing commands; reproducibility.
 //!
-//! Not verified: power of the host or of a lender that goes while data is at lenders, which virtual drives do not cover; that a read's
-//! place is not given away under it (the lock is tested by itself), since a drive takes what a queue asks for in its order.
+//! Not verified: a power loss of the host or of a lender with data at lenders, which virtual drives do not cover; that
+//! space is not reused during a read (the lock is tested separately), because a drive executes a queue's commands in
+//! order.
 
-use crate::jbof::{BLOCKS, PERIOD, Users, at_rest, client, mixed};
+use crate::box_fixture::{BLOCKS, PERIOD, Users, at_rest, box_config, client, mixed, run_box};
 use byteway_assembly::jbof::{Copyback, HostConfig, Jbof, JbofConfig, JbofError, Platform, VirtualConfig};
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor};
+use byteway_clock::{Clock, Delay};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_host::{
     BaseState, Client, ClientConfig, IoError, Lost, Method, Oracle, QueueConfig, Rules, VirtualFigures,
 };
-use byteway_testkit::{NS_512_UNITS, drive_config, link_config};
+use byteway_testkit::{NS_512_UNITS, drive_config};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Status};
 use std::cell::{Cell, RefCell};
@@ -26,7 +27,7 @@ const SPARE: u64 = 2048;
 /// Blocks of a unit.
 const UNIT: u32 = 8;
 
-/// Drives of which one superblock or another is always collected.
+/// Drives that collect some superblock at any time.
 fn drives(count: usize) -> Vec<DriveConfig> {
     let namespaces = vec![NamespaceConfig::blocks(NS_512_UNITS, BlockSize::B512)];
     let geometry = byteway_flash::Geometry { blocks: 12, ..drive_config().geometry };
@@ -60,20 +61,8 @@ fn run_with<T: 'static>(
     host: HostConfig,
     test: impl AsyncFnOnce(Clock, Rc<Jbof>) -> T + 'static,
 ) -> T {
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let config = JbofConfig {
-        platform,
-        host,
-        period: PERIOD,
-        entries: 64,
-        ..JbofConfig::new(link_config(), drives.len(), 3)
-    };
-    let ran = executor.run(async move {
-        let jbof = Jbof::power_on(&clock, config, drives).await.unwrap();
-        test(clock, Rc::new(jbof)).await
-    });
-    ran.unwrap_or_else(|stalled| panic!("{stalled}"))
+    let config = JbofConfig { platform, host, ..box_config(drives.len()) };
+    run_box(config, drives, test)
 }
 
 fn run<T: 'static>(
@@ -88,13 +77,13 @@ fn figures(jbof: &Jbof, drive: usize) -> VirtualFigures {
     jbof.virtual_drive(drive).unwrap().figures()
 }
 
-/// Writes whole units at random places.
+/// Writes whole units at random addresses.
 async fn write(client: &Client, stream: &mut Stream) {
     let mut buffer = client.buffer().unwrap();
     client.write(&mut buffer, stream.below(BLOCKS / 32) * 32, 32).await.unwrap();
 }
 
-/// Reads all there is, each block verified.
+/// Reads everything, each block verified.
 async fn look(client: &Client) {
     let mut buffer = client.buffer().unwrap();
     for lba in (0..BLOCKS).step_by(128) {
@@ -108,8 +97,9 @@ async fn all_home(jbof: &Jbof) {
     }
 }
 
-// Bursts that come and go have drives lend and be reclaimed with commands of every kind under way, by parts of units too. A map that is
-// wrong at one edge, a place that is given away too early, a copy that overtakes a write: each is old data or another tenant's.
+// Bursts make drives lend and be reclaimed with commands of every kind in flight, including parts of units. A wrong
+// edge in the map, space reused too early, or a copy that overtakes a write: each shows as old data or another
+// tenant's.
 #[test]
 fn tenants_read_what_they_wrote_while_lenders_come_and_go() {
     let once = |copyback| {
@@ -120,7 +110,7 @@ fn tenants_read_what_they_wrote_while_lenders_come_and_go() {
                 clients.push(client(&jbof, drive).await);
             }
             for burst in 0..24 {
-                // Often two at once, who need the same lenders.
+                // Often two at once, which need the same lenders.
                 let first = Users::of(&clock, clients[stream.below(4) as usize].clone(), burst, 12, mixed);
                 let second =
                     Users::of(&clock, clients[stream.below(4) as usize].clone(), burst + 100, 8, write);
@@ -164,8 +154,8 @@ fn tenants_read_what_they_wrote_while_lenders_come_and_go() {
     }
 }
 
-// The point of it: a drive whose flash is the limit writes more with another's. And what it costs: each unit that is copied is written
-// twice, once at the lender and once at home, or the wear that the figures show would be too little.
+// A drive limited by its flash writes more with another's. The cost: each copied unit is written twice, at the lender
+// and at home, or the reported wear would be too low.
 #[test]
 fn a_busy_drive_writes_more_with_a_lender_and_pays_for_it_later() {
     let measured = |platform: Platform| {
@@ -179,8 +169,9 @@ fn a_busy_drive_writes_more_with_a_lender_and_pays_for_it_later() {
                 all_home(&jbof).await;
             }
             at_rest(&clock, &jbof).await;
-            let written =
-                |drive: usize| jbof.drive(drive).drive.controller.ftl().counters().user_units_written;
+            let written = |drive: usize| {
+                jbof.drive(drive).unwrap().drive.controller.ftl().counters().user_units_written
+            };
             let own = jbof.virtual_drive(0).map(|own| own.figures());
             (rate, users.done.get() * 4, [written(0), written(1)], own)
         })
@@ -199,7 +190,7 @@ fn a_busy_drive_writes_more_with_a_lender_and_pays_for_it_later() {
     assert_eq!(written, [home, own.units_redirected], "{own:?}");
 }
 
-// A lender whose own tenant comes is its tenant's again: nothing more goes there from the next period on.
+// A lender with a busy tenant belongs to its tenant again: nothing more goes there from the next period on.
 #[test]
 fn a_lender_that_is_needed_is_reclaimed() {
     run(2, free(Copyback::Copied), async |clock, jbof| {
@@ -212,7 +203,7 @@ fn a_lender_that_is_needed_is_reclaimed() {
         let before = figures(&jbof, 0).redirected;
         clock.sleep(PERIOD * 6).await;
         assert_eq!(figures(&jbof, 0).redirected, before);
-        // It is copied while both tenants write as fast as they can.
+        // It is copied while both tenants write at full speed.
         let mut periods = 0;
         while jbof.virtual_drive(0).unwrap().away() > 0 {
             clock.sleep(PERIOD).await;
@@ -229,7 +220,7 @@ fn a_lender_that_is_needed_is_reclaimed() {
     });
 }
 
-/// Has a write of a tenant's go to a lender: home has more commands outstanding.
+/// Makes a write of a tenant go to a lender: home has more outstanding commands.
 async fn write_away(clock: &Clock, jbof: &Jbof, client: &Rc<Client>, lba: u64, blocks: u32) {
     let busy = Rc::new(Cell::new(true));
     let (reader, until) = (client.clone(), busy.clone());
@@ -254,8 +245,8 @@ fn by_hand() -> VirtualConfig {
     VirtualConfig { period: Delay::from_s(1), ..free(Copyback::Copied) }
 }
 
-// A command whose blocks are in several places is as many commands, each for its own part of the payload, or readers get one tenant's
-// bytes at another's place. Parts of units go where the unit is.
+// A command with blocks in several places becomes several commands, each with its part of the payload, or readers would
+// get bytes of another place. Parts of units go where the unit is.
 #[test]
 fn a_command_goes_where_each_part_of_its_data_is() {
     run(3, by_hand(), async |clock, jbof| {
@@ -265,9 +256,9 @@ fn a_command_goes_where_each_part_of_its_data_is() {
         own.set_lenders(&[1]);
         write_away(&clock, &jbof, &client, 2 * u64::from(UNIT), 3 * UNIT).await;
         own.set_lenders(&[1, 2]);
-        // The lender with fewer commands outstanding is the first, so the other one by itself.
+        // The lender with fewer outstanding commands would be the first, so set only the other one.
         own.set_lenders(&[2]);
-        // What was at the first is on its way home now.
+        // Data at the first one is being copied home now.
         own.came_home().await;
         write_away(&clock, &jbof, &client, 9 * u64::from(UNIT), 2 * UNIT).await;
         assert_eq!((own.held(1), own.held(2), own.away()), (0, 2, 2));
@@ -275,7 +266,7 @@ fn a_command_goes_where_each_part_of_its_data_is() {
         client.read(&mut buffer, 0, 16 * UNIT).await.unwrap();
         let after = own.figures();
         assert_eq!((after.split - before.split, after.reads_at_lenders - before.reads_at_lenders), (1, 1));
-        // From the midst of a unit into the midst of another, of which one is away.
+        // From the middle of one unit into the middle of another, of which one is away.
         client.read(&mut buffer, 8 * 8 + 3, 9).await.unwrap();
         client.write(&mut buffer, 8 * 8 + 5, 8).await.unwrap();
         client.read(&mut buffer, 0, 16 * UNIT).await.unwrap();
@@ -293,7 +284,7 @@ fn a_command_goes_where_each_part_of_its_data_is() {
     });
 }
 
-// A run ends when its jobs do, in the midst of copies: bytes that have left a drive and have not arrived would look like a defect.
+// A run ends with its jobs, during copies: bytes that have left a drive but not arrived would look like a defect.
 #[test]
 fn copies_stop_when_they_are_to() {
     run(2, free(Copyback::Copied), async |clock, jbof| {
@@ -308,14 +299,15 @@ fn copies_stop_when_they_are_to() {
         assert!(!own.is_quiet(), "copies are under way");
         jbof.quiesce().await;
         assert!(own.is_quiet() && own.away() > 0);
-        (0..2).for_each(|drive| jbof.drive(drive).balance().unwrap());
+        (0..2).for_each(|drive| jbof.drive(drive).unwrap().balance().unwrap());
         let stopped = figures(&jbof, 0).units_copied;
         clock.sleep(PERIOD * 10).await;
         assert_eq!(figures(&jbof, 0).units_copied, stopped);
     });
 }
 
-// A lender that is gone must not make writes fail. What it has is gone with it, which is what such a box is: until it is written anew.
+// A missing lender must not make writes fail. Data there is lost with it, as in any such box, until it is written
+// again.
 #[test]
 fn writes_go_home_when_a_lender_is_unplugged() {
     run(2, by_hand(), async |clock, jbof| {
@@ -347,14 +339,14 @@ fn writes_go_home_when_a_lender_is_unplugged() {
         assert_eq!(own.away(), 0);
         look(&client).await;
         assert!(own.is_quiet());
-        // What comes back is another drive to the hypervisor.
+        // A drive that comes back is another drive to the hypervisor.
         jbof.plug_in(1).await.unwrap();
         assert!(matches!(jbof.queue_pair(1).await, Err(JbofError::Gone(1))));
     });
 }
 
-// What was flushed was durable at the lender. A copy that were not durable at home when it replaces that would be lost with the power of
-// the tenant's own drive.
+// Flushed data was durable at the lender. A copy that was not durable at home when it replaces that would be lost in a
+// power cut of the tenant's own drive.
 #[test]
 fn what_was_flushed_outlives_the_power_when_it_is_home() {
     let mut two = drives(2);
@@ -371,7 +363,7 @@ fn what_was_flushed_outlives_the_power_when_it_is_home() {
             };
             Rc::new(Client::new(queue, namespace, config).unwrap())
         };
-        let namespace = jbof.driver(0).namespaces()[0];
+        let namespace = jbof.driver(0).unwrap().namespaces()[0];
         let client = client_over(jbof.queue_pair(0).await.unwrap(), namespace);
         let own = jbof.virtual_drive(0).unwrap();
         own.set_lenders(&[1]);
@@ -385,25 +377,25 @@ fn what_was_flushed_outlives_the_power_when_it_is_home() {
         jbof.cut_power(0);
         truth.borrow_mut().cut_power();
         jbof.plug_in(0).await.unwrap();
-        // Past the hypervisor, which has no virtual drive here any more.
-        let queue = jbof.driver(0).create_queue_pair(QueueConfig::new(16)).await.unwrap();
+        // Bypassing the hypervisor, which has no virtual drive here any more.
+        let queue = jbof.driver(0).unwrap().create_queue_pair(QueueConfig::new(16)).await.unwrap();
         look(&client_over(queue, namespace)).await;
     });
 }
 
-// A namespace with data of other tenants' is on every drive: whoever has a queue pair could read it.
+// Every drive has a namespace with other tenants' data: any user with a queue pair could read it.
 #[test]
 fn no_tenant_reaches_what_a_drive_holds_of_others() {
     run(2, by_hand(), async |clock, jbof| {
         let queue = jbof.queue_pair(1).await.unwrap();
-        let spare = jbof.driver(1).namespaces()[1];
+        let spare = jbof.driver(1).unwrap().namespaces()[1];
         assert_eq!(spare.blocks, SPARE * 8);
         for nsid in [spare.nsid, u32::MAX] {
             let sqe = ReadWrite::default().sqe(NvmOpcode::READ, 0, nsid);
             let refused = queue.execute(sqe).await.unwrap().status();
             assert!(refused.is(Status::INVALID_NAMESPACE), "{refused}");
         }
-        // Nor past the hypervisor, by what is not looked at one by one.
+        // Nor by batches, which would bypass the hypervisor.
         let sqe = ReadWrite::default().sqe(NvmOpcode::READ, 0, spare.nsid);
         assert_eq!(queue.submit(sqe).await.err(), Some(Lost::NotPlaced));
         let mut pending = Vec::new();
@@ -417,7 +409,7 @@ fn no_tenant_reaches_what_a_drive_holds_of_others() {
     });
 }
 
-// Central management is why the host limits such a box: a command takes its processors, and the lock one command at a time.
+// Central management limits such a box: a command takes processor time, and the lock one command at a time.
 #[test]
 fn managing_commands_takes_processors_and_a_lock() {
     let busy = |cores, command, lock| {

@@ -1,4 +1,4 @@
-//! The controller's part of a transaction: what it makes of a host's messages, and what it has to say.
+//! The controller's end of a transaction: it processes the host's messages and creates its own.
 
 use crate::credentials::HostSecrets;
 use crate::endpoint::{Algorithms, Endpoint, NoRandomness};
@@ -14,46 +14,46 @@ use std::rc::Rc;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// How far a transaction has come.
+/// Progress of a queue's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// None has begun, or the last one is over.
+    /// No transaction is active.
     Idle,
-    /// One is under way.
+    /// A transaction is active.
     Going,
-    /// The host has proved who it is, and knows that.
+    /// The host has authenticated, and has been informed.
     Authenticated,
-    /// It has failed, and the host was told, or has said so itself.
+    /// The transaction failed, and the host has been informed or reported it.
     Failed(Explanation),
 }
 
-/// Why a message is not taken; nothing has changed.
+/// Why a message is not accepted; the state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeError {
-    /// The host is authenticated, and this begins no further transaction.
+    /// The host is authenticated, and this message does not start another transaction.
     #[error("an authentication message of no transaction")]
     OutOfSequence,
-    /// This end has no random bytes.
+    /// The system has no random bytes.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
 
-/// Whether a queue's transactions generate a key for TLS: which values of SC_C are taken.
+/// Whether a queue's transactions generate a TLS key: the accepted values of SC_C.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Concatenation {
-    /// NOSC alone: on I/O queues, where TLS is not available, and over TLS with a configured key.
+    /// NOSC only: on I/O queues, where TLS is unavailable, and over TLS with a configured key.
     #[default]
     Refused,
-    /// NOSC and NEWTLSPSK, as the host likes: on admin queues without TLS.
+    /// NOSC or NEWTLSPSK, as the host chooses: on admin queues without TLS.
     Offered,
-    /// NEWTLSPSK alone: on admin queues without TLS, where TLS is required.
+    /// NEWTLSPSK only: on admin queues without TLS, where TLS is required.
     Required,
-    /// NOSC and REPLACETLSPSK: on admin queues over TLS with a generated key.
+    /// NOSC or REPLACETLSPSK: on admin queues over TLS with a generated key.
     Replacing,
 }
 
 impl Concatenation {
-    /// Whether a host may ask for this.
+    /// Whether a host may request this value.
     fn takes(self, asked: SecureChannel) -> bool {
         match asked {
             SecureChannel::NONE => self != Concatenation::Required,
@@ -64,32 +64,32 @@ impl Concatenation {
     }
 }
 
-/// A challenge that a host has been given, or is to be given.
+/// A challenge that was sent to the host, or is to be sent.
 struct Open {
     secure_channel: SecureChannel,
     hash: HashFunction,
     group: DhGroup,
     sequence: u32,
     challenge: Zeroizing<Vec<u8>>,
-    /// None with the null group.
+    /// `None` with the null group.
     key: Option<PrivateKey>,
 }
 
 enum State {
-    /// Nothing is under way.
+    /// No transaction is active.
     Idle,
-    /// The host is to ask for its challenge.
+    /// The challenge is pending: the host has to receive it.
     Challenge(Open, Vec<u8>),
     Reply(Open),
-    /// The host is to ask whether it has succeeded; whether it then has to say the same of the controller.
+    /// Success1 is pending. The flag tells whether the host then has to confirm the controller's response.
     Success1(Vec<u8>, bool),
     Success2,
-    /// The host is to ask why not.
+    /// Failure1 is pending.
     Failure1(Explanation),
     Ended(Progress),
 }
 
-/// The controller's end of one queue.
+/// The controller's end of authentication on one queue.
 pub struct Controller {
     endpoint: Rc<Endpoint>,
     algorithms: Algorithms,
@@ -99,14 +99,14 @@ pub struct Controller {
     concatenation: Concatenation,
     transaction: u16,
     state: State,
-    /// A transaction has succeeded before.
+    /// Whether an earlier transaction has succeeded.
     has_succeeded: bool,
-    /// Of the transaction, once the host has proved who it is.
+    /// The key of the transaction, after the host has authenticated.
     generated: Option<GeneratedPsk>,
 }
 
 impl Controller {
-    /// For a host of these secrets and this name, which has connected a queue.
+    /// For a host with these secrets and this NQN, which has connected a queue.
     pub fn new(endpoint: &Rc<Endpoint>, secrets: &HostSecrets, host: Nqn, subsystem: Nqn) -> Controller {
         let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
         Controller {
@@ -123,35 +123,36 @@ impl Controller {
         }
     }
 
-    /// With these algorithms instead of the endpoint's.
+    /// Uses these algorithms instead of the endpoint's.
     #[must_use]
     pub fn choosing(self, algorithms: Algorithms) -> Controller {
         Controller { algorithms, ..self }
     }
 
-    /// Whose transactions generate keys for TLS.
+    /// Sets which values of SC_C are accepted.
     #[must_use]
     pub fn concatenating(self, concatenation: Concatenation) -> Controller {
         Controller { concatenation, ..self }
     }
 
-    /// Whose host has proved who it is by a secure channel: a transaction is a further one.
+    /// Counts the host as authenticated, because its secure channel proves its identity: a transaction is a
+    /// reauthentication.
     #[must_use]
     pub fn proven(self) -> Controller {
         Controller { has_succeeded: true, ..self }
     }
 
-    /// The secrets that it was made with.
+    /// The secrets passed to [`Controller::new`].
     pub fn secrets(&self) -> &HostSecrets {
         &self.secrets
     }
 
-    /// The key that a transaction has generated which has succeeded; none a second time.
+    /// Takes the key generated by a successful transaction; each key is returned once.
     pub fn take_generated(&mut self) -> Option<GeneratedPsk> {
         self.generated.take_if(|_| matches!(self.state, State::Ended(Progress::Authenticated)))
     }
 
-    /// How far it has come.
+    /// Progress of the transaction.
     pub fn progress(&self) -> Progress {
         match self.state {
             State::Idle => Progress::Idle,
@@ -168,18 +169,19 @@ impl Controller {
         }
     }
 
-    /// Forgets the transaction that is under way.
+    /// Aborts the active transaction.
     pub fn reset(&mut self) {
         self.state = State::Idle;
     }
 
-    /// Takes a message of the host's. What is wrong with it the host learns from the message that it asks for next.
+    /// Processes a message of the host. An invalid message is no error here: the host finds the reason in the
+    /// message that it receives next.
     ///
     /// # Errors
     /// See [`TakeError`].
     pub async fn take(&mut self, bytes: &[u8]) -> Result<(), TakeError> {
         if self.failure().is_some() {
-            return Ok(()); // the first reason stays
+            return Ok(()); // keep the first reason
         }
         let message = Message::parse(bytes);
         let is_idle = self.progress() != Progress::Going;
@@ -204,7 +206,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What follows a message of the transaction.
+    /// The state after a message of the transaction.
     async fn go_on(&mut self, message: &Message<'_>) -> Result<State, Explanation> {
         match (std::mem::replace(&mut self.state, State::Idle), message) {
             (State::Reply(open), Message::Reply(reply)) => self.reply(&open, reply).await,
@@ -216,7 +218,7 @@ impl Controller {
         }
     }
 
-    /// The message that the host is to get, if it asks for one now. [`Controller::given`] says that it has.
+    /// The pending message for the host, if any. Call [`Controller::given`] after sending it.
     pub fn message(&self) -> Option<Vec<u8>> {
         match &self.state {
             State::Challenge(_, message) | State::Success1(message, _) => Some(message.clone()),
@@ -227,7 +229,7 @@ impl Controller {
         }
     }
 
-    /// The host has its message.
+    /// Notes that the pending message was sent to the host.
     pub fn given(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Idle) {
             State::Challenge(open, _) => State::Reply(open),
@@ -239,14 +241,14 @@ impl Controller {
         self.has_succeeded |= self.progress() == Progress::Authenticated;
     }
 
-    /// The host has broken the protocol: the transaction fails.
+    /// Fails the transaction, because the host violated the protocol.
     pub fn refuse(&mut self) {
         if self.failure().is_none() {
             self.state = State::Failure1(Explanation::INCORRECT_MESSAGE);
         }
     }
 
-    /// Chooses of what the host offers, and makes a challenge of it.
+    /// Selects algorithms from the host's offer, and creates a challenge.
     async fn negotiate(
         &mut self,
         negotiate: &Negotiate<'_>,
@@ -255,7 +257,7 @@ impl Controller {
         self.transaction = negotiate.transaction;
         self.generated = None;
         let secure_channel = negotiate.secure_channel;
-        // Linux gives this explanation, too.
+        // Linux uses the same explanation.
         if !self.concatenation.takes(secure_channel) {
             return Ok(Err(Explanation::SECURE_CHANNEL_MISMATCH));
         }
@@ -264,13 +266,14 @@ impl Controller {
             return Ok(Err(Explanation::PROTOCOL_NOT_USABLE));
         };
         let Algorithms { hashes, groups } = &self.algorithms;
-        // No TLS cipher suite has SHA-512.
+        // No TLS cipher suite uses SHA-512.
         let usable = |hash: &HashFunction| !concatenates || *hash != HashFunction::Sha512;
         let offers = |hash: &HashFunction| offered.hashes().any(|other| other == *hash);
         let Some(hash) = hashes.iter().copied().find(|hash| usable(hash) && offers(hash)) else {
             return Ok(Err(Explanation::HASH_NOT_USABLE));
         };
-        // With the null group there is nothing to generate a key from: it must not even be proposed (8.3.4.5.2).
+        // The null group has no shared value to generate a key from, so it must not even be proposed
+        // (8.3.4.5.2).
         if concatenates && offered.groups().any(|group| group == DhGroup::Null) {
             return Ok(Err(Explanation::GROUP_NOT_USABLE));
         }
@@ -299,10 +302,11 @@ impl Controller {
         Ok(Ok(State::Challenge(Open { secure_channel, hash, group, sequence, challenge, key }, message)))
     }
 
-    /// Whether the host knows its secret, and what it is answered.
+    /// Verifies the host's response, and prepares the answer.
     async fn reply(&mut self, open: &Open, reply: &Reply<'_>) -> Result<State, Explanation> {
         let concatenates = open.secure_channel != SecureChannel::NONE;
-        // A key is generated from C2, too; then S2 is 0 if this end does not have to answer that (8.3.4.5.4, 8.3.4.5.9).
+        // C2 is also an input of the generated key. S2 is 0 if the controller does not have to respond
+        // (8.3.4.5.4, 8.3.4.5.9).
         let challenge_fits = match reply.challenge {
             None => !concatenates,
             Some(_) => concatenates || reply.sequence != 0,
@@ -314,7 +318,8 @@ impl Controller {
         if !fits {
             return Err(Explanation::INCORRECT_PAYLOAD);
         }
-        // A host that does not know the secret could have this end answer its own challenge.
+        // Refuse a reflected challenge: a host without the secret could otherwise let this end compute the
+        // response to its own challenge.
         if reply.challenge.is_some_and(|challenge| challenge == &open.challenge[..]) {
             return Err(Explanation::FAILED);
         }
@@ -349,7 +354,7 @@ impl Controller {
         let asked = reply.challenge.filter(|_| reply.sequence != 0);
         let response = match (asked, &self.secrets.controller) {
             (None, _) => None,
-            // This end has no secret to prove who it is with.
+            // The host requests a response, but the controller has no secret.
             (Some(_), None) => return Err(Explanation::FAILED),
             (Some(challenge), Some(secret)) => {
                 let (prover, sequence) = (Prover::Controller, reply.sequence);

@@ -1,4 +1,4 @@
-//! The secrets that a target knows.
+//! The credentials of a target: the secrets of its hosts.
 
 use crate::endpoint::Algorithms;
 use crate::secret::Secret;
@@ -9,21 +9,22 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// The secrets of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSecrets {
-    /// By which the host proves who it is.
+    /// With this secret the host authenticates.
     pub host: Secret,
-    /// By which the controller proves to the host who it is, if the host asks for that.
+    /// With this secret the controller authenticates, if the host requests that.
     pub controller: Option<Secret>,
 }
 
-/// What a target has hosts without TLS do about a secure channel (NVMe Base 2.1, 8.3.4.5.11, figure 750), where it can make one.
+/// A target's policy for hosts without TLS (NVMe Base 2.1, 8.3.4.5.11, figure 750), where it supports secure
+/// channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsPolicy {
-    /// It generates no keys: TLS Disabled.
+    /// Generates no TLS keys: TLS Disabled.
     Never,
-    /// It generates a key for a host that asks for one: TLS Permitted.
+    /// Generates a TLS key for a host that requests one: TLS Permitted.
     #[default]
     Offered,
-    /// Hosts that authenticate have to ask for one: TLS Required.
+    /// Requires hosts that authenticate to request a TLS key: TLS Required.
     Required,
 }
 
@@ -34,12 +35,13 @@ struct Known {
     hosts: BTreeMap<Nqn, HostSecrets>,
 }
 
-/// Which hosts have to authenticate, and how. Cheap to clone, and shared by threads: clones see what [`Credentials::replace`] brings.
+/// The hosts that have to authenticate, and how. Cheap to clone, and shared by threads: clones see the effect
+/// of [`Credentials::replace`].
 #[derive(Clone, Debug, Default)]
 pub struct Credentials(Arc<RwLock<Arc<Known>>>);
 
 impl Credentials {
-    /// Of these hosts, of which the target takes these algorithms.
+    /// Credentials of these hosts; the target accepts `algorithms`.
     pub fn new(algorithms: Algorithms, hosts: BTreeMap<Nqn, HostSecrets>) -> Credentials {
         Credentials::of_known(Known { algorithms, tls: TlsPolicy::default(), hosts })
     }
@@ -52,30 +54,31 @@ impl Credentials {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same, with another policy.
+    /// The same credentials with another TLS policy.
     #[must_use]
     pub fn with_tls(&self, tls: TlsPolicy) -> Credentials {
         let known = self.known();
         Credentials::of_known(Known { algorithms: known.algorithms.clone(), tls, hosts: known.hosts.clone() })
     }
 
-    /// Queues that connect from now on are judged by what is in `other`. Queues that are connected go on as they began.
+    /// Replaces the contents by those of `other`, for queues that connect from now on. Connected queues are
+    /// unaffected.
     pub fn replace(&self, other: &Credentials) {
         let known = other.known();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// What the target takes.
+    /// The algorithms that the target accepts.
     pub fn algorithms(&self) -> Algorithms {
         self.known().algorithms.clone()
     }
 
-    /// What it has hosts do about a secure channel.
+    /// The TLS policy.
     pub fn tls(&self) -> TlsPolicy {
         self.known().tls
     }
 
-    /// The secrets of a host; none: it has none.
+    /// The secrets of a host, if it has any.
     pub fn of(&self, host: &Nqn) -> Option<HostSecrets> {
         self.known().hosts.get(host).cloned()
     }
@@ -85,12 +88,12 @@ impl Credentials {
         self.known().hosts.contains_key(host)
     }
 
-    /// How many hosts have secrets.
+    /// Number of hosts with secrets.
     pub fn count(&self) -> usize {
         self.known().hosts.len()
     }
 
-    /// Hosts whose secrets are not the same in `other`: they were changed, or are gone.
+    /// Hosts whose secrets differ in `other`, or are missing there.
     pub fn changed(&self, other: &Credentials) -> Vec<Nqn> {
         let (own, other) = (self.known(), other.known());
         let differs = |(host, secrets): &(&Nqn, &HostSecrets)| other.hosts.get(host) != Some(*secrets);

@@ -1,4 +1,4 @@
-//! What both ends of a transaction have.
+//! An endpoint: the common part of both ends of a transaction.
 
 use crate::group::Exponentiation;
 use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
@@ -8,18 +8,19 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use zeroize::Zeroizing;
 
-/// What an end takes, in order of preference: of two ends the controller's counts.
+/// The accepted algorithms, in order of preference. The controller's order decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Algorithms {
-    /// Hash functions, of which there is one at least.
+    /// Hash functions, at least one.
     pub hashes: Vec<HashFunction>,
-    /// Groups, of which there is one at least.
+    /// Diffie-Hellman groups, at least one.
     pub groups: Vec<DhGroup>,
 }
 
 impl Default for Algorithms {
-    /// All of them. The groups begin with the one that is as strong as the shortest secret is asked to be (128 bits), go on with
-    /// those that take longer, and end with none at all, by which a secret that is found out later opens what was recorded.
+    /// All algorithms. The preferred group is as strong as the shortest secret has to be (128 bits); slower
+    /// groups follow. The null group comes last, because recorded exchanges can be broken once the secret
+    /// leaks.
     fn default() -> Self {
         use DhGroup::{Ffdhe2048, Ffdhe3072, Ffdhe4096, Ffdhe6144, Ffdhe8192, Null};
         Algorithms {
@@ -34,18 +35,18 @@ impl Default for Algorithms {
 #[error("the system gives no random bytes")]
 pub struct NoRandomness;
 
-/// An exponentiation's result, later.
+/// A future that resolves to the result of an exponentiation.
 pub type Power<'a> = Pin<Box<dyn Future<Output = Zeroizing<Vec<u8>>> + 'a>>;
 
-/// What an end takes from outside.
+/// Services that the caller provides.
 pub trait Provider {
-    /// Fills `bytes` with bytes that nobody can guess. In a simulation they may follow from a seed.
+    /// Fills `bytes` with unpredictable bytes. A simulation may derive them from a seed.
     ///
     /// # Errors
-    /// There are none.
+    /// The system has no random bytes.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness>;
 
-    /// Carries out an exponentiation, which takes up to some ten milliseconds: at once, or elsewhere while others go on.
+    /// Performs an exponentiation, which takes up to some 10 ms: in the caller's thread, or elsewhere.
     fn exponentiate(&self, work: Exponentiation) -> Power<'_> {
         Box::pin(ready(work.run()))
     }
@@ -55,7 +56,7 @@ pub trait Provider {
 pub struct Endpoint {
     algorithms: Algorithms,
     provider: Box<dyn Provider>,
-    /// The last sequence number; 0: none was needed yet.
+    /// The last sequence number; 0: none was used yet.
     sequence: Cell<u32>,
 }
 
@@ -66,7 +67,7 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An end.
+    /// An endpoint with these algorithms.
     pub fn new(algorithms: Algorithms, provider: Box<dyn Provider>) -> Endpoint {
         Endpoint { algorithms, provider, sequence: Cell::new(0) }
     }
@@ -85,7 +86,8 @@ impl Endpoint {
         Ok(random)
     }
 
-    /// A sequence number: the first is random, each further one the next, and none is 0 (NVMe Base 2.1, 8.3.4.5.4).
+    /// The next sequence number: the first is random, each further one is incremented, and none is 0 (NVMe
+    /// Base 2.1, 8.3.4.5.4).
     pub(crate) fn next_sequence(&self) -> Result<u32, NoRandomness> {
         let mut last = self.sequence.get();
         if last == 0 {

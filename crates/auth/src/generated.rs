@@ -1,11 +1,12 @@
-//! The pre-shared key for TLS that a transaction with secure channel concatenation generates (NVMe Base 2.1, 8.3.4.5.9).
+//! The generated PSK: the pre-shared TLS key that a transaction with secure channel concatenation produces
+//! (NVMe Base 2.1, 8.3.4.5.9).
 
 use crate::response::{digest, hmac};
 use byteway_wire::fabrics::auth::HashFunction;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A generated PSK. Both ends derive the TLS PSK and its identity from it. Its memory is cleared when it is dropped.
+/// A generated PSK, from which both ends derive the TLS PSK and its identity. Its memory is cleared on drop.
 #[derive(Clone)]
 pub struct GeneratedPsk {
     hash: HashFunction,
@@ -19,10 +20,10 @@ impl fmt::Debug for GeneratedPsk {
 }
 
 impl GeneratedPsk {
-    /// Of the value that both ends have agreed on by Diffie-Hellman, and the challenges C1 and C2.
+    /// Derives the key from the Diffie-Hellman shared value and the challenges C1 and C2.
     ///
-    /// The session key is the value's hash. Linux before 7.1 uses the value itself, which gives the same: a value is longer than
-    /// a hash block, and HMAC hashes such keys first.
+    /// The session key is the hash of the shared value. Linux before 7.1 uses the value itself, with the same
+    /// result: the value is longer than a hash block, and HMAC hashes such keys first.
     pub(crate) fn new(hash: HashFunction, shared: &[u8], challenges: [&[u8]; 2]) -> GeneratedPsk {
         GeneratedPsk::of_session_key(hash, &digest(hash, shared), challenges)
     }
@@ -31,12 +32,12 @@ impl GeneratedPsk {
         GeneratedPsk { hash, key: Zeroizing::new(hmac(hash, session_key, &challenges)) }
     }
 
-    /// The hash function of the transaction, which is also that of the key's TLS cipher suite: SHA-256 or SHA-384.
+    /// The hash function of the transaction, and of the key's TLS cipher suite: SHA-256 or SHA-384.
     pub fn hash(&self) -> HashFunction {
         self.hash
     }
 
-    /// The key, as long as a hash.
+    /// The key; its length is the digest length of [`GeneratedPsk::hash`].
     pub fn key(&self) -> &[u8] {
         &self.key
     }
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
     use crate::group::shared_of;
 
-    // Both ends of this crate would agree on anything. Inputs and keys are those of Linux's own test
+    // Two ends of this crate would agree on a wrong key, too. Inputs and keys are those of Linux's own test
     // (drivers/nvme/common/tests/auth_kunit.c, 7.0).
     #[test]
     fn keys_are_those_of_linux() {
@@ -70,7 +71,7 @@ mod tests {
         }
     }
 
-    // Linux 6.15 to 7.0 does not hash the shared value. Without this equality its hosts would not find their key here.
+    // Linux 6.15 to 7.0 does not hash the shared value. Its hosts depend on this equality.
     #[test]
     fn the_shared_value_itself_gives_the_same_key() {
         let shared = shared_of(0x3535_3535, 0xA2A2_A2A2);

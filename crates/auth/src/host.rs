@@ -1,4 +1,4 @@
-//! The host's part of a transaction: three messages of its own, and what it makes of the controller's two.
+//! The host's end of a transaction: it creates three messages and processes two from the controller.
 
 use crate::credentials::HostSecrets;
 use crate::endpoint::{Algorithms, Endpoint, NoRandomness};
@@ -14,27 +14,27 @@ use std::rc::Rc;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// Why a host does not authenticate.
+/// Why a host fails to authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The controller says no.
+    /// The controller refused the host.
     #[error("the controller refuses this host: {0}")]
     Refused(Explanation),
-    /// The controller's answer is not that of who knows its secret.
+    /// The controller's response does not match its secret.
     #[error(
         "the controller does not prove that it knows its own secret: it is another one, or the secret is wrong"
     )]
     NotAuthentic,
-    /// What the controller sends is no message.
+    /// The controller's message is malformed.
     #[error(transparent)]
     Malformed(#[from] AuthError),
-    /// It is another message than the one that is due, or of another transaction.
+    /// The message is not the expected one, or belongs to another transaction.
     #[error("the controller sends another authentication message than the one that is due")]
     Unexpected,
-    /// It chooses what was not offered, or sends a value that no exchange gives.
+    /// The controller selected an algorithm that was not offered, or sent an invalid Diffie-Hellman value.
     #[error("the controller's challenge is invalid")]
     Challenge,
-    /// This machine has no random bytes.
+    /// The system has no random bytes.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
@@ -47,7 +47,7 @@ pub struct Login {
     subsystem: Nqn,
     transaction: u16,
     secure_channel: SecureChannel,
-    /// What the controller has to answer; none: it is not asked.
+    /// The response expected from the controller; `None`: it is not challenged.
     expected: Option<Zeroizing<Vec<u8>>>,
     hash: Option<HashFunction>,
     generated: Option<GeneratedPsk>,
@@ -55,8 +55,8 @@ pub struct Login {
 }
 
 impl Login {
-    /// A transaction of this number, which no other of the host's with the subsystem has at the same time. With the secret of the controller
-    /// that has to authenticate, too.
+    /// Starts a transaction with this identifier, which has to be unique among the host's concurrent
+    /// transactions with the subsystem. With a controller secret, the controller has to authenticate, too.
     pub fn new(
         endpoint: &Rc<Endpoint>,
         secrets: &HostSecrets,
@@ -78,18 +78,19 @@ impl Login {
         }
     }
 
-    /// A transaction that generates a key for TLS: NEWTLSPSK, or over TLS with a generated key REPLACETLSPSK.
+    /// Makes the transaction generate a TLS key: NEWTLSPSK, or REPLACETLSPSK over TLS with a generated key.
     #[must_use]
     pub fn concatenating(self, secure_channel: SecureChannel) -> Login {
         Login { secure_channel, ..self }
     }
 
-    /// The generated key, once the transaction has succeeded.
+    /// The generated key, after the transaction has succeeded.
     pub fn generated(&self) -> Option<&GeneratedPsk> {
         self.generated.as_ref().filter(|_| self.has_succeeded)
     }
 
-    /// What is offered. No TLS cipher suite has SHA-512, and the null group gives nothing to generate a key from.
+    /// The offered algorithms. When a key is generated, SHA-512 is left out because no TLS cipher suite uses
+    /// it, and the null group because it has no shared value.
     fn offered(&self) -> Algorithms {
         let mut offered = self.endpoint.algorithms().clone();
         if self.secure_channel != SecureChannel::NONE {
@@ -99,7 +100,7 @@ impl Login {
         offered
     }
 
-    /// The first message. A challenge is asked for next.
+    /// The first message, AUTH_Negotiate. The host then receives the challenge.
     pub fn negotiate(&self) -> Vec<u8> {
         let algorithms = self.offered();
         Message::Negotiate(Negotiate {
@@ -110,10 +111,10 @@ impl Login {
         .to_bytes()
     }
 
-    /// The answer to a challenge. Success is asked for next.
+    /// Processes the challenge and returns the reply. The host then receives Success1.
     ///
     /// # Errors
-    /// The challenge is none that can be answered: see [`Login::failure`].
+    /// The challenge cannot be answered: see [`Login::failure`].
     pub async fn reply(&mut self, bytes: &[u8]) -> Result<Vec<u8>, LoginError> {
         let challenge = match self.expect(bytes)? {
             Message::Challenge(challenge) if challenge.transaction == self.transaction => challenge,
@@ -180,10 +181,10 @@ impl Login {
         .to_bytes())
     }
 
-    /// What the controller says last: the host's last message, if there is one to be sent.
+    /// Processes the controller's last message. Returns the host's final message, if one has to be sent.
     ///
     /// # Errors
-    /// Either end has not authenticated: see [`Login::failure`].
+    /// One of the ends has not authenticated: see [`Login::failure`].
     pub fn conclude(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, LoginError> {
         let success = match self.expect(bytes)? {
             Message::Success1(success)
@@ -206,7 +207,7 @@ impl Login {
         }
     }
 
-    /// What the controller is to be told of an error; none: it knows.
+    /// The failure message to send to the controller for an error; `None`: the controller knows already.
     pub fn failure(&self, error: &LoginError) -> Option<Vec<u8>> {
         let explanation = match error {
             LoginError::Refused(_) | LoginError::NoRandomness(_) => return None,
@@ -219,7 +220,7 @@ impl Login {
         Some(Message::Failure2(Failure::new(self.transaction, explanation)).to_bytes())
     }
 
-    /// A message of the controller's that is no refusal.
+    /// Parses a message of the controller; a failure message is an error.
     fn expect<'a>(&self, bytes: &'a [u8]) -> Result<Message<'a>, LoginError> {
         match Message::parse(bytes)? {
             Message::Failure1(failure) => Err(LoginError::Refused(failure.explanation)),

@@ -1,20 +1,20 @@
-//! DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4.5): how a host and a controller prove to each other that they know a secret.
+//! DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4.5): mutual authentication of a host and a controller by shared secrets.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`secret`] | a secret in its written form, `DHHC-1:...`, and the key that it is for a name |
-//! | [`credentials`] | the secrets that a target knows, by host |
-//! | `response.rs` | what a challenge is answered with |
+//! | [`secret`] | a secret's text form, `DHHC-1:...`, and the key derived for an NQN |
+//! | [`credentials`] | the secrets of a target's hosts |
+//! | `response.rs` | the response to a challenge |
 //! | [`group`] | Diffie-Hellman over the groups of RFC 7919 |
-//! | `primes.rs` | their primes |
-//! | [`endpoint`] | what both ends have: algorithms, random bytes, sequence numbers |
-//! | [`generated`] | the pre-shared key for TLS that a transaction generates |
-//! | [`controller`] | the controller's part of a transaction |
-//! | [`host`] | the host's part |
+//! | `primes.rs` | the primes of these groups |
+//! | [`endpoint`] | the common part of both ends: algorithms, random bytes, sequence numbers |
+//! | [`generated`] | the TLS key that a transaction generates |
+//! | [`controller`] | the controller's end of a transaction |
+//! | [`host`] | the host's end |
 //!
-//! What it does not do: it sends nothing, knows no queue and no time, and has no random source of its own, so that what is built on it can be
-//! simulated. Hashes, HMAC and modular arithmetic are those of the RustCrypto libraries. It makes no
-//! secure channel: what is generated for TLS is given to its user.
+//! What it does not do: it sends nothing, has no queues, no clock and no random source of its own, so that
+//! its users can be simulated. Hashes, HMAC and modular arithmetic come from the RustCrypto libraries. It
+//! sets up no secure channel: the caller uses the generated keys.
 
 pub mod controller;
 pub mod credentials;

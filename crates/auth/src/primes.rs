@@ -2,7 +2,7 @@
 
 use byteway_wire::fabrics::auth::DhGroup;
 
-/// The prime of a group in hexadecimal digits; nothing for the null group.
+/// The prime of a group in hexadecimal digits; empty for the null group.
 pub(crate) const fn prime(group: DhGroup) -> &'static str {
     match group {
         DhGroup::Null => "",
@@ -91,9 +91,10 @@ const FFDHE8192: &str = "\
 mod tests {
     use super::*;
 
-    /// The first `bits` bits of the fraction of e and its integer part, as words, the least significant first: the sum of 1/n!.
+    /// The integer part and the first `bits` bits of the fraction of e, as words, least significant first:
+    /// the sum of 1/n!.
     fn e(bits: usize) -> Vec<u32> {
-        let guard = 2; // words, for what the divisions lose
+        let guard = 2; // guard words for the truncation errors of the divisions
         let words = bits.div_ceil(32) + guard + 1;
         let mut term = vec![0u32; words];
         term[words - 1] = 1;
@@ -124,7 +125,8 @@ mod tests {
             .collect()
     }
 
-    // With a wrong digit it is no prime, and secrets come out of exponentials: p = 2^b - 2^(b-64) + (floor(2^(b-130) e) + X) 2^64 - 1.
+    // With a wrong digit the number is not a safe prime, and exchanges leak secrets: p = 2^b - 2^(b-64) +
+    // (floor(2^(b-130) e) + X) 2^64 - 1.
     #[test]
     fn primes_are_those_of_the_formula() {
         for (group, x) in [
@@ -135,8 +137,8 @@ mod tests {
             (DhGroup::Ffdhe8192, 10_965_728),
         ] {
             let bits = group.bytes() * 8;
-            let mut carry: u64 = x - 1; // the last 64 bits are ones, which the subtraction of 1 borrows
-            // From bit 64 to the one 64 below the end; what is before and behind is ones.
+            let mut carry: u64 = x - 1; // the lowest 64 bits are ones, so the subtraction of 1 borrows
+            // The middle part lies between two runs of 64 one bits at both ends.
             let middle: Vec<u32> = e(bits - 130)
                 .into_iter()
                 .map(|word| {

@@ -1,4 +1,4 @@
-//! What a challenge is answered with (NVMe Base 2.1, 8.3.4.5.4 and 8.3.4.5.5).
+//! The response to a challenge (NVMe Base 2.1, 8.3.4.5.4 and 8.3.4.5.5).
 
 use crate::secret::Secret;
 use byteway_wire::fabrics::Nqn;
@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
 
-/// The HMAC of `parts`, one behind the other.
+/// HMAC of the concatenated `parts`.
 pub(crate) fn hmac(hash: HashFunction, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     fn with<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
         let mut mac = <M as KeyInit>::new_from_slice(key).expect("HMAC takes keys of any length");
@@ -29,14 +29,14 @@ pub(crate) fn digest(hash: HashFunction, bytes: &[u8]) -> Zeroizing<Vec<u8>> {
     })
 }
 
-/// Who proves that it knows its secret.
+/// The end that responds to the challenge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prover {
     Host,
     Controller,
 }
 
-/// A challenge and what it is answered from.
+/// A challenge and the other inputs of its response.
 pub(crate) struct Challenged<'a> {
     pub prover: Prover,
     pub hash: HashFunction,
@@ -50,7 +50,7 @@ pub(crate) struct Challenged<'a> {
     pub sequence: u32,
     /// C1 or C2.
     pub challenge: &'a [u8],
-    /// What both ends have agreed on by Diffie-Hellman; none with the null group.
+    /// The Diffie-Hellman shared value; `None` with the null group.
     pub shared: Option<&'a [u8]>,
 }
 
@@ -84,7 +84,8 @@ mod tests {
     use super::*;
     use crate::group::shared_of;
 
-    // Both ends of this crate would agree on anything. These were computed by Python's hmac, hashlib and pow.
+    // Two ends of this crate would agree on wrong responses, too. These were computed with Python's hmac,
+    // hashlib and pow.
     #[test]
     fn responses_are_those_of_another_implementation() {
         let host = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555").unwrap();

@@ -1,5 +1,5 @@
-//! A secret in its written form (NVMe Base 2.1, 8.3.4.5.8), as `nvme gen-dhchap-key` makes it: `DHHC-1:`, two digits for
-//! the transformation, `:`, the secret and its CRC in Base64, `:`.
+//! A secret in its text form (NVMe Base 2.1, 8.3.4.5.8), as `nvme gen-dhchap-key` prints it: `DHHC-1:`, two
+//! digits for the transformation, `:`, the secret and its CRC in Base64, `:`.
 
 use crate::response::hmac;
 use base64::Engine as _;
@@ -12,35 +12,36 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 const PREFIX: &str = "DHHC-1:";
-/// Bytes of the CRC behind a secret.
+/// Bytes of the CRC that follows a secret.
 const CRC_BYTES: usize = 4;
-/// What is appended to a name when a secret is transformed for it.
+/// Suffix of the NQN in the transformation of a secret.
 const TRANSFORMATION: &[u8] = b"NVMe-over-Fabrics";
 
-/// A secret of 32, 48 or 64 bytes. Neither [`Debug`] nor an error shows it, and its memory is cleared when it is dropped.
+/// A secret of 32, 48 or 64 bytes. Neither [`Debug`] nor an error shows it, and its memory is cleared on
+/// drop.
 #[derive(Clone)]
 pub struct Secret {
-    /// Whether each name that uses it has a key of its own, derived by this function.
+    /// The function that derives a separate key for each NQN; `None`: the secret is used as it is.
     transformation: Option<HashFunction>,
     bytes: Zeroizing<Vec<u8>>,
 }
 
-/// Why a text is no secret. It holds nothing of the text.
+/// Why a text is not a valid secret. It contains nothing of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// It is not `DHHC-1:0t:...:`.
+    /// The text does not have the form `DHHC-1:0t:...:`.
     #[error("the secret does not have the form DHHC-1:0t:BASE64:")]
     Form,
-    /// The transformation is none of 00 to 03.
+    /// The transformation is not one of 00 to 03.
     #[error("the secret's transformation is none of 00 to 03")]
     Transformation,
-    /// The third part is no Base64.
+    /// The third part is not valid Base64.
     #[error("the secret is not valid Base64")]
     Base64,
-    /// It is not as long as a hash.
+    /// The length is not that of a hash. Holds the length in bytes.
     #[error("the secret has {0} bytes instead of 32, 48 or 64")]
     Length(usize),
-    /// The CRC is another secret's.
+    /// The CRC does not match.
     #[error("the secret's checksum does not match: a character is wrong or missing")]
     Checksum,
 }
@@ -74,7 +75,7 @@ impl FromStr for Secret {
 }
 
 impl Secret {
-    /// The key that it is for the entity of this name: a host, or the subsystem (NVMe Base 2.1, 8.3.4.5.7).
+    /// The key for an entity with this NQN: a host or a subsystem (NVMe Base 2.1, 8.3.4.5.7).
     pub(crate) fn key(&self, nqn: &Nqn) -> Zeroizing<Vec<u8>> {
         match self.transformation {
             None => self.bytes.clone(),
@@ -84,7 +85,7 @@ impl Secret {
 }
 
 impl PartialEq for Secret {
-    /// In time that does not depend on where they differ.
+    /// In constant time.
     fn eq(&self, other: &Secret) -> bool {
         self.transformation == other.transformation && bool::from(self.bytes.ct_eq(&other.bytes))
     }
@@ -102,7 +103,7 @@ impl fmt::Debug for Secret {
 mod tests {
     use super::*;
 
-    // A secret that was copied in part, or by hand, is to be refused where it is read, not where a host is turned away.
+    // An incomplete or mistyped secret has to be refused when it is read, not when a host fails to connect.
     #[test]
     fn a_secret_that_is_not_whole_is_refused() {
         let good = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    // What is logged may be read by anybody.
+    // Logs may be readable by others.
     #[test]
     fn a_secret_is_not_shown() {
         let secret: Secret = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Both ends against each other, and each against one that breaks the protocol.
+//! Both ends against each other, and each against a peer that violates the protocol.
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 use byteway_auth::{
@@ -19,12 +19,12 @@ use std::task::{Context, Poll, Waker};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
 const SUBSYSTEM: &str = "nqn.2026-11.org.byteway:a";
-/// Of the host, transformed and not; of the controller; and one that is neither's.
+/// Secrets: of the host, transformed and not; of the controller; and one that belongs to neither.
 const SECRET: &str = "DHHC-1:01:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
 const CONTROLLER_SECRET: &str = "DHHC-1:00:dzQSBllT/Tkvweui5X8a2obJvM2E4Fy5BfFEdyWZyq7jLUS/:";
 const OTHER: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 
-/// Bytes that follow from a seed; none at all after so many.
+/// Random bytes from a seed; they run out after a given number.
 struct Seeded(Cell<u64>, Cell<usize>);
 
 impl Provider for Seeded {
@@ -55,7 +55,7 @@ fn names() -> (Nqn, Nqn) {
     (Nqn::new(HOST).unwrap(), Nqn::new(SUBSYSTEM).unwrap())
 }
 
-/// What a future gives that waits for nothing.
+/// The output of a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -72,19 +72,19 @@ fn login_of(algorithms: Algorithms, secrets: &HostSecrets) -> Login {
     Login::new(&endpoint(2, algorithms), secrets, names(), 7)
 }
 
-/// Has the controller take a message.
+/// Passes a message to the controller.
 fn take(controller: &mut Controller, message: &[u8]) {
     now(controller.take(message)).unwrap();
 }
 
-/// The message that the controller has for the host.
+/// Takes the controller's pending message for the host.
 fn given(controller: &mut Controller) -> Vec<u8> {
     let message = controller.message().unwrap();
     controller.given();
     message
 }
 
-/// A transaction between both ends: how each has ended.
+/// Runs a transaction between both ends; returns the outcome of each.
 fn transact(login: &mut Login, controller: &mut Controller) -> (Result<(), LoginError>, Progress) {
     let mut talk = || {
         take(controller, &login.negotiate());
@@ -102,7 +102,7 @@ fn transact(login: &mut Login, controller: &mut Controller) -> (Result<(), Login
     (ended, controller.progress())
 }
 
-/// What the controller says of what it has just been given.
+/// The controller's failure explanation for the last message.
 fn refusal(controller: &mut Controller) -> Explanation {
     let message = given(controller);
     let Ok(Message::Failure1(failure)) = Message::parse(&message) else { panic!("{message:02X?}") };
@@ -118,7 +118,7 @@ fn challenged(algorithms: Algorithms, secrets: &HostSecrets) -> (Controller, Vec
     (controller, challenge)
 }
 
-// A hash or a group that only one of the ends gets right is found here.
+// Finds a hash or a group that only one of the ends implements correctly.
 #[test]
 fn ends_authenticate_with_every_hash_and_group_one_way_and_both_ways() {
     for hash in HashFunction::ALL {
@@ -128,7 +128,7 @@ fn ends_authenticate_with_every_hash_and_group_one_way_and_both_ways() {
                 let mut controller = controller_of(Algorithms::default(), &secrets);
                 let mut login = login_of(only(hash, group), &secrets);
                 assert_eq!(transact(&mut login, &mut controller), (Ok(()), Progress::Authenticated));
-                // And again, while it is authenticated.
+                // Reauthentication.
                 let mut again = login_of(only(hash, group), &secrets);
                 assert_eq!(transact(&mut again, &mut controller), (Ok(()), Progress::Authenticated));
             }
@@ -136,7 +136,7 @@ fn ends_authenticate_with_every_hash_and_group_one_way_and_both_ways() {
     }
 }
 
-// The stronger of what both have is worth nothing if the weaker is chosen.
+// A stronger common algorithm is worth nothing if the weaker one is selected.
 #[test]
 fn the_controller_chooses_what_it_prefers() {
     let own = secrets(SECRET, None);
@@ -157,7 +157,7 @@ fn the_controller_chooses_what_it_prefers() {
     }
 }
 
-// Without this anybody is whoever they say they are.
+// Without this, any host could claim any identity.
 #[test]
 fn an_end_with_another_secret_is_refused() {
     let refused = LoginError::Refused(Explanation::FAILED);
@@ -166,10 +166,10 @@ fn an_end_with_another_secret_is_refused() {
         let failed = Progress::Failed(Explanation::FAILED);
         for (host, controller, expected) in [
             (secrets(OTHER, None), secrets(SECRET, None), Err(refused)),
-            // A secret that is not transformed is another one.
+            // The untransformed form is another secret.
             (secrets(&SECRET.replace(":01:", ":00:"), None), secrets(SECRET, None), Err(refused)),
             (secrets(CONTROLLER_SECRET, None), secrets(SECRET, Some(CONTROLLER_SECRET)), Err(refused)),
-            // The host asks for what the controller has no secret for.
+            // The host requests a response that the controller has no secret for.
             (secrets(SECRET, Some(CONTROLLER_SECRET)), secrets(SECRET, None), Err(refused)),
             (
                 secrets(SECRET, Some(OTHER)),
@@ -181,7 +181,7 @@ fn an_end_with_another_secret_is_refused() {
                 (login_of(algorithms.clone(), &host), controller_of(algorithms.clone(), &controller));
             assert_eq!(transact(&mut login, &mut controller), (expected, failed));
         }
-        // Another name's key, or another subsystem's.
+        // The key of another NQN, or for another subsystem.
         let secrets = secrets(SECRET, None);
         let other = Nqn::new("nqn.2026-11.org.byteway:other").unwrap();
         for names in [(other, names().1), (names().0, other)] {
@@ -192,7 +192,7 @@ fn an_end_with_another_secret_is_refused() {
     }
 }
 
-// A controller that takes any message at any time could be led past the proof.
+// A controller that accepts any message at any time could be led past the verification.
 #[test]
 fn messages_out_of_order_fail_the_transaction() {
     let own = secrets(SECRET, Some(CONTROLLER_SECRET));
@@ -206,7 +206,7 @@ fn messages_out_of_order_fail_the_transaction() {
     let negotiate = login.negotiate();
     let failure1 = Message::Failure1(Failure::new(7, Explanation::FAILED)).to_bytes();
     let all = [&negotiate, &challenge, &reply, &success1, &success2, &failure1];
-    // How far the host has come, whether it has the controller's last message, and which message then is the due one.
+    // Progress of the host, whether it has the controller's last message, and which message is then expected.
     for (said, has_heard, due) in [
         (&[][..], true, Some(&negotiate)),
         (&[&negotiate], false, None),
@@ -226,7 +226,7 @@ fn messages_out_of_order_fail_the_transaction() {
             assert_eq!(refusal(&mut controller), Explanation::INCORRECT_MESSAGE);
         }
     }
-    // What belongs to no transaction of a host that is authenticated changes nothing.
+    // A message of no transaction changes nothing on an authenticated queue.
     take(&mut controller, &success2);
     for message in [&challenge, &reply, &success1, &success2, &failure1, &vec![]] {
         assert_eq!(now(controller.take(message)), Err(TakeError::OutOfSequence));
@@ -234,7 +234,7 @@ fn messages_out_of_order_fail_the_transaction() {
     }
 }
 
-// Each field of a message is the host's, and so is each wrong value in it.
+// The host controls every field of a message, and so every wrong value in it.
 #[test]
 fn each_wrong_field_has_its_explanation() {
     let own = secrets(SECRET, None);
@@ -259,7 +259,7 @@ fn each_wrong_field_has_its_explanation() {
         let message = controller.message().unwrap();
         let Ok(Message::Failure1(failure)) = Message::parse(&message) else { panic!("{message:02X?}") };
         assert_eq!(failure.explanation, explanation);
-        // Of a message that can't be read nothing is known.
+        // Nothing is known about an unreadable message.
         let is_read = explanation != Explanation::INCORRECT_PAYLOAD;
         assert_eq!(failure.transaction, if is_read { 0xABCD } else { 0 });
     }
@@ -306,7 +306,8 @@ fn each_wrong_field_has_its_explanation() {
     }
 }
 
-// A host that uses another key than the controller cannot connect with TLS; a key that is known before the proof lets anybody in.
+// A host with a different key cannot connect with TLS; a key that is available before authentication admits
+// any host.
 #[test]
 fn both_ends_generate_the_same_key() {
     for hash in [HashFunction::Sha256, HashFunction::Sha384] {
@@ -343,7 +344,7 @@ fn both_ends_generate_the_same_key() {
             assert!(controller.take_generated().is_none());
         }
     }
-    // Of an end that is refused nothing is kept, and without being asked nothing is generated.
+    // A refused end keeps no key, and no key is generated unless requested.
     let good = secrets(SECRET, Some(CONTROLLER_SECRET));
     let algorithms = only(HashFunction::Sha256, DhGroup::Ffdhe2048);
     for (host, asked) in [
@@ -359,7 +360,8 @@ fn both_ends_generate_the_same_key() {
     }
 }
 
-// What a host asks for has to be what this queue may give, or it goes on in the clear where it must not.
+// The requested secure channel has to be allowed on this queue; otherwise the host would continue unencrypted
+// where it must not.
 #[test]
 fn secure_channels_are_negotiated_where_they_may_be() {
     let own = secrets(SECRET, None);
@@ -387,7 +389,7 @@ fn secure_channels_are_negotiated_where_they_may_be() {
             let expected = match (is_taken, asked) {
                 (false, _) => Err(Explanation::SECURE_CHANNEL_MISMATCH),
                 (true, 0) => Ok((HashFunction::Sha512, DhGroup::Ffdhe3072)),
-                // No cipher suite of TLS 1.3 has SHA-512.
+                // No cipher suite of TLS 1.3 uses SHA-512.
                 (true, _) => Ok((HashFunction::Sha384, DhGroup::Ffdhe3072)),
             };
             assert_eq!(answer(taken, asked, good), expected, "{taken:?} {asked}");
@@ -400,7 +402,7 @@ fn secure_channels_are_negotiated_where_they_may_be() {
     assert_eq!(answer(Concatenation::Offered, 2, long), Err(Explanation::HASH_NOT_USABLE));
 }
 
-// Without C2 there would be no key; with S2 the host asks for an answer, and without it for none.
+// C2 is an input of the key. A nonzero S2 requests a response; zero requests none.
 #[test]
 fn a_key_needs_the_hosts_challenge() {
     let algorithms = only(HashFunction::Sha256, DhGroup::Ffdhe2048);
@@ -424,7 +426,7 @@ struct Parts {
     response: Vec<u8>,
     challenge: Option<Vec<u8>>,
     dh_value: Vec<u8>,
-    /// What the controller has asked.
+    /// The controller's challenge.
     asked: Vec<u8>,
 }
 
@@ -460,7 +462,7 @@ impl Parts {
     }
 }
 
-// Who has listened to one transaction must not be able to say the same in another.
+// An eavesdropper on one transaction must not be able to replay it in another.
 #[test]
 fn a_reply_is_no_answer_to_another_challenge() {
     let own = secrets(SECRET, None);
@@ -486,12 +488,12 @@ fn a_reply_is_no_answer_to_another_challenge() {
         assert_eq!(refusal(&mut second), Explanation::FAILED);
         take(&mut first, &reply);
         assert!(matches!(Message::parse(&given(&mut first)), Ok(Message::Success1(_))));
-        // Nor a second time to the same one.
+        // Nor a second time in the same transaction.
         assert_eq!(now(first.take(&reply)), Err(TakeError::OutOfSequence));
     }
 }
 
-// A message that is cut off anywhere is none.
+// A truncated message is invalid at every length.
 #[test]
 fn messages_that_are_cut_off_fail_the_transaction() {
     let own = secrets(SECRET, Some(CONTROLLER_SECRET));
@@ -517,7 +519,7 @@ fn messages_that_are_cut_off_fail_the_transaction() {
     }
 }
 
-// A controller that is another one must not be believed, nor make the host say what it knows.
+// A host must not trust another controller, nor reveal its response to it.
 #[test]
 fn a_host_believes_no_controller() {
     let own = secrets(SECRET, Some(CONTROLLER_SECRET));
@@ -571,7 +573,7 @@ fn a_host_believes_no_controller() {
     assert_eq!(login.failure(&refused), None);
 }
 
-// Without random bytes a challenge would be one that was answered before.
+// Without random bytes a challenge could repeat an answered one.
 #[test]
 fn an_end_without_random_bytes_asks_nothing() {
     let own = secrets(SECRET, Some(CONTROLLER_SECRET));
@@ -590,7 +592,7 @@ fn an_end_without_random_bytes_asks_nothing() {
     }
 }
 
-// Which hosts have to authenticate is looked up by the whole name.
+// Credentials are looked up by the complete NQN.
 #[test]
 fn credentials_are_those_of_one_name() {
     let (host, subsystem) = names();
@@ -598,7 +600,7 @@ fn credentials_are_those_of_one_name() {
     let credentials = Credentials::new(Algorithms::default(), hosts);
     assert!(credentials.of(&host).is_some() && credentials.of(&subsystem).is_none());
     assert!(credentials.has(&host) && !credentials.has(&subsystem) && credentials.count() == 1);
-    // Every clone sees what takes the place of what was there, and who is to be forgotten.
+    // Every clone sees the replacement, and which hosts changed.
     let (clone, none) = (credentials.clone(), Credentials::default());
     assert_eq!((credentials.changed(&clone), credentials.changed(&none)), (vec![], vec![host]));
     credentials.replace(&none);
@@ -608,7 +610,7 @@ fn credentials_are_those_of_one_name() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // Whatever a host says, and however often, it is not authenticated without the secret.
+    // No sequence of messages authenticates a host without its secret.
     #[test]
     fn noise_authenticates_nobody(
         messages in proptest::collection::vec((0u8..8, proptest::collection::vec(any::<u8>(), 0..300), 0usize..400, any::<u8>()), 1..12),

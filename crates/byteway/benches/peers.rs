@@ -1,13 +1,13 @@
-//! The same work on Byteway and on other programs, in interleaved rounds on one machine: ratios, which say more than figures of
-//! a machine that others use, too. What is compared, and what can't be, is in `docs/peers.md`.
+//! Compares Byteway with other programs on the same work, in interleaved rounds on one machine: ratios are more meaningful than absolute
+//! figures on a shared machine. `docs/peers.md` describes what is compared, and what cannot be.
 //!
-//! `cargo bench -p byteway --bench peers [-- NAME...]`: mqsim, spdk; without a name, both. `ROUNDS` is how many, 3 if not set.
+//! `cargo bench -p byteway --bench peers [-- NAME...]`: mqsim, spdk; default: both. `ROUNDS` is the number of rounds (default 3).
 //!
-//! - `BYTEWAY_MQSIM` names MQSim's program; its `ssdconfig.xml` and `workload.xml` lie next to it. Both simulate a million I/Os of the
-//!   same drive: I/Os a CPU-second, start and end included.
-//! - `BYTEWAY_SPDK` names SPDK's directory, built. Its `spdk_nvme_perf` is the client of `byteway serve` and of its own `nvmf_tgt`
-//!   with a drive in memory, both over vfio-user: I/Os a second of wall-clock time, since both sides poll.
-//! - `BYTEWAY_BINARY` names another build of Byteway than the one of this bench.
+//! - `BYTEWAY_MQSIM` is MQSim's program, with its `ssdconfig.xml` and `workload.xml` next to it. Both simulate a million I/Os on the same
+//!   drive: I/Os per CPU second, including start and end.
+//! - `BYTEWAY_SPDK` is SPDK's built directory. Its `spdk_nvme_perf` is the client of `byteway serve` and of its own `nvmf_tgt` with a drive
+//!   in memory, both over vfio-user: I/Os per second of wall-clock time, since both sides poll.
+//! - `BYTEWAY_BINARY` is a build of Byteway other than that of this bench.
 #![allow(clippy::disallowed_methods, reason = "processes are waited for by the wall clock")]
 
 use anyhow::{Context, bail, ensure};
@@ -50,7 +50,7 @@ fn byteway() -> Command {
     Command::new(other.as_deref().unwrap_or(OsStr::new(env!("CARGO_BIN_EXE_byteway"))))
 }
 
-/// Figures of one kind of work, a round after the other.
+/// Figures of one kind of work, by round.
 #[derive(Default)]
 struct Rounds {
     byteway: Vec<f64>,
@@ -90,7 +90,7 @@ fn most(figures: &[f64]) -> f64 {
     figures.iter().copied().fold(0.0, f64::max)
 }
 
-/// Runs it to its end, and returns its output. Fails as it fails.
+/// Runs a command to its end and returns its output, or its failure.
 fn output(command: &mut Command) -> anyhow::Result<String> {
     let ended = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
     let text = String::from_utf8_lossy(&ended.stdout).into_owned();
@@ -107,7 +107,7 @@ fn output(command: &mut Command) -> anyhow::Result<String> {
 
 const SIMULATED: u64 = 1_000_000;
 
-/// A kind of work: its name, whether the map is MQSim's 2 MiB or whole, and whether it writes.
+/// A kind of work: name, whether the map is MQSim's 2 MiB or whole, and whether it writes.
 const SIMULATIONS: [(&str, bool, bool); 4] = [
     ("random reads, whole map", false, false),
     ("random reads, 2 MiB of map", true, false),
@@ -150,7 +150,7 @@ fn simulation(cached: bool, writes: bool) -> Vec<String> {
     arguments
 }
 
-/// MQSim's own configuration with the same work in it: one flow, over the whole drive.
+/// MQSim's own configuration with the same work: one flow over the whole drive.
 fn configure_mqsim(program: &Path, folder: &Path, cached: bool, writes: bool) -> anyhow::Result<()> {
     let read = |name| {
         let path = program.with_file_name(name);
@@ -184,7 +184,7 @@ fn configure_mqsim(program: &Path, folder: &Path, cached: bool, writes: bool) ->
     Ok(std::fs::write(folder.join("work.xml"), work)?)
 }
 
-/// Sets the one element of that name.
+/// Sets the single element of that name.
 fn set_key(xml: &mut String, key: &str, value: &str) -> anyhow::Result<()> {
     let (before, rest) = xml.split_once(&format!("<{key}>")).with_context(|| format!("no <{key}>"))?;
     let (_, after) = rest.split_once(&format!("</{key}>")).with_context(|| format!("no </{key}>"))?;
@@ -199,7 +199,7 @@ fn cpu_seconds_of(command: &mut Command) -> anyhow::Result<f64> {
     Ok(cpu_seconds_of_children()? - before)
 }
 
-/// Of all that have been waited for.
+/// CPU time of all children that have been waited for.
 fn cpu_seconds_of_children() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let (_, fields) = stat.rsplit_once(')').context("/proc/self/stat")?;
@@ -210,11 +210,11 @@ fn cpu_seconds_of_children() -> anyhow::Result<f64> {
 
 // SPDK
 
-/// Of each drive, in MiB.
+/// Size of each drive in MiB.
 const SERVED_MIB: u64 = 1024;
 const SECONDS: u64 = 3;
 
-/// A kind of work: its name, and what SPDK's client is told.
+/// A kind of work: name, and arguments of SPDK's client.
 const SERVED: [(&str, &str, u32); 4] = [
     ("random reads, depth 1", "randread", 1),
     ("random reads, depth 32", "randread", 32),
@@ -241,7 +241,7 @@ fn spdk(spdk: &Path, rounds: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A process that serves a drive, on the second processor.
+/// A process that serves a drive on the second processor.
 struct Server {
     process: Child,
     folder: tempfile::TempDir,
@@ -287,7 +287,7 @@ impl Server {
         Ok(server)
     }
 
-    /// I/Os a second, once the whole drive has been written.
+    /// I/Os per second, after the whole drive has been written.
     fn measure(mut self, spdk: &Path, pattern: &str, depth: u32) -> anyhow::Result<f64> {
         let writes = (SERVED_MIB * 8).to_string();
         self.perf(spdk, &["-w", "write", "-o", "131072", "-q", "8", "-t", "60", "-d", &writes])?;
@@ -298,7 +298,7 @@ impl Server {
         Ok(ios)
     }
 
-    /// What SPDK's client reports of a run on the first processor.
+    /// Runs SPDK's client on the first processor and returns its figure.
     fn perf(&self, spdk: &Path, work: &[&str]) -> anyhow::Result<f64> {
         let mut client = Command::new(spdk.join("build/bin/spdk_nvme_perf"));
         client.args(["--no-huge", "-s", "512", "-c", "0x1", "-r"]);

@@ -1,10 +1,9 @@
-//! How fast and how lean the simulator is: I/Os a CPU-second, with every read verified; polls, timers and allocations
-//! for each; the time and memory until a large drive is ready; twelve drives at once; instructions and cache misses.
-//!
-//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, hosted, payloads, pairs, keys, ready, dozen, boxes, instructions; without a
-//! name, all of them. One thread. CPU time is that of the process, so another load on the machine matters only through caches and
-//! clocks. `instructions` says the same on any machine: the scenarios in `benches/cases`, counted by `.ci/instructions` (valgrind must
-//! be installed), next to the figures of the last release. `record` writes these figures down, for a release.
+//! Speed and memory use of the simulator: I/Os per CPU second, with every read verified; polls, timers and allocations per I/O; time and
+//! memory until a large drive is ready; twelve drives at once; instructions and cache misses.
+//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, hosted, payloads, pairs, keys, ready, dozen, boxes, instructions;
+//! default: all of them. One thread. CPU time is that of the process, so other load on the machine matters only through caches and clock
+//! rates. `instructions` gives the same result on any machine: `.ci/instructions` counts the scenarios in `benches/cases` (valgrind must be
+//! installed), next to the figures of the last release. `record` stores these figures for a release.
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Notify};
@@ -60,7 +59,7 @@ fn main() {
         );
     }
     if wanted("pairs") {
-        // The goals are times: 1 million in 3 s, 10 million in 60 s; what is looked up is verified, each read in full.
+        // The goals: 1 million in 3 s, 10 million in 60 s; look-ups are verified, each read in full.
         scenario_speed("1 million MixGraph stores on a fast drive, depth 32", &pairs(PUTS), 1e6 / 3.0);
         scenario_speed("the same, and all of them looked up", &pairs(PUTS_AND_READS), 1e6 / 3.0);
     }
@@ -113,7 +112,7 @@ iodepth = 64
 count = 2000000
 "#;
 
-/// Most of them when parts are merged with the rest of their units for each part that comes.
+/// Upper bound of the work: parts are merged with their unit for each part that arrives.
 const HOSTED: &str = r#"
 [drive]
 profile = "fssd"
@@ -128,7 +127,7 @@ iodepth = 128
 count = 300000
 "#;
 
-/// A box of so many drives, some of which are busy, for about as many I/Os whatever their number.
+/// An enclosure of `drives` drives, of which `busy` are busy, for about the same number of I/Os in all cases.
 fn boxed(platform: &str, drives: u32, busy: u32) -> String {
     let names: Vec<String> = (0..busy).map(|drive| format!("\"ssd{drive}\"")).collect();
     format!(
@@ -242,7 +241,7 @@ fn scenario_speed(title: &str, text: &str, goal: f64) {
     let scenario = scenario(text);
     let mut progress = Progress::hidden();
     let interrupt = Interrupt::default();
-    // At the first I/O, and behind the last: what is made of the measurements afterwards costs the same for any number.
+    // Marks at the first I/O and after the last: the evaluation afterwards costs the same for any number of I/Os.
     let marks = Rc::new(Cell::new([(0.0, 0usize); 2]));
     let marked = marks.clone();
     let mark = Rc::new(move || {
@@ -293,7 +292,7 @@ fn ready() {
     );
 }
 
-/// Twelve drives on one executor, as in a box.
+/// Twelve drives on one executor, as in an enclosure.
 fn dozen() {
     const DRIVES: u64 = 12;
     const IOS: u64 = 10_000_000;
@@ -356,10 +355,10 @@ fn dozen() {
     );
 }
 
-/// A figure of an I/O: its name, and its column in the file of the last release.
+/// A figure per I/O: name, and column in the file of the last release.
 const FIGURES: [&str; 5] = ["instructions", "I1 misses", "D1 misses", "polls", "timers"];
 
-/// Prints what an I/O of each case takes next to what it took in the last release, or writes it down as such.
+/// Prints the figures per I/O of each case next to those of the last release, or records them.
 fn instructions(record: bool) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
     let path = folder.join("last-release.txt");
@@ -403,7 +402,7 @@ fn figures(text: &str) -> BTreeMap<String, Vec<f64>> {
     words.map(|(name, rest)| (name.to_owned(), rest.split(' ').map(number).collect())).collect()
 }
 
-/// What `.ci/instructions` counts of every case: instructions and misses.
+/// Counts of `.ci/instructions` for each case: instructions and misses.
 fn counted() -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/instructions");
     let mut counting = Command::new(script);
@@ -413,7 +412,7 @@ fn counted() -> String {
     String::from_utf8(ended.stdout).expect("its output is text")
 }
 
-/// Polls and timers of an I/O.
+/// Polls and timers per I/O.
 fn executed(case: &Path) -> [f64; 2] {
     let scenario = Scenario::load(case, &Options::default()).expect("the case is a scenario");
     let mut progress = Progress::hidden();

@@ -1,11 +1,9 @@
-//! How soon a drive whose data lies in files is there again, and with how much memory: after `kill -9` and after an end in
-//! order, with some GiB written to it.
+//! Start time and memory of a drive with data in files, after `kill -9` and after an orderly shutdown, with several GiB written.
 //!
-//! `cargo bench -p byteway --bench start [-- CAPACITY_GIB...]`: without a capacity, 100 GiB and 1 TiB. Each drive is a
-//! process; what is written are bytes, for which nothing stands in the files but themselves. The files are in the system's
-//! folder for temporary ones, on whatever disk that is, and in its cache: a machine that has been off reads them slower.
-//! Times are from the start of the process to when it can be attached to; there is no claim about them here but that they
-//! are not absurd.
+//! `cargo bench -p byteway --bench start [-- CAPACITY_GIB...]`: default 100 GiB and 1 TiB. Each drive is a process; the data are
+//! incompressible bytes, which the files must store in full. The files are in the system's folder for temporary files, and in its page
+//! cache: after a reboot reads are slower. Times are from the start of the process until a host can attach; they are only checked for
+//! plausibility.
 #![allow(clippy::disallowed_methods, reason = "processes are measured by the wall clock")]
 
 use std::cell::Cell;
@@ -24,9 +22,9 @@ use byteway_serve::attach::Attachment;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Written to each drive.
+/// Data written to each drive.
 const WRITTEN_GIB: u64 = 3;
-/// Of an I/O of the first half.
+/// Size of an I/O in the first half.
 const PIECE_BYTES: u32 = 128 << 10;
 const WORKERS: u64 = 16;
 
@@ -57,7 +55,7 @@ fn measure(gib: u64) -> anyhow::Result<()> {
         begun.elapsed().as_secs_f64(),
         served.memory_mib("VmRSS:")?
     );
-    served.kill()?; // in the middle of it: nothing was flushed for a while
+    served.kill()?; // in mid-operation: without a recent flush
     let served = Served::start(folder, "after kill -9")?;
     served.end()?;
     Served::start(folder, "after an end in order")?.kill()?;
@@ -116,7 +114,7 @@ impl Served {
     }
 }
 
-/// Writes bytes that are no test pattern: the first half in pieces of 128 KiB in order, the other of 4 KiB all over.
+/// Writes bytes that are not a test pattern: the first half in sequential I/Os of 128 KiB, the second in random ones of 4 KiB.
 fn write(folder: &Path, gib: u64) -> anyhow::Result<()> {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -149,7 +147,7 @@ fn write(folder: &Path, gib: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A worker's share.
+/// The part of one worker.
 async fn pieces(client: &Client, worker: u64, blocks: u64) {
     let mut stream = Rng::new(worker).stream("writes");
     let mut buffer = client.buffer().expect("memory");

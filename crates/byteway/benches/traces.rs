@@ -1,7 +1,7 @@
-//! How fast traces are read: lines a CPU-second of ten million generated records, and the memory that takes.
+//! Speed of trace parsing: lines per CPU second over ten million generated records, and the memory it takes.
 //!
-//! `cargo bench -p byteway --bench traces [-- FORMAT...]`: without a format, mqsim, and the others with a tenth of the
-//! records. One thread. The peak of resident memory is that of the whole program so far.
+//! `cargo bench -p byteway --bench traces [-- FORMAT...]`: default mqsim, and the others with a tenth of the records. One thread. The peak
+//! of resident memory is that of the whole program so far.
 
 use std::io::BufWriter;
 
@@ -51,7 +51,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As in the traces that are about: nanoseconds since some start, sixteen devices, random places of a terabyte.
+/// Typical of public traces: nanoseconds since a start, sixteen devices, random addresses in a terabyte.
 fn record(index: u64) -> Record {
     let random = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Record {

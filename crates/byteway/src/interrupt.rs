@@ -1,11 +1,8 @@
-//! Ctrl-C and SIGTERM: the first asks the command to stop and to keep what it has, the second ends the program at once.
-//! A command that does not listen, because it has nothing to keep, ends at the first. `timeout` sends its signal to the
-//! process and then to its group: what follows within 150 ms is the same request. SIGHUP is as SIGTERM, unless a command
-//! reads files again at that.
-#![allow(
-    clippy::disallowed_methods,
-    reason = "what ends a process that doesn't end has a thread and a limit of its own"
-)]
+//! Ctrl-C, SIGTERM and SIGHUP. The first Ctrl-C or SIGTERM asks the command to stop and to keep its results, the second one ends the
+//! program immediately. A command that does not listen, because it has nothing to keep, ends at the first. `timeout` sends its signal to
+//! the process and then to its group, so a signal within 150 ms belongs to the same request. SIGHUP is treated like SIGTERM, unless a
+//! command reloads files on it.
+#![allow(clippy::disallowed_methods, reason = "the thread that ends a stuck process needs its own timeout")]
 
 use std::io::Write;
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -16,25 +13,25 @@ use byteway_console::interrupt::{Interrupt, Interrupted};
 use byteway_measure::output::remove_unfinished;
 use nix::sys::signal::{SigSet, Signal};
 
-/// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT. SIGTERM has the same exit code here.
+/// Exit code that a shell reports for a program ended by Ctrl-C: 128 + SIGINT. SIGTERM has the same one here.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 type Listener = Box<dyn Fn() + Send>;
 
 struct Signals {
-    /// When the first one came.
+    /// Time of the first signal.
     came: Option<Instant>,
     listeners: Vec<Listener>,
 }
 
 static SIGNALS: Mutex<Signals> = Mutex::new(Signals { came: None, listeners: Vec::new() });
 
-/// No one presses Ctrl-C twice so fast.
+/// Signals within this time belong together: no user presses Ctrl-C twice that fast.
 const ECHO: Duration = Duration::from_millis(150);
 
-/// Takes Ctrl-C and SIGTERM from now on. Without a listener ([`on_signal`]) the first ends the program.
+/// Handles Ctrl-C and SIGTERM from now on. Without a listener ([`on_signal`]) the first one ends the program.
 pub fn take_signals() {
-    // Only a process that has a handler already can fail here, and that one stays.
+    // This fails only if the process already has a handler, which stays.
     let _ = ctrlc::set_handler(|| {
         let mut signals = SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
         if signals.came.is_some_and(|came| came.elapsed() < ECHO) {
@@ -50,19 +47,19 @@ pub fn take_signals() {
     });
 }
 
-/// Keeps SIGHUP from ending the program, in this thread and those that it begins from now on: [`on_hangup`] takes it. To be
-/// called before [`take_signals`], which begins one.
+/// Blocks SIGHUP in this thread and in those started from now on, so that it does not end the program: [`on_hangup`] receives it. Must be
+/// called before [`take_signals`], which starts a thread.
 ///
 /// # Errors
-/// The system does not let it.
+/// The system refuses.
 pub fn hold_hangups() -> std::io::Result<()> {
     Ok(hangup().thread_block()?)
 }
 
-/// Calls `reload`, from another thread, at each SIGHUP.
+/// Calls `reload` from another thread at each SIGHUP.
 ///
 /// # Errors
-/// There is no thread for it.
+/// The thread cannot be started.
 pub fn on_hangup(reload: impl Fn() + Send + 'static) -> std::io::Result<()> {
     let wait = move || {
         while hangup().wait().is_ok() {
@@ -78,7 +75,7 @@ fn hangup() -> SigSet {
     signals
 }
 
-/// Calls `stop`, from another thread, at the first Ctrl-C or SIGTERM; the second ends the program at once.
+/// Calls `stop` from another thread at the first Ctrl-C or SIGTERM; the second one ends the program immediately.
 pub fn on_signal(stop: impl Fn() + Send + 'static) {
     take_signals();
     let mut signals = SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,8 +85,8 @@ pub fn on_signal(stop: impl Fn() + Send + 'static) {
     signals.listeners.push(Box::new(stop));
 }
 
-/// Ends the program with `message` and `code` if it has not ended by itself after `limit`: whatever its threads are doing
-/// then, and even if no one reads its error stream.
+/// Ends the program with `message` and `code` if it is still running after `limit`, whatever its threads are doing, and even if no reader
+/// drains its standard error.
 pub fn end_within(limit: Duration, code: u8, message: &'static str) {
     let end = move || {
         thread::sleep(limit);
@@ -98,17 +95,17 @@ pub fn end_within(limit: Duration, code: u8, message: &'static str) {
             let _ = writeln!(std::io::stderr(), "error: {message}");
             let _ = say.send(());
         });
-        // A pipe that is full takes nothing: then it ends without a word.
+        // A full pipe blocks the message; the program then ends without it.
         let _ = said.recv_timeout(MESSAGE_LIMIT);
         std::process::exit(i32::from(code));
     };
-    // Without a thread for it nothing can be waited for.
+    // Without a thread there is no way to wait, so it ends immediately.
     if thread::Builder::new().name("end".into()).spawn(end).is_err() {
         std::process::exit(i32::from(code));
     }
 }
 
-/// How long the last message may take.
+/// Time limit for the last message.
 const MESSAGE_LIMIT: Duration = Duration::from_millis(100);
 
 /// A flag that Ctrl-C or SIGTERM raises from now on.

@@ -1,4 +1,4 @@
-//! The program: what a user types, and what answers. The `byteway` binary is one call of [`cli::main_with`].
+//! The program: command line, progress bars, signals. The `byteway` binary is a single call of [`cli::main_with`].
 //!
 //! | file | what |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | [`terminal`] | progress bars |
 //! | [`interrupt`] | Ctrl-C and SIGTERM |
 //!
-//! What it does not do: anything that a command does; that is the business of the crates below it.
+//! What it does not do: the work of its commands, which the crates below it do.
 
 pub mod cli;
 pub mod interrupt;

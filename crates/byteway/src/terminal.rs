@@ -1,18 +1,18 @@
-//! Progress bars on the terminal's error stream, with rate and time left, by wall time.
+//! Progress bars on the standard error, with rate and remaining time in wall-clock time.
 
 use std::io::IsTerminal;
 
 use byteway_console::progress::{Bar, Bars, Goal, Points};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows bars, unless it is quiet or the error stream is no terminal.
+/// Shows progress bars, unless `quiet`, or the standard error is not a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
-    /// Shows nothing.
+    /// Whether nothing is shown.
     pub quiet: bool,
 }
 
-/// Of known and of unknown length, and for points.
+/// Templates for known and unknown length, and for points.
 const KNOWN: &str = "{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left";
 const UNKNOWN: &str = "{prefix}{spinner} {msg}, {elapsed}";
 const POINTS: &str = "{bar:40} {pos} of {len} points, {eta} left";
@@ -44,7 +44,7 @@ impl Bar for Shown {
             Goal::Parts => "parts",
             Goal::Commands | Goal::Time | Goal::Unknown => "I/Os",
         };
-        self.bar.set_message(format!("{} {noun}, {} a second", HumanCount(counted), HumanCount(rate)));
+        self.bar.set_message(format!("{} {noun}, {} per second", HumanCount(counted), HumanCount(rate)));
         self.bar.set_position(position);
     }
 
@@ -57,7 +57,7 @@ impl Bar for Shown {
 pub struct PointsBar(ProgressBar);
 
 impl PointsBar {
-    /// For so many points; `quiet`, or an error stream that is no terminal, shows nothing.
+    /// A bar of `count` points. Nothing is shown if `quiet`, or if the standard error is not a terminal.
     pub fn new(count: usize, quiet: bool) -> PointsBar {
         if quiet || !std::io::stderr().is_terminal() {
             return PointsBar(ProgressBar::hidden());
@@ -67,7 +67,7 @@ impl PointsBar {
         PointsBar(bar)
     }
 
-    /// Takes it off the terminal.
+    /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }
@@ -87,7 +87,7 @@ impl Points for PointsBar {
 mod tests {
     use super::*;
 
-    // A template with a mistake would panic, but only on a terminal, where no test runs.
+    // An invalid template would panic, but only on a terminal, which no test uses.
     #[test]
     fn all_templates_are_valid() {
         for template in [KNOWN, UNKNOWN, POINTS] {

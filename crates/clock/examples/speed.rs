@@ -1,8 +1,8 @@
-//! How many events the executor handles in a second of CPU time.
+//! Events that the executor handles in a second of CPU time.
 //!
-//! An event is a poll of a task. Three loads with 64 tasks each: sleeping only, so that every event is a timer; handing
-//! a credit on, so that none is; and a read-like command through a link, a core, a die and a channel. Run it with
-//! `cargo run --release -p byteway-clock --example speed`.
+//! An event is a poll of a task. Three loads with 64 tasks each: sleeps only, so that every event is a timer;
+//! passing a credit on, so that none is; and a read-like command through a link, a core, a die and a channel.
+//! Run it with `cargo run --release -p byteway-clock --example speed`.
 
 use byteway_clock::{Clock, Delay, Executor, Mailbox, Notify, Pipe, Rate, Semaphore, Station};
 use rustix::time::{ClockId, clock_gettime};
@@ -30,7 +30,7 @@ fn measure(what: &str, rounds: u64, spawn: impl Fn(&Clock, Rounds, u64)) {
     let run = |rounds| {
         left.left.set(rounds);
         let done = left.done.clone();
-        executor.run(async move { done.notified().await }).expect("every task goes on for ever");
+        executor.run(async move { done.notified().await }).expect("no task ends");
     };
     run(rounds / 10);
     let (begin, before, allocated) = (cpu_seconds(), clock.counters(), ALLOCATOR.stats());
@@ -51,7 +51,7 @@ fn measure(what: &str, rounds: u64, spawn: impl Fn(&Clock, Rounds, u64)) {
     );
 }
 
-/// Counts down what is to be done.
+/// Counts down the remaining rounds.
 #[derive(Clone)]
 struct Rounds {
     left: Rc<Cell<u64>>,
@@ -68,7 +68,7 @@ impl Rounds {
     }
 }
 
-/// Delays of 0.1 to 100 us, without calling on the random streams, whose cost isn't the executor's.
+/// Delays of 0.1 to 100 us, without the random streams, whose cost is not the executor's.
 fn next_delay(state: &mut u64) -> Delay {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     Delay::from_ns(100 + (*state >> 33) % 100_000)
@@ -94,7 +94,7 @@ fn main() {
         clock.spawn("taker", async move {
             loop {
                 let _permit = credit.acquire(1).await;
-                inner.yield_now().await; // the others come to want it
+                inner.yield_now().await; // lets the others queue for it
                 rounds.one_less();
             }
         });
@@ -115,7 +115,7 @@ fn main() {
     });
 }
 
-/// The shared resources that a read passes.
+/// The shared resources of a read.
 struct Drive {
     clock: Clock,
     up: Pipe,

@@ -1,4 +1,4 @@
-//! A queue between tasks.
+//! A bounded FIFO between tasks.
 
 use crate::executor::Clock;
 use crate::wait::{Ticket, WaitLine};
@@ -18,7 +18,7 @@ struct Inner<T> {
     sent: Cell<u64>,
 }
 
-/// A value and the how-many-th it is: one that comes back from a receiver finds its place again.
+/// A value with its sequence number, by which a value returned by a receiver finds its position again.
 struct Numbered<T>(u64, T);
 
 impl<T> Inner<T> {
@@ -29,7 +29,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// A FIFO of values with a capacity; any number of senders and receivers. Cheap to clone.
+/// A FIFO of values with a capacity, for any number of senders and receivers. Cheap to clone.
 pub struct Channel<T>(Rc<Inner<T>>);
 
 impl<T> Clone for Channel<T> {
@@ -39,7 +39,7 @@ impl<T> Clone for Channel<T> {
 }
 
 impl<T: Unpin> Channel<T> {
-    /// Holds at most `capacity` values, at least one; a sender waits for room.
+    /// Holds at most `capacity` values, at least one. A sender waits for a free slot.
     pub fn bounded(clock: &Clock, capacity: usize) -> Self {
         Channel(Rc::new(Inner {
             clock: clock.clone(),
@@ -51,12 +51,15 @@ impl<T: Unpin> Channel<T> {
         }))
     }
 
-    /// For what is bounded elsewhere.
+    /// Without a capacity, for traffic that is bounded elsewhere.
     pub fn unbounded(clock: &Clock) -> Self {
         Self::bounded(clock, usize::MAX)
     }
 
-    /// Sends if there is room, else gives the value back.
+    /// Sends `value`.
+    ///
+    /// # Errors
+    /// Returns the value if the channel is full.
     pub fn try_send(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         let granted = |()| self.0.number(value.take().expect("granted once"));
@@ -64,7 +67,7 @@ impl<T: Unpin> Channel<T> {
             self.0.clock.wake(task);
             return Ok(());
         }
-        let value = value.expect("nobody took it");
+        let value = value.expect("no receiver took it");
         let mut values = self.0.values.borrow_mut();
         if values.len() >= self.0.capacity {
             return Err(value);
@@ -73,12 +76,12 @@ impl<T: Unpin> Channel<T> {
         Ok(())
     }
 
-    /// Sends, waiting for room.
+    /// Sends, waiting for a free slot.
     pub fn send(&self, value: T) -> Send<'_, T> {
         Send { channel: self, value: Some(value), ticket: None }
     }
 
-    /// The next value.
+    /// Waits for the next value.
     pub fn receive(&self) -> Receive<'_, T> {
         Receive { channel: self, ticket: None }
     }
@@ -87,7 +90,7 @@ impl<T: Unpin> Channel<T> {
     pub fn try_receive(&self) -> Option<T> {
         let mut values = self.0.values.borrow_mut();
         let Numbered(_, value) = values.pop_front()?;
-        // Values that came back from receivers may have overfilled it: then there is no room yet.
+        // Values returned by dropped receivers may exceed the capacity; then no slot is free yet.
         if values.len() < self.0.capacity
             && let Some(task) = self.0.senders.grant(|value| values.push_back(self.0.number(value)))
         {
@@ -96,18 +99,18 @@ impl<T: Unpin> Channel<T> {
         Some(value)
     }
 
-    /// Values in the queue. Above the capacity only by what receivers that were dropped gave back.
+    /// Values in the queue. Exceeds the capacity only by values that dropped receivers have returned.
     pub fn len(&self) -> usize {
         self.0.values.borrow().len()
     }
 
-    /// Whether none is.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A wait for room. Dropped before there was any, the value was not sent.
+/// A wait for a free slot. If dropped before it completes, the value is not sent.
 #[must_use = "sends only when it is awaited"]
 pub struct Send<'a, T> {
     channel: &'a Channel<T>,
@@ -144,7 +147,7 @@ impl<T> Drop for Send<'_, T> {
     }
 }
 
-/// A wait for a value; one that had come goes back to its place if this is dropped.
+/// A wait for a value. If dropped after a value was granted, the value returns to its position in the queue.
 #[must_use = "receives only when it is awaited"]
 pub struct Receive<'a, T> {
     channel: &'a Channel<T>,
@@ -179,10 +182,15 @@ impl<T> Drop for Receive<'_, T> {
         match inner.receivers.grant(|()| value.take().expect("granted once")) {
             Some(task) => inner.clock.wake(task),
             None => {
-                let value = value.expect("nobody took it");
+                let value = value.expect("no receiver took it");
                 let mut values = inner.values.borrow_mut();
-                let place = values.partition_point(|other| other.0 < value.0);
-                values.insert(place, value);
+                // Behind later values it would arrive out of order.
+                let position = values.partition_point(|other| other.0 < value.0);
+                debug_assert!(
+                    values.get(position).is_none_or(|next| next.0 != value.0),
+                    "numbers are unique"
+                );
+                values.insert(position, value);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Waiting for file descriptors: who waits for which, and the wait itself. Only the real runner looks at them.
+//! Waiting for file descriptors. Only the real runner polls them.
 
 use crate::executor::Clock;
 use crate::task::TaskId;
@@ -29,14 +29,14 @@ impl Watches {
         self.list.borrow().is_empty()
     }
 
-    /// Waits up to `timeout` (None: for ever) until a descriptor that is watched, or `other`, can be used; calls
-    /// `wake` with the task of each that can, which is then watched no longer.
+    /// Waits up to `timeout` (None: indefinitely) until a watched descriptor or `other` is ready. Calls
+    /// `wake` with the task of each ready descriptor and stops watching it.
     pub(crate) fn wait(&self, other: Option<&OwnedFd>, timeout: Option<Timespec>, wake: impl Fn(TaskId)) {
         let mut list = self.list.borrow_mut();
         let mut polled: Vec<_> =
             list.iter().map(|watch| PollFd::new(&*watch.descriptor, watch.flags)).collect();
         polled.extend(other.map(|other| PollFd::new(other, PollFlags::IN)));
-        // Interrupted by a signal, or out of memory: nothing is ready, and the runner looks again.
+        // On a signal or out of memory nothing is ready, and the runner retries.
         if poll(&mut polled, timeout.as_ref()).unwrap_or(0) == 0 {
             return;
         }
@@ -54,24 +54,24 @@ impl Watches {
 }
 
 impl Clock {
-    /// Waits until `descriptor` can be read, or its other end has gone. Fulfilled by the real runner only. Safe to
-    /// drop.
+    /// Waits until `descriptor` is readable or its peer has closed. Completes only under the real runner.
+    /// Safe to drop.
     pub fn readable<'a>(&'a self, descriptor: &Rc<OwnedFd>) -> Ready<'a> {
         Ready { clock: self, descriptor: Some(descriptor.clone()), flags: PollFlags::IN, number: 0 }
     }
 
-    /// Waits until `descriptor` can be written, or its other end has gone. Fulfilled by the real runner only. Safe to
-    /// drop.
+    /// Waits until `descriptor` is writable or its peer has closed. Completes only under the real runner.
+    /// Safe to drop.
     pub fn writable<'a>(&'a self, descriptor: &Rc<OwnedFd>) -> Ready<'a> {
         Ready { clock: self, descriptor: Some(descriptor.clone()), flags: PollFlags::OUT, number: 0 }
     }
 }
 
-/// See [`Clock::readable`] and [`Clock::writable`].
+/// A wait for a descriptor; see [`Clock::readable`] and [`Clock::writable`].
 #[must_use = "waits only when it is awaited"]
 pub struct Ready<'a> {
     clock: &'a Clock,
-    /// Until it is watched.
+    /// None once the descriptor is watched.
     descriptor: Option<Rc<OwnedFd>>,
     flags: PollFlags,
     number: u64,

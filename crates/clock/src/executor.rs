@@ -1,11 +1,11 @@
-//! Tasks, and the runner in virtual time.
+//! The executor: tasks, timers and the virtual-time runner.
 //!
-//! Tasks live in a slab and are polled with a no-op waker: a leaf future notes the task that polls it
-//! ([`Clock::current`]) and whoever satisfies it calls [`Clock::wake`]. A task waits on one leaf at a time; a leaf
-//! tolerates being polled early. When no task is ready the clock jumps to the next timer.
+//! Tasks live in a slab and are polled with a no-op waker. A leaf future records the task that polls it
+//! ([`Clock::current`]); the code that satisfies the wait calls [`Clock::wake`]. A task waits on one leaf at
+//! a time, and a leaf tolerates being polled early. When no task is ready, the clock jumps to the next timer.
 
 use crate::descriptor::Watches;
-use crate::real::{Pace, Timing, Wall};
+use crate::real::{Lateness, Timing, Wall};
 use crate::span::Spans;
 use crate::task::TaskId;
 use crate::time::{Delay, Time};
@@ -20,26 +20,31 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 struct Task {
+    /// Shown in [`Stalled`].
     name: &'static str,
+    /// None while the task is being polled, and after it has ended.
     future: Option<TaskFuture>,
+    /// Incremented whenever the slot is reused, so that a stale [`TaskId`] matches no later task.
     generation: u32,
     alive: bool,
+    /// Already in `ready`: a second wake adds no second entry.
     queued: bool,
-    /// It only looks whether something has come from outside: that it is ready, or has a timer, moves nothing.
+    /// The task only polls for outside events, so its readiness and its timers are no sign of progress.
     is_watcher: bool,
 }
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Tasks, which of them are ready, and the timers of the others.
+/// Ready queue, timers, and the slab of tasks.
 #[derive(Default)]
 struct Schedule {
     slots: Vec<Task>,
     free: Vec<u32>,
     ready: VecDeque<TaskId>,
     wheel: Wheel<TaskId>,
-    /// Watchers, and the timers that are armed for them.
+    /// Number of watcher tasks.
     watchers: usize,
+    /// Armed timers that belong to watchers.
     watcher_timers: usize,
 }
 
@@ -51,13 +56,14 @@ impl Schedule {
 
     #[inline]
     fn arm(&mut self, at: u64, id: TaskId) {
+        // The look-up is skipped in the usual case, where no watcher exists.
         if self.watchers > 0 {
             self.watcher_timers += usize::from(self.is_watcher(id));
         }
         self.wheel.insert(at, id);
     }
 
-    /// Takes the next timer.
+    /// Takes the next timer, with its share of the watcher count.
     #[inline]
     fn pop_timer(&mut self) -> Option<Timer<TaskId>> {
         let timer = self.wheel.pop()?;
@@ -67,8 +73,9 @@ impl Schedule {
         Some(timer)
     }
 
-    /// Whether nothing happens up to and at `at` beside what `current` does, which lives: no task is ready, and no timer fires by
-    /// then. Only told of few timers, where asking costs less than it saves.
+    /// Whether nothing but the live task `current` acts up to and including `at`: no task is ready, and no
+    /// timer fires by then. False with more than [`FEW_TIMERS`] timers armed, because finding the next one
+    /// then costs more than a leap saves.
     #[inline]
     fn is_idle_until(&self, at: u64, current: TaskId) -> bool {
         self.ready.is_empty()
@@ -77,20 +84,21 @@ impl Schedule {
             && self.slots.get(current.index as usize).is_some_and(|task| task.alive)
     }
 
-    /// Whether no task but watchers is ready or has a timer.
+    /// Whether every ready task and every armed timer belongs to a watcher.
     fn has_only_watchers(&self) -> bool {
         self.wheel.len() == self.watcher_timers
             && self.ready.len() <= self.watchers
             && self.ready.iter().all(|id| self.is_watcher(*id))
     }
 
-    /// The task, if it lives.
+    /// The task, unless it has ended or its slot has been reused.
     fn task(&mut self, id: TaskId) -> Option<&mut Task> {
         let task = self.slots.get_mut(id.index as usize)?;
         (task.generation == id.generation && task.alive).then_some(task)
     }
 
-    /// Takes the task's future, to poll it. None if it has ended since it was made ready.
+    /// Takes the task's future for a poll. None if the task has ended since it became ready, or is being
+    /// polled.
     #[inline]
     fn take(&mut self, id: TaskId) -> Option<TaskFuture> {
         let task = self.slots.get_mut(id.index as usize)?;
@@ -101,21 +109,26 @@ impl Schedule {
         task.future.take()
     }
 
-    /// Puts a future back after its poll. One that has ended, or was killed meanwhile, is given back to be dropped.
+    /// Puts a future back after its poll. If the task has ended, or was killed during the poll, frees its
+    /// slot and returns the future for the caller to drop.
     #[inline]
     fn put_back(&mut self, id: TaskId, future: TaskFuture, has_ended: bool) -> Option<TaskFuture> {
         let task = &mut self.slots[id.index as usize];
+        debug_assert_eq!(task.generation, id.generation, "a slot is not reused while its task is polled");
+        debug_assert!(task.future.is_none(), "the future of a polled task is with the poller");
         if !has_ended && task.alive {
-            // It was taken for the poll, so nothing is there to be dropped.
+            // `replace` returns None here, because the poll took the future; `forget` spares the drop check.
             std::mem::forget(task.future.replace(future));
             return None;
         }
         task.alive = false;
+        // Only now: had `kill` freed the slot during the poll, this future would have landed in another task.
         self.free.push(id.index);
         Some(future)
     }
 
-    /// The next task in virtual time: one that is ready, else that of the next timer, which sets `now`.
+    /// The next task to poll in virtual time: the first ready one, otherwise that of the next timer, which
+    /// sets `now`.
     #[inline]
     fn next(&mut self, now: &Cell<u64>) -> Option<(TaskId, TaskFuture)> {
         while let Some(id) = self.ready.pop_front() {
@@ -125,7 +138,7 @@ impl Schedule {
         }
         loop {
             let timer = self.pop_timer()?;
-            // A timer of a task that has gone must not move time.
+            // A timer whose task has ended must not advance time.
             if let Some(future) = self.take(timer.target) {
                 now.set(timer.at.max(now.get()));
                 return Some((timer.target, future));
@@ -143,7 +156,7 @@ impl Schedule {
     }
 }
 
-/// How much the executor did: for benchmarks and for numbering power cuts.
+/// Work counters of the executor, for benchmarks and for numbering power cuts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Times a task was polled.
@@ -152,10 +165,10 @@ pub struct Counters {
     pub timers: u64,
 }
 
-/// Waits that did not yield before a task must, under `timing = "none"`.
+/// Modelled waits in one poll that complete without yielding under `timing = "none"`; the next one yields.
 const STEPS_MAX: u32 = 64;
 
-/// Timers that may be armed where a wait that nothing precedes ends without a poll of its own: with more it is seldom so.
+/// Timers that may be armed for a wait to end without its own poll; with more, the attempt seldom succeeds.
 const FEW_TIMERS: usize = 8;
 
 struct Inner {
@@ -163,68 +176,65 @@ struct Inner {
     current: Cell<TaskId>,
     /// Modelled waits take no time (`timing = "none"`).
     immediate: Cell<bool>,
-    /// Somebody wants to know of every use of a resource.
+    /// A tracer wants every use of a resource.
     traced: Cell<bool>,
+    /// Modelled waits skipped in the current poll, under `timing = "none"`.
     steps: Cell<u32>,
     polls: Cell<u64>,
     timers: Cell<u64>,
     schedule: RefCell<Schedule>,
     watches: Watches,
-    pace: Cell<Pace>,
-    /// The wall's time, where modelled time is held to it.
+    pace: Cell<Lateness>,
+    /// Wall-clock time as of the last look, while modelled time is held to it.
     wall: Cell<Option<Time>>,
-    /// The next instant at which `observer` looks; beyond all time if there is none.
+    /// The next instant that `observer` is to see; `u64::MAX` if there is none.
     looks_at: Cell<u64>,
-    /// A wait that nothing precedes ends without a poll of its own: see [`Executor::leap`].
+    /// Waits that nothing precedes end without a poll of their own: see [`Executor::leap`].
     leaps: Cell<bool>,
-    /// The wall clock and what waits mean, while the real runner runs.
+    /// Wall clock and timing mode, while the real runner runs.
     real: Cell<Option<(Wall, Timing)>>,
     observer: RefCell<Option<Observer>>,
     tracing: Tracing,
     spans: Spans,
-    /// Whether somebody waits for what the tasks do.
+    /// Whether outside parties wait for what the tasks here do: see [`Clock::set_duty`].
     duty: RefCell<Option<Duty>>,
 }
 
 type Duty = Box<dyn Fn() -> bool>;
 
-/// Sees an instant, and says which one it wants to see next.
+/// Called at an instant; returns the next instant that it wants to see.
 type Observer = Box<dyn FnMut(Time) -> Option<Time>>;
 
-/// The handle through which everything tells and spends time. Cheap to clone.
+/// Handle through which all code reads and spends time. Cheap to clone.
 #[derive(Clone)]
 pub struct Clock(Rc<Inner>, Owner);
 
-/// Owns the tasks: dropping it drops them.
+/// Owner of the tasks: dropping it drops them.
 pub struct Executor {
     clock: Clock,
 }
 
-/// How [`Executor::run_cut`] ended.
+/// Outcome of [`Executor::run_cut`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ran<T> {
-    /// The main task has ended with this.
+pub enum RunOutcome<T> {
+    /// The main task ended with this value.
     Ended(T),
-    /// The power was cut before.
+    /// The run was cut off before the main task ended.
     Cut,
 }
 
-/// Nothing is ready and no timer is armed, yet the main task has not ended: a wait that nobody will satisfy.
+/// A deadlock: no task is ready and no timer is armed, yet the main task has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stalled {
-    /// When it stood still.
+    /// When the simulation stalled.
     pub at: Time,
-    /// The tasks that wait, by name, with how many of each.
+    /// Names of the waiting tasks, with the number of each.
     pub waiting: Vec<(&'static str, usize)>,
 }
 
 impl fmt::Display for Stalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "everything stands still at {}: no task is ready and no timer is armed; waiting:",
-            self.at
-        )?;
+        write!(f, "the simulation stalled at {}: no task is ready and no timer is armed; waiting:", self.at)?;
         let mut separator = "";
         self.waiting.iter().try_for_each(|(name, count)| {
             write!(f, "{separator} {count} x {name}")?;
@@ -243,7 +253,7 @@ impl Default for Executor {
 }
 
 impl Executor {
-    /// An executor at time zero without tasks.
+    /// An executor at time zero, without tasks.
     pub fn new() -> Self {
         Executor {
             clock: Clock(
@@ -272,80 +282,92 @@ impl Executor {
         }
     }
 
-    /// From now on a wait ends at once, without a poll of its own, if nothing else happens before its end: the same events at
-    /// the same instants in fewer polls. Not for runs whose polls are numbered ([`Executor::run_cut`]), nor in real time.
+    /// From now on, lets a wait end at once, without a poll of its own, if nothing else happens before its
+    /// end: the same events at the same instants in fewer polls. Not for runs whose polls are numbered
+    /// ([`Executor::run_cut`]), nor in real time.
     pub fn leap(&self) {
         self.clock.0.leaps.set(true);
     }
 
-    /// Its clock.
+    /// The clock of this executor's tasks.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Whether modelled waits take virtual time ([`Timing::Model`], as they do if this is not called) or none: then tasks
-    /// interleave as in a served drive that is as fast as the machine can, and a run can be repeated all the same. The
-    /// real runner sets it anew.
+    /// Sets whether modelled waits take virtual time ([`Timing::Model`], the default) or none. With none,
+    /// tasks interleave as in a served drive that runs as fast as the machine can, yet the run stays
+    /// repeatable. [`Executor::run_real`] overrides this.
     pub fn set_timing(&self, timing: Timing) {
         self.clock.set_immediate(timing == Timing::None);
     }
 
-    /// Runs `main` in virtual time until it ends. Other tasks stay as they are and go on in the next `run`.
+    /// Runs `main` in virtual time until it ends. Other tasks keep their state and continue in the next
+    /// `run`.
+    ///
+    /// # Errors
+    /// [`Stalled`] if no task is ready and no timer is armed before `main` ends.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Stalled> {
         match self.run_cut(main, u64::MAX)? {
-            Ran::Ended(value) => Ok(value),
-            Ran::Cut => unreachable!("so many polls are never made"),
+            RunOutcome::Ended(value) => Ok(value),
+            RunOutcome::Cut => unreachable!("a run never makes 2^64 polls"),
         }
     }
 
-    /// As [`run`](Executor::run), but ends before poll number `polls` (the first has number 0, and counting began with
-    /// the executor): what was to come is cut off. The tasks, `main` among them, stay where they wait, to be dropped
-    /// with the executor. That is how the power is cut at a place that can be found again.
+    /// As [`run`](Executor::run), but stops before poll number `polls` (numbered from 0 since the executor
+    /// was made). The tasks, `main` among them, stay where they wait and are dropped with the executor: a
+    /// power cut at a repeatable point.
+    ///
+    /// # Errors
+    /// As [`run`](Executor::run).
     pub fn run_cut<T: 'static>(
         &self,
         main: impl Future<Output = T> + 'static,
         polls: u64,
-    ) -> Result<Ran<T>, Stalled> {
+    ) -> Result<RunOutcome<T>, Stalled> {
         let (main, result) = self.clock.spawn_main(main);
         loop {
-            if self.run_task(main, polls)? == Ran::Cut {
-                return Ok(Ran::Cut);
+            if self.run_task(main, polls)? == RunOutcome::Cut {
+                return Ok(RunOutcome::Cut);
             }
             if let Some(value) = result.take() {
-                return Ok(Ran::Ended(value));
+                return Ok(RunOutcome::Ended(value));
             }
         }
     }
 
-    /// As [`run`](Executor::run), but asks `is_to_stop` after every so many polls, and ends when it says so: what
-    /// was to come is cut off, as by [`run_cut`](Executor::run_cut). Whatever it says otherwise changes nothing.
+    /// As [`run`](Executor::run), but calls `is_to_stop` every 65,536 polls, and ends as by
+    /// [`run_cut`](Executor::run_cut) when it returns true. While it returns false it changes nothing.
+    ///
+    /// # Errors
+    /// As [`run`](Executor::run).
     pub fn run_unless<T: 'static>(
         &self,
         main: impl Future<Output = T> + 'static,
         mut is_to_stop: impl FnMut() -> bool,
-    ) -> Result<Ran<T>, Stalled> {
-        /// Some milliseconds of this machine's time.
+    ) -> Result<RunOutcome<T>, Stalled> {
+        /// Takes a few milliseconds on present machines.
         const POLLS: u64 = 1 << 16;
         let (main, result) = self.clock.spawn_main(main);
         loop {
             let ran = self.run_task(main, self.clock.0.polls.get().saturating_add(POLLS))?;
-            if let (Ran::Ended(()), Some(value)) = (ran, result.take()) {
-                return Ok(Ran::Ended(value));
+            if let (RunOutcome::Ended(()), Some(value)) = (ran, result.take()) {
+                return Ok(RunOutcome::Ended(value));
             }
             if is_to_stop() {
-                return Ok(Ran::Cut);
+                return Ok(RunOutcome::Cut);
             }
         }
     }
 
-    /// Runs all tasks until `main` has ended. One loop for every kind of result: it is what every I/O goes through.
-    fn run_task(&self, main: TaskId, polls: u64) -> Result<Ran<()>, Stalled> {
+    /// Runs all tasks until `main` has ended. Not generic, so that one copy of the hot loop serves every
+    /// result type.
+    fn run_task(&self, main: TaskId, polls: u64) -> Result<RunOutcome<()>, Stalled> {
         let clock = &self.clock;
         let mut context = Context::from_waker(Waker::noop());
         let mut schedule = clock.0.schedule.borrow_mut();
         loop {
             if clock.0.polls.get() >= polls {
-                return Ok(Ran::Cut);
+                return Ok(RunOutcome::Cut);
             }
             let next = schedule.next(&clock.0.now);
             let Some((id, mut future)) = next else {
@@ -353,6 +375,7 @@ impl Executor {
                 return Err(clock.stalled());
             };
             clock.begin_poll(id);
+            // Tasks spawn and wake during a poll, which borrows the schedule.
             drop(schedule);
             if clock.0.now.get() >= clock.0.looks_at.get() {
                 clock.look();
@@ -361,9 +384,9 @@ impl Executor {
             schedule = clock.0.schedule.borrow_mut();
             if let Some(ended) = schedule.put_back(id, future, polled.is_ready()) {
                 drop(schedule);
-                drop(ended); // its drop may wake others, so no borrow is held
+                drop(ended); // may wake other tasks, so no borrow is held
                 if id == main {
-                    return Ok(Ran::Ended(()));
+                    return Ok(RunOutcome::Ended(()));
                 }
                 schedule = clock.0.schedule.borrow_mut();
             }
@@ -378,39 +401,39 @@ impl Drop for Executor {
 }
 
 impl Clock {
-    /// Now.
+    /// The current time of the simulation.
     pub fn now(&self) -> Time {
         Time(self.0.now.get())
     }
 
-    /// The same clock, in the hands of one of several drives: in a trace, what is made with this handle and its clones is
-    /// `owner`'s. Without this it is that of the default owner.
+    /// The same clock on behalf of `owner`: resources made with this handle and its clones appear under that
+    /// owner in a trace. Without this call they belong to the default owner.
     pub fn owned_by(&self, owner: Owner) -> Clock {
         Clock(self.0.clone(), owner)
     }
 
-    /// Whose the resources are that are made with this handle.
+    /// The owner of resources that are made with this handle.
     pub(crate) fn owner(&self) -> Owner {
         self.1
     }
 
-    /// The I/Os that are being followed, on whatever links, queues and sites they are.
+    /// The spans of all I/Os, shared by every link, queue and site.
     #[inline]
     pub fn spans(&self) -> &Spans {
         &self.0.spans
     }
 
-    /// What the executor has done so far.
+    /// Polls and timers up to now.
     pub fn counters(&self) -> Counters {
         Counters { polls: self.0.polls.get(), timers: self.0.timers.get() }
     }
 
-    /// How far the real runner kept to modelled time so far.
-    pub fn pace(&self) -> Pace {
+    /// How closely the real runner has kept to modelled time.
+    pub fn pace(&self) -> Lateness {
         self.0.pace.get()
     }
 
-    pub(crate) fn change_pace(&self, change: impl FnOnce(&mut Pace)) {
+    pub(crate) fn change_pace(&self, change: impl FnOnce(&mut Lateness)) {
         let mut pace = self.0.pace.get();
         change(&mut pace);
         self.0.pace.set(pace);
@@ -428,7 +451,7 @@ impl Clock {
         self.0.wall.set(wall);
     }
 
-    /// Whether anybody wants to know of every use of a resource: see [`tracer`](crate::tracer).
+    /// Whether a tracer wants every use of a resource: see [`tracer`](crate::tracer).
     #[inline]
     pub fn is_traced(&self) -> bool {
         self.0.traced.get()
@@ -446,23 +469,23 @@ impl Clock {
         &self.0.watches
     }
 
-    /// Has `observer` look at the instant `at`, and at those that it names each time: after everything that happens
-    /// before such an instant, and before anything that happens at it. It is no task and arms no timer, so it
-    /// changes nothing, and a simulation that stands still is found to. It must wake nobody.
+    /// Calls `observer` at the instant `at`, and then at each instant that it returns: after everything that
+    /// happens before that instant, and before anything that happens at it. It is not a task and arms no
+    /// timer, so it changes nothing and does not hide a stall. It must wake no task.
     ///
-    /// Only in virtual time: the real runner has no instant between two. There is one observer; another takes its place.
+    /// Only in virtual time: the real runner skips instants. A new observer replaces the previous one.
     pub fn observe(&self, at: Time, observer: impl FnMut(Time) -> Option<Time> + 'static) {
         self.0.looks_at.set(at.0.max(self.0.now.get() + 1));
         self.0.observer.replace(Some(Box::new(observer)));
     }
 
-    /// Drops the observer.
+    /// Removes the observer.
     pub fn stop_observing(&self) {
         self.0.looks_at.set(u64::MAX);
         self.0.observer.take();
     }
 
-    /// Time has moved to, or beyond, an instant that the observer wants to see: it is now, while it looks.
+    /// Shows the observer each of its instants up to now. The clock reads that instant during the call.
     #[cold]
     fn look(&self) {
         let arrived = self.0.now.get();
@@ -470,12 +493,13 @@ impl Clock {
             let at = self.0.looks_at.get();
             self.0.now.set(at);
             let next = self.0.observer.borrow_mut().as_mut().and_then(|look| look(Time(at)));
+            // At least one picosecond later, so that the loop ends.
             self.0.looks_at.set(next.map_or(u64::MAX, |next| next.0.max(at + 1)));
         }
         self.0.now.set(arrived);
     }
 
-    /// Starts a task. `name` says what it is when the simulation stands still.
+    /// Starts a task. `name` identifies it in [`Stalled`].
     pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
         let future: TaskFuture = Box::pin(future);
         let mut schedule = self.0.schedule.borrow_mut();
@@ -494,6 +518,7 @@ impl Clock {
                 (schedule.slots.len() - 1) as u32
             }
         };
+        debug_assert!(!schedule.slots[index as usize].alive, "a free slot has no live task");
         let task = &mut schedule.slots[index as usize];
         let generation = task.generation.wrapping_add(1);
         *task = Task { name, future: Some(future), generation, alive: true, queued: true, is_watcher: false };
@@ -502,8 +527,8 @@ impl Clock {
         id
     }
 
-    /// Starts a task that only looks, now and then, whether something has come from outside, and that never ends: what else
-    /// stands still doesn't move because of it. See [`Clock::set_duty`].
+    /// Starts a task that never ends and only polls for outside events. It does not count as progress, so a
+    /// stall is detected despite it. See [`Clock::set_duty`].
     pub fn spawn_watcher(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
         let id = self.spawn(name, future);
         let schedule = &mut *self.0.schedule.borrow_mut();
@@ -512,21 +537,22 @@ impl Clock {
         id
     }
 
-    /// Under the real runner: `duty` says whether somebody waits for what only the tasks here can bring about. If it does
-    /// while no task is ready but watchers, and no other timer is armed, then nothing will ever come of it, and the runner
-    /// ends as [`Stalled`]. What another thread is still to bring about is no duty of the tasks here. Without a duty, a runner that waits for descriptors or an inbox waits as long as it takes.
+    /// Under the real runner: `duty` returns whether an outside party waits for something that only these
+    /// tasks can bring about. If it returns true while nothing but watchers is ready or has a timer, the wait
+    /// would never end, so the runner ends with [`Stalled`]. Work that another thread still has to do does
+    /// not count. Without a duty, a runner that waits for descriptors or an inbox waits indefinitely.
     pub fn set_duty(&self, duty: impl Fn() -> bool + 'static) {
         self.0.duty.replace(Some(Box::new(duty)));
     }
 
-    /// Whether there is a duty that nothing here will ever fulfil.
+    /// Whether a duty exists that no task here will fulfil.
     pub(crate) fn has_stalled(&self) -> bool {
         let duty = self.0.duty.borrow();
         let Some(duty) = &*duty else { return false };
         self.0.schedule.borrow().has_only_watchers() && duty()
     }
 
-    /// Drops a task where it waits: what a power cut does. A task that has ended is left alone.
+    /// Drops a task where it waits, as a power cut does. No effect on a task that has ended.
     pub fn kill(&self, id: TaskId) {
         let future = {
             let mut schedule = self.0.schedule.borrow_mut();
@@ -535,18 +561,19 @@ impl Clock {
             let future = task.future.take();
             if future.is_some() {
                 schedule.free.push(id.index);
-            } // else it is being polled: `put_back` frees it
+            } // else it is being polled, and `put_back` frees the slot
             future
         };
+        // Outside the borrow: the drop may wake or kill other tasks.
         drop(future);
     }
 
-    /// Makes a task ready. One that has ended, or is ready already, is left alone.
+    /// Makes a task ready. No effect if it is ready already or has ended.
     pub fn wake(&self, id: TaskId) {
         self.0.schedule.borrow_mut().wake(id);
     }
 
-    /// Makes a task ready at `at`.
+    /// Makes a task ready at `at`, at once if that has passed.
     #[inline]
     pub fn wake_at(&self, at: Time, id: TaskId) {
         if at.0 <= self.0.now.get() {
@@ -556,14 +583,16 @@ impl Clock {
         self.0.schedule.borrow_mut().arm(at.0, id);
     }
 
-    /// Lets time pass to `at`, which is to come, if nothing else happens up to then: the task that is being polled would be the
-    /// next one. Whether it has; else that task is made ready at `at`.
+    /// Advances the clock to `at`, a future instant, if nothing else happens before: the current task would
+    /// be the next one polled. Returns true if it did. Otherwise arms a timer for the current task.
     #[inline]
     fn pass_to(&self, at: Time) -> bool {
+        debug_assert!(at > self.now(), "a wait that is over needs no timer");
         let inner = &*self.0;
         let current = inner.current.get();
         let mut schedule = inner.schedule.borrow_mut();
         if !inner.leaps.get() || !schedule.is_idle_until(at.0, current) {
+            // Another event comes first, or polls are numbered: go through the scheduler.
             inner.timers.set(inner.timers.get() + 1);
             schedule.arm(at.0, current);
             return false;
@@ -576,27 +605,27 @@ impl Clock {
         true
     }
 
-    /// The task that is being polled: what a leaf future notes before it returns `Pending`.
+    /// The task that is being polled. A leaf future records it before it returns `Pending`.
     pub fn current(&self) -> TaskId {
         self.0.current.get()
     }
 
-    /// Lets `delay` of modelled time pass. Under `timing = "none"` it takes none.
+    /// Waits for `delay` of modelled time; takes none under `timing = "none"`.
     pub fn sleep(&self, delay: Delay) -> Sleep<'_> {
         self.sleep_until(self.now() + delay)
     }
 
-    /// Waits until the modelled instant `at`. One that has come doesn't yield.
+    /// Waits until the modelled instant `at`. Does not yield if it has passed.
     pub fn sleep_until(&self, at: Time) -> Sleep<'_> {
         Sleep { clock: self, at, armed: false, yielded: false, modelled: true }
     }
 
-    /// Waits for a timer of the protocol (a time-out, an aggregation time): real under every timing.
+    /// Waits for a protocol timer (a time-out, an aggregation time), which elapses under every timing.
     pub fn timer(&self, delay: Delay) -> Sleep<'_> {
         Sleep { clock: self, at: self.now() + delay, armed: false, yielded: false, modelled: false }
     }
 
-    /// What `work` gives, if it does before a timer of `limit` ends.
+    /// Polls `work` with a limit: its result, or None if a timer of `limit` ends first.
     pub async fn within<T>(&self, limit: Delay, work: impl Future<Output = T>) -> Option<T> {
         let (mut stop, mut work) = (pin!(self.timer(limit)), pin!(work));
         poll_fn(|context| match work.as_mut().poll(context) {
@@ -606,12 +635,12 @@ impl Clock {
         .await
     }
 
-    /// Lets every other ready task run once.
+    /// Yields once, so that every other ready task runs.
     pub fn yield_now(&self) -> Yield<'_> {
         Yield { clock: self, yielded: false }
     }
 
-    /// Whether modelled waits take no time.
+    /// Whether modelled waits take no time (`timing = "none"`).
     pub fn is_immediate(&self) -> bool {
         self.0.immediate.get()
     }
@@ -632,7 +661,7 @@ impl Clock {
         self.0.schedule.borrow().wheel.next_at().map(Time)
     }
 
-    /// Takes the next timer and makes its task ready.
+    /// Takes the next timer and makes its task ready. Does not advance the clock.
     pub(crate) fn wake_next_timer(&self) {
         let mut schedule = self.0.schedule.borrow_mut();
         if let Some(timer) = schedule.pop_timer() {
@@ -640,7 +669,8 @@ impl Clock {
         }
     }
 
-    /// Polls the task that was made ready first, unless it has ended since.
+    /// Polls the task that became ready first. Returns its id even if it has ended since; None if no task is
+    /// ready.
     pub(crate) fn poll_ready(&self) -> Option<TaskId> {
         let (id, future) = {
             let mut schedule = self.0.schedule.borrow_mut();
@@ -669,12 +699,12 @@ impl Clock {
         self.0.polls.set(self.0.polls.get() + 1);
     }
 
-    /// Polls a task.
+    /// Polls a task and puts its future back.
     fn poll(&self, id: TaskId, mut future: TaskFuture) {
         self.begin_poll(id);
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let ended = self.0.schedule.borrow_mut().put_back(id, future, polled.is_ready());
-        drop(ended); // its drop may wake others, so no borrow is held
+        drop(ended); // may wake other tasks, so no borrow is held
     }
 
     pub(crate) fn stalled(&self) -> Stalled {
@@ -703,6 +733,7 @@ impl Clock {
             if futures.is_empty() {
                 break;
             }
+            // A drop may spawn tasks, hence the loop. No borrow is held.
             drop(futures);
         }
         let mut schedule = self.0.schedule.borrow_mut();
@@ -714,7 +745,8 @@ impl Clock {
         self.stop_observing();
     }
 
-    /// Under `timing = "none"`: whether this wait may be skipped without yielding.
+    /// Under `timing = "none"`: whether this wait may complete without yielding. Every `STEPS_MAX`th one in
+    /// a poll yields, so that a task that never blocks does not starve the others.
     pub fn skip_step(&self) -> bool {
         let steps = self.0.steps.get() + 1;
         self.0.steps.set(steps);
@@ -728,13 +760,13 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A wait for an instant. Safe to drop: the timer then wakes its task once for nothing.
+/// A wait for an instant. Safe to drop: its timer then causes one spurious wake.
 #[must_use = "time passes only when it is awaited"]
 pub struct Sleep<'a> {
     clock: &'a Clock,
     at: Time,
     armed: bool,
-    /// It yielded under `timing = "none"`: no timer is armed for it.
+    /// Has yielded under `timing = "none"`; no timer is armed.
     yielded: bool,
     modelled: bool,
 }
@@ -742,7 +774,7 @@ pub struct Sleep<'a> {
 impl Future for Sleep<'_> {
     type Output = ();
 
-    /// In line where it is awaited as far as the second poll goes, with which nearly every wait ends.
+    /// Inlined up to the second poll, with which nearly every wait ends.
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let inner = &*self.clock.0;
@@ -760,7 +792,7 @@ impl Future for Sleep<'_> {
 }
 
 impl Sleep<'_> {
-    /// The first poll, and every one under `timing = "none"`.
+    /// First poll, and every poll under `timing = "none"`.
     #[inline(never)]
     fn begin(&mut self) -> Poll<()> {
         let clock = self.clock;
@@ -785,7 +817,7 @@ impl Sleep<'_> {
         Poll::Pending
     }
 
-    /// In real time, when it is `wall`: how late a modelled wait has ended.
+    /// Counts how late a modelled wait has ended; `wall` is the wall-clock time now.
     #[cold]
     fn note_lateness(&self, wall: Time) {
         if self.modelled {
@@ -794,7 +826,7 @@ impl Sleep<'_> {
     }
 }
 
-/// See [`Clock::yield_now`].
+/// A single yield; see [`Clock::yield_now`].
 #[must_use = "yields only when it is awaited"]
 pub struct Yield<'a> {
     clock: &'a Clock,

@@ -1,25 +1,27 @@
-//! When: the only place in Byteway where time passes.
+//! Virtual and real time: the executor, its resources, and everything else that makes time pass in Byteway.
 //!
-//! All device, link and host code is `async` and runs on the executor in this crate. Nobody else reads a wall
-//! clock, starts a thread or takes randomness.
+//! All device, link and host code is `async` and runs on the executor in this crate. No other crate reads a
+//! wall clock, starts a thread or takes randomness.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | [`time`] | [`Time`], [`Delay`], [`Rate`]: picoseconds as newtypes |
 //! | [`executor`] | tasks in a slab, the virtual runner, [`Clock`] |
-//! | [`real`] | the real runner, its inbox for other threads, how far it kept to modelled time |
+//! | [`real`] | the real-time runner, its inbox for other threads, and its lateness counters |
 //! | [`descriptor`] | waiting for file descriptors |
 //! | [`wheel`] | the timer wheel |
 //! | [`pipe`] | bandwidth and propagation |
-//! | [`station`] | servers, by reservation, first come first served |
+//! | [`station`] | k servers, reserved first come, first served |
 //! | [`mailbox`] | delayed FIFO delivery without a task |
-//! | [`semaphore`], [`channel`], [`notify`] | waiting for each other |
+//! | [`semaphore`], [`channel`], [`notify`] | credits, values and notifications between tasks |
+//! | [`range_lock`] | shared and exclusive locks of ranges |
 //! | [`span`] | which resource each picosecond of an I/O is charged to |
-//! | [`tracer`] | who used which resource, from when to when |
+//! | [`tracer`] | each use of a resource: by which I/Os, from when to when |
 //! | [`random`], [`permutation`] | named random streams, distributions, a keyed bijection |
 //!
-//! What it does not do: no I/O (it waits for descriptors, and reads none), no foreign combinators (`select!`, `join!` of other crates register wakers, and
-//! these tasks are polled with a no-op waker), no work stealing. One executor is one core.
+//! What it does not do: no I/O (it waits for descriptors but reads none), no foreign combinators (`select!`
+//! and `join!` of other crates register wakers, while these tasks are polled with a no-op waker), no work
+//! stealing. One executor is one core.
 
 pub mod channel;
 pub mod descriptor;
@@ -29,6 +31,7 @@ pub mod notify;
 pub mod permutation;
 pub mod pipe;
 pub mod random;
+pub mod range_lock;
 pub mod real;
 pub mod semaphore;
 pub mod span;
@@ -40,13 +43,14 @@ mod wait;
 pub mod wheel;
 
 pub use channel::Channel;
-pub use executor::{Clock, Counters, Executor, Ran, Stalled};
+pub use executor::{Clock, Counters, Executor, RunOutcome, Stalled};
 pub use mailbox::Mailbox;
 pub use notify::Notify;
 pub use pipe::{Passage, Pipe};
-pub use real::{Inbox, Pace, Timing};
+pub use range_lock::{RangeLock, RangeLocks, RangeUse};
+pub use real::{Inbox, Lateness, Timing};
 pub use semaphore::{Permit, Semaphore};
-pub use span::{Segment, SpanId, SpanRecord, Spans, Stage, Trail};
+pub use span::{Segment, SpanId, SpanRecord, SpanTrail, Spans, Stage};
 pub use station::{Service, Station};
 pub use task::TaskId;
 pub use time::{Delay, Rate, Time};

@@ -1,6 +1,7 @@
-//! A mailbox: values that arrive later, in order, without a task of their own.
+//! A mailbox: delayed FIFO delivery of values, without a task.
 //!
-//! Posted writes, doorbells and interrupts: the sender goes on at once, the receiver sees the value when it arrives.
+//! Used for posted writes, doorbells and interrupts: the sender continues at once, and the receiver sees the
+//! value when it arrives.
 
 use crate::executor::Clock;
 use crate::task::TaskId;
@@ -12,20 +13,20 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-struct Letter<T> {
+struct Message<T> {
     at: Time,
-    /// Whether its arrival wakes the reader.
+    /// Its arrival wakes the reader.
     wakes: bool,
     value: T,
 }
 
 struct Inner<T> {
     clock: Clock,
-    letters: RefCell<VecDeque<Letter<T>>>,
-    /// Letters under way that wake the reader.
+    messages: RefCell<VecDeque<Message<T>>>,
+    /// Messages in flight that wake the reader.
     wakers: Cell<usize>,
-    /// Every letter wakes the reader.
-    heeds: Cell<bool>,
+    /// Every message wakes the reader, quiet ones included.
+    wakes_all: Cell<bool>,
     reader: Cell<Option<TaskId>>,
 }
 
@@ -39,51 +40,53 @@ impl<T> Clone for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// An empty one.
+    /// An empty mailbox.
     pub fn new(clock: &Clock) -> Self {
         Mailbox(Rc::new(Inner {
             clock: clock.clone(),
-            letters: RefCell::default(),
+            messages: RefCell::default(),
             wakers: Cell::default(),
-            heeds: Cell::default(),
+            wakes_all: Cell::default(),
             reader: Cell::new(None),
         }))
     }
 
-    /// Delivers `value` at `at`, but not before what was sent earlier.
+    /// Delivers `value` at `at`, but not before any value sent earlier.
     pub fn send_at(&self, at: Time, value: T) {
         self.send(at, true, value);
     }
 
-    /// The same without waking the reader: it finds the value together with the next one that does, or with
-    /// [`Mailbox::try_receive`]. For values that no task reads before then. Gives when it arrives.
+    /// As [`send_at`](Mailbox::send_at), without waking the reader: it finds the value together with the next
+    /// one that wakes it, or by [`Mailbox::try_receive`]. For values that no task needs earlier. Returns the
+    /// arrival time.
     pub fn send_quietly_at(&self, at: Time, value: T) -> Time {
         self.send(at, false, value)
     }
 
-    /// Whether quiet values wake the reader, too, those under way included: while somebody waits for one.
-    pub fn heed_quiet(&self, heeds: bool) {
-        if self.0.heeds.replace(heeds) || !heeds {
+    /// Sets whether quiet values wake the reader, those in flight included. Set it while a task waits for
+    /// one.
+    pub fn set_wake_on_quiet(&self, wakes_all: bool) {
+        if self.0.wakes_all.replace(wakes_all) || !wakes_all {
             return;
         }
-        let mut letters = self.0.letters.borrow_mut();
-        letters.iter_mut().for_each(|letter| letter.wakes = true);
-        self.0.wakers.set(letters.len());
-        if let (Some(first), Some(reader)) = (letters.front(), self.0.reader.get()) {
+        let mut messages = self.0.messages.borrow_mut();
+        messages.iter_mut().for_each(|message| message.wakes = true);
+        self.0.wakers.set(messages.len());
+        if let (Some(first), Some(reader)) = (messages.front(), self.0.reader.get()) {
             self.0.clock.wake_at(first.at, reader);
         }
     }
 
     fn send(&self, at: Time, wakes: bool, value: T) -> Time {
-        let wakes = wakes || self.0.heeds.get();
-        let mut letters = self.0.letters.borrow_mut();
-        let at = letters.back().map_or(at, |last| at.max(last.at));
-        letters.push_back(Letter { at, wakes, value });
-        drop(letters);
+        let wakes = wakes || self.0.wakes_all.get();
+        let mut messages = self.0.messages.borrow_mut();
+        let at = messages.back().map_or(at, |last| at.max(last.at));
+        messages.push_back(Message { at, wakes, value });
+        drop(messages);
         if !wakes {
             return at;
         }
-        // A reader that waits already has a timer for the first letter that wakes it.
+        // With a waking message already in flight, a waiting reader has its timer.
         if self.0.wakers.replace(self.0.wakers.get() + 1) == 0
             && let Some(reader) = self.0.reader.get()
         {
@@ -93,7 +96,7 @@ impl<T> Mailbox<T> {
         at
     }
 
-    /// The next value, when it has arrived. Under `timing = "none"` that is at once.
+    /// Waits for the next value to arrive. Under `timing = "none"` a value arrives at once.
     pub fn receive(&self) -> Receive<'_, T> {
         Receive { mailbox: self, reader: None }
     }
@@ -101,66 +104,70 @@ impl<T> Mailbox<T> {
     /// The next value, if it has arrived.
     pub fn try_receive(&self) -> Option<T> {
         let clock = &self.0.clock;
-        let mut letters = self.0.letters.borrow_mut();
-        match letters.front() {
-            Some(letter) if letter.at <= clock.now() || clock.is_immediate() => {
-                let letter = letters.pop_front()?;
-                self.0.wakers.set(self.0.wakers.get() - usize::from(letter.wakes));
-                Some(letter.value)
+        let mut messages = self.0.messages.borrow_mut();
+        match messages.front() {
+            Some(message) if message.at <= clock.now() || clock.is_immediate() => {
+                let message = messages.pop_front()?;
+                debug_assert!(
+                    self.0.wakers.get() >= usize::from(message.wakes),
+                    "every waking message is counted"
+                );
+                self.0.wakers.set(self.0.wakers.get() - usize::from(message.wakes));
+                Some(message.value)
             }
             _ => None,
         }
     }
 
-    /// Whether there is a value that has arrived.
+    /// Whether the next value has arrived.
     #[inline]
     pub fn has_arrived(&self) -> bool {
         let clock = &self.0.clock;
-        let letters = self.0.letters.borrow();
-        letters.front().is_some_and(|letter| letter.at <= clock.now() || clock.is_immediate())
+        let messages = self.0.messages.borrow();
+        messages.front().is_some_and(|message| message.at <= clock.now() || clock.is_immediate())
     }
 
-    /// When the first value arrives that is such a one.
+    /// Arrival time of the first value for which `is_such` holds.
     pub fn arrival_of(&self, mut is_such: impl FnMut(&T) -> bool) -> Option<Time> {
-        self.0.letters.borrow().iter().find(|letter| is_such(&letter.value)).map(|letter| letter.at)
+        self.0.messages.borrow().iter().find(|message| is_such(&message.value)).map(|message| message.at)
     }
 
-    /// The next value, if it has arrived and woke nobody.
+    /// The next value, if it has arrived and was sent quietly.
     pub fn try_receive_quiet(&self) -> Option<T> {
-        let is_quiet = self.0.letters.borrow().front().is_some_and(|letter| !letter.wakes);
+        let is_quiet = self.0.messages.borrow().front().is_some_and(|message| !message.wakes);
         is_quiet.then(|| self.try_receive()).flatten()
     }
 
-    /// The next value, arrived or not.
+    /// Takes the next value whether or not it has arrived.
     pub fn receive_early(&self) -> Option<T> {
-        let letter = self.0.letters.borrow_mut().pop_front()?;
-        self.0.wakers.set(self.0.wakers.get() - usize::from(letter.wakes));
-        Some(letter.value)
+        let message = self.0.messages.borrow_mut().pop_front()?;
+        self.0.wakers.set(self.0.wakers.get() - usize::from(message.wakes));
+        Some(message.value)
     }
 
-    /// The sum of what `size` says of each value under way.
+    /// The sum of `size` over the values in flight.
     pub fn sum(&self, size: impl Fn(&T) -> u64) -> u64 {
-        self.0.letters.borrow().iter().map(|letter| size(&letter.value)).sum()
+        self.0.messages.borrow().iter().map(|message| size(&message.value)).sum()
     }
 
-    /// Values under way.
+    /// Values sent and not yet received.
     pub fn len(&self) -> usize {
-        self.0.letters.borrow().len()
+        self.0.messages.borrow().len()
     }
 
-    /// Whether nothing is under way.
+    /// Whether no value is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Loses what is under way: a link that goes down.
+    /// Drops every value in flight, as a link that goes down does.
     pub fn clear(&self) {
         self.0.wakers.set(0);
-        drop(self.0.letters.take()); // not under the borrow: what is dropped may look at this mailbox
+        drop(self.0.messages.take()); // outside the borrow: the drop of a value may look at this mailbox
     }
 }
 
-/// A wait for the next value; nothing is lost if it is dropped.
+/// A wait for the next value. Dropping it loses nothing.
 #[must_use = "nothing is received unless it is awaited"]
 pub struct Receive<'a, T> {
     mailbox: &'a Mailbox<T>,
@@ -177,11 +184,12 @@ impl<T> Future for Receive<'_, T> {
         }
         let task = inner.clock.current();
         if inner.wakers.get() > 0
-            && let Some(letter) = inner.letters.borrow().iter().find(|letter| letter.wakes)
+            && let Some(message) = inner.messages.borrow().iter().find(|message| message.wakes)
         {
-            inner.clock.wake_at(letter.at, task);
+            inner.clock.wake_at(message.at, task);
         }
-        // Also while a letter is under way: it may be lost, and the next one may arrive sooner.
+        // Registered even while a message is in flight: `clear` may drop that one, and its successor may
+        // arrive sooner.
         inner.reader.set(Some(task));
         self.reader = Some(task);
         Poll::Pending
@@ -190,7 +198,7 @@ impl<T> Future for Receive<'_, T> {
 
 impl<T> Drop for Receive<'_, T> {
     fn drop(&mut self) {
-        // The reader may be another by now: a task that took over before this one was dropped.
+        // A task may have taken over as the reader before this future was dropped.
         let reader = &self.mailbox.0.reader;
         if self.reader.is_some() && reader.get() == self.reader {
             reader.set(None);

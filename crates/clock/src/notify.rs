@@ -1,4 +1,4 @@
-//! A nudge: "look again".
+//! Notifications without a value: "look again".
 
 use crate::executor::Clock;
 use crate::task::TaskId;
@@ -8,28 +8,28 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Wakes tasks that wait for something to change. One nudge is kept for the next to come when nobody waits.
+/// Wakes tasks that wait for a change. At most one notification is kept while no task waits.
 pub struct Notify {
     clock: Clock,
     kept: Cell<bool>,
-    /// Most often one task waits: it needs no line. It comes before the line, which others join while it is there.
+    /// Fast path: usually one task waits and needs no line. Later waiters join the line behind it.
     only: Cell<Only>,
-    /// What is granted: whether the nudge is to be passed on if its waiter is dropped.
+    /// Each grant says whether the notification passes on if its waiter is dropped.
     line: WaitLine<(), bool>,
 }
 
-/// The place of a waiter that needs no line.
+/// State of the waiter that needs no line.
 #[derive(Clone, Copy, Default)]
 enum Only {
     #[default]
     Free,
     Waiting(TaskId),
-    /// Its nudge has come, and is or isn't to be passed on if the waiter is dropped.
+    /// Notified. True if the notification passes on when the waiter is dropped.
     Granted(bool),
 }
 
 impl Notify {
-    /// With no nudge kept.
+    /// Without a notification kept.
     pub fn new(clock: &Clock) -> Self {
         Notify {
             clock: clock.clone(),
@@ -39,7 +39,7 @@ impl Notify {
         }
     }
 
-    /// Wakes the first that waits, or keeps the nudge for the next that will.
+    /// Wakes the first waiter, or keeps one notification for the next.
     pub fn notify_one(&self) {
         match self.grant(true) {
             Some(task) => self.clock.wake(task),
@@ -47,7 +47,7 @@ impl Notify {
         }
     }
 
-    /// Wakes all that wait now; keeps nothing.
+    /// Wakes all present waiters; keeps no notification.
     #[inline]
     pub fn notify_all(&self) {
         if self.waiting() > 0 {
@@ -69,12 +69,12 @@ impl Notify {
         self.line.grant(|()| pass_on)
     }
 
-    /// Waits for a nudge.
+    /// Waits for a notification.
     pub fn notified(&self) -> Notified<'_> {
         Notified { notify: self, place: Place::None }
     }
 
-    /// How many wait.
+    /// Number of waiting tasks.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.line.len() + usize::from(matches!(self.only.get(), Only::Waiting(_)))
@@ -87,7 +87,7 @@ enum Place {
     Line(Option<Ticket>),
 }
 
-/// A wait for a nudge; one that had come by [`Notify::notify_one`] is passed on if this is dropped.
+/// A wait for a notification. If dropped after [`Notify::notify_one`] chose it, the notification passes on.
 #[must_use = "waits only when it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,

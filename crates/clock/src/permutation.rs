@@ -1,7 +1,7 @@
-//! A keyed bijection on `0..n` without a table: it scatters popular ranks over a drive, visits every address
-//! once in random order, and stands for the placement that a long random overwrite would have left.
+//! A keyed bijection on `0..n` without a table. It scatters popular ranks over a drive, visits every address
+//! once in random order, and reproduces the placement that a long random overwrite leaves behind.
 //!
-//! Not a cipher: it is mixed well enough that a workload shows no pattern, and no better.
+//! It is not a cipher: mixed well enough that a workload shows no pattern, and no better.
 
 use crate::random::{GOLDEN_RATIO, InvalidParameter, invalid, mix};
 
@@ -24,7 +24,7 @@ impl Permutation {
     /// The largest n, 2^40: 4 PiB in units of 4 KiB.
     pub const N_MAX: u64 = 1 << 40;
 
-    /// The bijection on `0..n` that this key chooses; every key is a good one.
+    /// The bijection on `0..n` that this key chooses. Every key is equally good.
     ///
     /// # Errors
     /// If `n` is not in 1..=2^40.
@@ -53,7 +53,7 @@ impl Permutation {
         self.n
     }
 
-    /// Where `i` goes.
+    /// The image of `i`.
     ///
     /// # Panics
     /// If `i` is not below n.
@@ -69,7 +69,7 @@ impl Permutation {
         }
     }
 
-    /// What came to `j`: `inverse(forward(i)) == i`.
+    /// The preimage of `j`: `inverse(forward(i)) == i`.
     ///
     /// # Panics
     /// If `j` is not below n.

@@ -1,13 +1,13 @@
-//! A pipe: bytes go through one after another at a rate, and then take a while to arrive.
+//! A pipe: bytes pass one after another at a rate, then arrive after a propagation delay.
 
 use crate::executor::Clock;
 use crate::time::{Delay, Rate, Time};
 use std::cell::Cell;
 
-/// One direction of a link, a flash channel, a DRAM port: bandwidth and propagation, FIFO.
+/// A FIFO with bandwidth and propagation delay: one direction of a link, a flash channel, a DRAM port.
 ///
-/// A passage is taken at the moment of the call, never for a future instant, so its order is that of the calls. It
-/// can't be given back.
+/// A passage is reserved at the moment of the call, never for a future instant, so passages go in the order
+/// of the calls. A reservation cannot be cancelled.
 pub struct Pipe {
     clock: Clock,
     rate: Cell<Rate>,
@@ -17,19 +17,19 @@ pub struct Pipe {
     bytes: Cell<u64>,
 }
 
-/// What a passage through a pipe takes.
+/// Times of one passage through a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// How long the first byte waited for those before it.
+    /// How long the first byte waited for earlier passages.
     pub queued: Delay,
-    /// When the last byte has left.
+    /// When the last byte has left the sender.
     pub sent: Time,
-    /// When the last byte is there.
+    /// When the last byte has arrived.
     pub arrival: Time,
 }
 
 impl Pipe {
-    /// A pipe of `rate` bytes a second, whose bytes arrive `propagation` after they left.
+    /// A pipe of `rate` bytes a second with the propagation delay `propagation`.
     pub fn new(clock: &Clock, rate: Rate, propagation: Delay) -> Self {
         Pipe {
             clock: clock.clone(),
@@ -41,7 +41,8 @@ impl Pipe {
         }
     }
 
-    /// Sends `bytes` from now on, behind what was sent before. The caller waits for what it needs of the passage.
+    /// Reserves the pipe for `bytes` behind everything sent before. The caller waits for whichever time of
+    /// the passage it needs.
     pub fn send(&self, bytes: u64) -> Passage {
         let now = self.clock.now();
         if self.clock.is_immediate() {
@@ -57,30 +58,30 @@ impl Pipe {
         Passage { queued: start.since(now), sent, arrival: sent + self.propagation }
     }
 
-    /// Sends `bytes` and waits until the last one is there.
+    /// Sends `bytes` and waits until the last byte has arrived.
     pub async fn transfer(&self, bytes: u64) -> Passage {
         let passage = self.send(bytes);
         self.clock.sleep_until(passage.arrival).await;
         passage
     }
 
-    /// How long a byte is on its way after it was sent.
+    /// Propagation delay of a byte.
     pub fn propagation(&self) -> Delay {
         self.propagation
     }
 
-    /// Bytes a second.
+    /// Bandwidth in bytes a second.
     pub fn rate(&self) -> Rate {
         self.rate.get()
     }
 
-    /// How long it has been sending up to now.
+    /// Time spent sending up to now.
     pub fn busy(&self) -> Delay {
-        // What is reserved ahead is one stretch without a gap, up to when the pipe is free.
+        // Reservations ahead form one stretch without a gap, which ends at `free_at`.
         self.busy.get().saturating_sub(self.free_at.get().since(self.clock.now()))
     }
 
-    /// Bytes sent in all.
+    /// Total bytes sent, reservations included.
     pub fn bytes(&self) -> u64 {
         self.bytes.get()
     }

@@ -1,11 +1,11 @@
 //! Named random streams, and the distributions that a model draws from.
 //!
-//! A run has one seed. Whoever needs chance asks for a [`Stream`] by name, and the stream depends on the seed
-//! and the name only: not on how many other streams there are, nor on who drew first. So a new consumer of
-//! randomness leaves every published number as it was.
+//! A run has one seed. A consumer of randomness asks for a [`Stream`] by name, and the stream depends on the
+//! seed and the name only: not on how many other streams exist, nor on the order of draws. A new consumer
+//! therefore leaves every published number as it was.
 //!
-//! The name is the identity: two consumers that ask for the same name draw the same values. Name what is
-//! drawn for, with its number: `"job-0/address"`, `"drive-2/die-3/wear"`.
+//! The name is the identity: two consumers that ask for the same name draw the same values. A name says what
+//! is drawn, with its number: `"job-0/address"`, `"drive-2/die-3/wear"`.
 //!
 //! Every value is the same on every machine and in every build: integers are exact, and real numbers use the
 //! four operations and `sqrt` (exact by IEEE 754) and, for the rest, `libm`, which is compiled from source.
@@ -25,12 +25,12 @@ pub struct Rng {
 }
 
 impl Rng {
-    /// A source for the run with this seed; every value is a good one.
+    /// A source for the run with this seed. Every seed is equally good.
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// The seed, to be printed with the result.
+    /// The seed, for printing with the result.
     pub const fn seed(&self) -> u64 {
         self.seed
     }
@@ -223,7 +223,8 @@ fn area(x: f64, theta: f64) -> f64 {
 
 /// The x at which [`area`] has this value.
 fn area_inverse(area: f64, theta: f64) -> f64 {
-    // The area is bounded where theta > 1; rounding must not carry it past the bound, where log1p is undefined.
+    // The area is bounded where theta > 1; rounding must not carry it past the bound, where log1p is
+    // undefined.
     libm::exp(area * log1p_ratio(((1.0 - theta) * area).max(-1.0)))
 }
 
@@ -258,7 +259,7 @@ impl Normal {
     }
 }
 
-/// The exponential distribution: the time between events that don't know of each other.
+/// The exponential distribution: the time between independent events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exponential {
     mean: f64,
@@ -344,13 +345,13 @@ impl GeneralizedPareto {
 /// A parameter that describes no distribution, with what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidParameter {
-    /// What was to be constructed, as one says it: "zipf".
+    /// Name of the distribution: "zipf".
     pub what: &'static str,
-    /// The parameter's name in the constructor.
+    /// Name of the constructor's parameter.
     pub parameter: &'static str,
-    /// The value it had.
+    /// The rejected value.
     pub value: String,
-    /// The values it may have.
+    /// The valid values.
     pub valid: String,
 }
 

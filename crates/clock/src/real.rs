@@ -1,9 +1,10 @@
-//! The runner in real time: the same tasks, timers at wall time, file descriptors, and an inbox through which other
-//! threads wake tasks.
+//! The real-time runner: the same tasks, timers at wall-clock time, file descriptors, and an inbox through
+//! which other threads wake tasks.
 //!
-//! The one place where wall time becomes the executor's. Time passes as in a simulation that is held back: a timer that is served
-//! late is served at its own instant, so that delays of the runner don't add up along the waits of a command; only
-//! what comes from outside happens at the wall's time. How late modelled waits end is counted ([`Pace`]).
+//! Only this file turns wall-clock time into the executor's. The run is a simulation that is held back: a
+//! timer that is served late still fires at its own instant, so delays of the runner do not add up along the
+//! waits of a command. Only outside events happen at wall-clock time. [`Lateness`] counts how late modelled
+//! waits end.
 #![allow(clippy::disallowed_methods, reason = "the real runner is where wall time comes from")]
 
 use crate::executor::{Clock, Executor, Stalled};
@@ -21,29 +22,29 @@ use std::time::Instant;
 /// What modelled latencies mean in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// They take as long as modelled.
+    /// Modelled latencies take their time.
     Model,
-    /// They take no time: as fast as the machine can.
+    /// Modelled latencies take no time: the run is as fast as the machine allows.
     None,
 }
 
-/// How far the runner kept to modelled time.
+/// Lateness of modelled waits in real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
-    /// Modelled waits that have passed; timers of the protocol are not counted.
+pub struct Lateness {
+    /// Modelled waits that have ended. Protocol timers are not counted.
     pub waits: u64,
-    /// Of these, later than [`Pace::LATE`].
+    /// Of these, the ones later than [`Lateness::LATE`].
     pub late: u64,
-    /// How late all of them ended, together.
+    /// Sum of the lateness of all waits.
     pub lateness: Delay,
-    /// How late the latest was.
+    /// Lateness of the latest wait.
     pub worst: Delay,
-    /// What modelled time has lost against the wall's, because the machine could not keep up for long.
+    /// Modelled time given up because the machine fell behind by more than 100 ms.
     pub slipped: Delay,
 }
 
-impl Pace {
-    /// A wait that ends later than this counts as late.
+impl Lateness {
+    /// A wait that ends later than this counts as late: 10 us.
     pub const LATE: Delay = Delay::from_us(10);
 
     pub(crate) fn note(&mut self, late: Delay) {
@@ -56,14 +57,14 @@ impl Pace {
 
 struct Shared {
     woken: Mutex<Vec<TaskId>>,
-    /// Something may be in `woken`.
+    /// `woken` may be non-empty.
     news: AtomicBool,
-    /// The runner pauses, or is about to.
+    /// The runner sleeps, or is about to.
     paused: AtomicBool,
     bell: OwnedFd,
 }
 
-/// Wakes tasks from other threads. Cheap to clone.
+/// Queue through which other threads wake tasks. Cheap to clone.
 #[derive(Clone)]
 pub struct Inbox(Arc<Shared>);
 
@@ -71,7 +72,7 @@ impl Inbox {
     /// An empty inbox.
     ///
     /// # Errors
-    /// The system has no file descriptor left.
+    /// The error of `eventfd`, as when the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (woken, news, paused) = Default::default();
@@ -83,7 +84,7 @@ impl Inbox {
         self.0.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
         self.0.news.store(true, Ordering::SeqCst);
         if self.0.paused.load(Ordering::SeqCst) {
-            // It fails only when the bell rings already.
+            // Fails only if the counter is at its maximum, and then the descriptor is readable already.
             let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
         }
     }
@@ -98,7 +99,7 @@ impl Inbox {
         }
     }
 
-    /// Says that the runner is about to pause; true if it may.
+    /// Announces that the runner is about to sleep; false if a wake has come in meanwhile.
     fn pause(&self) -> bool {
         self.0.paused.store(true, Ordering::SeqCst);
         !self.has_news()
@@ -110,50 +111,50 @@ impl Inbox {
     }
 }
 
-/// Polls before the wall clock and the inbox are looked at again: enough for what one doorbell sets going.
+/// Polls between two looks at the wall clock and the inbox: enough for the work of one doorbell.
 const BATCH: usize = 8;
-/// A wait for a timer that is shorter is spent looking at the wall clock: a pause may take some tens of microseconds
+/// A timer wait shorter than this spins on the wall clock, because a sleep may take tens of microseconds
 /// longer than asked for.
 const SPIN: Delay = Delay::from_us(100);
-/// How often descriptors are looked at while there is something to do.
+/// Interval at which descriptors are checked while tasks are ready.
 const LOOK: Delay = Delay::from_us(50);
-/// How long the runner looks at descriptors before it pauses, at most: to be woken costs the one who wakes it, too, which is another
-/// process that waits for an answer.
+/// Longest time for which the runner polls descriptors before it sleeps. A sleep also costs the peer process,
+/// which pays for the wake while it waits for an answer.
 const LINGER_MAX: Delay = Delay::from_us(50);
-/// A pause up to which lingering may have made it unnecessary: most of it is two processes that take turns to wake each other.
+/// A sleep up to this long could have been avoided by lingering: most of it is two processes waking each
+/// other in turn.
 const SHORT_PAUSE: Delay = Delay::from_us(200);
-/// How far modelled time may fall behind the wall's before it gives up what it has lost.
+/// Modelled time that falls behind wall-clock time by more than this gives up the lag.
 const BEHIND_MAX: Delay = Delay::from_ms(100);
 
-/// How long the runner lingers at descriptors before it pauses: as long as it may while pauses are short, and not at all behind a
-/// long one.
+/// Adaptive polling before a sleep: up to [`LINGER_MAX`] while sleeps are short, none after a long one.
 #[derive(Default)]
 struct Linger {
     limit: Delay,
-    /// When there was nothing to do.
+    /// When the runner became idle.
     since: Option<Time>,
 }
 
 impl Linger {
-    /// Whether to look once more, as there is nothing to do.
+    /// Whether to poll descriptors once more instead of sleeping.
     fn goes_on(&mut self, now: Time) -> bool {
         let since = *self.since.get_or_insert(now);
         now.since(since) < self.limit
     }
 
-    /// It has paused, until now.
+    /// Records a sleep that ended at `now`.
     fn paused(&mut self, now: Time) {
         let idle = now.since(self.since.take().unwrap_or(now));
         self.limit = if idle <= SHORT_PAUSE { LINGER_MAX } else { Delay::ZERO };
     }
 }
 
-/// The wall's time, as the executor's.
+/// Wall-clock time on the executor's scale.
 #[derive(Clone, Copy)]
 pub(crate) struct Wall {
     start: Instant,
     origin: Time,
-    /// What was given up.
+    /// Total time given up, subtracted from wall-clock time.
     slipped: Delay,
 }
 
@@ -165,15 +166,19 @@ impl Wall {
 }
 
 impl Executor {
-    /// Runs `main` in real time until it ends. Without a ready task, a timer, a descriptor that is waited for or an
-    /// inbox that another thread could write to, it is stalled; with a [duty](Clock::set_duty) also if there are some.
+    /// Runs `main` in real time until it ends.
+    ///
+    /// # Errors
+    /// [`Stalled`] if there is no ready task, no timer, no watched descriptor and no inbox; with a
+    /// [duty](Clock::set_duty), also as soon as only watchers are left.
     pub fn run_real<T: 'static>(
         &self,
         timing: Timing,
         inbox: Option<&Inbox>,
         main: impl Future<Output = T> + 'static,
     ) -> Result<T, Stalled> {
-        // Else the system adds 50 us to every pause. It may refuse; pauses are then longer.
+        // The default slack adds 50 us to every sleep. The system may refuse the change; sleeps are then
+        // longer.
         let slack = rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new);
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         self.clock().set_immediate(timing == Timing::None);
@@ -261,8 +266,9 @@ impl Executor {
 }
 
 impl Clock {
-    /// Now, by a look at the wall clock where modelled waits take no time. The runner looks at it between polls only, and
-    /// what is measured within one, such as a message to another process and its answer, would take no time at all.
+    /// The current time, by a fresh look at the wall clock if modelled waits take no time. The runner itself
+    /// looks only between polls, so anything measured within one poll, such as a message to another process
+    /// and its answer, would appear to take no time.
     pub fn now_measured(&self) -> Time {
         if let Some((wall, Timing::None)) = self.real() {
             self.set_now(wall.now());
@@ -270,13 +276,13 @@ impl Clock {
         self.now()
     }
 
-    /// What modelled waits mean in real time; none in virtual time.
+    /// The timing mode of the real runner; None in virtual time.
     pub fn timing(&self) -> Option<Timing> {
         self.real().map(|(_, timing)| timing)
     }
 
-    /// Wakes who has waited for an instant up to `wall`: for the next such instant, which it is then, if modelled time
-    /// passes; for all of them if it doesn't.
+    /// Wakes tasks whose timers are due by `wall`. If modelled time passes, only those of the next instant,
+    /// to which the clock then moves; otherwise all of them.
     fn serve_timers(&self, timing: Timing, wall: Time) {
         let mut served = 0;
         while let Some(at) = self.next_timer().filter(|at| *at <= wall) {

@@ -1,4 +1,4 @@
-//! Credits: tags, buffer slots, command slots.
+//! A counting semaphore for command slots, buffer slots and tags.
 
 use crate::executor::Clock;
 use crate::wait::{Ticket, WaitLine};
@@ -20,7 +20,7 @@ struct Inner {
 pub struct Semaphore(Rc<Inner>);
 
 impl Semaphore {
-    /// With `credits` to give.
+    /// A semaphore with `credits` available.
     pub fn new(clock: &Clock, credits: usize) -> Self {
         Semaphore(Rc::new(Inner {
             clock: clock.clone(),
@@ -30,18 +30,18 @@ impl Semaphore {
         }))
     }
 
-    /// Waits for `credits` at once. More than there are in all is never granted. A closed semaphore grants none where one
-    /// would have to wait: [`Permit::credits`] tells.
+    /// Waits for `credits` together. A request for more than the total never completes. A closed semaphore
+    /// grants zero credits instead of waiting, which [`Permit::credits`] shows.
     pub fn acquire(&self, credits: usize) -> Acquire<'_> {
         Acquire { semaphore: self, credits, ticket: None }
     }
 
-    /// Takes `credits` if they are there and nobody waits.
+    /// Takes `credits` if they are available and no task waits.
     pub fn try_acquire(&self, credits: usize) -> Option<Permit> {
         self.try_take(credits).then(|| Permit { semaphore: self.clone(), credits })
     }
 
-    /// Takes `credits` if they are there and nobody waits, without a permit that would give them back.
+    /// As [`try_acquire`](Semaphore::try_acquire), without a permit that would return them.
     pub fn try_take(&self, credits: usize) -> bool {
         let there = self.0.line.len() == 0 && self.0.available.get() >= credits;
         if there {
@@ -50,13 +50,13 @@ impl Semaphore {
         there
     }
 
-    /// Adds credits: those of a forgotten permit or taken without one, or new ones.
+    /// Adds credits: those of a forgotten permit, those taken without one, or new ones.
     pub fn release(&self, credits: usize) {
         self.0.available.set(self.0.available.get() + credits);
         self.pass_on();
     }
 
-    /// Lets everybody go who waits, and everybody who comes from now on and would have to, with no credits.
+    /// Releases every waiter with zero credits, and from now on every caller that would have to wait.
     pub fn close(&self) {
         self.0.is_closed.set(true);
         while let Some(task) = self.0.line.grant(|_| 0) {
@@ -64,12 +64,12 @@ impl Semaphore {
         }
     }
 
-    /// Credits that nobody holds.
+    /// Free credits.
     pub fn available(&self) -> usize {
         self.0.available.get()
     }
 
-    /// How many wait.
+    /// Number of waiting tasks.
     pub fn waiting(&self) -> usize {
         self.0.line.len()
     }
@@ -87,7 +87,7 @@ impl Semaphore {
     }
 }
 
-/// A wait for credits.
+/// A wait for credits. Dropping it gives up its place in line.
 #[must_use = "credits are granted only when it is awaited"]
 pub struct Acquire<'a> {
     semaphore: &'a Semaphore,
@@ -122,26 +122,26 @@ impl Drop for Acquire<'_> {
         let waited = self.ticket.is_some();
         match self.semaphore.0.line.cancel(&mut self.ticket) {
             Some(credits) => self.semaphore.release(credits),
-            // The one behind may want less than this one did.
+            // The next waiter may want fewer credits than this one.
             None if waited => self.semaphore.pass_on(),
             None => {}
         }
     }
 }
 
-/// Credits held; given back when dropped.
+/// Credits held, released on drop.
 pub struct Permit {
     semaphore: Semaphore,
     credits: usize,
 }
 
 impl Permit {
-    /// How many it holds.
+    /// Number of credits held; zero if the semaphore was closed.
     pub fn credits(&self) -> usize {
         self.credits
     }
 
-    /// Keeps the credits out; [`Semaphore::release`] brings them back.
+    /// Drops the permit without releasing the credits; [`Semaphore::release`] returns them.
     pub fn forget(mut self) {
         self.credits = 0;
     }

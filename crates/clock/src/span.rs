@@ -1,23 +1,24 @@
 //! Spans: which resource each picosecond of an I/O is charged to.
 //!
-//! Whoever holds an I/O calls [`Spans::charge`] after each wait; the time since the last charge goes to one stage,
-//! so the stages of an I/O sum to its latency by construction.
+//! The holder of an I/O calls [`Spans::charge`] after each wait; the time since the last charge goes to one
+//! stage, so the stages of an I/O sum to its latency by construction.
 
 use crate::time::{Delay, Time};
 use std::cell::RefCell;
 
-/// What time is charged to.
+/// The resource that time is charged to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
-    /// The host's software: building, submitting, reaping.
+    /// Host software: building, submitting, reaping.
     #[default]
     Host,
-    /// From the doorbell's store to the beginning of the fetch, with all waiting for the turn, a slot and room.
+    /// From the doorbell write to the start of the fetch, including waits for arbitration, a command slot and
+    /// a completion queue slot.
     Doorbell,
-    /// Fetching the submission queue entry; of a commit record, from its arrival until the drive looks at it.
+    /// Fetching the submission queue entry; for a commit record, from its arrival until the drive reads it.
     Fetch,
-    /// Data, lists and completions on the link.
+    /// Data, PRP and SGL lists, and completions on the link.
     Link,
     /// The drive's processor cores.
     Firmware,
@@ -25,16 +26,16 @@ pub enum Stage {
     Dram,
     /// Sensing, programming, erasing, and the transfer on the channel.
     Flash,
-    /// A network between the host and a target: both adapters and the wire.
+    /// The network between host and target: both adapters and the wire.
     Fabric,
-    /// The software of a target: from a command's arrival to its submission to the drive, and back.
+    /// Target software: from a command's arrival to its submission to the drive, and back.
     Target,
-    /// Waiting for any of these while others use it.
+    /// Waiting for any of these resources while other I/Os use it.
     Queueing,
 }
 
 impl Stage {
-    /// All, in the order in which they are reported.
+    /// All stages, in report order.
     pub const ALL: [Stage; 10] = [
         Stage::Host,
         Stage::Doorbell,
@@ -48,12 +49,12 @@ impl Stage {
         Stage::Queueing,
     ];
 
-    /// Whether only an I/O over a network spends time there.
+    /// Whether only I/Os over a network spend time in this stage.
     pub fn is_remote(self) -> bool {
         matches!(self, Stage::Fabric | Stage::Target)
     }
 
-    /// Its name in reports.
+    /// Name of the stage in reports.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Host => "host",
@@ -70,30 +71,31 @@ impl Stage {
     }
 }
 
-/// An I/O that is being followed; [`SpanId::NONE`] is not, nor is one that was closed.
+/// Identifies the span of an open I/O. [`SpanId::NONE`] and ids of closed spans are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpanId {
     index: u32,
-    /// Counts the I/Os: whoever still holds the id of an aborted one mustn't charge the next that has its entry.
+    /// Sequence number of the I/O. The holder of an aborted I/O's id must not charge the next I/O in the same
+    /// entry.
     number: u32,
 }
 
 impl SpanId {
-    /// Nobody follows: charges to it are ignored.
+    /// No span: charges are ignored.
     pub const NONE: SpanId = SpanId { index: u32::MAX, number: 0 };
 
-    /// The how-many-th I/O it is, from 0; none, if nobody follows it.
+    /// I/O sequence number, from 0; None for [`SpanId::NONE`].
     pub fn number(self) -> Option<u32> {
         (self != SpanId::NONE).then_some(self.number)
     }
 }
 
-/// Where an I/O's time went.
+/// Times of one I/O by stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanRecord {
-    /// When it began.
+    /// When the span opened.
     pub begin: Time,
-    /// When it was last charged.
+    /// When the span was last charged.
     pub last: Time,
     /// Time by [`Stage`].
     pub stages: [Delay; Stage::ALL.len()],
@@ -106,29 +108,29 @@ impl SpanRecord {
     }
 }
 
-/// A stretch of an I/O's time.
+/// A segment of an I/O's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// What it is charged to.
+    /// The stage that it is charged to.
     pub stage: Stage,
-    /// From when.
+    /// Start of the segment.
     pub begin: Time,
-    /// To when.
+    /// End of the segment.
     pub end: Time,
 }
 
-/// Where an I/O's time went, one stretch after the other: from its begin to its last charge, without a gap.
+/// Segments of an I/O's time, without a gap, from its start to its last charge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trail {
-    /// The I/O's number.
+pub struct SpanTrail {
+    /// I/O sequence number.
     pub io: u32,
-    /// The stretches. None is empty.
+    /// The segments, none of them empty.
     pub segments: Vec<Segment>,
 }
 
-impl Trail {
-    /// Of what was waited for and what was served, the waiting came first; several of both in one charge are drawn
-    /// together.
+impl SpanTrail {
+    /// Appends a charge. The waiting part is placed first; several waits and services in one charge are
+    /// merged.
     #[cold]
     fn charge(&mut self, begin: Time, queued: Delay, passed: Delay, stage: Stage) {
         self.add(Stage::Queueing, begin, begin + queued);
@@ -144,12 +146,12 @@ impl Trail {
 
 struct Entry {
     record: SpanRecord,
-    /// Of the I/O that has this entry.
+    /// Number of the I/O that owns this entry.
     number: u32,
     is_open: bool,
     /// Its trail is recorded.
     is_recorded: bool,
-    trail: Trail,
+    trail: SpanTrail,
 }
 
 #[derive(Default)]
@@ -159,8 +161,8 @@ struct Table {
     opened: u32,
     /// Trails of I/Os with lower numbers are recorded.
     recorded: u32,
-    closed: Option<Trail>,
-    spare: Trail,
+    closed: Option<SpanTrail>,
+    spare: SpanTrail,
 }
 
 impl Table {
@@ -171,17 +173,17 @@ impl Table {
     }
 }
 
-/// The I/Os that are being followed. Entries are reused.
+/// Spans of all open I/Os. Entries are reused.
 #[derive(Default)]
 pub struct Spans(RefCell<Table>);
 
 impl Spans {
-    /// Records the trails of the I/Os with numbers below `ios`.
+    /// Records the trails of I/Os with numbers below `ios`.
     pub fn record(&self, ios: u32) {
         self.0.borrow_mut().recorded = ios;
     }
 
-    /// Begins to follow an I/O at `now`.
+    /// Opens a span at `now`.
     pub fn open(&self, now: Time) -> SpanId {
         let mut table = self.0.borrow_mut();
         let record = SpanRecord { begin: now, last: now, ..Default::default() };
@@ -189,7 +191,7 @@ impl Spans {
         table.opened = number.wrapping_add(1);
         let is_recorded = number < table.recorded;
         if !is_recorded {
-            table.recorded = 0; // numbers begin anew some day
+            table.recorded = 0; // the number may wrap, and later I/Os must not match
         }
         let index = match table.free.pop() {
             Some(index) => {
@@ -199,7 +201,7 @@ impl Spans {
                 index
             }
             None => {
-                let trail = Trail::default();
+                let trail = SpanTrail::default();
                 table.entries.push(Entry { record, number, is_open: true, is_recorded, trail });
                 (table.entries.len() - 1) as u32
             }
@@ -212,7 +214,7 @@ impl Spans {
         self.charge_split(id, now, Delay::ZERO, stage);
     }
 
-    /// The same, of which up to `queued` was waiting behind others.
+    /// As [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
     pub fn charge_split(&self, id: SpanId, now: Time, queued: Delay, stage: Stage) {
         let mut table = self.0.borrow_mut();
         let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };
@@ -226,7 +228,7 @@ impl Spans {
         record.last = now.max(record.last);
     }
 
-    /// Ends it and gives its record; an empty one if nobody follows it.
+    /// Closes the span and returns its record; an empty record for [`SpanId::NONE`].
     pub fn close(&self, id: SpanId) -> SpanRecord {
         let mut table = self.0.borrow_mut();
         let Some(entry) = table.entry(id) else { return SpanRecord::default() };
@@ -242,14 +244,14 @@ impl Spans {
         record
     }
 
-    /// The trail of the I/O that was closed last, if it was recorded and nobody has taken it. Give it back with
+    /// Takes the trail of the I/O that was closed last, if it was recorded. Return it with
     /// [`Spans::recycle`].
-    pub fn take_trail(&self) -> Option<Trail> {
+    pub fn take_trail(&self) -> Option<SpanTrail> {
         self.0.borrow_mut().closed.take()
     }
 
-    /// Takes a trail back, for its memory.
-    pub fn recycle(&self, mut trail: Trail) {
+    /// Takes back a trail, to reuse its memory.
+    pub fn recycle(&self, mut trail: SpanTrail) {
         trail.segments.clear();
         self.0.borrow_mut().spare = trail;
     }
@@ -259,7 +261,7 @@ impl Spans {
 mod tests {
     use super::*;
 
-    // A stretch that is charged and not drawn, or drawn twice, would make the picture differ from the sums.
+    // A segment that is charged and not drawn, or drawn twice, would make the chart differ from the sums.
     #[test]
     fn a_trail_is_what_was_charged() {
         let spans = Spans::default();
@@ -294,7 +296,7 @@ mod tests {
         spans.close(third);
         assert_eq!(spans.take_trail(), None, "it is not recorded");
         spans.close(second);
-        assert_eq!(spans.take_trail(), Some(Trail { io: 1, segments: Vec::new() }));
+        assert_eq!(spans.take_trail(), Some(SpanTrail { io: 1, segments: Vec::new() }));
         // Its entry is another's now, which is not recorded.
         let fourth = spans.open(Time(40));
         spans.charge(fourth, Time(41), Stage::Host);

@@ -1,34 +1,34 @@
-//! Stations: k servers that work for whoever comes first, by reservation: decided at the call, one timer, not cancellable.
-//! Processor cores, DRAM.
+//! A station: k servers for processor cores or DRAM, by reservation, first come, first served. A reservation
+//! is decided at the call, costs one timer and cannot be cancelled.
 
 use crate::executor::Clock;
 use crate::time::{Delay, Time};
 use crate::tracer::{Resource, Track, Usage};
 use std::cell::{Cell, RefCell};
 
-/// What a reservation takes.
+/// Times of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How long it waited for a server.
+    /// How long it waits for a server.
     pub queued: Delay,
-    /// When it is served.
+    /// When the service ends.
     pub end: Time,
 }
 
-/// k servers, FIFO, by reservation.
+/// k servers, reserved in FIFO order.
 pub struct Station {
     clock: Clock,
     free_at: RefCell<Vec<Time>>,
     reserved: Cell<Delay>,
     served: Cell<u64>,
-    /// What its servers are in a trace: of which kind, and which the first one is.
+    /// Resource kind and first index of its servers in a trace; None if untraced.
     track: Option<Track>,
-    /// What was reserved for work of each name, in the order in which names came; none: it is not kept apart.
+    /// Reserved time by name of the work, in order of first use; None if not recorded.
     by_name: Option<RefCell<Vec<(&'static str, Delay)>>>,
 }
 
 impl Station {
-    /// `servers` of them, at least one.
+    /// A station of `servers` servers, at least one.
     pub fn new(clock: &Clock, servers: usize) -> Self {
         Station {
             clock: clock.clone(),
@@ -40,14 +40,14 @@ impl Station {
         }
     }
 
-    /// Keeps apart what is reserved for work of each name ([`Station::each_name`]).
+    /// Also records reserved time by name of the work ([`Station::each_name`]).
     pub fn keeping_names(mut self) -> Self {
         self.by_name = Some(RefCell::default());
         self
     }
 
-    /// What was reserved for work of each name up to now, in the order in which names came first: nothing, unless it
-    /// [keeps them](Station::keeping_names). Where time is modelled as none, that is zero.
+    /// Calls `take` with each name and the time reserved for it up to now, in order of first use. No calls
+    /// unless the station [keeps names](Station::keeping_names). Under `timing = "none"` the times are zero.
     pub fn each_name(&self, take: impl FnMut(&(&'static str, Delay))) {
         if let Some(names) = &self.by_name {
             names.borrow().iter().for_each(take);
@@ -58,7 +58,7 @@ impl Station {
     fn note(names: &RefCell<Vec<(&'static str, Delay)>>, parts: &[(&'static str, Delay)]) {
         let mut names = names.borrow_mut();
         for (name, duration) in parts {
-            // Most often it is the very same name, which needs no look at its letters.
+            // Usually the very same string: comparing pointers spares comparing bytes.
             match names.iter_mut().find(|(known, _)| std::ptr::eq(*known, *name) || known == name) {
                 Some((_, sum)) => *sum += *duration,
                 None => names.push((name, *duration)),
@@ -66,24 +66,24 @@ impl Station {
         }
     }
 
-    /// In a trace its servers are of kind `resource`, numbered from `first` on. Without this it is in none.
+    /// Shows the servers in traces as kind `resource`, numbered from `first`.
     pub fn traced_as(mut self, resource: Resource, first: u32) -> Self {
         self.track = Some(Track::new(resource, first));
         self
     }
 
-    /// Reserves the server that is free first, for `duration`.
+    /// Reserves the earliest free server for `duration`.
     pub fn reserve(&self, duration: Delay) -> Service {
         self.reserve_for("work", duration)
     }
 
-    /// The same for work of this name, as a trace shows it.
+    /// As [`reserve`](Station::reserve), for work that a trace shows as `what`.
     pub fn reserve_for(&self, what: &'static str, duration: Delay) -> Service {
         self.reserve_parts(duration, || [(what, duration)])
     }
 
-    /// The same for several pieces of work that follow one another: `parts`, which is asked only in a trace, names them
-    /// and divides `duration`.
+    /// As [`reserve`](Station::reserve), for several pieces of work in sequence. `parts` is called only when
+    /// traced; it names the pieces and divides `duration` among them.
     #[inline]
     pub fn reserve_parts<const PARTS: usize>(
         &self,
@@ -103,7 +103,7 @@ impl Station {
         service
     }
 
-    /// Which server it is, and when it serves.
+    /// Chooses the server: its index, and the times of the service.
     fn take(&self, duration: Delay) -> (usize, Service) {
         let now = self.clock.now();
         self.served.set(self.served.get() + 1);
@@ -133,45 +133,45 @@ impl Station {
         }
     }
 
-    /// Reserves and waits until served.
+    /// Reserves a server and waits until the service ends.
     pub async fn serve(&self, duration: Delay) -> Service {
         let service = self.reserve(duration);
         self.clock.sleep_until(service.end).await;
         service
     }
 
-    /// The same for work of this name, as a trace shows it.
+    /// As [`serve`](Station::serve), for work that a trace shows as `what`.
     pub async fn serve_for(&self, what: &'static str, duration: Delay) -> Service {
         let service = self.reserve_for(what, duration);
         self.clock.sleep_until(service.end).await;
         service
     }
 
-    /// When the first of its servers is free: what is reserved then waits for no other. In the past, if one is idle.
+    /// When the first server becomes free: a reservation from then on does not wait. In the past if a server
+    /// is idle.
     pub fn next_free(&self) -> Time {
         self.free_at.borrow().iter().copied().min().unwrap_or(Time::ZERO)
     }
 
-    /// How many servers.
+    /// Number of servers.
     pub fn servers(&self) -> usize {
         self.free_at.borrow().len()
     }
 
-    /// Work done up to now in all, over every server; what is reserved but not yet done is not in it.
+    /// Work done up to now, summed over the servers. Reserved work that is still to come is not included.
     pub fn busy(&self) -> Delay {
         let now = self.clock.now();
-        // A server that is free later than now works without a gap until then.
+        // A server whose `free_at` is in the future works without a gap until then.
         let ahead: Delay = self.free_at.borrow().iter().map(|free_at| free_at.since(now)).sum();
         self.reserved.get().saturating_sub(ahead)
     }
 
-    /// Requests in all.
+    /// Total reservations.
     pub fn served(&self) -> u64 {
         self.served.get()
     }
 
-    /// Share of the servers' time from `since` to now that was work: 0 to 1. `busy_then` is [`Station::busy`] at
-    /// `since`.
+    /// Utilisation of the servers from `since` to now, 0 to 1. `busy_then` is [`Station::busy`] at `since`.
     pub fn utilisation(&self, since: Time, busy_then: Delay) -> f64 {
         share(self.busy().saturating_sub(busy_then), self.clock.now().since(since), self.servers())
     }

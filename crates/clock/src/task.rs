@@ -1,6 +1,6 @@
-//! What a task is called.
+//! Identity of a task.
 
-/// A task: its place in the slab, and which of the tasks that have lived there.
+/// A task: its slot in the slab, and the generation of that slot, so that an id outlives its task harmlessly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId {
     pub(crate) index: u32,

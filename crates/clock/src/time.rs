@@ -1,15 +1,15 @@
-//! Picoseconds, and the rates that turn bytes and cycles into them.
+//! Instants and delays in picoseconds, and the rates that turn bytes and cycles into delays.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
-/// An instant of the simulation, in picoseconds since its start. Reaches 213 days.
+/// An instant of the simulation, in picoseconds since its start. The range is 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// A length of time, in picoseconds. What would be longer than 213 days is 213 days, in every build: adding that to a
-/// [`Time`] is what fails.
+/// A length of time in picoseconds. Saturates at 213 days in every build; adding such a delay to a later
+/// [`Time`] panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Delay(pub u64);
 
@@ -17,14 +17,14 @@ impl Time {
     /// The start of the simulation.
     pub const ZERO: Time = Time(0);
 
-    /// How long after `earlier` this is; zero if it is not after.
+    /// Delay since `earlier`; zero if `earlier` is not before this.
     pub fn since(self, earlier: Time) -> Delay {
         Delay(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Delay {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Delay = Delay(0);
 
     /// From picoseconds.
@@ -47,11 +47,11 @@ impl Delay {
     pub const fn from_s(s: u64) -> Self {
         Delay(s.saturating_mul(1_000_000_000_000))
     }
-    /// In picoseconds.
+    /// The length in picoseconds.
     pub const fn ps(self) -> u64 {
         self.0
     }
-    /// The difference; zero if `other` is longer.
+    /// The difference, zero if `other` is longer.
     pub fn saturating_sub(self, other: Delay) -> Delay {
         Delay(self.0.saturating_sub(other.0))
     }
@@ -124,8 +124,8 @@ impl fmt::Display for Time {
     }
 }
 
-/// Units (bytes, cycles) a second, kept as picoseconds a unit with as many fraction bits as fit in 64, so that a
-/// duration costs a multiplication and rounds to the nearest picosecond.
+/// A rate in units (bytes, cycles) a second. Stored as picoseconds a unit with as many fraction bits as fit
+/// in 64, so that a duration costs one multiplication and rounds to the nearest picosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     per_second: u64,
@@ -134,7 +134,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `per_second` units a second; zero is taken as one, since a rate of nothing would never end.
+    /// `per_second` units a second. Zero is taken as one, since no transfer would end at rate zero.
     pub const fn per_second(per_second: u64) -> Self {
         let per_second = if per_second == 0 { 1 } else { per_second };
         let mut fraction_bits = 64;
@@ -148,14 +148,14 @@ impl Rate {
         }
     }
 
-    /// How long `units` take, to the nearest picosecond.
+    /// Time for `units`, to the nearest picosecond.
     pub fn time_for(self, units: u64) -> Delay {
         let scaled = units as u128 * self.ps_per_unit as u128;
         let half = 1u128 << (self.fraction_bits - 1);
         Delay(u64::try_from((scaled + half) >> self.fraction_bits).unwrap_or(u64::MAX))
     }
 
-    /// Units a second.
+    /// The rate in units a second.
     pub fn units_per_second(self) -> u64 {
         self.per_second
     }
@@ -180,7 +180,7 @@ mod tests {
 
     // Without saturation a release build would turn an absurdly long delay into a short one.
     #[test]
-    fn what_is_too_long_is_the_longest() {
+    fn too_long_a_delay_saturates() {
         assert_eq!(Delay::from_s(u64::MAX), Delay(u64::MAX));
         assert_eq!(Delay::from_s(200 * 86_400) + Delay::from_s(200 * 86_400), Delay(u64::MAX));
         assert_eq!(Delay::from_s(200 * 86_400) * 2, Delay(u64::MAX));

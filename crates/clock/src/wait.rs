@@ -1,14 +1,14 @@
-//! Who waits for what, in order: the list behind semaphore, channel, notify and station.
+//! Waiters in FIFO order: the list behind semaphore, channel and notify.
 //!
-//! A node is a waiter. Granting moves a value into it and takes it off the line; a waiter that is dropped leaves the
-//! line, or gives back the grant that it did not get to see.
+//! A node is a waiter. Granting moves a value into the node and unlinks it. A waiter that is dropped leaves
+//! the line, or returns a grant that it has not yet seen.
 
 use crate::task::TaskId;
 use std::cell::RefCell;
 
 const NONE: u32 = u32::MAX;
 
-/// A place in the line; returned to the line by `take` or `cancel`.
+/// A waiter's node; `take` or `cancel` frees it.
 #[derive(Debug)]
 pub(crate) struct Ticket(u32);
 
@@ -34,7 +34,7 @@ struct Line<W, G> {
     waiting: usize,
 }
 
-/// A line of tasks, each wanting a `W` and granted a `G`.
+/// A line of tasks, each of which wants a `W` and is granted a `G`.
 pub(crate) struct WaitLine<W, G>(RefCell<Line<W, G>>);
 
 impl<W, G> Default for WaitLine<W, G> {
@@ -79,7 +79,7 @@ impl<W, G> WaitLine<W, G> {
         Ticket(index)
     }
 
-    /// What the first in line wants.
+    /// What the first waiter wants.
     pub(crate) fn first<R>(&self, look: impl FnOnce(&W) -> R) -> Option<R> {
         let line = self.0.borrow();
         match line.head {
@@ -88,13 +88,15 @@ impl<W, G> WaitLine<W, G> {
         }
     }
 
-    /// Grants to the first in line; the caller wakes the task. Nobody waiting: the grant comes back.
+    /// Grants to the first waiter and returns its task, for the caller to wake. None, without calling `make`,
+    /// if no task waits.
     pub(crate) fn grant(&self, make: impl FnOnce(W) -> G) -> Option<TaskId> {
         let mut line = self.0.borrow_mut();
         let head = line.head;
         if head == NONE {
             return None;
         }
+        debug_assert!(matches!(line.nodes[head as usize].state, State::Waiting), "only waiters are linked");
         line.unlink(head);
         let node = &mut line.nodes[head as usize];
         let want = node.want.take().expect("a waiter wants something");
@@ -102,7 +104,7 @@ impl<W, G> WaitLine<W, G> {
         Some(node.task)
     }
 
-    /// The grant, if it has come; the ticket is then spent.
+    /// Takes the grant, if it has come, and frees the node: the ticket is then spent.
     pub(crate) fn take(&self, ticket: &mut Option<Ticket>) -> Option<G> {
         let index = ticket.as_ref().expect("a spent ticket is not polled").0;
         let mut line = self.0.borrow_mut();
@@ -118,7 +120,7 @@ impl<W, G> WaitLine<W, G> {
         Some(grant)
     }
 
-    /// Leaves the line. A grant that had already come is returned, to be passed on.
+    /// Leaves the line. Returns a grant that had already come, which the caller must pass on.
     pub(crate) fn cancel(&self, ticket: &mut Option<Ticket>) -> Option<G> {
         let index = ticket.take()?.0;
         let mut line = self.0.borrow_mut();
@@ -130,7 +132,7 @@ impl<W, G> WaitLine<W, G> {
         let state = std::mem::replace(&mut node.state, State::Free);
         line.free.push(index);
         drop(line);
-        drop(want); // what it wanted to send may, as it is dropped, come back to this line
+        drop(want); // its drop may come back to this line, so no borrow is held
         match state {
             State::Granted(grant) => Some(grant),
             _ => None,
@@ -140,6 +142,7 @@ impl<W, G> WaitLine<W, G> {
 
 impl<W, G> Line<W, G> {
     fn unlink(&mut self, index: u32) {
+        debug_assert!(self.waiting > 0, "a linked node is counted");
         let (previous, next) = (self.nodes[index as usize].previous, self.nodes[index as usize].next);
         match previous {
             NONE => self.head = next,

@@ -1,8 +1,8 @@
-//! The timer wheel: what fires next, by (time, sequence).
+//! The timer wheel: timers in order of (time, sequence).
 //!
-//! One turn of 4096 slots of 65.5 ns covers 268 us; later timers wait in a heap and join the slot that is being
-//! drained when their turn comes. Order is exactly that of a heap over (time, sequence): `tests/wheel.rs` holds it
-//! against one.
+//! One turn of 4096 slots of 65.5 ns covers 268 us. Later timers wait in a heap and join the slot being
+//! drained when it is their turn. The order is exactly that of a heap over (time, sequence); `tests/wheel.rs`
+//! compares the two.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,14 +12,14 @@ const SLOTS: u64 = 4096;
 const MASK: u64 = SLOTS - 1;
 const WORDS: usize = (SLOTS / 64) as usize;
 
-/// A timer: when, which in the order of arming, and for whom.
+/// An armed timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timer<T> {
     /// When it fires, in picoseconds.
     pub at: u64,
-    /// Armed as the how-many-th; breaks ties.
+    /// Order of arming; breaks ties.
     pub sequence: u64,
-    /// For whom.
+    /// What fires: the executor's task.
     pub target: T,
 }
 
@@ -30,7 +30,7 @@ impl<T> Timer<T> {
 }
 
 const NONE: u32 = u32::MAX;
-/// No timer's slot number: time ends long before.
+/// No slot. Larger than any timer's slot number, since a time has 64 - [`SLOT_BITS`] slot bits.
 const NO_SLOT: u64 = u64::MAX;
 
 struct Node<T> {
@@ -42,19 +42,20 @@ struct Node<T> {
 pub struct Wheel<T> {
     /// The first node of each slot's list, or NONE.
     slots: Box<[u32; SLOTS as usize]>,
-    /// The timers in slots, and free places. One slab for all slots: it grows with the timers that are armed at
-    /// once, and stays in the cache.
+    /// Timers in slots, and a free list. All slots share one slab, so it grows only with the number of armed
+    /// timers and stays in the cache.
     nodes: Vec<Node<T>>,
     free: u32,
-    /// A bit for each slot that has a timer, and a bit for each word of those that isn't zero.
+    /// One bit for each non-empty slot.
     occupied: [u64; WORDS],
+    /// One bit for each non-zero word of `occupied`.
     words: u64,
-    /// The slot number (time >> SLOT_BITS) that `current` holds; everything earlier has fired.
+    /// The slot number (time >> SLOT_BITS) that `current` holds. Every earlier timer has fired.
     base: u64,
-    /// Latest first, so that the next one is popped from the end.
+    /// Timers of slot `base`, latest first, so that the next one is popped from the end.
     current: Vec<Timer<T>>,
     later: BinaryHeap<Reverse<Timer<T>>>,
-    /// The slot number of the first of `later`, or [`NO_SLOT`].
+    /// Slot number of the first timer in `later`, or [`NO_SLOT`].
     later_slot: u64,
     in_slots: usize,
     sequence: u64,
@@ -79,12 +80,13 @@ impl<T: Copy + Ord> Default for Wheel<T> {
 }
 
 impl<T: Copy + Ord> Wheel<T> {
-    /// Arms a timer for `target` at `at` picoseconds.
+    /// Arms a timer for `target` at `at` picoseconds. One in the past fires next.
     #[inline]
     pub fn insert(&mut self, at: u64, target: T) {
         let timer = Timer { at, sequence: self.sequence, target };
         self.sequence += 1;
         let slot = at >> SLOT_BITS;
+        // One comparison for both exceptions: wrapping turns a slot at or before `base` into a huge distance.
         if slot.wrapping_sub(self.base + 1) >= SLOTS - 1 {
             return self.insert_aside(slot, timer);
         }
@@ -107,7 +109,8 @@ impl<T: Copy + Ord> Wheel<T> {
         self.in_slots += 1;
     }
 
-    /// Arms a timer that belongs in no slot: its slot is being drained, or lies beyond the turn.
+    /// Arms a timer outside the slots: in `current` if its slot is being drained, in the heap if it lies
+    /// beyond this turn.
     #[cold]
     fn insert_aside(&mut self, slot: u64, timer: Timer<T>) {
         if slot <= self.base {
@@ -119,12 +122,12 @@ impl<T: Copy + Ord> Wheel<T> {
         }
     }
 
-    /// When the next timer fires.
+    /// When the next timer fires, in picoseconds.
     pub fn next_at(&self) -> Option<u64> {
         if let Some(timer) = self.current.last() {
             return Some(timer.at);
         }
-        // Only looked at, not loaded: what is armed before it from now on still belongs in its own slot.
+        // Peek without loading: a timer armed later for an earlier slot must still go to its own slot.
         let in_wheel = (self.words != 0)
             .then(|| self.slots[(self.next_occupied() & MASK) as usize])
             .and_then(|first| self.list(first).map(|node| node.timer.at).min());
@@ -136,6 +139,7 @@ impl<T: Copy + Ord> Wheel<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<Timer<T>> {
         if self.current.is_empty() {
+            // `current` is empty, so the next timer is in the first occupied slot or at the top of the heap.
             if self.words != 0 {
                 let slot = self.next_occupied();
                 let index = (slot & MASK) as usize;
@@ -144,7 +148,7 @@ impl<T: Copy + Ord> Wheel<T> {
                     && let Some(node) = self.nodes.get_mut(place as usize)
                     && node.next == NONE
                 {
-                    // The usual case: alone in its slot.
+                    // Usual case: the only timer of its slot needs no sort and no move to `current`.
                     self.base = slot;
                     self.slots[index] = NONE;
                     node.next = std::mem::replace(&mut self.free, place);
@@ -159,7 +163,7 @@ impl<T: Copy + Ord> Wheel<T> {
         self.current.pop()
     }
 
-    /// Loads the timers of the next slot that has any, when several may be due in it.
+    /// Loads into `current` the next slot that has timers.
     #[cold]
     fn load(&mut self) {
         let in_wheel = if self.words != 0 { self.next_occupied() } else { NO_SLOT };
@@ -167,6 +171,7 @@ impl<T: Copy + Ord> Wheel<T> {
         if slot == NO_SLOT {
             return;
         }
+        debug_assert!(slot > self.base, "slots are drained in order of time");
         self.base = slot;
         if in_wheel == slot {
             self.empty(slot);
@@ -201,7 +206,7 @@ impl<T: Copy + Ord> Wheel<T> {
         self.len() == 0
     }
 
-    /// Forgets every timer.
+    /// Drops every timer. Time and sequence numbers continue.
     pub fn clear(&mut self) {
         self.current.clear();
         *self.slots = [NONE; SLOTS as usize];
@@ -214,9 +219,14 @@ impl<T: Copy + Ord> Wheel<T> {
         self.in_slots = 0;
     }
 
-    /// No timer is left in the slot at `index`.
+    /// Clears the bits of the slot at `index`, which has no timer left.
     #[inline]
     fn vacate(&mut self, index: usize) {
+        debug_assert_ne!(
+            self.occupied[index / 64 % WORDS] & (1 << (index % 64)),
+            0,
+            "a slot is vacated once"
+        );
         let word = &mut self.occupied[index / 64 % WORDS];
         *word &= !(1 << (index % 64));
         if *word == 0 {
@@ -224,7 +234,7 @@ impl<T: Copy + Ord> Wheel<T> {
         }
     }
 
-    /// Empties an occupied slot into `current`.
+    /// Moves all timers of an occupied slot to `current`.
     fn empty(&mut self, slot: u64) {
         let index = (slot & MASK) as usize;
         self.vacate(index);
@@ -242,16 +252,17 @@ impl<T: Copy + Ord> Wheel<T> {
         std::iter::successors(node(first), move |last| node(last.next))
     }
 
-    /// The slot number of the first occupied slot after `base`; one exists.
+    /// Slot number of the first occupied slot after `base`. The caller ensures that one exists.
     #[inline]
     fn next_occupied(&self) -> u64 {
+        debug_assert_ne!(self.words, 0, "an occupied slot exists");
         let start = (self.base + 1) & MASK;
         let (word, bit) = (start / 64, start % 64);
         let here = self.occupied[word as usize % WORDS] >> bit;
         if here != 0 {
             return self.base + 1 + u64::from(here.trailing_zeros());
         }
-        // The words behind this one, round to this one's first bits.
+        // The words after this one, wrapping round to the low bits of this one.
         let turned = self.words.rotate_right(word as u32 + 1);
         let word = (word + 1 + u64::from(turned.trailing_zeros())) % WORDS as u64;
         let bits = self.occupied[word as usize];
@@ -264,7 +275,7 @@ impl<T: Copy + Ord> Wheel<T> {
 mod tests {
     use super::*;
 
-    // A place in the slab that isn't given back costs memory for every timer that ever fired.
+    // A slab node that is not freed costs memory for every timer that ever fired.
     #[test]
     fn memory_follows_the_timers_that_are_armed() {
         let mut wheel = Wheel::default();
@@ -273,7 +284,7 @@ mod tests {
             let at = wheel.pop().expect("ten are armed").at;
             wheel.insert(at + ((i % 5000) << SLOT_BITS), 0);
         }
-        assert!(wheel.nodes.len() <= 10, "{} places", wheel.nodes.len());
+        assert!(wheel.nodes.len() <= 10, "{} nodes", wheel.nodes.len());
         assert_eq!(wheel.len(), 10);
     }
 }

@@ -1,11 +1,12 @@
 //! Every wait in every resource, dropped at every stage by killing the task that waits.
 //!
-//! A power cut and a reset kill tasks wherever they are. A waiter that took its place or its grant along would leave
-//! a die locked, a credit lost or a neighbour asleep for ever. First each stage by name, then swarms of tasks that
-//! kill each other, from seeds that a failure prints, then everything killed at once at each step of such a swarm.
+//! A power cut and a reset kill tasks wherever they are. A waiter that took its place or its grant along
+//! would leave a die locked, a credit lost or a neighbour asleep indefinitely. First each stage by name, then
+//! swarms of tasks that kill each other, from seeds that a failure prints, then everything killed at once at
+//! each step of such a swarm.
 //!
-//! Verified: nothing is lost or given twice, those who survive get theirs, order is kept. Not verified: [`Pipe`] and
-//! [`Station`] give nothing back by design; here only that killing their users harms nobody.
+//! Verified: nothing is lost or granted twice, survivors get their grants, order is kept. Not verified:
+//! [`Pipe`] and [`Station`] return nothing by design; here only that killing their users harms no other task.
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{
@@ -28,16 +29,16 @@ mod stages {
     enum Moment {
         BeforeTheFirstPoll,
         Queued,
-        /// It was granted what it wants but has not been polled since.
+        /// Granted, but not polled since.
         Granted,
-        /// It was polled and holds what it got.
+        /// Polled, and holding the grant.
         Holding,
     }
 
     const MOMENTS: [Moment; 4] =
         [Moment::BeforeTheFirstPoll, Moment::Queued, Moment::Granted, Moment::Holding];
 
-    /// A victim and behind it an heir wait for the same; `grant` gives it to the first of them.
+    /// A victim and behind it an heir wait for the same resource; `grant` gives it to the first of them.
     async fn kill_at(
         moment: Moment,
         clock: &Clock,
@@ -85,7 +86,8 @@ mod stages {
         }
     }
 
-    // One that wants many holds up those behind it; when it goes, what is free must reach them without a release.
+    // A waiter for many credits blocks those behind it; when it goes, free credits must reach them without a
+    // release.
     #[test]
     fn credits_for_those_behind_one_that_wanted_too_many() {
         run(|clock| async move {
@@ -160,7 +162,7 @@ mod stages {
                     rest.push(value);
                     clock.yield_now().await;
                 }
-                // Once there was room its value was in, though it did not get to know.
+                // Once there was space its value was in, though it was not yet polled.
                 let expected: &[_] = match moment {
                     Moment::BeforeTheFirstPoll | Moment::Queued => &["heir"],
                     Moment::Granted | Moment::Holding => &["victim", "heir"],
@@ -170,7 +172,7 @@ mod stages {
         }
     }
 
-    // Values that come back must come out in their order, and not make room for more than the capacity.
+    // Returned values must come out in order, and count against the capacity.
     #[test]
     fn values_come_back_in_order_and_count_against_the_capacity() {
         for backwards in [false, true] {
@@ -201,7 +203,7 @@ mod stages {
     }
 
     #[test]
-    fn nudges() {
+    fn notifications() {
         for moment in MOMENTS {
             run(|clock| async move {
                 let notify = Rc::new(Notify::new(&clock));
@@ -223,9 +225,9 @@ mod stages {
         }
     }
 
-    // With nobody behind, the nudge is kept; but one of those that went to all reached all, so it is not.
+    // Without a second waiter the notification is kept; but notify_all has reached all, so it is not kept.
     #[test]
-    fn a_nudge_that_was_not_seen_is_kept_if_it_was_for_one() {
+    fn a_notification_not_yet_seen_is_kept_if_it_was_for_one() {
         for all in [false, true] {
             run(|clock| async move {
                 let notify = Rc::new(Notify::new(&clock));
@@ -246,9 +248,10 @@ mod stages {
         }
     }
 
-    // The reader of a mailbox is replaced after a reset; it may be killed before or after its successor has come.
+    // The reader of a mailbox is replaced after a reset; it may be killed before or after its successor has
+    // come.
     #[test]
-    fn letters() {
+    fn mailbox_messages() {
         for (successor_first, due) in [(false, 50), (true, 50), (false, 10), (true, 10)] {
             for sent_before in [false, true] {
                 run(|clock| async move {
@@ -257,14 +260,14 @@ mod stages {
                     let spawn_reader = |name: &'static str| {
                         let (inner, mailbox, got) = (clock.clone(), mailbox.clone(), got.clone());
                         clock.spawn(name, async move {
-                            let letter: &str = mailbox.receive().await;
-                            got.borrow_mut().push((name, letter, inner.now().0));
+                            let message: &str = mailbox.receive().await;
+                            got.borrow_mut().push((name, message, inner.now().0));
                         })
                     };
                     let old = spawn_reader("old");
                     clock.sleep(Delay(10)).await;
                     if sent_before {
-                        mailbox.send_at(Time(due), "letter");
+                        mailbox.send_at(Time(due), "message");
                     }
                     if successor_first {
                         spawn_reader("new");
@@ -278,16 +281,16 @@ mod stages {
                     }
                     clock.yield_now().await;
                     if !sent_before {
-                        mailbox.send_at(Time(due), "letter");
+                        mailbox.send_at(Time(due), "message");
                     }
                     clock.sleep(Delay(1000)).await;
-                    assert_eq!(*got.borrow(), [("new", "letter", due)], "{successor_first} {sent_before}");
+                    assert_eq!(*got.borrow(), [("new", "message", due)], "{successor_first} {sent_before}");
                 });
             }
         }
     }
 
-    // What is reserved stays reserved, and nobody else is harmed.
+    // A reservation stays reserved, and no other task is harmed.
     #[test]
     fn users_of_pipes_and_stations() {
         for killed_at in [0, 10, 150] {
@@ -323,9 +326,9 @@ struct Swarm {
     spawned: Cell<usize>,
     finished: Cell<usize>,
     killed: Cell<usize>,
-    /// Of 1,000 opportunities to kill, how many are taken.
+    /// Of 1,000 opportunities to kill, the number taken.
     kills_per_mille: u64,
-    /// At this step everybody is killed.
+    /// At this step all tasks are killed.
     cut_at: u64,
     steps: Cell<u64>,
 }
@@ -373,7 +376,7 @@ impl Swarm {
         self.random.borrow_mut().below(n)
     }
 
-    /// An opportunity to kill anybody, also the caller. Right after a release those who were granted something have
+    /// An opportunity to kill any task, the caller included. Directly after a release the granted tasks have
     /// not been polled yet.
     fn step(&self) {
         self.steps.set(self.steps.get() + 1);
@@ -389,7 +392,7 @@ impl Swarm {
         }
     }
 
-    /// Some time, or none, or only a turn; short, so that much falls into one instant.
+    /// Waits a short time, or none, or only a turn, so that much falls into one instant.
     async fn pause(&self) {
         match self.below(6) {
             0 | 1 => {}
@@ -399,15 +402,15 @@ impl Swarm {
         self.step();
     }
 
-    /// Waits until everybody is done, or should be, and checks that they are.
+    /// Waits until all tasks should be done, and checks that they are.
     async fn finish(&self, what: &str) {
         self.clock.sleep(Delay::from_us(10)).await;
         let (spawned, finished, killed) = (self.spawned.get(), self.finished.get(), self.killed.get());
-        assert_eq!(finished + killed, spawned, "{what}: somebody who was not killed never got theirs");
+        assert_eq!(finished + killed, spawned, "{what}: a waiter that was not killed was never served");
     }
 }
 
-/// A number that is raised while this lives.
+/// A counter that is raised while this lives.
 struct Held(Rc<Cell<usize>>, usize);
 
 impl Held {
@@ -426,7 +429,7 @@ impl Drop for Held {
 
 const SEEDS: u64 = 150;
 
-/// From few deaths, so that the work goes on for long, to many.
+/// From few kills, so that the work lasts long, to many.
 fn kills_per_mille(seed: u64) -> u64 {
     [10, 30, 100][seed as usize % 3]
 }
@@ -441,7 +444,7 @@ async fn take_credits(swarm: Rc<Swarm>, tags: Semaphore, held: Rc<Cell<usize>>) 
         swarm.pause().await;
         if swarm.below(4) == 0 {
             permit.forget();
-            tags.release(credits); // between the two no wait, so nobody can be killed there
+            tags.release(credits); // no wait in between, so no task can be killed there
         } else {
             drop(permit);
         }
@@ -465,7 +468,7 @@ fn a_swarm_on_a_semaphore() {
     }
 }
 
-/// Senders and receivers, all mortal; receivers are replaced. What came out, in order.
+/// Mortal senders and receivers; receivers are replaced. Returns what came out, in order.
 async fn exchange(clock: Clock, seed: u64, receivers: usize) -> (Vec<(u64, u64)>, usize) {
     let swarm = Swarm::new(&clock, seed, kills_per_mille(seed), u64::MAX);
     let capacity = 1 + seed as usize % 3;
@@ -504,8 +507,8 @@ async fn exchange(clock: Clock, seed: u64, receivers: usize) -> (Vec<(u64, u64)>
     }
     let survivors: Vec<_> =
         swarm.living.borrow().iter().filter(|task| !readers.contains(task)).copied().collect();
-    assert_eq!(survivors, [], "seed {seed}: a sender never got room");
-    assert!(channel.is_empty(), "seed {seed}: a receiver sleeps beside a value");
+    assert_eq!(survivors, [], "seed {seed}: a sender never got space");
+    assert!(channel.is_empty(), "seed {seed}: a receiver sleeps although a value is queued");
     for value in sent.borrow().iter() {
         assert!(received.borrow().contains(value), "seed {seed}: {value:?} was sent and never came");
     }
@@ -523,7 +526,8 @@ fn a_swarm_on_a_channel() {
     assert!(killed as u64 > SEEDS * 8, "only {killed} killed");
 }
 
-// With one receiver at a time the order of each sender's values shows: killing the receiver must not change it.
+// With one receiver at a time the order of each sender's values is visible: killing the receiver must not
+// change it.
 #[test]
 fn a_channel_keeps_its_order_through_the_deaths_of_its_receivers() {
     for seed in 0..SEEDS {
@@ -537,7 +541,7 @@ fn a_channel_keeps_its_order_through_the_deaths_of_its_receivers() {
 }
 
 #[test]
-fn a_swarm_on_a_notify_loses_no_nudge() {
+fn a_swarm_on_a_notify_loses_no_notification() {
     let mut killed = 0;
     for seed in 0..SEEDS {
         killed += run(|clock| async move {
@@ -579,7 +583,7 @@ fn a_swarm_on_a_notify_loses_no_nudge() {
             assert_eq!(
                 (items.get(), used.get()),
                 (0, made.get()),
-                "seed {seed}: a consumer sleeps beside an item"
+                "seed {seed}: a consumer sleeps although an item is queued"
             );
             assert_eq!(notify.waiting(), 3, "seed {seed}");
             swarm.killed.get()
@@ -588,20 +592,20 @@ fn a_swarm_on_a_notify_loses_no_nudge() {
     assert!(killed as u64 > SEEDS * 8, "only {killed} killed");
 }
 
-// Every letter, in order, in the picosecond in which it is due, whoever reads when.
+// Every message, in order, in the picosecond in which it is due, whichever task reads.
 #[test]
 fn a_mailbox_is_on_time_through_the_deaths_of_its_readers() {
     for seed in 0..SEEDS {
         run(|clock| async move {
-            let mut random = Rng::new(seed).stream("letters");
+            let mut random = Rng::new(seed).stream("messages");
             let mailbox = Mailbox::new(&clock);
             let got = Rc::new(RefCell::new(Vec::new()));
             let spawn_reader = || {
                 let (inner, mailbox, got) = (clock.clone(), mailbox.clone(), got.clone());
                 clock.spawn("reader", async move {
                     loop {
-                        let letter = mailbox.receive().await;
-                        got.borrow_mut().push((letter, inner.now().0));
+                        let message = mailbox.receive().await;
+                        got.borrow_mut().push((message, inner.now().0));
                     }
                 })
             };
@@ -636,7 +640,8 @@ fn a_mailbox_is_on_time_through_the_deaths_of_its_readers() {
     }
 }
 
-// The power cut: everybody is killed in one instant, at each step in turn. Whatever outlives it must be whole.
+// The power cut: all tasks are killed in one instant, at each step in turn. Everything that survives must be
+// intact.
 #[test]
 fn a_cut_at_each_step_leaves_everything_free() {
     let mut cut_at = 1;
@@ -649,21 +654,21 @@ fn a_cut_at_each_step_leaves_everything_free() {
             let held: Rc<Cell<usize>> = Rc::default();
             for _ in 0..4 {
                 swarm.spawn("taker", take_credits(swarm.clone(), tags.clone(), held.clone()));
-                let (inner, channel_s, nudge) = (swarm.clone(), channel.clone(), notify.clone());
+                let (inner, channel_s, notifier) = (swarm.clone(), channel.clone(), notify.clone());
                 swarm.spawn("sender", async move {
                     for value in 0..10 {
                         channel_s.send(value).await;
-                        nudge.notify_one();
+                        notifier.notify_one();
                         inner.step();
                     }
                 });
-                let (inner, channel_r, nudged) = (swarm.clone(), channel.clone(), notify.clone());
+                let (inner, channel_r, waiter) = (swarm.clone(), channel.clone(), notify.clone());
                 swarm.spawn("receiver", async move {
                     for _ in 0..10 {
                         channel_r.receive().await;
                         inner.step();
-                        nudged.notified().await;
-                        nudged.notify_one();
+                        waiter.notified().await;
+                        waiter.notify_one();
                         inner.pause().await;
                     }
                 });
@@ -672,7 +677,7 @@ fn a_cut_at_each_step_leaves_everything_free() {
             assert_eq!((tags.available(), tags.waiting(), held.get()), (4, 0, 0), "cut at {cut_at}");
             assert_eq!(notify.waiting(), 0, "cut at {cut_at}");
             while channel.try_receive().is_some() {}
-            // A receiver that died while it waited must not be given this.
+            // A receiver killed while it waited must not get this value.
             channel.try_send(0).unwrap();
             assert_eq!(channel.try_receive(), Some(0), "cut at {cut_at}");
             swarm.steps.get() < cut_at

@@ -1,10 +1,10 @@
-//! The executor in virtual time: in which order tasks run, when time moves, and what killing does.
+//! The executor in virtual time: the order of tasks, the advance of time, and the effects of killing.
 
-use byteway_clock::{Clock, Delay, Executor, Notify, Ran, Semaphore, TaskId, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Semaphore, TaskId, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What happened, in order, with the instant in picoseconds.
+/// Events in order, with the instant in picoseconds.
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<(u64, String)>>>);
 
@@ -22,7 +22,7 @@ impl Log {
     }
 }
 
-/// Notes when it is dropped.
+/// Runs its closure when dropped.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -58,8 +58,8 @@ fn tasks_run_in_the_order_in_which_they_became_ready() {
     assert_eq!(log.names(), ["a", "b", "c", "a'", "b'", "c'"]);
 }
 
-// Two events at one instant have an order too: that in which they were armed, and what they cause comes before the
-// next of them.
+// Events at one instant are ordered too: by the order of arming, and the consequences of one come before the
+// next.
 #[test]
 fn timers_of_one_instant_fire_in_the_order_in_which_they_were_armed() {
     let executor = Executor::new();
@@ -68,11 +68,11 @@ fn timers_of_one_instant_fire_in_the_order_in_which_they_were_armed() {
     spawn_sleeper(&clock, &log, "a", Delay(100));
     spawn_sleeper(&clock, &log, "b", Delay(100));
     let notify = Rc::new(Notify::new(&clock));
-    let (inner, nudge, log_c) = (clock.clone(), notify.clone(), log.clone());
+    let (inner, notifier, log_c) = (clock.clone(), notify.clone(), log.clone());
     clock.spawn("c", async move {
         inner.sleep(Delay(100)).await;
         log_c.add(&inner, "c'");
-        nudge.notify_one();
+        notifier.notify_one();
     });
     let (inner, log_d) = (clock.clone(), log.clone());
     clock.spawn("d", async move {
@@ -96,7 +96,7 @@ fn timers_of_one_instant_fire_in_the_order_in_which_they_were_armed() {
     assert_eq!(log.entries(), expected.map(|(at, what)| (at, what.to_owned())));
 }
 
-// A wait for what has come must cost neither a poll nor a turn: such waits are most of a firmware's.
+// A wait that is over must cost neither a poll nor a turn: most waits of firmware are.
 #[test]
 fn a_wait_that_has_elapsed_does_not_yield() {
     let executor = Executor::new();
@@ -119,7 +119,7 @@ fn a_wait_that_has_elapsed_does_not_yield() {
     assert_eq!(polls, 4); // two of each task
 }
 
-// A simulation that waits for ever must say so, and for whom, instead of hanging or ending early.
+// A stalled simulation must report it, with the waiting tasks, instead of hanging or ending early.
 #[test]
 fn a_standstill_names_those_who_wait() {
     let executor = Executor::new();
@@ -141,12 +141,13 @@ fn a_standstill_names_those_who_wait() {
     assert_eq!(stalled.waiting, [("reader", 2), ("writer", 1), ("main", 1)]);
     assert_eq!(
         stalled.to_string(),
-        "everything stands still at 3.000 us: no task is ready and no timer is armed; \
+        "the simulation stalled at 3.000 us: no task is ready and no timer is armed; \
          waiting: 2 x reader, 1 x writer, 1 x main"
     );
 }
 
-// A power cut drops tasks wherever they wait. What they hold must be dropped then, once, and they must not run on.
+// A power cut drops tasks wherever they wait. What they hold must be dropped then, once, and they must not
+// run on.
 #[test]
 fn a_task_is_killed_at_each_kind_of_wait() {
     for stage in ["not yet polled", "asleep", "ready again", "queued", "granted", "ended"] {
@@ -205,7 +206,7 @@ fn a_task_is_killed_at_each_kind_of_wait() {
     }
 }
 
-// If the timer of a task that was killed moved time, the run after a power cut would begin later than the cut.
+// If the timer of a killed task advanced time, the run after a power cut would begin later than the cut.
 #[test]
 fn timers_of_the_dead_do_not_move_time() {
     let executor = Executor::new();
@@ -223,8 +224,8 @@ fn timers_of_the_dead_do_not_move_time() {
         })
         .unwrap_err();
     assert_eq!(stalled.at, Time(10));
-    // Nor if its place in the slab lives on in another task.
-    let reused = clock.spawn("reuses the place", async {});
+    // Nor if its slot in the slab is reused by another task.
+    let reused = clock.spawn("reuses the slot", async {});
     assert_ne!(reused, dead);
     executor
         .run({
@@ -235,8 +236,8 @@ fn timers_of_the_dead_do_not_move_time() {
     assert_eq!(clock.now(), Time(2010));
 }
 
-// A task in the ready queue that is killed leaves its turn behind. A new task in its place mustn't get that turn, or
-// be polled twice: results would depend on which place of the slab was free.
+// A killed task leaves its entry in the ready queue. A new task in its slot must not get that turn, or be
+// polled twice: results would depend on which slot was free.
 #[test]
 fn a_new_task_in_a_dead_one_s_place_waits_for_its_own_turn() {
     let executor = Executor::new();
@@ -269,8 +270,8 @@ fn a_task_that_ends_while_ready_leaves_no_turn_behind() {
     assert_eq!(clock.counters().polls, 6);
 }
 
-// A drive that cuts its own power kills the task that does it: its future can't be dropped while it runs, and must
-// be when it returns.
+// A drive that cuts its own power kills the task that does it: its future cannot be dropped while it runs,
+// and must be when it returns.
 #[test]
 fn a_task_that_kills_itself_runs_to_its_next_wait() {
     let executor = Executor::new();
@@ -286,13 +287,13 @@ fn a_task_that_kills_itself_runs_to_its_next_wait() {
     let inner = clock.clone();
     executor.run(async move { inner.sleep(Delay(100)).await }).unwrap();
     assert_eq!(log.entries(), [(0, "still here".to_owned()), (0, "dropped".to_owned())]);
-    // Its place is free again, once.
+    // Its slot is free again, once.
     let a = clock.spawn("a", async {});
     let b = clock.spawn("b", async {});
     assert_ne!(a, b);
 }
 
-// A main that kills itself can't give a result; that is a standstill, not a hang and not a panic.
+// A main that kills itself has no result: it must stall, not hang or panic.
 #[test]
 fn a_main_that_kills_itself_stalls() {
     let executor = Executor::new();
@@ -306,8 +307,8 @@ fn a_main_that_kills_itself_stalls() {
     assert_eq!((stalled.at, stalled.waiting), (Time::ZERO, vec![]));
 }
 
-// Controllers start tasks while they run, and what is dropped may start, wake or kill others: a borrow held across
-// would panic.
+// Controllers spawn tasks while they run, and dropped futures may spawn, wake or kill others: a borrow held
+// across would panic.
 #[test]
 fn tasks_are_spawned_woken_and_killed_while_one_is_polled_or_dropped() {
     let executor = Executor::new();
@@ -340,7 +341,8 @@ fn tasks_are_spawned_woken_and_killed_while_one_is_polled_or_dropped() {
     );
 }
 
-// Dropping the executor drops the tasks, which hold clocks: else each run of a comparison would leak the last one.
+// Dropping the executor must drop the tasks, which hold clocks: otherwise each run of a comparison would leak
+// the last one.
 #[test]
 fn dropping_the_executor_drops_its_tasks() {
     let dropped = Rc::new(Cell::new(0));
@@ -365,7 +367,7 @@ fn dropping_the_executor_drops_its_tasks() {
     assert_eq!(dropped.get(), 33);
 }
 
-// Tasks that outlive a run go on in the next, and main's result comes out however it ended.
+// Tasks that outlive a run continue in the next, and main's result comes out however it ended.
 #[test]
 fn other_tasks_go_on_in_the_next_run() {
     let executor = Executor::new();
@@ -384,7 +386,7 @@ fn other_tasks_go_on_in_the_next_run() {
     assert_eq!(log.entries(), [(0, "long".to_owned()), (100, "long'".to_owned())]);
 }
 
-// A sleep that is dropped leaves its timer; the wake-up for nothing must not end another wait of that task.
+// A dropped sleep leaves its timer; the spurious wake must not end another wait of that task.
 #[test]
 fn a_leaf_tolerates_being_polled_early() {
     let executor = Executor::new();
@@ -412,7 +414,7 @@ fn a_leaf_tolerates_being_polled_early() {
         .unwrap();
 }
 
-/// Tasks that do pseudo-random things to each other, logged.
+/// Tasks with pseudo-random interactions, logged.
 fn tangle() -> (Vec<(u64, String)>, byteway_clock::Counters) {
     let executor = Executor::new();
     let (clock, log) = (executor.clock().clone(), Log::default());
@@ -446,8 +448,8 @@ fn tangle() -> (Vec<(u64, String)>, byteway_clock::Counters) {
     (log.entries(), clock.counters())
 }
 
-// The promise of the tool: the same program gives the same events, at the same instants, with the same poll numbers,
-// by which power cuts are placed.
+// The tool's promise: the same program gives the same events, at the same instants, with the same poll
+// numbers, which place power cuts.
 #[test]
 fn two_runs_are_the_same() {
     let (first, second) = (tangle(), tangle());
@@ -476,7 +478,8 @@ fn counters_count_polls_and_timers() {
         .unwrap();
 }
 
-// Time that wraps would run backwards; an absurd wait from a file must end with a message, in release builds too.
+// Time that wraps would run backwards; an absurd wait from a file must end with a message, in release builds
+// too.
 #[test]
 #[should_panic(expected = "simulated time ends after 213 days")]
 fn time_does_not_wrap() {
@@ -488,8 +491,7 @@ fn time_does_not_wrap() {
     });
 }
 
-// Looked at by a task, counters would depend on which of an instant's events came first, and nothing would ever stand
-// still.
+// In a task, counters would depend on which of an instant's events came first, and nothing would ever stall.
 #[test]
 fn an_observer_sees_what_happened_before_its_instants() {
     let executor = Executor::new();
@@ -517,9 +519,9 @@ fn an_observer_sees_what_happened_before_its_instants() {
     assert_eq!(stepped, Ok(()));
     assert_eq!(*seen.borrow(), [(10, 1), (20, 3), (30, 4), (40, 4)]);
     assert_eq!(clock.counters().timers - before.timers, 5, "it arms none");
-    // A wait that nobody satisfies is found, though the observer has not seen its last instant.
+    // A wait that is never satisfied is found, though the observer has not seen its last instant.
     let never = Notify::new(&clock);
-    let stalled = executor.run(async move { never.notified().await }).expect_err("nobody notifies");
+    let stalled = executor.run(async move { never.notified().await }).expect_err("no task notifies");
     assert_eq!(stalled.at, Time(45));
     // Once stopped, or past its last instant, it sees no more.
     let sleeper = clock.clone();
@@ -554,13 +556,14 @@ fn a_run_can_be_cut_before_any_poll() {
         assert_eq!(Rc::strong_count(&steps), 1, "the task is gone");
         (ran, steps.get())
     };
-    assert_eq!(steps_until(0), (Ran::Cut, 0));
-    assert_eq!(steps_until(3), (Ran::Cut, 3));
-    assert_eq!(steps_until(4), (Ran::Cut, 4));
-    assert_eq!(steps_until(5), (Ran::Ended(7), 4));
+    assert_eq!(steps_until(0), (RunOutcome::Cut, 0));
+    assert_eq!(steps_until(3), (RunOutcome::Cut, 3));
+    assert_eq!(steps_until(4), (RunOutcome::Cut, 4));
+    assert_eq!(steps_until(5), (RunOutcome::Ended(7), 4));
 }
 
-// A wait that ends without a poll of its own must be one that nothing precedes: else events change their order.
+// A wait that ends without a poll of its own must be one that nothing precedes: otherwise events would change
+// their order.
 #[test]
 fn leaps_change_no_event() {
     let run = |leaps: bool| {

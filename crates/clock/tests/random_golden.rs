@@ -1,7 +1,7 @@
 //! The random streams and distributions: pinned bits, and agreement with the mathematics.
 //!
-//! A change to a pinned value changes every published result. Don't update one to make the test pass: find out
-//! what moved, say so in the changelog, and run the published experiments again.
+//! A change to a pinned value changes every published result. Don't update one to make the test pass: find
+//! out what moved, say so in the changelog, and run the published experiments again.
 //!
 //! Verified here: the first eight results of everything that draws; independence of streams; distribution
 //! functions and means at 100,000 draws; that no parameter gives a result that is not a number or outside its
@@ -25,7 +25,7 @@ fn pin(what: &str, pinned: [u64; 8], mut draw: impl FnMut(&mut Stream) -> u64) {
     assert!(drawn == pinned, "{what} draws [{listing}], and every published result with it is different");
 }
 
-/// Without this, an upgrade of a library or an innocent tidying changes all results and nobody notices.
+/// Without this, an upgrade of a library or a harmless clean-up would change all results unnoticed.
 #[test]
 fn raw_draws_are_pinned() {
     pin(
@@ -368,11 +368,12 @@ fn generalized_pareto_is_continuous_at_zero() {
     let (mut at_zero, mut at_near) = (golden(), golden());
     for _ in 0..1000 {
         let (zero, near) = (zero.sample(&mut at_zero), near.sample(&mut at_near));
-        assert!((zero - near).abs() <= 1e-12 * zero, "{zero} at 0, {near} beside it");
+        assert!((zero - near).abs() <= 1e-12 * zero, "{zero} at 0, {near} next to it");
     }
 }
 
-/// MixGraph's value sizes decide how many payloads fit a fine-grained transfer: the claims rest on these four.
+/// MixGraph's value sizes decide how many payloads fit a fine-grained transfer: the claims rest on these
+/// four.
 #[test]
 fn mixgraph_value_sizes() {
     let d = GeneralizedPareto::new(0.0, 0.2615, 25.45).unwrap();
@@ -402,8 +403,8 @@ fn harmonic(n: u64, theta: f64) -> f64 {
     sum + integral + (term(b) - term(a)) / 2.0 + (slope(b) - slope(a)) / 12.0
 }
 
-/// A skew that is off by a little is a cache that hits a little too often; theta 1, and a drive of 2^40 units,
-/// are where approximations break.
+/// A skew that is off by a little is a cache that hits a little too often; theta 1, and a drive of 2^40
+/// units, are where approximations break.
 #[test]
 fn zipf_follows_its_function() {
     for n in [1, 2, 10, 1000, 1 << 27, 1 << 40] {
@@ -456,7 +457,8 @@ fn parameters_are_checked() {
 }
 
 proptest! {
-    /// A scenario may hold any number: what the constructors let through must draw numbers, in range, and end.
+    /// A scenario may hold any number: what the constructors let through must draw numbers, in range, and
+    /// end.
     #[test]
     fn any_parameter_draws_a_number(a in any::<u64>(), b in any::<u64>(), c in any::<u64>()) {
         let (x, y, z) = (f64::from_bits(a), f64::from_bits(b), f64::from_bits(c));

@@ -1,7 +1,6 @@
-//! The real runner: wall time, no time, other threads; and the same tasks under both runners.
+//! The real runner: wall-clock time, no time, other threads; and the same tasks under both runners.
 //!
-//! Bounds from below are exact. From above there are only generous ones: a busy machine may be late, the runner may
-//! not be early.
+//! Lower bounds are exact, upper ones generous: a busy machine may be late, but the runner must not be early.
 #![allow(
     clippy::disallowed_methods,
     reason = "these tests hold the real runner against the wall clock and threads"
@@ -21,13 +20,13 @@ use std::time::{Duration, Instant};
 
 type Log = Rc<RefCell<Vec<String>>>;
 
-/// Waits until `ready` says so, looking whenever the task is woken.
+/// Waits until `ready` returns true, checking whenever the task is woken.
 async fn until(ready: impl Fn() -> bool) {
     std::future::poll_fn(|_| if ready() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-// What is served stands still if it owes something and nothing here can bring it about, though descriptors are waited for
-// and something looks at doorbells again and again; and it doesn't if a timer, or what comes from outside, may.
+// A served drive stalls if it owes an answer that no task here can produce, even though descriptors are
+// waited for and doorbells are polled; it does not if a timer, or an outside event, may help.
 #[test]
 fn a_duty_that_nothing_will_fulfil_is_found() {
     for looks_without_a_rest in [false, true] {
@@ -113,7 +112,8 @@ fn modelled_waits_take_at_least_as_long() {
     assert!(executor.clock().now() <= Time(start.elapsed().as_nanos() as u64 * 1000));
 }
 
-// Waits that ran one after another instead of together would make a drive of 64 dies one of one die.
+// Waits that ran one after another instead of in parallel would turn a drive of 64 dies into one of a single
+// die.
 #[test]
 fn modelled_waits_pass_together() {
     let executor = Executor::new();
@@ -143,8 +143,8 @@ fn modelled_waits_pass_together() {
     );
 }
 
-// As fast as the machine can, yet a task that never has to wait gives way after 64 steps: else one command stream
-// starves the doorbells of all others.
+// As fast as the machine allows, yet a task that never has to wait must yield after 64 steps: otherwise one
+// command stream starves the doorbells of all others.
 #[test]
 fn waits_of_no_time_give_way_after_64_steps() {
     let executor = Executor::new();
@@ -190,7 +190,7 @@ fn waits_of_no_time_give_way_after_64_steps() {
     assert_eq!(*seen.borrow(), expected);
 }
 
-// A time-out is no model: if it took no time, every command would time out at once.
+// A time-out is not modelled: if it took no time, every command would time out at once.
 #[test]
 fn timers_of_the_protocol_are_real_under_every_timing() {
     for timing in [Timing::Model, Timing::None] {
@@ -202,9 +202,10 @@ fn timers_of_the_protocol_are_real_under_every_timing() {
     }
 }
 
-// A posted write that took its modelled time where everything else takes none would be the slowest part of all.
+// A posted write with its modelled delay, where everything else takes no time, would be the slowest part of
+// all.
 #[test]
-fn letters_are_there_at_once_where_waits_take_no_time() {
+fn posted_messages_arrive_at_once_without_modelled_time() {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let start = Instant::now();
@@ -214,7 +215,7 @@ fn letters_are_there_at_once_where_waits_take_no_time() {
             let mailbox = Mailbox::new(&clock);
             mailbox.send_at(clock.now() + hour, 1);
             let mut got = vec![mailbox.receive().await];
-            // And to a reader that waits already.
+            // Also for a reader that waits already.
             let (inner, sender) = (clock.clone(), mailbox.clone());
             clock.spawn("sender", async move {
                 sender.send_at(inner.now() + hour + hour, 2);
@@ -229,7 +230,7 @@ fn letters_are_there_at_once_where_waits_take_no_time() {
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 
-// Sockets and helper threads reach the tasks only through the inbox; a wake-up lost there is a hung drive.
+// Sockets and helper threads reach the tasks only through the inbox; a lost wake there hangs the drive.
 #[test]
 fn an_inbox_wakes_a_task_from_another_thread() {
     for timing in [Timing::Model, Timing::None] {
@@ -253,8 +254,8 @@ fn an_inbox_wakes_a_task_from_another_thread() {
     }
 }
 
-// A wake-up that comes after the runner has looked into the inbox and before it parks. Here it comes from the task
-// itself, so that it always falls there.
+// A wake after the runner has checked the inbox and before it sleeps. Here it comes from the task itself, so
+// that it always falls there.
 #[test]
 fn an_inbox_that_is_written_to_just_before_the_pause_prevents_it() {
     let executor = Executor::new();
@@ -276,7 +277,7 @@ fn an_inbox_that_is_written_to_just_before_the_pause_prevents_it() {
         .unwrap();
 }
 
-// The same while a timer far away is armed: the pause must end for the inbox, too.
+// The same with a distant timer armed: the inbox must end that sleep, too.
 #[test]
 fn an_inbox_ends_the_pause_for_a_timer() {
     let executor = Executor::new();
@@ -301,7 +302,7 @@ fn an_inbox_ends_the_pause_for_a_timer() {
     assert!(start.elapsed() < Duration::from_secs(100));
 }
 
-// Many threads, many wake-ups, at every moment of the runner's loop, with tasks that compete for a semaphore.
+// Many threads, many wakes, at every moment of the runner's loop, with tasks that compete for a semaphore.
 #[test]
 fn no_wake_up_from_a_thread_is_lost() {
     const THREADS: usize = 4;
@@ -350,7 +351,8 @@ fn no_wake_up_from_a_thread_is_lost() {
     assert_eq!(served, THREADS * ROUNDS);
 }
 
-// Without an inbox nobody can come to help: say so instead of sleeping for ever. Afterwards time is as before.
+// Without an inbox no wake can come: report a stall instead of sleeping indefinitely. Afterwards timing is as
+// before.
 #[test]
 fn a_standstill_is_reported_and_leaves_the_timing_as_it_was() {
     for timing in [Timing::Model, Timing::None] {
@@ -373,7 +375,7 @@ fn a_standstill_is_reported_and_leaves_the_timing_as_it_was() {
     }
 }
 
-// Tasks that go on under the other runner must not wait for what the first one would have done.
+// Tasks that continue under the other runner must not wait for events of the first one.
 #[test]
 fn tasks_go_on_under_the_other_runner() {
     let executor = Executor::new();
@@ -396,7 +398,7 @@ fn tasks_go_on_under_the_other_runner() {
     assert!(clock.now() >= Time(100_001_000_000_000), "{}", clock.now());
 }
 
-// A socket that wakes nobody is a host that waits for ever; one that wakes its task too often only costs time.
+// A lost wake at a socket is a host that waits indefinitely; a spurious one costs only time.
 #[test]
 fn a_task_waits_for_a_socket_beside_timers_and_busy_tasks() {
     for (timing, busy) in [(Timing::Model, false), (Timing::None, false), (Timing::None, true)] {
@@ -439,8 +441,8 @@ fn a_task_waits_for_a_socket_beside_timers_and_busy_tasks() {
     }
 }
 
-// A runner that served each timer at the time at which it got round to it would add its own delays to each of the
-// dozen waits of a command, and the drive would be slower than its model.
+// A runner that served each timer at the time it got round to it would add its delays to each of the dozen
+// waits of a command, and the drive would be slower than its model.
 #[test]
 fn timers_that_are_served_late_are_served_at_their_own_instants() {
     let executor = Executor::new();
@@ -465,7 +467,7 @@ fn timers_that_are_served_late_are_served_at_their_own_instants() {
         .unwrap();
 }
 
-/// Runs `program` under both runners; what it logged.
+/// Runs `program` under both runners. Returns their logs.
 fn under_each_runner<F: Future<Output = ()> + 'static>(
     timings: &[Timing],
     program: impl Fn(Clock, Log) -> F,
@@ -483,7 +485,7 @@ fn under_each_runner<F: Future<Output = ()> + 'static>(
     std::iter::once(None).chain(timings.iter().copied().map(Some)).map(run).collect()
 }
 
-// One code base, two ways to run it: where instants are apart, modelled order is real order.
+// One code base, two runners: where instants are apart, modelled order is real order.
 #[test]
 fn instants_that_are_apart_come_in_the_same_order_under_both_runners() {
     let logs = under_each_runner(&[Timing::Model], |clock, log| async move {
@@ -511,7 +513,7 @@ fn instants_that_are_apart_come_in_the_same_order_under_both_runners() {
     assert_eq!(logs[0], logs[1]);
 }
 
-// Where order is determined by who waits for whom, it is the same even if nothing takes time.
+// Where order follows from waits between tasks, it is the same even if nothing takes time.
 #[test]
 fn causes_come_before_effects_under_every_timing() {
     let logs = under_each_runner(&[Timing::Model, Timing::None], |clock, log| async move {
@@ -541,7 +543,7 @@ fn causes_come_before_effects_under_every_timing() {
             log.borrow_mut().push(format!("gets {answer}"));
         }
     });
-    // What each side did, in its order: how the two interleave is not determined.
+    // Each side's own order: how the two interleave is not determined.
     let side = |log: &[String], prefix| {
         log.iter().filter(|line| line.starts_with(prefix)).cloned().collect::<Vec<_>>()
     };
@@ -554,13 +556,13 @@ fn causes_come_before_effects_under_every_timing() {
     }
 }
 
-// Under either runner nothing runs after main has ended: what is left is left to the next run.
+// Under either runner nothing runs after main has ended: the rest is left to the next run.
 #[test]
 fn nothing_runs_after_main_has_ended() {
     let logs = under_each_runner(&[Timing::Model, Timing::None], |clock, log| async move {
         let main = clock.current();
         let notify = Rc::new(Notify::new(&clock));
-        let (inner, nudge) = (clock.clone(), notify.clone());
+        let (inner, notifier) = (clock.clone(), notify.clone());
         let log_l = log.clone();
         clock.spawn("late", async move {
             notify.notified().await;
@@ -571,7 +573,7 @@ fn nothing_runs_after_main_has_ended() {
         clock.spawn("wakes main, then the other", async move {
             went.set(true);
             inner.wake(main);
-            nudge.notify_one();
+            notifier.notify_one();
         });
         until(|| go.get()).await;
         log.borrow_mut().push("main".into());

@@ -1,4 +1,4 @@
-//! What each shared resource charges and in which order it serves, to the picosecond. Dropped waits: `drops.rs`.
+//! The cost and order of service of each shared resource, to the picosecond. Dropped waits: `drops.rs`.
 
 use byteway_clock::random::Rng;
 use byteway_clock::{
@@ -25,7 +25,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(main: impl FnOnce(Clock) -> 
     executor.run(main).expect("main ends")
 }
 
-/// What happened, in order: nanosecond and name.
+/// Events in order: nanosecond and name.
 #[derive(Clone, Default)]
 struct Log(Rc<RefCell<Vec<(u64, &'static str)>>>);
 
@@ -65,7 +65,8 @@ mod pipe {
         });
     }
 
-    // A rate that isn't a whole number of picoseconds a byte: each passage is rounded by itself, to the nearest.
+    // A rate that is no whole number of picoseconds a byte: each passage is rounded separately, to the
+    // nearest.
     #[test]
     fn a_passage_is_rounded_to_the_nearest_picosecond() {
         run(|clock| async move {
@@ -100,7 +101,7 @@ mod pipe {
 mod station {
     use super::*;
 
-    // A core that served two at once, or idled while somebody waits, would be worth more or less than it is.
+    // A core that served two at once, or idled while a task waits, would be worth more or less than it is.
     #[test]
     fn k_servers_take_who_comes_first() {
         run(|clock| async move {
@@ -118,7 +119,7 @@ mod station {
         });
     }
 
-    // A utilisation above 1, as one gets by counting what is reserved but not yet done, is a wrong report.
+    // A utilisation above 1, as from counting work that is reserved but not done, is a wrong report.
     #[test]
     fn utilisation_counts_what_was_done_between_two_instants() {
         run(|clock| async move {
@@ -145,7 +146,7 @@ mod mailbox {
 
     // Posted writes stay in order: a doorbell must not overtake the entry that it announces.
     #[test]
-    fn letters_arrive_when_due_and_in_the_order_in_which_they_were_sent() {
+    fn messages_arrive_when_due_and_in_the_order_in_which_they_were_sent() {
         let log = Log::default();
         let log_m = log.clone();
         run(|clock| async move {
@@ -157,8 +158,8 @@ mod mailbox {
             assert_eq!(mailbox.len(), 4);
             assert_eq!(mailbox.try_receive(), None);
             for _ in 0..3 {
-                let letter = mailbox.receive().await;
-                log_m.add(&clock, letter);
+                let message = mailbox.receive().await;
+                log_m.add(&clock, message);
             }
             assert_eq!(mailbox.try_receive(), None);
             clock.sleep(ns(500)).await;
@@ -167,18 +168,18 @@ mod mailbox {
         assert_eq!(log.take(), [(100, "entry"), (100, "doorbell"), (100, "interrupt")]);
     }
 
-    // A reader that waits already is woken at the arrival, not at the sending and not never.
+    // A waiting reader is woken at the arrival, neither at the sending nor never.
     #[test]
-    fn a_waiting_reader_gets_each_letter_at_its_arrival() {
+    fn a_waiting_reader_gets_each_message_at_its_arrival() {
         let log = Log::default();
         let log_m = log.clone();
         run(|clock| async move {
             let mailbox = Mailbox::new(&clock);
-            let (inner, log, letters) = (clock.clone(), log_m.clone(), mailbox.clone());
+            let (inner, log, messages) = (clock.clone(), log_m.clone(), mailbox.clone());
             clock.spawn("reader", async move {
                 loop {
-                    let letter = letters.receive().await;
-                    log.add(&inner, letter);
+                    let message = messages.receive().await;
+                    log.add(&inner, message);
                 }
             });
             clock.sleep(ns(10)).await;
@@ -194,8 +195,8 @@ mod mailbox {
         assert_eq!(log.take(), [(20, "a"), (30, "b"), (40, "c"), (40, "d"), (70, "e")]);
     }
 
-    // A link that goes down loses what is under way. What is sent after it came up again must not wait for the time
-    // at which a lost letter would have come.
+    // A link that goes down loses messages in flight. Messages sent after it is up again must not wait for
+    // the arrival time of a lost one.
     #[test]
     fn what_is_sent_after_a_loss_is_not_late() {
         let log = Log::default();
@@ -203,11 +204,11 @@ mod mailbox {
         run(|clock| async move {
             let mailbox = Mailbox::new(&clock);
             mailbox.send_at(at_ns(1000), "lost");
-            let (inner, log, letters) = (clock.clone(), log_m.clone(), mailbox.clone());
+            let (inner, log, messages) = (clock.clone(), log_m.clone(), mailbox.clone());
             clock.spawn("reader", async move {
                 for _ in 0..2 {
-                    let letter = letters.receive().await;
-                    log.add(&inner, letter);
+                    let message = messages.receive().await;
+                    log.add(&inner, message);
                 }
             });
             clock.sleep(ns(10)).await;
@@ -221,18 +222,18 @@ mod mailbox {
         assert_eq!(log.take(), [(20, "sooner"), (600, "again")]);
     }
 
-    // A quiet letter costs no event, yet it is there in its order as soon as anybody looks.
+    // A quiet message costs no event, yet it is there in order as soon as a task looks.
     #[test]
-    fn a_quiet_letter_waits_for_one_that_wakes() {
+    fn a_quiet_message_waits_for_one_that_wakes() {
         let log = Log::default();
         let log_m = log.clone();
         run(|clock| async move {
             let mailbox = Mailbox::new(&clock);
-            let (inner, log, letters) = (clock.clone(), log_m.clone(), mailbox.clone());
+            let (inner, log, messages) = (clock.clone(), log_m.clone(), mailbox.clone());
             clock.spawn("reader", async move {
                 loop {
-                    let letter = letters.receive().await;
-                    log.add(&inner, letter);
+                    let message = messages.receive().await;
+                    log.add(&inner, message);
                 }
             });
             clock.sleep(ns(10)).await;
@@ -245,7 +246,7 @@ mod mailbox {
             assert_eq!(mailbox.try_receive(), None); // not there yet
             mailbox.send_at(at_ns(60), "wakes 2");
             clock.sleep_until(at_ns(100)).await;
-            // What is lost takes its claim to wake the reader along.
+            // A lost message no longer counts as one that wakes the reader.
             mailbox.send_at(at_ns(200), "lost");
             mailbox.clear();
             mailbox.send_quietly_at(at_ns(110), "quiet 4");
@@ -264,9 +265,9 @@ mod mailbox {
         assert_eq!(log.take(), expected);
     }
 
-    // Letters may own things that look at the mailbox when they are lost.
+    // Messages may own things that look at the mailbox when they are dropped.
     #[test]
-    fn a_lost_letter_may_look_at_the_mailbox_as_it_is_dropped() {
+    fn a_lost_message_may_look_at_the_mailbox_as_it_is_dropped() {
         struct Nosy(Mailbox<Option<Nosy>>);
         impl Drop for Nosy {
             fn drop(&mut self) {
@@ -300,7 +301,7 @@ mod semaphore {
         });
     }
 
-    // First come, first served, also for one that wants many: small requests must not starve it.
+    // First come, first served, also for a large request: small ones must not starve it.
     #[test]
     fn one_that_wants_many_is_not_overtaken() {
         let log = Log::default();
@@ -324,7 +325,7 @@ mod semaphore {
         assert_eq!(log.take(), expected);
     }
 
-    // One release can serve several.
+    // One release can satisfy several waiters.
     #[test]
     fn credits_are_passed_on_as_far_as_they_go() {
         let log = Log::default();
@@ -345,7 +346,7 @@ mod semaphore {
         assert_eq!(log.take(), [(10, "a"), (10, "b"), (10, "nothing"), (20, "c"), (20, "d")]);
     }
 
-    // A forgotten permit's credits come back only by hand: a command slot that its completion frees.
+    // A forgotten permit's credits return only explicitly: a command slot that its completion frees.
     #[test]
     fn a_forgotten_permit_keeps_its_credits_out() {
         run(|clock| async move {
@@ -377,17 +378,17 @@ mod channel {
             }
             clock.sleep(ns(10)).await;
             assert_eq!(channel.len(), 2);
-            assert_eq!(channel.try_send("no room"), Err("no room"));
+            assert_eq!(channel.try_send("full"), Err("full"));
             assert_eq!(channel.receive().await, "a");
-            assert_eq!(channel.len(), 2); // c's value moved up, so nobody can overtake it
-            assert_eq!(channel.try_send("no room"), Err("no room"));
+            assert_eq!(channel.len(), 2); // c's value moved up, so no sender can overtake it
+            assert_eq!(channel.try_send("full"), Err("full"));
             clock.sleep(ns(10)).await;
             assert_eq!(channel.try_receive(), Some("b"));
             for expected in ["c", "d", "e"] {
                 assert_eq!(channel.receive().await, expected);
             }
             assert_eq!((channel.try_receive(), channel.is_empty()), (None, true));
-            assert_eq!(channel.try_send("room"), Ok(()));
+            assert_eq!(channel.try_send("fits"), Ok(()));
             clock.sleep(ns(10)).await;
         });
         assert_eq!(log.take(), [(0, "a"), (0, "b"), (10, "c"), (20, "d"), (20, "e")]);
@@ -466,26 +467,26 @@ mod channel {
 mod notify {
     use super::*;
 
-    // The nudge that comes just before the wait is the classic lost wake-up.
+    // A notification just before the wait is the classic lost wake.
     #[test]
-    fn one_nudge_is_kept_for_the_next() {
+    fn one_notification_is_kept_for_the_next() {
         run(|clock| async move {
             let notify = Rc::new(Notify::new(&clock));
             notify.notify_one();
             notify.notify_one(); // one is kept, not two
             notify.notified().await;
             assert_eq!(clock.now(), Time::ZERO);
-            let (inner, nudge) = (clock.clone(), notify.clone());
-            clock.spawn("nudges", async move {
+            let (inner, notifier) = (clock.clone(), notify.clone());
+            clock.spawn("notifies", async move {
                 inner.sleep(ns(10)).await;
-                nudge.notify_one();
+                notifier.notify_one();
             });
             notify.notified().await;
             assert_eq!(clock.now(), at_ns(10));
         });
     }
 
-    // notify_one wakes the first; notify_all those who wait now, and keeps nothing.
+    // notify_one wakes the first waiter; notify_all wakes the present ones, and keeps nothing.
     #[test]
     fn one_or_all_are_woken() {
         let log = Log::default();
@@ -506,7 +507,7 @@ mod notify {
             notify.notify_all();
             assert_eq!(notify.waiting(), 0);
             clock.sleep(ns(10)).await;
-            notify.notify_all(); // nobody waits
+            notify.notify_all(); // no task waits
             let (inner, log, late) = (clock.clone(), log_m.clone(), notify.clone());
             clock.spawn("late", async move {
                 late.notified().await;
@@ -523,7 +524,7 @@ mod notify {
 mod spans {
     use super::*;
 
-    // "Where the time goes" must add up, or nobody believes any of it.
+    // "Where the time goes" must add up, or no reader believes any of it.
     #[test]
     fn stages_sum_to_the_latency() {
         for seed in 0..100 {
@@ -572,8 +573,8 @@ mod spans {
         }
     }
 
-    // Entries are reused, so that a run's length costs no memory; an aborted command that still charges its old id
-    // must not charge the I/O that has the entry now.
+    // Entries are reused, so that a run's length costs no memory; an aborted command that still charges its
+    // old id must not charge the I/O that has the entry now.
     #[test]
     fn a_closed_span_is_reused_but_not_by_its_old_id() {
         let spans = Spans::default();
@@ -592,19 +593,19 @@ mod spans {
         assert_eq!(spans.close(third).stage(Stage::Dram), ns(2));
     }
 
-    // Most I/Os may go unfollowed: charging them is nothing, not a panic.
+    // Most I/Os may be untracked: charging them does nothing, and does not panic.
     #[test]
-    fn nobody_follows_none() {
+    fn charges_without_a_span_are_ignored() {
         let spans = Spans::default();
         spans.charge(SpanId::NONE, at_ns(5), Stage::Host);
         assert_eq!(spans.close(SpanId::NONE), Default::default());
     }
 }
 
-// A reader that waits for a quiet value must be woken by it, also if it was sent before; else a device that waits for a place in a
-// completion queue stands still.
+// A reader that waits for a quiet value must be woken by it, even if it was sent before; otherwise a device
+// that waits for a free slot of a completion queue would stall.
 #[test]
-fn quiet_letters_wake_who_heeds_them() {
+fn quiet_messages_wake_a_reader_that_asks_for_it() {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let mailbox = Mailbox::new(&clock);
@@ -621,10 +622,10 @@ fn quiet_letters_wake_who_heeds_them() {
         .run(async move {
             mailbox.send_quietly_at(Time(10), 'a');
             main.sleep(Delay(20)).await;
-            mailbox.heed_quiet(true); // it came long ago
+            mailbox.set_wake_on_quiet(true); // it came long ago
             mailbox.send_quietly_at(Time(30), 'b');
             main.sleep(Delay(20)).await;
-            mailbox.heed_quiet(false);
+            mailbox.set_wake_on_quiet(false);
             mailbox.send_quietly_at(Time(50), 'c');
             mailbox.send_at(Time(60), 'd');
             main.sleep(Delay(40)).await;

@@ -1,44 +1,44 @@
-//! What is wrong with an input, where it stands, and how to put it right.
+//! Errors about input: what is wrong, where, and how to fix it.
 
 use std::fmt;
 
-/// Wrong input: a scenario, profile, flag, trace or output folder that cannot be used. The program ends with
-/// exit code 2 and has written nothing.
+/// Invalid input: a scenario, profile, flag, trace or output directory that cannot be used. The program exits
+/// with code 2 and has written nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// Where the value stands; `None` if it stands nowhere (a missing file).
-    pub place: Option<Box<Place>>,
-    /// What is wrong, naming the key and the value.
+    /// Location of the value; `None` if it has none (a missing file).
+    pub place: Option<Box<SourceLocation>>,
+    /// What is wrong, with the key and the value.
     pub what: String,
-    /// What to do about it: the nearest right name, the accepted units, the accepted range.
+    /// How to fix it: the nearest valid name, the accepted units, the accepted range.
     pub cure: String,
 }
 
-/// A place in something that the user wrote.
+/// A location in the user's input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file as the user named it, the built-in profile, or the flag.
     pub source: String,
-    /// Line and column, both from 1, and column in characters; `None` for a flag.
+    /// Line and column, both from 1, the column in characters; `None` for a flag.
     pub position: Option<(usize, usize)>,
-    /// The line itself with the width of what to underline, in characters, if it is worth showing.
+    /// The line, and the width of the underlined part in characters, if it is worth showing.
     pub excerpt: Option<(String, usize)>,
 }
 
 impl InputError {
-    /// An error that stands nowhere in particular.
+    /// An error without a location.
     pub fn new(what: impl Into<String>, cure: impl Into<String>) -> Self {
         InputError { place: None, what: what.into(), cure: cure.into() }
     }
 
-    /// The same error, standing at a place.
-    pub fn at(mut self, place: Place) -> Self {
+    /// Sets the location of the error.
+    pub fn at(mut self, place: SourceLocation) -> Self {
         self.place = Some(Box::new(place));
         self
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;
         if let Some((line, column)) = self.position {
@@ -66,13 +66,13 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// An error and what caused it, in one line: as the program ends with it.
+/// An error and its causes in one line: the message with which the program exits.
 pub fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
-/// The candidate nearest to `wrong` in spelling, if any is near enough to be what was meant.
+/// The candidate nearest to `wrong` in spelling, if it is close enough to be a typing error.
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = wrong.to_ascii_lowercase().replace('_', "-");
     candidates
@@ -98,7 +98,7 @@ pub fn suggest(wrong: &str, candidates: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    // Without its causes an error says that a file can't be written, and not that the disk is full.
+    // Without its causes an error says that a file can't be written, but not that the disk is full.
     #[test]
     fn causes_stand_behind_their_error() {
         #[derive(Debug)]
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(with_causes(&Outer(inner)), "no number: invalid digit found in string");
     }
 
-    // Without a bound on the distance every typing error would be answered with some unrelated name.
+    // Without a limit on the distance every typing error would suggest an unrelated name.
     #[test]
     fn only_a_near_name_is_offered() {
         assert_eq!(nearest("iodept", ["bs", "iodepth", "size"]), Some("iodepth"));

@@ -1,26 +1,27 @@
-//! Small text files that people write.
+//! Small text files that users write.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::error::{InputError, Place};
+use crate::error::{InputError, SourceLocation};
 
-/// Scenarios and profiles are a few kilobytes. A larger file is a mistake (a trace, say), refused before it is read.
+/// Scenarios and profiles are a few kilobytes. A larger file is a mistake (a trace, for example) and is
+/// refused before it is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Reads a text file of a size that a scenario or profile may have; `what` says which kind it is to be.
+/// Reads a text file of at most 4 MiB; `what` names the expected kind of file in errors.
 ///
 /// # Errors
-/// It can't be read, is a folder, too large, or not UTF-8.
+/// The file cannot be read, is a directory, is too large, or is not UTF-8.
 pub fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
     read_file(path, what, |_| Ok(()))
 }
 
-/// Reads a small text file that holds secrets, which only its owner may read or write.
+/// Reads a small text file with secrets, which only its owner may read or write.
 ///
 /// # Errors
-/// Others may; or as for [`read_small_file`].
+/// Other users have access; or as for [`read_small_file`].
 pub fn read_secret_file(path: &Path, what: &str) -> Result<String, InputError> {
     read_file(path, what, |metadata| {
         let (shown, mode) = (path.display(), metadata.mode() & 0o777);
@@ -67,7 +68,7 @@ fn read_file(
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|b| **b == b'\n').count() + 1;
-        InputError::new("not UTF-8 text", format!("name a {what} saved as UTF-8")).at(Place {
+        InputError::new("not UTF-8 text", format!("name a {what} saved as UTF-8")).at(SourceLocation {
             source: shown.to_string(),
             position: Some((line, 1)),
             excerpt: None,

@@ -1,22 +1,23 @@
-//! The wish to stop.
+//! The interrupt flag: a request to stop long work.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A flag that long work looks at now and then.
+/// A flag that long work polls.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Flag>);
 
 #[derive(Debug, Default)]
 struct Flag {
     is_raised: AtomicBool,
-    /// Looks until it raises itself; none: it does not.
+    /// Remaining polls until the flag raises itself; `None`: it does not.
     looks: Option<AtomicU64>,
 }
 
 impl Interrupt {
-    /// One that is raised at the look after so many: for tests that interrupt work at each of its looks in turn.
+    /// A flag that raises itself after `looks` polls: for tests that interrupt work at each of its polls in
+    /// turn.
     pub fn after_looks(looks: u64) -> Interrupt {
         Interrupt(Arc::new(Flag {
             is_raised: AtomicBool::new(looks == 0),
@@ -24,12 +25,12 @@ impl Interrupt {
         }))
     }
 
-    /// Asks for an end.
+    /// Requests the end of the work.
     pub fn raise(&self) {
         self.0.is_raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there is to be an end.
+    /// Polls the flag: whether the work has to end.
     pub fn is_raised(&self) -> bool {
         let is_raised = self.0.is_raised.load(Ordering::Relaxed);
         if let Some(looks) = &self.0.looks
@@ -42,7 +43,7 @@ impl Interrupt {
     }
 }
 
-/// It was interrupted before there was anything to show, or anything whole.
+/// The work was interrupted before it had any usable result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -58,7 +59,7 @@ impl std::error::Error for Interrupted {}
 mod tests {
     use super::*;
 
-    // A test that interrupts at a look would interrupt at another.
+    // If the count were off by one, every interruption test would interrupt at another poll.
     #[test]
     fn it_is_raised_at_the_look_that_was_named() {
         for looks in 0..4 {

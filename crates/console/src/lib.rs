@@ -1,16 +1,16 @@
-//! What people write and read in files and on a terminal, whatever it is about.
+//! Input and output conventions of the program: quantities, errors, tables, progress.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
-//! | [`error`] | wrong input: place, mistake, cure |
-//! | [`mod@file`] | small text files, read whole |
+//! | [`units`] | quantities with units: "4 KiB", "3.2 us" |
+//! | [`error`] | invalid input: place, mistake, remedy |
+//! | [`mod@file`] | small text files |
 //! | [`table`] | tables for the terminal: 80 columns, one unit a column |
-//! | [`number`] | ratios that are the same on every machine |
-//! | [`progress`] | how far long work is, for whoever shows it |
-//! | [`interrupt`] | the wish to stop, that long work looks at |
+//! | [`number`] | ratios that are equal on every machine |
+//! | [`progress`] | progress of long work |
+//! | [`interrupt`] | the request to stop, which long work polls |
 //!
-//! What it does not do: it knows no file format, no signal, and draws no progress bar.
+//! What it does not do: it knows no file format, handles no signal, and draws no progress bar.
 
 pub mod error;
 pub mod file;

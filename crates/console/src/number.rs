@@ -1,13 +1,13 @@
-//! Ratios of integers, rounded in one way on every machine.
+//! Ratios of integers, rounded identically on every machine.
 
-/// `numerator` / `denominator`, to six decimals; 0 if there is nothing to divide by.
+/// `numerator` / `denominator`, rounded to six decimals; 0 if the denominator is 0.
 pub fn ratio(numerator: u128, denominator: u128) -> f64 {
     if denominator == 0 {
         return 0.0;
     }
     let whole = numerator / denominator;
     let rest = numerator % denominator;
-    // Both parts are integers below 2^53 for all that a run can count, so the only rounding is this addition's.
+    // Both parts are integers below 2^53 for all counts of a run, so only this addition rounds.
     let millionths = match rest.checked_mul(1_000_000) {
         Some(scaled) => (scaled + denominator / 2) / denominator,
         None => rest / (denominator / 1_000_000).max(1),
@@ -15,7 +15,7 @@ pub fn ratio(numerator: u128, denominator: u128) -> f64 {
     whole as f64 + millionths as f64 / 1e6
 }
 
-/// Picoseconds in nanoseconds.
+/// Converts picoseconds to nanoseconds.
 pub fn ns(ps: u64) -> f64 {
     ratio(u128::from(ps), 1000)
 }
@@ -23,7 +23,7 @@ pub fn ns(ps: u64) -> f64 {
 /// A second, in picoseconds.
 const SECOND_PS: u128 = 1_000_000_000_000;
 
-/// So many in so many picoseconds, by the second.
+/// `count` divided by `elapsed_ps`, per second; 0 if no time has elapsed.
 pub fn per_second(count: u64, elapsed_ps: u64) -> f64 {
     ratio(u128::from(count) * SECOND_PS, u128::from(elapsed_ps))
 }
@@ -32,7 +32,7 @@ pub fn per_second(count: u64, elapsed_ps: u64) -> f64 {
 mod tests {
     use super::*;
 
-    // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.
+    // A run that is interrupted at once divides by zero; NaN cannot be represented in JSON.
     #[test]
     fn a_ratio_is_a_number() {
         assert_eq!(ratio(5, 0), 0.0);

@@ -1,46 +1,46 @@
-//! How far long work is, for whoever wants to see it. Who works says so here; what shows it (a bar on a terminal) implements
-//! [`Bars`]. Nothing of it reaches a result.
+//! Progress of long work. The work reports its progress here, and an implementation of [`Bars`] (a progress
+//! bar on a terminal) shows it. No result depends on it.
 
 use std::fmt::Debug;
 
 use crate::units::Picos;
 
-/// What work is measured by.
+/// The unit in which progress is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// So many commands.
+    /// Commands.
     Commands,
-    /// So many microseconds.
+    /// Simulated time in microseconds.
     Time,
-    /// So many bytes of a file, whose records are counted beside them.
+    /// Bytes of a file; records are counted in addition.
     Bytes,
-    /// So many parts of one thing.
+    /// Parts of a whole.
     Parts,
-    /// Nobody knows; commands are counted.
+    /// The total is unknown; commands are counted.
     Unknown,
 }
 
-/// Shows how far one piece of work is.
+/// A display of the progress of one piece of work.
 pub trait Bar {
-    /// So far of its length, and so many commands, records or parts.
+    /// Shows a position in units of the goal, and a number of commands, records or parts.
     fn show(&self, position: u64, counted: u64);
 
-    /// It has ended.
+    /// Ends the display.
     fn finish(&self);
 }
 
-/// Who shows how far work is.
+/// Creates progress displays.
 pub trait Bars: Debug {
-    /// For work of this length (`None`: nobody knows), with `what` before it. `None` shows nothing.
+    /// A display for work of this length (`None`: unknown), labelled `what`. Returns `None` to show nothing.
     fn bar(&self, what: &'static str, goal: Goal, length: Option<u64>) -> Option<Box<dyn Bar>>;
 }
 
-/// Is told of each point of many that is done, from any thread.
+/// Receives an event for each of many points that is done, from any thread.
 pub trait Points: Sync {
-    /// One more.
+    /// One more point is done.
     fn one(&self);
 
-    /// So many were done before.
+    /// `done` points were done before.
     fn begin_at(&self, done: u64);
 }
 
@@ -60,21 +60,22 @@ impl Points for Hidden {
     fn begin_at(&self, _done: u64) {}
 }
 
-/// How far a piece of work is.
+/// Progress of a piece of work.
 pub struct Progress {
     bar: Option<Box<dyn Bar>>,
     goal: Goal,
     calls: u32,
 }
 
-/// The bar is looked at once in so many calls: a look costs as much as a good part of a simulated I/O.
+/// The display is checked once in so many calls, because a check costs a good part of a simulated I/O.
 const CALLS_PER_LOOK: u32 = 1024;
 
-/// A bar counts time in microseconds.
+/// Picoseconds in a display's unit of time, a microsecond.
 const PS_PER_TICK: u64 = 1_000_000;
 
 impl Progress {
-    /// For so many commands or so much time, of which the former goes first. `what` stands before the bar.
+    /// Progress towards a number of commands or a runtime; commands take precedence. `what` labels the
+    /// display.
     pub fn new(bars: &dyn Bars, what: &'static str, commands: Option<u64>, runtime: Option<Picos>) -> Self {
         let (goal, length) = match (commands, runtime) {
             (Some(count), _) => (Goal::Commands, Some(count)),
@@ -84,32 +85,33 @@ impl Progress {
         Progress { bar: bars.bar(what, goal, length), goal, calls: 0 }
     }
 
-    /// For the bytes of a file, whose records are counted beside them.
+    /// Progress through the bytes of a file; records are counted in addition.
     pub fn bytes(bars: &dyn Bars, what: &'static str, bytes: u64) -> Self {
         Progress { bar: bars.bar(what, Goal::Bytes, Some(bytes)), goal: Goal::Bytes, calls: 0 }
     }
 
-    /// For so many parts of one thing.
+    /// Progress through `count` parts of a whole.
     pub fn parts(bars: &dyn Bars, what: &'static str, count: u64) -> Self {
         Progress { bar: bars.bar(what, Goal::Parts, Some(count)), goal: Goal::Parts, calls: 0 }
     }
 
-    /// Shows nothing.
+    /// Progress without a display.
     pub fn hidden() -> Self {
         Progress { bar: None, goal: Goal::Unknown, calls: 0 }
     }
 
-    /// So many parts are done.
+    /// Reports the number of parts done.
     pub fn part(&mut self, done: u64) {
         self.look(done, 0);
     }
 
-    /// So many records have been read, and so many bytes of their file. To be called now and then.
+    /// Reports records and bytes read so far. To be called now and then.
     pub fn position(&mut self, records: u64, bytes: u64) {
         self.look(records, bytes);
     }
 
-    /// So many commands have completed by this time. To be called once for each; almost always it does nothing.
+    /// Reports commands completed at a simulated time. To be called for each command; nearly all calls return
+    /// at once.
     #[inline]
     pub fn update(&mut self, commands: u64, now_ps: u64) {
         if self.bar.is_some() {
@@ -131,7 +133,7 @@ impl Progress {
         bar.show(position, counted);
     }
 
-    /// Takes the bar off the terminal.
+    /// Removes the display.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish();
@@ -162,7 +164,7 @@ mod tests {
         fn finish(&self) {}
     }
 
-    // A look for each I/O would take as long as the I/O; none at all would be no progress.
+    // A check for every I/O would take as long as the I/O; none at all would show no progress.
     #[test]
     fn a_bar_is_looked_at_now_and_then_in_its_own_measure() {
         let seen = Seen::default();

@@ -1,38 +1,39 @@
 //! Tables for the terminal: at most 80 columns wide, each column in one unit.
 //!
-//! A table that is too wide leaves columns out, the least important first (`Column::rank`), and says which; `--wide`
-//! shows all of them. The width follows the contents, never the terminal: the same run prints the same bytes everywhere.
+//! A table that is too wide omits columns, those with the highest rank first ([`Column::rank`]), and names
+//! them; `--wide` shows all. The width depends on the contents, never on the terminal: the same run prints
+//! the same bytes everywhere.
 //!
-//! A column of numbers takes the largest unit in which its smallest value is still readable; the unit stands below the
-//! heading. Numbers from 1000 on have no decimals, and a value that is not 0 is never shown as 0.
+//! A numeric column uses the largest unit in which its smallest value is still readable; the unit stands
+//! below the heading. Numbers from 1000 on have no decimals, and a nonzero value is never shown as 0.
 
 use std::fmt::{self, Write as _};
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 
-/// Characters of a line, unless all columns are asked for.
+/// Characters of a line, unless all columns are shown.
 const LINE_CHARS: usize = 80;
 
-/// How wide tables may be.
+/// Maximum width of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Width {
-    /// 80 columns: what doesn't fit is left out, and named.
+    /// 80 characters: columns that do not fit are omitted, and named.
     #[default]
     Narrow,
-    /// As wide as they are.
+    /// Unlimited.
     Wide,
 }
 
-/// What a column of numbers measures.
+/// The quantity in a numeric column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time,
     /// Bytes, in decimal units.
     Bytes,
     /// Bytes, in binary units.
     BinaryBytes,
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     /// A fraction of 1, in percent.
     Share,
@@ -41,7 +42,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Units from the smallest up: the name, and its size.
+    /// Units in ascending order: name and size.
     fn units(self) -> &'static [(&'static str, f64)] {
         match self {
             Quantity::Time => &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
@@ -62,7 +63,7 @@ impl Quantity {
     }
 }
 
-/// A unit, and the decimals of small values.
+/// A unit, and the number of decimals for small values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Scale {
     unit: &'static str,
@@ -70,11 +71,11 @@ struct Scale {
     decimals: usize,
 }
 
-/// Values of this many of a unit are still readable.
+/// Largest number of units that is still readable.
 const READABLE_MAX: f64 = 999_999.0;
 
 impl Scale {
-    /// The scale for all of these values together.
+    /// A common scale for all of these values.
     fn of(quantity: Quantity, values: &[f64]) -> Scale {
         let sizes = || values.iter().map(|value| value.abs()).filter(|value| *value > 0.0);
         let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
@@ -88,7 +89,7 @@ impl Scale {
             (Quantity::Share, _) => 1,
             (Quantity::Number, _) => 3,
             _ if sizes().all(whole) => 0,
-            // Three digits of every value.
+            // Three significant digits for every value.
             (_, least) if least < 0.9995 => 3,
             (_, least) if least < 10.0 => 2,
             _ => 1,
@@ -107,14 +108,14 @@ impl Scale {
         };
         let shown = format!("{value:.decimals$}");
         match value != 0.0 && !shown.contains(|c: char| ('1'..='9').contains(&c)) {
-            // Never 0.000 for what is there.
+            // Never 0.000 for a nonzero value.
             true => ["<1", "<0.1", "<0.01", "<0.001"][decimals.min(3)].to_owned(),
             false => shown,
         }
     }
 }
 
-/// A column: its heading, what it measures, and how important it is.
+/// A column: heading, quantity, rank.
 #[derive(Clone, Debug)]
 pub struct Column {
     heading: String,
@@ -125,35 +126,36 @@ pub struct Column {
 }
 
 impl Column {
-    /// Words, aligned at the left.
+    /// A column of text, aligned left.
     pub fn text(heading: impl Into<String>) -> Column {
         Column { heading: heading.into(), quantity: None, left: true, rank: 0, shares_unit: false }
     }
 
-    /// Counts, or values with units of their own, aligned at the right.
+    /// A column of counts, or of values with their own units, aligned right.
     pub fn count(heading: impl Into<String>) -> Column {
         Column { left: false, ..Column::text(heading) }
     }
 
-    /// Numbers of one kind.
+    /// A column of numbers of one quantity.
     pub fn of(heading: impl Into<String>, quantity: Quantity) -> Column {
         Column { quantity: Some(quantity), ..Column::count(heading) }
     }
 
-    /// Where not all columns fit, those with the highest rank are left out first, and those with rank 0 never.
+    /// Sets the rank: if not all columns fit, those with the highest rank are omitted first; rank 0 is always
+    /// shown.
     pub fn rank(mut self, rank: usize) -> Column {
         self.rank = rank;
         self
     }
 
-    /// Is in the unit of the column before, so that the two can be compared.
+    /// Uses the unit of the column before, so that the two can be compared.
     pub fn same_unit(mut self) -> Column {
         self.shares_unit = true;
         self
     }
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     value: Value,
@@ -167,7 +169,7 @@ enum Value {
 }
 
 impl Cell {
-    /// A second line of the cell.
+    /// Adds a second line to the cell.
     pub fn below(mut self, text: impl Into<String>) -> Cell {
         self.below = text.into();
         self
@@ -213,38 +215,38 @@ pub struct TextTable {
     rows: Vec<Vec<Cell>>,
 }
 
-/// A table as text: headings with their units below, and the cells.
+/// A table rendered as text: headings with units, and cells.
 pub struct ShownCells {
-    /// Of each column: its heading, and its unit.
+    /// For each column: heading and unit.
     pub header: Vec<(String, &'static str)>,
-    /// Of each row, column by column: the number and the unit, as they are shown.
+    /// For each row and column: number and unit, as shown.
     pub rows: Vec<Vec<(String, String)>>,
 }
 
 impl TextTable {
-    /// An empty one.
+    /// A table without rows.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> TextTable {
         TextTable { columns: columns.into_iter().collect(), rows: Vec::new() }
     }
 
-    /// Adds a row, which has a cell for each column.
+    /// Adds a row with one cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
         self.rows.push(cells);
     }
 
-    /// Whether it has no rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Index of the first column that is not aligned at the left.
+    /// Index of the first column that is not aligned left.
     pub fn numbers_from(&self) -> usize {
         self.columns.iter().position(|column| !column.left).unwrap_or(self.columns.len())
     }
 
-    /// The scale of each column; `None` of those without numbers.
+    /// The scale of each column; `None` for columns without numbers.
     fn scales(&self, shown: &[usize]) -> Vec<Option<Scale>> {
         let numbers = |column: usize| {
             self.rows.iter().filter_map(move |row| match &row[column].value {
@@ -252,7 +254,7 @@ impl TextTable {
                 _ => None,
             })
         };
-        // The column that the unit is shared with, which may be left out.
+        // The column whose unit is shared; it may be omitted itself.
         let head = |index: usize| {
             let heads = (0..=index).rev();
             heads.into_iter().find(|at| !self.columns[*at].shares_unit).unwrap_or(0)
@@ -265,7 +267,7 @@ impl TextTable {
         shown.iter().map(scale).collect()
     }
 
-    /// Some of the columns as text.
+    /// Renders some of the columns.
     fn texts(&self, shown: &[usize]) -> ShownCells {
         let scales = self.scales(shown);
         let text = |cell: &Cell, scale: Option<Scale>| {
@@ -290,12 +292,12 @@ impl TextTable {
         }
     }
 
-    /// All columns as text.
+    /// Renders all columns.
     pub fn all_texts(&self) -> ShownCells {
         self.texts(&(0..self.columns.len()).collect::<Vec<_>>())
     }
 
-    /// The columns that are shown.
+    /// The columns that fit.
     fn fitting(&self, width: Width) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         while width == Width::Narrow && self.texts(&shown).chars() > LINE_CHARS {
@@ -308,7 +310,7 @@ impl TextTable {
         shown
     }
 
-    /// Its text, and the headings of the columns that are left out.
+    /// The text of the table, and the headings of omitted columns.
     pub fn render(&self, width: Width) -> (String, Vec<String>) {
         let shown = self.fitting(width);
         let texts = self.texts(&shown);
@@ -324,7 +326,7 @@ impl TextTable {
         }
         let too_wide = width == Width::Narrow && texts.chars() > LINE_CHARS;
         if too_wide {
-            // Nothing more can be left out, so the words are broken into lines.
+            // No further column can be omitted, so long cells are wrapped.
             table.set_content_arrangement(ContentArrangement::Dynamic).set_width(LINE_CHARS as u16);
         }
         for (at, index) in shown.iter().enumerate() {
@@ -343,7 +345,7 @@ impl TextTable {
 }
 
 impl ShownCells {
-    /// Characters of its longest line: a column has a space on each side, and one is between two.
+    /// Characters of the longest line: each column has a space on both sides, with one separator between two.
     fn chars(&self) -> usize {
         let of = |at: usize| {
             let (heading, unit) = &self.header[at];
@@ -356,11 +358,11 @@ impl ShownCells {
     }
 }
 
-/// One rule, below the header.
+/// A style with one rule, below the header.
 const RULED: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('\u{2500}').junction('\u{2500}'));
 
-/// What a command prints: sentences and tables.
+/// The output of a command: sentences and tables.
 #[derive(Debug, Default)]
 pub struct Printout {
     text: String,
@@ -369,12 +371,12 @@ pub struct Printout {
 }
 
 impl Printout {
-    /// An empty one.
+    /// An empty printout.
     pub fn new(width: Width) -> Printout {
         Printout { width, ..Printout::default() }
     }
 
-    /// Adds a table with its title, if there is anything in it.
+    /// Adds a table with a title, unless it is empty.
     pub fn section(&mut self, title: &str, table: &TextTable) {
         if table.is_empty() {
             return;
@@ -394,7 +396,7 @@ impl Printout {
         }
     }
 
-    /// The text, with what was left out of the tables.
+    /// The text, with a note on omitted columns.
     pub fn finish(mut self) -> String {
         if !self.left_out.is_empty() {
             let _ = writeln!(self.text, "\n--wide shows also: {}", self.left_out.join(", "));
@@ -409,8 +411,8 @@ impl fmt::Write for Printout {
     }
 }
 
-/// The text with its sentences broken into lines of 80 characters, for [`Width::Narrow`]. Rows of tables begin with a
-/// space, or are rules, and stay as they are.
+/// Wraps sentences to 80 characters for [`Width::Narrow`]. Lines of tables begin with a space, or are rules,
+/// and stay unchanged.
 pub fn wrapped(text: &str, width: Width) -> String {
     if width == Width::Wide {
         return text.to_owned();
@@ -426,8 +428,8 @@ pub fn wrapped(text: &str, width: Width) -> String {
     out
 }
 
-/// Breaks a line at its spaces. What follows an item's dash, or a name and several spaces, stands below its words. A longer
-/// word has a line of its own.
+/// Wraps a line at its spaces. Text after an item's dash, or after a name and several spaces, is indented to
+/// its first word. An overlong word gets its own line.
 fn wrap(out: &mut String, line: &str) {
     let named = line.find("  ").map(|at| at + line[at..].len() - line[at..].trim_start().len());
     let indent = match named {
@@ -456,7 +458,7 @@ fn wrap(out: &mut String, line: &str) {
     }
 }
 
-/// 1234567 as 1,234,567.
+/// Groups digits by thousands: 1234567 as 1,234,567.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -469,7 +471,7 @@ pub fn grouped(value: u64) -> String {
     out
 }
 
-/// A single value with its unit, for a sentence.
+/// A single value with its unit, for use in a sentence.
 fn alone(quantity: Quantity, value: f64) -> String {
     let units = quantity.units();
     let (unit, size) = units.iter().rev().find(|(_, size)| value >= *size).copied().unwrap_or(units[0]);
@@ -487,7 +489,7 @@ pub fn time(ns: f64) -> String {
     alone(Quantity::Time, ns)
 }
 
-/// Bytes a second, such as `35.41 MB/s`.
+/// A rate in bytes per second, such as `35.41 MB/s`.
 pub fn rate(bytes_per_second: f64) -> String {
     alone(Quantity::Rate, bytes_per_second)
 }
@@ -535,8 +537,8 @@ mod tests {
         (texts.rows.into_iter().map(|row| row[0].0.clone()).collect(), texts.header[0].1)
     }
 
-    // Numbers of one column in several units, or with nine digits and a decimal, cannot be compared at a glance; what is
-    // small and not nothing must not look like nothing.
+    // Numbers of one column in several units, or with nine digits and a decimal, cannot be compared at a
+    // glance. A small nonzero value must not look like zero.
     #[test]
     fn a_column_has_one_unit_in_which_all_its_values_are_readable() {
         let cases: [(Quantity, &[f64], &[&str], &str); 9] = [
@@ -557,7 +559,7 @@ mod tests {
         assert_eq!(column(Quantity::Time, &[]), (Vec::new(), "ns"));
     }
 
-    // A mean in microseconds beside a maximum in milliseconds is read as the larger of the two.
+    // A mean in microseconds next to a maximum in milliseconds would look like the larger value.
     #[test]
     fn columns_that_are_compared_share_their_unit() {
         let mut table = TextTable::new([
@@ -571,7 +573,7 @@ mod tests {
         assert_eq!(texts.rows[0][1].0, "43,120");
     }
 
-    // A table that is wider than the terminal is broken by it in the middle of every row.
+    // The terminal breaks every row of a table that is wider than itself.
     #[test]
     fn what_does_not_fit_is_left_out_by_rank_and_named() {
         let mut table = TextTable::new([
@@ -590,7 +592,7 @@ mod tests {
         out.section("Title", &table);
         let text = out.finish();
         assert!(text.contains("first") && !text.contains("--wide"), "{text}");
-        // What can't be left out is broken.
+        // Columns that cannot be omitted are wrapped.
         let mut long = TextTable::new([Column::text("key"), Column::count("n")]);
         long.row([Cell::from("a-long-word-".repeat(12)), Cell::from(12_345_678u64)]);
         let (text, _) = long.render(Width::Narrow);

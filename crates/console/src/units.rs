@@ -1,7 +1,7 @@
-//! Numbers with their units: what stands in quotes in a scenario or a profile.
+//! Quantities with units: the quoted values in scenarios and profiles.
 //!
-//! Parsing is exact: `"3.2 us"` is 3,200,000 ps without a float in between, and a number that does not come out
-//! whole in the smallest unit (`"0.5 B"`) is an error, as is one without a unit.
+//! Parsing is exact: `"3.2 us"` is 3,200,000 ps without a float in between. A number that is no multiple of
+//! the smallest unit (`"0.5 B"`) is an error, as is one without a unit.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::nearest;
 
-/// A number that is not one of the kind asked for. Displays as two lines: what is wrong, and the cure.
+/// Text that is not a quantity of the expected kind. Displays as two lines: what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
     /// What is wrong.
     pub what: String,
-    /// The accepted units, with an example.
+    /// How to fix it: the accepted units, with an example.
     pub cure: String,
 }
 
@@ -30,18 +30,18 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// One kind of quantity: its units from the smallest up, each with its size in the smallest.
+/// A kind of quantity: its units in ascending order, each with its size in the smallest unit.
 struct Quantity {
     noun: &'static str,
     example: &'static str,
     units: &'static [(&'static str, u64)],
-    /// Other spellings that are understood but not written.
+    /// Alternative spellings, accepted but never written.
     aliases: &'static [(&'static str, u64)],
-    /// Units of which not even one can be said in the smallest.
+    /// Units that are too large for the value range.
     beyond: &'static [&'static str],
     /// Units in which a value is shown.
     shown: &'static [(&'static str, u64)],
-    /// Decimals in which a value may be shown.
+    /// Decimals of a shown value, at most.
     decimals: u32,
 }
 
@@ -109,7 +109,7 @@ const PICOS: Quantity = Quantity {
     decimals: 3,
 };
 
-/// An age is counted in seconds: in picoseconds no drive would grow older than seven months.
+/// Ages are in seconds: in picoseconds 64 bits hold only seven months.
 const AGE: Quantity = Quantity {
     noun: "an age",
     example: "90 d",
@@ -188,15 +188,15 @@ impl Quantity {
             return Err(error);
         };
         scale_decimal(number, *scale).map_err(|trouble| match trouble {
-            Trouble::Malformed => self.error(format!("`{}` is not a number", excerpt(number))),
-            Trouble::TooLarge => self.too_large(text, (name, *scale)),
-            Trouble::Fraction => {
+            NumberError::Malformed => self.error(format!("`{}` is not a number", excerpt(number))),
+            NumberError::TooLarge => self.too_large(text, (name, *scale)),
+            NumberError::Fraction => {
                 self.error(format!("`{}` is not a whole number of {}", excerpt(text), self.units[0].0))
             }
         })
     }
 
-    /// More than can be counted in the smallest unit; the most is said in `unit`.
+    /// The error for a value above the range; the message states the maximum in `unit`.
     fn too_large(&self, text: &str, (unit, scale): (&str, u64)) -> UnitError {
         UnitError {
             what: format!("`{}` is too large", excerpt(text)),
@@ -217,7 +217,7 @@ impl Quantity {
     }
 }
 
-enum Trouble {
+enum NumberError {
     Malformed,
     TooLarge,
     Fraction,
@@ -230,33 +230,34 @@ fn split_number(text: &str) -> (&str, &str) {
 }
 
 /// `number` x `scale`, exactly.
-fn scale_decimal(number: &str, scale: u64) -> Result<u64, Trouble> {
+fn scale_decimal(number: &str, scale: u64) -> Result<u64, NumberError> {
     let (whole, fraction) = match number.split_once('.') {
         Some((whole, fraction)) if fraction.starts_with(|c: char| c.is_ascii_digit()) => (whole, fraction),
-        Some(_) => return Err(Trouble::Malformed),
+        Some(_) => return Err(NumberError::Malformed),
         None => (number, ""),
     };
     if !whole.starts_with(|c: char| c.is_ascii_digit()) || fraction.contains('.') {
-        return Err(Trouble::Malformed);
+        return Err(NumberError::Malformed);
     }
     let digits = |text: &str| text.replace('_', "");
-    let whole: u64 = digits(whole).parse().map_err(|_| Trouble::TooLarge)?;
+    let whole: u64 = digits(whole).parse().map_err(|_| NumberError::TooLarge)?;
     let fraction = digits(fraction);
     let fraction = fraction.trim_end_matches('0');
-    // No unit is as much as 10^18 of its smallest, so nothing with more decimals comes out whole.
+    // Every unit is below 10^18 smallest units, so a number with more decimals cannot be a whole number of
+    // them.
     if fraction.len() > 18 {
-        return Err(Trouble::Fraction);
+        return Err(NumberError::Fraction);
     }
     let tenths = 10u128.pow(fraction.len() as u32);
     let part = u128::from(fraction.parse::<u64>().unwrap_or(0)) * u128::from(scale);
     if !part.is_multiple_of(tenths) {
-        return Err(Trouble::Fraction);
+        return Err(NumberError::Fraction);
     }
     let value = u128::from(whole) * u128::from(scale) + part / tenths;
-    u64::try_from(value).map_err(|_| Trouble::TooLarge)
+    u64::try_from(value).map_err(|_| NumberError::TooLarge)
 }
 
-/// What the user wrote, short enough and clean enough to be repeated in a message.
+/// The user's text, shortened and without control characters, for a message.
 pub fn excerpt(text: &str) -> String {
     let mut short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if text.chars().nth(60).is_some() {
@@ -265,7 +266,7 @@ pub fn excerpt(text: &str) -> String {
     short
 }
 
-/// A size within one of fio's lists, where a bare number is bytes, as it is for fio.
+/// A size in one of fio's lists, where a bare number is in bytes.
 pub fn fio_bytes(text: &str) -> Result<Bytes, UnitError> {
     match text.trim().parse() {
         Ok(bytes) if !text.trim().starts_with('+') => Ok(Bytes(bytes)),
@@ -273,7 +274,7 @@ pub fn fio_bytes(text: &str) -> Result<Bytes, UnitError> {
     }
 }
 
-/// Visits a string and leaves everything else to serde's "invalid type".
+/// Deserializes a string; other types get serde's "invalid type".
 struct Text<T>(String, fn(&str) -> Result<T, UnitError>);
 
 impl<T> Visitor<'_> for Text<T> {
@@ -336,27 +337,27 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// A number of bytes: `"4 KiB"`, `"1 TB"`, or as fio writes it, `"4k"`.
+    /// A size in bytes: `"4 KiB"`, `"1 TB"`, or in fio's notation, `"4k"`.
     Bytes, BYTES, "B|[kKMGTPE]B|[KMGTPE]iB|[kKmMgGtT]"
 );
 quantity!(
-    /// A length of time in picoseconds: `"3.2 us"`, `"10 ms"`.
+    /// A duration in picoseconds: `"3.2 us"`, `"10 ms"`.
     Picos, PICOS, "ps|ns|us|\u{b5}s|\u{3bc}s|ms|s|min|h"
 );
 quantity!(
-    /// A length of calendar time in seconds: `"90 d"`, `"1 y"` (365 days).
+    /// A duration in seconds of calendar time: `"90 d"`, `"1 y"` (365 days).
     Age, AGE, "s|min|h|d|y"
 );
 quantity!(
-    /// Bytes a second: `"800 MB/s"`.
+    /// A rate in bytes per second: `"800 MB/s"`.
     Rate, RATE, "B/s|[kKMG]B/s|[KMG]iB/s"
 );
 quantity!(
-    /// Cycles a second: `"1 GHz"`.
+    /// A frequency in Hz: `"1 GHz"`.
     Frequency, FREQUENCY, "Hz|kHz|MHz|GHz"
 );
 
-/// Hundredths: `"7 %"` is 7.0.
+/// A percentage: `"7 %"` is 7.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct Percent(pub f64);
 
@@ -402,22 +403,22 @@ impl<'de> Deserialize<'de> for Percent {
     }
 }
 
-/// A size, or a part of what there is.
+/// A size, absolute or as a percentage of a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Portion {
-    /// So many bytes.
+    /// A size in bytes.
     Bytes(Bytes),
-    /// So much of the whole.
+    /// A percentage of the whole.
     Part(Percent),
 }
 
 impl Portion {
-    /// Bytes of a whole of `whole` bytes; of a part, whole units of `unit` bytes.
+    /// The size in bytes for a whole of `whole` bytes; a percentage is rounded to multiples of `unit` bytes.
     pub fn of(self, whole: Bytes, unit: u64) -> Bytes {
         match self {
             Portion::Bytes(bytes) => bytes,
             Portion::Part(percent) => {
-                // In millionths, so that 100 % of any size is all of it.
+                // Computed in millionths, so that 100 % of any size is exactly that size.
                 let millionths = libm::round(percent.0.clamp(0.0, 1e6) * 1e6) as u128;
                 let bytes = u128::from(whole.0) * millionths / 100_000_000;
                 Bytes(u64::try_from(bytes).unwrap_or(u64::MAX) / unit.max(1) * unit.max(1))
@@ -490,7 +491,7 @@ impl JsonSchema for Percent {
 mod tests {
     use super::*;
 
-    // A time that went through a float would differ by picoseconds from the constant that was written.
+    // A time converted through a float would differ by picoseconds from the constant in the file.
     #[test]
     fn numbers_are_exact() {
         assert_eq!("3.2 us".parse(), Ok(Picos(3_200_000)));
@@ -509,7 +510,7 @@ mod tests {
         assert_eq!("12.5%".parse(), Ok(Percent(12.5)));
     }
 
-    // A message that says only "invalid value" leaves the reader to guess which units exist.
+    // A message that says only "invalid value" leaves the reader to guess the units.
     #[test]
     fn each_error_names_the_units_and_an_example() {
         let wrong = [
@@ -552,7 +553,7 @@ mod tests {
         assert!("1.2.3 %".parse::<Percent>().is_err());
     }
 
-    // What a report shows must be what a scenario accepts, or a result could not be run again.
+    // A value shown in a report must be accepted in a scenario, or a result could not be reproduced.
     #[test]
     fn what_is_shown_can_be_read_back() {
         for (value, text) in

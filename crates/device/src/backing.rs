@@ -1,23 +1,23 @@
-//! What a controller's units are on: a translation layer over flash, or an array of whole drives.
+//! What stores a controller's units: a translation layer over flash, or an array of whole drives.
 //!
-//! The verbs are those of [`Ftl`]. What only a translation layer can do says so, and is neither offered to hosts nor asked for
-//! over an array: [`Backing::has_own_media`].
+//! The operations are those of [`Ftl`]. Operations that only a translation layer supports say so; over an array they
+//! are neither offered to hosts nor called: [`Backing::has_own_media`].
 
 use byteway_array::{Array, ArrayCounters, Bridge};
 use byteway_clock::{SpanId, Spans};
-use byteway_firmware::{Errand, Ftl, Health, LentMemory, MediaError, Route};
+use byteway_firmware::{Ftl, Health, LentMemory, MediaError, Route, WorkContext};
 use byteway_flash::Medium;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
-/// What a controller's units are on. Cheap to clone; clones are the same.
+/// What stores a controller's units. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub enum Backing {
     /// A translation layer.
     Ftl(Ftl),
-    /// An array of drives, which have power of their own.
+    /// An array of drives, whose power is their own.
     Array(Array),
-    /// The same behind a bridge with a memory for small writes.
+    /// An array behind a bridge with memory for small writes.
     Bridge(Bridge),
 }
 
@@ -40,7 +40,7 @@ impl From<Bridge> for Backing {
 }
 
 impl Backing {
-    /// The translation layer; none: it is an array.
+    /// The translation layer; `None` over an array.
     #[inline]
     pub fn ftl(&self) -> Option<&Ftl> {
         match self {
@@ -49,7 +49,7 @@ impl Backing {
         }
     }
 
-    /// The array; none: it is a translation layer.
+    /// The array; `None` over a translation layer.
     pub fn array(&self) -> Option<&Array> {
         match self {
             Backing::Array(array) => Some(array),
@@ -58,26 +58,27 @@ impl Backing {
         }
     }
 
-    /// The translation layer, for a command set that there is over no other backing.
+    /// The translation layer, for a command set that requires one.
     ///
     /// # Panics
-    /// It is an array: no configuration has such a command set then.
+    /// Over an array. No valid configuration has such a command set there.
     pub(crate) fn own_ftl(&self) -> &Ftl {
         self.ftl().expect("only a drive with a translation layer of its own has this command set")
     }
 
-    /// What an array counts; none: it is a translation layer, which has [counters](Ftl::counters) of its own.
+    /// Counters of an array; `None` over a translation layer, which has [its own](Ftl::counters).
     pub fn array_counters(&self) -> Option<ArrayCounters> {
         self.array().map(Array::counters)
     }
 
-    /// Whether units can be made unreadable, and everything that was deleted be erased: not where other drives hold them.
+    /// Whether the controller can make units unreadable and erase deallocated data. It can't where other drives hold
+    /// them.
     #[inline]
     pub(crate) fn has_own_media(&self) -> bool {
         self.ftl().is_some()
     }
 
-    /// Units that it has.
+    /// Capacity in units.
     pub(crate) fn user_units(&self) -> u64 {
         match self {
             Backing::Ftl(ftl) => ftl.user_units(),
@@ -86,7 +87,7 @@ impl Backing {
         }
     }
 
-    /// Units that hosts have written.
+    /// Units written by hosts.
     pub(crate) fn user_units_written(&self) -> u64 {
         match self {
             Backing::Ftl(ftl) => ftl.counters().user_units_written,
@@ -127,7 +128,7 @@ impl Backing {
         self.own_ftl().write_one(span, spans, unit, content).await
     }
 
-    /// As [`Ftl::read_at_once`]: an array always waits for its members.
+    /// As [`Ftl::read_at_once`]; `None` over an array, which always waits for its members.
     #[inline]
     pub(crate) fn read_at_once(&self, unit: u64) -> Option<Content> {
         self.ftl()?.read_at_once(unit)
@@ -148,55 +149,55 @@ impl Backing {
     /// As [`Ftl::read`].
     pub(crate) async fn read(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         first: u64,
         count: u32,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
         match self {
-            Backing::Ftl(ftl) => ftl.read(errand, spans, first, count, out).await,
-            Backing::Array(array) => array.read(errand, first, count, out).await,
-            Backing::Bridge(bridge) => bridge.read(errand, first, count, out).await,
+            Backing::Ftl(ftl) => ftl.read(context, spans, first, count, out).await,
+            Backing::Array(array) => array.read(context, first, count, out).await,
+            Backing::Bridge(bridge) => bridge.read(context, first, count, out).await,
         }
     }
 
     /// As [`Ftl::write`].
     pub(crate) async fn write(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         first: u64,
         contents: &mut Vec<Content>,
         durable: bool,
     ) -> Result<(), MediaError> {
         match self {
-            Backing::Ftl(ftl) => ftl.write(errand, spans, first, contents, durable).await,
-            Backing::Array(array) => array.write(errand, first, contents, durable).await,
-            Backing::Bridge(bridge) => bridge.write(errand, first, contents, durable).await,
+            Backing::Ftl(ftl) => ftl.write(context, spans, first, contents, durable).await,
+            Backing::Array(array) => array.write(context, first, contents, durable).await,
+            Backing::Bridge(bridge) => bridge.write(context, first, contents, durable).await,
         }
     }
 
     /// As [`Ftl::edit`].
     pub(crate) async fn edit(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         unit: u64,
         edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
         durable: bool,
     ) -> Result<(), MediaError> {
         match self {
-            Backing::Ftl(ftl) => ftl.edit(errand, spans, unit, edit, durable).await,
-            Backing::Array(array) => array.edit(errand, unit, edit, durable).await,
-            Backing::Bridge(bridge) => bridge.edit(errand, unit, edit, durable).await,
+            Backing::Ftl(ftl) => ftl.edit(context, spans, unit, edit, durable).await,
+            Backing::Array(array) => array.edit(context, unit, edit, durable).await,
+            Backing::Bridge(bridge) => bridge.edit(context, unit, edit, durable).await,
         }
     }
 
     /// As [`Ftl::write_part`].
     pub(crate) async fn write_part(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         part: UnitPart<'_>,
         durable: bool,
@@ -213,15 +214,15 @@ impl Backing {
             Content::of(&whole, Keep::Stamps)
         };
         match self {
-            Backing::Ftl(ftl) => ftl.write_part(errand, spans, unit, offset, bytes, durable).await,
+            Backing::Ftl(ftl) => ftl.write_part(context, spans, unit, offset, bytes, durable).await,
             Backing::Array(array) if array.takes_parts(from, count) => {
-                array.write_part(errand, unit, from, count, &content(), durable).await
+                array.write_part(context, unit, from, count, &content(), durable).await
             }
-            Backing::Array(array) => array.edit(errand, unit, edit, durable).await,
+            Backing::Array(array) => array.edit(context, unit, edit, durable).await,
             Backing::Bridge(bridge) if bridge.takes_parts(from, count) => {
-                bridge.write_part(errand, unit, from, count, &content(), durable, command_bytes).await
+                bridge.write_part(context, unit, from, count, &content(), durable, command_bytes).await
             }
-            Backing::Bridge(bridge) => bridge.edit(errand, unit, edit, durable).await,
+            Backing::Bridge(bridge) => bridge.edit(context, unit, edit, durable).await,
         }
     }
 
@@ -240,7 +241,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::exchange_units_max`]. Readers may see units on different members at different instants.
+    /// As [`Ftl::exchange_units_max`]. Over an array, readers may see units of different members at different instants.
     pub(crate) fn exchange_units_max(&self) -> u32 {
         match self {
             Backing::Ftl(ftl) => ftl.exchange_units_max(),
@@ -286,7 +287,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::ready`]. An array was assembled before.
+    /// As [`Ftl::ready`]. An array is ready: it was assembled before.
     pub(crate) async fn ready(&self) {
         match self {
             Backing::Ftl(ftl) => ftl.ready().await,
@@ -315,7 +316,7 @@ impl Backing {
     /// As [`Ftl::purge`].
     ///
     /// # Errors
-    /// Also over an array: what its members have not erased is theirs.
+    /// Also over an array, whose members' media are not the controller's to erase.
     pub(crate) async fn purge(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         match self {
             Backing::Ftl(ftl) => ftl.purge(progress).await,
@@ -341,7 +342,7 @@ impl Backing {
         }
     }
 
-    /// As [`Ftl::borrow_memory`]: an array has no use for it.
+    /// As [`Ftl::borrow_memory`]; `false` over an array, which has no use for it.
     pub(crate) fn borrow_memory(&self, memory: Rc<dyn LentMemory>, places: u32) -> bool {
         self.ftl().is_some_and(|ftl| ftl.borrow_memory(memory, places))
     }
@@ -362,7 +363,7 @@ impl Backing {
         }
     }
 
-    /// Erases of all its superblocks, and how many these are; none: other drives have them.
+    /// Sum of the erases of all superblocks, and the number of superblocks; `None` over an array.
     pub(crate) fn erases(&self) -> Option<(u64, u64)> {
         let flash = self.ftl()?.data_end();
         let mut erases = 0;
@@ -370,7 +371,7 @@ impl Backing {
         Some((erases, flash.geometry().total_blocks().into()))
     }
 
-    /// Units or ranges that are locked.
+    /// Number of locked units or ranges.
     pub fn locked(&self) -> usize {
         match self {
             Backing::Ftl(ftl) => ftl.units_locked(),
@@ -379,7 +380,7 @@ impl Backing {
         }
     }
 
-    /// The power goes. Gives the medium, if there is one of its own.
+    /// Cuts the power. Returns the media, if there are own ones.
     pub(crate) fn power_off(&self) -> Option<Medium> {
         match self {
             Backing::Ftl(ftl) => match ftl.data_end().own() {
@@ -393,7 +394,7 @@ impl Backing {
                 array.stop();
                 None
             }
-            // Its memory is there for who takes it: [`Bridge::power_off`].
+            // The bridge's memory stays with the bridge: [`Bridge::power_off`] returns it.
             Backing::Bridge(bridge) => {
                 bridge.stop();
                 None
@@ -402,20 +403,20 @@ impl Backing {
     }
 }
 
-/// A part of a unit that is written.
+/// A part of a unit to be written.
 pub(crate) struct UnitPart<'a> {
     pub(crate) unit: u64,
-    /// Where in the unit it begins, bytes.
+    /// Offset in the unit, in bytes.
     pub(crate) offset: usize,
     pub(crate) bytes: &'a [u8],
-    /// Bytes of the command that it is of.
+    /// Length of the whole command, in bytes.
     pub(crate) command_bytes: u64,
 }
 
-/// Units that no other command changes until this is dropped or has written them.
+/// Locked units: no other command changes them until this is dropped or has written them.
 pub(crate) enum Exchange<'a> {
     Ftl(byteway_firmware::Exchange<'a>),
-    Array(byteway_array::Exchange),
+    Array(byteway_array::UnitExchange),
     Bridge(byteway_array::BridgeExchange),
 }
 

@@ -1,4 +1,4 @@
-//! A drive put together: a controller at the device's end of a link, or two, its firmware's site, its flash.
+//! An assembled drive: a controller at the device's end of each link (one or two), the site of its firmware, its flash.
 
 use crate::backing::Backing;
 use crate::config::{ConfigError, DriveConfig};
@@ -6,8 +6,8 @@ use crate::controller::Controller;
 use crate::controller::namespace::Namespace;
 use byteway_clock::Clock;
 use byteway_clock::random::Rng;
-use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region, Rhythm, Site};
-use byteway_flash::file::{Files, Opened, Tuning};
+use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region, Site, SteadyTiming};
+use byteway_flash::file::{Files, OpenReport, Tuning};
 use byteway_flash::{FlashConfig, Medium};
 use byteway_link::DeviceEnd;
 use std::cell::OnceCell;
@@ -15,21 +15,21 @@ use std::sync::Arc;
 
 /// A drive.
 pub struct Drive {
-    /// Its controller; with two ports that at the first.
+    /// The controller; of a drive with two ports, that at the first port.
     pub controller: Controller,
     second: OnceCell<Controller>,
-    /// Its own cores and DRAM, whether or not its firmware runs there.
+    /// The drive's own cores and DRAM, whether or not its firmware runs there.
     pub site: Site,
 }
 
 impl Drive {
-    /// The cores and DRAM of a drive: made first where another drive's firmware is to run on them.
+    /// The cores and DRAM of a drive. Made before the drive if another drive's firmware is to run on them.
     pub fn site(clock: &Clock, config: &DriveConfig) -> Site {
         let site = &config.site;
         Site::new(clock, site.cores as usize, site.hertz, site.dram_latency, site.dram_rate).traced()
     }
 
-    /// The medium of a drive that is new.
+    /// The media of a new drive.
     pub fn medium(config: &DriveConfig) -> Result<Medium, ConfigError> {
         config.validate()?;
         let mut medium = Ftl::medium(config.geometry, &ftl_config(config))?;
@@ -38,16 +38,19 @@ impl Drive {
         Ok(medium)
     }
 
-    /// The medium that is kept in these files, or a new one in them if there are none. `config` is to be without
-    /// power-loss protection: nothing protects a process.
+    /// Opens the media stored in `files`, or creates new media there. `config` must not have power-loss protection:
+    /// nothing protects a process.
     ///
     /// # Errors
-    /// There can be no such drive, or the files are not its.
-    pub fn open_medium(config: &DriveConfig, files: Arc<dyn Files>) -> Result<(Medium, Opened), ConfigError> {
+    /// [`ConfigError`] if no such drive can exist, or the files are of another drive.
+    pub fn open_medium(
+        config: &DriveConfig,
+        files: Arc<dyn Files>,
+    ) -> Result<(Medium, OpenReport), ConfigError> {
         Self::open_medium_tuned(config, files, Tuning::default())
     }
 
-    /// The same, whose checkpoints are written when `tuning` says.
+    /// As [`Drive::open_medium`], with checkpoints written as `tuning` says.
     ///
     /// # Errors
     /// As [`Drive::open_medium`].
@@ -55,7 +58,7 @@ impl Drive {
         config: &DriveConfig,
         files: Arc<dyn Files>,
         tuning: Tuning,
-    ) -> Result<(Medium, Opened), ConfigError> {
+    ) -> Result<(Medium, OpenReport), ConfigError> {
         config.validate()?;
         let (mut medium, opened) =
             Ftl::open_medium(config.geometry, &config.timing, &ftl_config(config), files, tuning)?;
@@ -66,11 +69,11 @@ impl Drive {
         Ok((medium, opened))
     }
 
-    /// Gives power to a drive over the medium that one with the same `config` has left. Its firmware runs where `placement` says;
-    /// `site` is its own.
+    /// Powers on a drive over the media that one with the same `config` has left. Its firmware runs where `placement`
+    /// says; `site` is its own.
     ///
     /// # Errors
-    /// There can be no such drive.
+    /// [`ConfigError`] if no such drive can exist.
     pub fn power_on(
         port: &DeviceEnd,
         config: DriveConfig,
@@ -91,12 +94,12 @@ impl Drive {
         Ok(Drive { controller, second: OnceCell::new(), site })
     }
 
-    /// A drive whose data is not on flash of its own: `backing` is a translation layer that runs elsewhere, that of a drive with this
-    /// `config`, or an array of drives. To a host it is a drive like any other. `placement` says where its firmware runs, and
-    /// `site` is what it has itself.
+    /// A drive whose data is not on flash of its own: `backing` is the translation layer of a drive with this `config`
+    /// that runs elsewhere, or an array of drives. To a host it is a drive like any other. `placement` says where its
+    /// firmware runs; `site` is its own.
     ///
     /// # Errors
-    /// There can be no such drive.
+    /// [`ConfigError`] if no such drive can exist.
     pub fn over(
         port: &DeviceEnd,
         config: DriveConfig,
@@ -113,26 +116,26 @@ impl Drive {
         Ok(Drive { controller, second: OnceCell::new(), site })
     }
 
-    /// The translation layer's parameters of a drive with this `config`, with those that follow from the drive.
+    /// The translation layer's parameters for `config`, including those derived from the drive.
     pub fn ftl_config(config: &DriveConfig) -> FtlConfig {
         ftl_config(config)
     }
 
-    /// Gives the drive a second port, at a link of its own, with a controller for another host: a dual-ported NVM subsystem (NVMe Base
-    /// 2.1, 2.4). Both controllers have the same namespaces, attached to both or to none, and work at once. A reset or shutdown of
-    /// one leaves the other working. To be called before a host has asked the drive what it is.
+    /// Adds a second port, at a link of its own, with a controller for another host: a dual-ported NVM subsystem (NVMe
+    /// Base 2.1, 2.4). Both controllers share all namespaces, each attached to both or to none, and work at once. A
+    /// reset or shutdown of one leaves the other working. Call it before a host identifies the drive.
     ///
-    /// Saved features, the timestamp and the count of errors that outlive the power are the first controller's; the second's
-    /// features can't be saved.
+    /// Saved features, the timestamp and the non-volatile error count are the first controller's; the second's features
+    /// can't be saved.
     ///
     /// # Errors
-    /// It has two ports, or is one that can have one only.
+    /// [`ConfigError`] if the drive has two ports already, or its configuration allows only one.
     pub fn add_port(&self, port: &DeviceEnd) -> Result<&Controller, ConfigError> {
         self.controller.core().config.check_second_port()?;
         let mut added = false;
         let second = self.second.get_or_init(|| {
             added = true;
-            self.controller.start_beside(port)
+            self.controller.start_peer(port)
         });
         match added {
             true => Ok(second),
@@ -140,12 +143,13 @@ impl Drive {
         }
     }
 
-    /// Its controllers, in the order of its ports.
+    /// The controllers, in the order of their ports.
     pub fn controllers(&self) -> impl Iterator<Item = &Controller> {
         [&self.controller].into_iter().chain(self.second.get())
     }
 
-    /// The power goes. Gives the medium, if the drive has one of its own. Its tasks end: what was asked of it never does.
+    /// Cuts the power. Returns the media, if the drive has media of its own. Its tasks end, and commands in flight
+    /// never complete.
     pub fn power_off(&self) -> Option<Medium> {
         self.second.get().into_iter().for_each(Controller::detach);
         let medium = self.controller.power_off();
@@ -172,7 +176,8 @@ impl From<FtlError> for ConfigError {
     }
 }
 
-/// Superblocks of a worn drive differ by a tenth of the mean at most, as where wear is levelled.
+/// Sets the erase counts of a worn drive: superblocks differ by at most a tenth of the mean, as wear leveling leaves
+/// them.
 fn wear_in(medium: &mut Medium, config: &DriveConfig) {
     let mean = config.media.worn_erases;
     if mean == 0 {
@@ -183,10 +188,10 @@ fn wear_in(medium: &mut Medium, config: &DriveConfig) {
     medium.wear_in(|_| mean - scatter + stream.below(u64::from(2 * scatter) + 1) as u32);
 }
 
-/// The translation layer's parameters, with those that follow from the drive.
+/// The translation layer's parameters, including those derived from the drive.
 fn ftl_config(config: &DriveConfig) -> FtlConfig {
     let namespaces = Namespace::layout(&config.namespaces);
-    // The pattern that a preconditioned block holds names its namespace and its address there.
+    // The pattern in a preconditioned block names the namespace and the address of that block.
     let regions = namespaces
         .iter()
         .map(|namespace| Region {
@@ -200,7 +205,7 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         is_bare: config.is_raw(),
         wide_map: config.ftl.wide_map || config.geometry.is_wide(),
         seed: config.seed,
-        rhythm: Rhythm::of(&config.geometry, &config.timing),
+        rhythm: SteadyTiming::of(&config.geometry, &config.timing),
         base: config.base,
         regions,
         keep: config.keep,

@@ -1,14 +1,14 @@
-//! A drive: an NVMe controller, wired to firmware and flash by its profile.
+//! A drive: an NVMe controller that its profile connects to firmware and flash.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`config`] | the constants that a profile gives; `validate`: whether there can be such a drive |
-//! | `backing` | what a controller's units are on: a translation layer, or an array of drives |
-//! | [`drive`] | a drive put together: link, controller, firmware, flash |
+//! | [`config`] | the parameters that a profile gives; `validate`: checks across parameters |
+//! | `backing` | what stores a controller's units: a translation layer, or an array of drives |
+//! | [`drive`] | an assembled drive: link, controller, firmware, flash |
 //! | [`controller`] | registers, queues, arbitration, fetching, commands |
 //!
-//! What it does not do: it never looks into the host (registers, memory and interrupts are all it knows of it), places
-//! no unit in flash (that is `firmware`), and costs no link crossing itself (that is `link`).
+//! What it does not do: it never looks into the host (it sees registers, memory and interrupts only), places no unit in
+//! flash (`firmware` does), and charges no link crossing itself (`link` does).
 
 mod backing;
 pub mod config;
@@ -18,11 +18,11 @@ mod validate;
 
 pub use backing::Backing;
 pub use config::{
-    CommandSet, ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig,
-    MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
+    CommandSet, ConfigError, ControllerConfig, CsdCanary, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy,
+    MediaConfig, MemoryConfig, NamespaceConfig, ProgramsCanary, ProgramsPolicy, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
 pub use controller::command_set::lending::LendError;
-pub use controller::core::Router;
+pub use controller::core::{OnReset, Router};
 pub use controller::state::loan::Loan;
 pub use drive::Drive;

@@ -1,4 +1,4 @@
-//! Whether there can be such a drive: what one field of its description can't check for itself.
+//! Checks of a drive's configuration that involve several fields.
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, MemoryConfig};
 use crate::controller::namespace::Namespace;
@@ -6,15 +6,15 @@ use byteway_clock::Delay;
 use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
 use byteway_wire::nvme::vendor::{Chunk, ResultSlot};
 
-/// What chunks that are counted with 16 bits carry.
+/// Bytes that a 16-bit number of chunks can carry.
 const REASSEMBLY_BYTES_MAX: u32 = u16::MAX as u32 * Chunk::PAYLOAD_BYTES as u32;
-/// What pieces that are counted with 16 bits carry, with their head.
+/// Bytes that a 16-bit number of pieces can carry, including their head.
 const PIPELINED_BYTES_MAX: u32 = (HEAD_BYTES + u16::MAX as usize * PIPELINED_PIECE_BYTES) as u32;
-/// What slots that are counted with 15 bits carry.
+/// Bytes that a 15-bit number of result slots can carry.
 const RESULT_BYTES_MAX: u32 = (u16::MAX as u32 >> 1) * ResultSlot::PAYLOAD_BYTES as u32;
 
 impl DriveConfig {
-    /// Checks what one field can't check for itself.
+    /// Checks what involves several fields.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let c = &self.controller;
         let t = &self.transfer;
@@ -41,20 +41,20 @@ impl DriveConfig {
             ),
             (c.dstrd <= 8, "controller.dstrd must be from 0 to 8"),
             (
-                // Two words a queue, with the admin queue, in one page.
+                // Each queue pair, the admin queue's included, has two words in one page.
                 !c.shadow_doorbells || c.io_queues_max < 512 >> c.dstrd.min(9),
                 "controller.shadow_doorbells needs the doorbells of all queues to fit in 4 KiB",
             ),
             (
                 c.host_buffer.is_none() || self.ftl.map_cache_pages.is_some(),
-                "controller.host_buffer needs a map of which the DRAM holds a part (firmware.map_cache)",
+                "controller.host_buffer requires a cached map (firmware.map_cache)",
             ),
             (
                 c.host_buffer.is_none_or(|buffer| {
                     (1..=buffer.preferred_units).contains(&buffer.least_units)
                         && buffer.preferred_units <= 1 << 20
                 }),
-                "controller.host_buffer must be at most 4 GiB, and what it needs at least from 4 KiB to that",
+                "controller.host_buffer must be at most 4 GiB, and its minimum from 4 KiB to that",
             ),
             ((1..=2048).contains(&c.vectors), "controller.vectors must be from 1 to 2048"),
             (
@@ -63,7 +63,7 @@ impl DriveConfig {
             ),
             (
                 t.memory.is_some() == t.methods.cxl_mem(),
-                "transfer.memory: there is such memory if cxl_mem is offered",
+                "transfer.memory must be given if, and only if, cxl_mem is offered",
             ),
             (
                 t.memory.as_ref().is_none_or(|memory| {
@@ -77,7 +77,7 @@ impl DriveConfig {
             ),
             (
                 t.memory.as_ref().is_some_and(|memory| memory.records > 0) == t.methods.cxl_commit(),
-                "transfer.memory.records: there are such records if cxl_commit is offered",
+                "transfer.memory.records must be above 0 if, and only if, cxl_commit is offered",
             ),
             (
                 !is_inline || (1..=c.transfer_bytes_max).contains(&t.inline_bytes_max),
@@ -105,7 +105,8 @@ impl DriveConfig {
                 "transfer.partial_payloads_max must be from 1 to 4096",
             ),
             (
-                // Buffers go round between incomplete payloads and commands, so each may have grown to a transfer.
+                // Buffers pass between incomplete payloads and commands, so each may have grown to the size of a
+                // transfer.
                 !t.has_partials()
                     || u64::from(t.partial_payloads_max) * u64::from(c.transfer_bytes_max) <= 1 << 32,
                 "transfer.partial_payloads_max times controller.transfer_bytes_max must be at most 4 GiB",
@@ -119,7 +120,7 @@ impl DriveConfig {
                 t.bar_bytes.is_multiple_of(4096)
                     && t.bar_bytes <= 1 << 30
                     && (t.bar_bytes > 0) == t.methods.mmio(),
-                "transfer.bar_bytes must be a multiple of 4 KiB, at most 1 GiB; there is a buffer if mmio is offered",
+                "transfer.bar_bytes must be a multiple of 4 KiB, at most 1 GiB, and above 0 if, and only if, mmio is offered",
             ),
             (t.sink_bytes <= 1 << 40, "transfer.sink_bytes must be at most 1 TiB"),
             (self.endurance_erases > 0, "flash.endurance must be at least 1"),
@@ -127,9 +128,9 @@ impl DriveConfig {
             (self.site.hertz >= 1_000_000, "firmware.clock must be at least 1 MHz"),
             (
                 !self.namespaces.is_empty() && self.namespaces.len() <= 1024,
-                "a drive has 1 to 1024 namespaces",
+                "a drive must have 1 to 1024 namespaces",
             ),
-            (self.namespaces.iter().all(|n| n.units > 0), "a namespace holds at least 4 KiB"),
+            (self.namespaces.iter().all(|n| n.units > 0), "a namespace must have at least 4 KiB"),
         ];
         first_broken(&checks)?;
         CommandSet::ALL.iter().try_for_each(|set| set.check_config(self))?;
@@ -150,36 +151,36 @@ impl DriveConfig {
 }
 
 impl DriveConfig {
-    /// Checks a drive whose data is on an array of `units`: what needs flash of its own there can't be.
+    /// Checks a drive whose data is on an array of `units` units: features that need flash of its own are not possible.
     pub(crate) fn validate_over_array(&self, units: u64) -> Result<(), ConfigError> {
         self.validate()?;
         first_broken(&[
             (
                 self.kv.is_none(),
-                "a drive over an array has no namespaces for key-value pairs: these need flash",
+                "a drive over an array can't have KV namespaces, which require flash of its own",
             ),
-            (!self.is_raw(), "a drive over an array has no flash that a raw namespace could be"),
+            (!self.is_raw(), "a drive over an array can't have a raw flash namespace"),
             (
                 self.controller.host_buffer.is_none(),
-                "a drive over an array has no map for a host memory buffer",
+                "a drive over an array has no map, so it can't use a host memory buffer",
             ),
-            (
-                self.user_units() <= units,
-                "the namespaces of a drive over an array must be at most as large as that",
-            ),
+            (self.user_units() <= units, "the namespaces of a drive over an array must not exceed the array"),
         ])
     }
 
-    /// Checks that the drive can have a second port: nothing in it has only one host.
+    /// Checks that the drive can have a second port: no configured feature is limited to one host.
     pub(crate) fn check_second_port(&self) -> Result<(), ConfigError> {
         first_broken(&[
-            (self.transfer.memory.is_none(), "a drive with memory for its host (cxl_mem) has one port only"),
-            (!self.is_raw(), "a drive whose flash array is its host's (raw flash) has one port only"),
+            (
+                self.transfer.memory.is_none(),
+                "a drive with memory for its host (cxl_mem) can have only one port",
+            ),
+            (!self.is_raw(), "a drive with a raw flash namespace can have only one port"),
         ])
     }
 }
 
-/// The first that does not hold is the error.
+/// Returns the first violated check as an error.
 fn first_broken(checks: &[(bool, &str)]) -> Result<(), ConfigError> {
     match checks.iter().find(|(holds, _)| !holds) {
         Some((_, message)) => Err(ConfigError { message: (*message).to_owned() }),

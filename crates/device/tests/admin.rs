@@ -1,7 +1,7 @@
 //! The admin commands (NVMe Base 2.1, 5), command by command and status by status.
 //!
 //! Not here: what changes namespaces (`namespaces.rs`, `format.rs`, `sanitize.rs`, `protection.rs`), self-test
-//! (`self_test.rs`), what outlives the power (`persistence.rs`), and that all that is advertised works
+//! (`self_test.rs`), non-volatile state (`persistence.rs`), and that all that is advertised works
 //! (`advertised.rs`); and what the drive doesn't have: firmware download.
 
 use crate::fixture::{
@@ -84,7 +84,7 @@ fn the_largest_transfer_is_one_that_mdts_can_say() {
     }
 }
 
-// A driver that is told of SGLs uses them.
+// A driver that is notified of SGLs uses them.
 #[test]
 fn identify_controller_tells_of_sgls_where_they_are_supported() {
     Bench::with_sgl().enabled(async |host| {
@@ -122,7 +122,7 @@ fn identify_namespace_says_size_and_format() {
     });
 }
 
-// A host finds namespaces by these lists; one that doesn't end, or begins one too early, is scanned for ever.
+// A host finds namespaces by these lists; one that doesn't end, or begins one too early, is scanned indefinitely.
 #[test]
 fn identify_lists_the_namespaces_above_the_given_one() {
     Bench::default().enabled(async |host| {
@@ -1061,7 +1061,7 @@ fn no_management_command_is_supported() {
     });
 }
 
-// Tools read logs piece by piece: each piece must be what the whole has there, and zeroes behind its end.
+// Tools read logs piece by piece: each piece must be what the whole has there, and zeroes past its end.
 #[test]
 fn log_pages_are_read_in_parts() {
     Bench::default().enabled(async |host| {

@@ -137,7 +137,7 @@ fn urgent_goes_first() {
                 _ => others += 1,
             }
         }
-        // Those that had a slot, were being fetched, or completed while the doorbell was under way.
+        // Those that had a slot, were being fetched, or completed while the doorbell was in flight.
         assert!(others <= 40, "{others} others were served before 100 urgent commands");
         host.next_many(&cq, 600 - 20 - others).await;
     });

@@ -91,7 +91,7 @@ struct Trial {
     reads: Option<(u32, u64, u32)>,
     /// Commands that were submitted before it to the I/O queue, with what they change.
     before: Vec<(u16, Change)>,
-    /// It waits for ever.
+    /// It waits indefinitely.
     parks: bool,
 }
 
@@ -101,7 +101,7 @@ struct Rig {
     pair: RefCell<Pair>,
     /// By namespace.
     model: RefCell<[Vec<u8>; 2]>,
-    /// Buffers of 64 KiB: payloads of commands that are under way at once, and what is read.
+    /// Buffers of 64 KiB: payloads of commands that are in flight at once, and what is read.
     inputs: Vec<u64>,
     output: u64,
     prps: RefCell<BTreeMap<(u64, u64), (u64, u64)>>,
@@ -419,7 +419,7 @@ impl Rig {
         let fetched = controller.counters().fetched.get() + 1 + u64::from(second.is_some());
         let mut instants = vec![0];
         let mut polls = host.clock().counters().polls;
-        // Until nothing is under way and, of what is, the command has been.
+        // Until nothing is in flight and, of what is, the command has been.
         while controller.counters().fetched.get() < fetched || !controller.is_quiet() {
             host.sleep(Delay::from_ns(1)).await;
             let now = host.clock().counters().polls;
@@ -597,8 +597,8 @@ impl Rig {
         self.flush().await;
         let controller = &self.host.drive().controller;
         let ftl = controller.ftl();
-        // The flush waited for programs, not for their writers; and its doorbell may be under way. Deallocations may have
-        // filled the journal: then a checkpoint writes pages of the map behind the host's back.
+        // The flush waited for programs, not for their writers; and its doorbell may be in flight. Deallocations may have
+        // filled the journal: then a checkpoint writes pages of the map in the background.
         for _ in 0..1000 {
             self.host.sleep(Delay::from_us(1)).await;
             if ftl.slots_free() == ftl.slots() {
@@ -679,19 +679,19 @@ fn reads_are_cut_short() {
     cut_short(&[Case::Read, Case::ReadParts, Case::Compare, Case::CompareOther], &ALL);
 }
 
-// A write that is cut short must leave old or new blocks, and give back its room in the buffer.
+// A write that is cut short must leave old or new blocks, and give back its space in the buffer.
 #[test]
 fn writes_are_cut_short() {
     cut_short(&[Case::Write, Case::WriteLong, Case::WriteFua, Case::WriteToFullBuffer], &ALL);
 }
 
-// A part of a unit is read, changed and written under a lock: kept, it would block the unit for ever.
+// A part of a unit is read, changed and written under a lock: kept, it would block the unit indefinitely.
 #[test]
 fn writes_of_parts_are_cut_short() {
     cut_short(&[Case::WriteParts, Case::WritePartsFua, Case::WriteLockedParts], &ALL);
 }
 
-// The two of a fused operation hold locks of several units, slots of the write buffer and two places for completions, and
+// The two of a fused operation hold locks of several units, slots of the write buffer and two completion slots, and
 // what has only compared must not have written.
 #[test]
 fn fused_operations_are_cut_short() {

@@ -17,7 +17,7 @@ async fn expect(host: &TestHost, pair: &Pair, sqe: Sqe, status: Status) {
     assert_eq!(host.io(pair, sqe).await.status(), status, "{sqe:?}");
 }
 
-// A copy that is not what it was made from is data that nobody wrote.
+// A copy that is not what it was made from is data that no host wrote.
 #[test]
 fn ranges_come_to_lie_one_after_another() {
     Bench::default().with_queue(async |host, pair| {

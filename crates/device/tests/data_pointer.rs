@@ -1,6 +1,6 @@
 //! Data pointers in every shape (NVMe Base 2.1, 4.3): PRPs and their lists, SGLs and their segments, right and wrong.
 //!
-//! Not here: memory that goes while a transfer is under way, and lists that change under the walk.
+//! Not here: memory that goes while a transfer is in flight, and lists that change under the walk.
 
 use crate::fixture::{Bench, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, pattern, read_write};
 use byteway_link::{Direction, Purpose};
@@ -217,7 +217,7 @@ fn misaligned_prps_are_refused() {
     });
 }
 
-// A drive that follows a wild pointer writes over whoever owns that memory.
+// A drive that follows a wild pointer writes over the owner of that memory.
 #[test]
 fn prps_outside_memory_fail_and_touch_nothing() {
     Bench::default().with_queue(async |host, pair| {

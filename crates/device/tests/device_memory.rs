@@ -6,7 +6,7 @@
 
 use crate::fixture::payload::sink_write;
 use crate::fixture::{Bench, Pair, TestHost, pattern};
-use byteway_link::{Direction, Entry, Manner, Purpose};
+use byteway_link::{Direction, Entry, Purpose, StoreOrdering};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory};
@@ -55,8 +55,8 @@ fn what_was_stored_is_the_commands_payload() {
     Bench::offering(CXL).with_methods(64, async |host, pair| {
         for bytes in [1u32, 63, 64, 65, 1000, 8192] {
             let payload = pattern(u64::from(bytes), bytes as usize);
-            for manner in [Manner::Flushed, Manner::Streamed] {
-                host.end().store_lines(0, &payload, manner).await;
+            for ordering in [StoreOrdering::Flushed, StoreOrdering::Streamed] {
+                host.end().store_lines(0, &payload, ordering).await;
                 let cqe = host.io(&pair, named(0, bytes, None)).await;
                 assert_eq!((cqe.status(), cqe.dw0), (Status::SUCCESS, crc32c::crc32c(&payload)));
             }
@@ -68,7 +68,7 @@ fn what_was_stored_is_the_commands_payload() {
         let before = pattern(1, 64);
         let cqe = host.io(&pair, named(0, 8192, Some(1))).await;
         assert_eq!(cqe.status(), Status::DATA_TRANSFER_ERROR, "that checksum nothing has");
-        host.end().store_lines(0, &before, Manner::Flushed).await;
+        host.end().store_lines(0, &before, StoreOrdering::Flushed).await;
         assert_eq!(
             host.io(&pair, named(0, 64, Some(crc32c::crc32c(&before)))).await.status(),
             Status::SUCCESS
@@ -76,7 +76,7 @@ fn what_was_stored_is_the_commands_payload() {
     });
 }
 
-// Without these checks a command would take what lies behind the memory, or another length than it said; and a drive that
+// Without these checks a command would take what lies past the memory, or another length than it said; and a drive that
 // was not told would take it at all.
 #[test]
 fn a_payload_lies_in_memory_or_the_command_fails() {
@@ -96,7 +96,7 @@ fn a_payload_lies_in_memory_or_the_command_fails() {
 #[test]
 fn nothing_is_left_after_a_reset() {
     Bench::offering(CXL).with_methods(64, async |host, pair| {
-        host.end().store_lines(0, &[7; 64], Manner::Flushed).await;
+        host.end().store_lines(0, &[7; 64], StoreOrdering::Flushed).await;
         assert_eq!(host.io(&pair, named(0, 64, None)).await.dw0, crc32c::crc32c(&[7; 64]));
         host.disable().await;
         let mut read = [9; 64];
@@ -112,7 +112,7 @@ fn both_ledgers_by_hand() {
     for (bytes, lines) in [(32u32, 1u64), (64, 1), (65, 2), (128, 2), (1024, 16), (4096, 64)] {
         Bench::offering(CXL).with_methods(64, async move |host, pair| {
             let entry = |direction| host.end().ledger().entry(Purpose::CxlMem, direction);
-            host.end().store_lines(0, &pattern(3, bytes as usize), Manner::Flushed).await;
+            host.end().store_lines(0, &pattern(3, bytes as usize), StoreOrdering::Flushed).await;
             assert_eq!(host.io(&pair, named(0, bytes, None)).await.status(), Status::SUCCESS);
             let down = Entry { tlps: 3 * lines, payload: 68 * lines, wire: 204 * lines };
             assert_eq!(entry(Direction::Down), down, "{bytes} B");

@@ -49,7 +49,7 @@ fn a_format_empties_one_namespace_and_changes_its_blocks() {
     }
 }
 
-// Whoever asks for an erase gives the drive away afterwards: what was there must be on no flash any more, whatever is
+// A drive that is erased is given away afterwards: what was there must be on no flash any more, whatever is
 // deallocated, overwritten, or lies in a superblock that is still open; and what others have must still be theirs.
 #[test]
 fn a_secure_erase_leaves_nothing_on_flash() {

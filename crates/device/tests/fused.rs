@@ -1,4 +1,4 @@
-//! Fused operations (NVMe Base 2.1, 3.4.2): Compare and Write, whatever lies between, beside and behind the two commands.
+//! Fused operations (NVMe Base 2.1, 3.4.2): Compare and Write, whatever lies between, around and after the two commands.
 //!
 //! Cuts at every wait are in `cancellation.rs`; power cuts are the swarm's.
 
@@ -186,7 +186,7 @@ fn expected(fuses: &[u8]) -> Vec<Status> {
         .collect()
 }
 
-// Entries are read some at a time, by several readers, as slots and places for completions allow. Where a read ends must not
+// Entries are read some at a time, by several readers, as slots and completion slots allow. Where a read ends must not
 // decide what belongs together; and two queues that complete to one must not wait for each other.
 #[test]
 fn halves_find_each_other_wherever_reads_end() {
@@ -236,7 +236,7 @@ fn halves_find_each_other_wherever_reads_end() {
     }
 }
 
-// In a queue with payload among its entries, the entry behind a command may be none.
+// In a queue with payload among its entries, the entry after a command may be none.
 #[test]
 fn payload_in_the_queue_is_no_half_and_has_none() {
     for fetch_burst in [1, 2, 3, 4, 64] {
@@ -290,7 +290,7 @@ fn a_half_that_is_exposed_alone_ends() {
     });
 }
 
-/// A half that waits: its second is exposed, and has no place for its completion. Gives the two identifiers.
+/// A half that waits: its second is exposed, and has no completion slot. Gives the two identifiers.
 async fn waiting_half(host: &TestHost) -> (Pair, [u16; 2]) {
     let cq = host.create_cq(2, 3, None).await;
     let pair = host.create_sq(2, 16, &cq, QueuePriority::Urgent).await;

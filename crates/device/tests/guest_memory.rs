@@ -113,7 +113,7 @@ fn a_read_never_lands_in_the_memory_that_follows() {
             outcomes.push(match status {
                 Status::SUCCESS if guest.half(1) == data => Outcome::InTheNew,
                 Status::SUCCESS if guest.half(0) == data && untouched(1) => Outcome::InTheOld,
-                // Of data under way when its memory goes nobody can be told: it must be nowhere.
+                // Of data in flight when its memory goes no host can be notified: it must be nowhere.
                 Status::SUCCESS | Status::DATA_TRANSFER_ERROR if untouched(1) => Outcome::Failed,
                 status => panic!("{delay}: {status:?}, or a part of it has landed"),
             });

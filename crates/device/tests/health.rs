@@ -4,7 +4,7 @@ use crate::fixture::management::{delete, format};
 use crate::fixture::power::power_cycle;
 use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, pattern};
 use byteway_clock::Delay;
-use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb};
+use byteway_flash::{BlockId, Fault, FaultKind, FaultPlan};
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::feature::{AsyncEventConfig, TemperatureThreshold};
 use byteway_wire::nvme::{AsyncEvent, NSID_ALL, Sanitize, SanitizeStatusLog, SmartLog, Status, fid, lid};
@@ -18,7 +18,7 @@ fn bench() -> Bench {
 
 /// The next program of die 0 fails, and all that is written is programmed.
 async fn lose_a_superblock(host: &TestHost, pair: &Pair) {
-    let fault = Fault { die: 0, verb: FaultVerb::Program, nth: 1 };
+    let fault = Fault { die: 0, kind: FaultKind::Program, nth: 1 };
     host.drive().controller.ftl().flash().inject(FaultPlan::exactly([fault]));
     for slba in (0..256).step_by(32) {
         host.write(pair, NS_4K, slba, &pattern(slba, 128 << 10)).await;
@@ -43,7 +43,7 @@ async fn event(host: &TestHost) -> Option<AsyncEvent> {
     Some(AsyncEvent::from_dw0(cqe.dw0))
 }
 
-// A host that asked to be told of a dying drive would learn of it from its first failed write.
+// A host that asked for notifications of a dying drive would learn of it from its first failed write.
 #[test]
 fn a_warning_is_told_when_it_comes_and_once() {
     bench().with_queue(async |host, pair| {
@@ -133,7 +133,7 @@ fn what_a_dying_drive_holds_stays_readable() {
     });
 }
 
-// Who replaces drives by this figure would keep one that is worn out: it is worn by its whole life, not by what it did
+// A host that replaces drives by this figure would keep one that is worn out: it is worn by its whole life, not by what it did
 // since its power came.
 #[test]
 fn wear_is_of_the_whole_life() {
@@ -162,7 +162,7 @@ fn wear_is_of_the_whole_life() {
     assert!(used[1] >= used[0] && used[2] == used[1], "{used:?}");
 }
 
-// A host that is told of a temperature beyond its threshold, and then finds no such warning, believes neither.
+// A host that is notified of a temperature beyond its threshold, and then finds no such warning, believes neither.
 #[test]
 fn a_temperature_beyond_its_threshold_is_a_warning() {
     Bench::default().enabled(async |host| {

@@ -105,7 +105,7 @@ struct Hostile {
     next_cid: u16,
     /// Queue and identifier of the last commands: what an Abort may find.
     recent: [(u16, u16); 16],
-    /// Whether the drive offers the vendor's ways for payload.
+    /// Whether the drive offers the vendor's transfer methods.
     offers: bool,
     /// Where the buffer for payload is.
     bar_offset: u64,
@@ -571,7 +571,7 @@ impl Hostile {
         }
     }
 
-    /// Places a payload by one of the vendor's ways, entire, or with entries that are missing, too many or damaged.
+    /// Places a payload by one of the vendor methods, entire, or with entries that are missing, too many or damaged.
     fn submit_payload(&mut self, queue: usize) {
         let bytes = self.payload_bytes();
         let said = if self.one_in(10) { self.payload_bytes() } else { bytes };
@@ -665,7 +665,7 @@ impl Hostile {
         }
     }
 
-    /// Enables some ways for payload on a queue, or what isn't offered.
+    /// Enables some transfer methods on a queue, or what isn't offered.
     fn enabling(&mut self) -> Sqe {
         let qid = self.below(QUEUES as u64 + 1) as u32;
         let cdw11 = match self.below(8) {
@@ -892,7 +892,7 @@ impl Hostile {
         assert_eq!(flush.status(), Status::SUCCESS);
         // Samples of a self-test, and superblocks that are emptied, end as well.
         self.host.sleep(Delay::from_ms(5)).await;
-        // Nothing is kept in slots; programs under way have ended with the flush.
+        // Nothing is kept in slots; programs in flight have ended with the flush.
         self.host.sleep(Delay::from_us(100)).await;
         let controller = &self.host.drive().controller;
         assert!(controller.is_quiet(), "slots, permits and tags are free");
@@ -907,7 +907,7 @@ impl Hostile {
     /// Whatever became of the namespaces, there are the two again that there were at first.
     async fn put_back(&mut self) {
         let host = &self.host;
-        // A change is made in its turn: those that were under way have ended then. This one may be refused meanwhile.
+        // A change is made in its turn: those that were in flight have ended then. This one may be refused meanwhile.
         let free = SetFeatures { fid: fid::NAMESPACE_WRITE_PROTECTION, ..SetFeatures::default() };
         host.admin(free.sqe(0, NSID_ALL)).await;
         while host.sanitize_status().await.sstat & 0b111 == SanitizeStatusLog::IN_PROGRESS {
@@ -936,7 +936,7 @@ impl Hostile {
         }
     }
 
-    /// After enabling, payload crosses behind its command again, and is what comes back.
+    /// After enabling, payload crosses after its command again, and is what comes back.
     async fn prove_trains(&mut self, pair: &fixture::Pair) {
         let enable = SetFeatures { fid: fid::PAYLOAD_METHODS, cdw11: 1, ..SetFeatures::default() };
         self.host.succeed(Sqe { cdw12: pair.sq.id.into(), ..enable.sqe(0, 0) }).await;
@@ -961,7 +961,7 @@ impl Hostile {
     }
 }
 
-/// Everything that a drive can offer, with little room.
+/// Everything that a drive can offer, with little space.
 fn everything() -> TransferConfig {
     TransferConfig {
         methods: Methods::from_bits(0x1bf),
@@ -1098,8 +1098,8 @@ fn the_last_offset_reads_as_nothing() {
     });
 }
 
-// Entries behind the end of the address space: computing where they lie brought the device down, as soon as they were
-// fetched beside those before the end.
+// Entries past the end of the address space: computing where they lie brought the device down, as soon as they were
+// fetched next to those before the end.
 #[test]
 fn a_queue_at_the_end_of_the_address_space_is_a_fatal_status() {
     let mut bench = Bench::default();
@@ -1117,7 +1117,7 @@ fn a_queue_at_the_end_of_the_address_space_is_a_fatal_status() {
     });
 }
 
-// A held event request needs a place in the completion queue when it is aborted. With the last one taken, by the Abort,
+// A held event request needs a slot in the completion queue when it is aborted. With the last one taken, by the Abort,
 // it took one that was not there.
 #[test]
 fn an_aborted_event_request_waits_for_room() {
@@ -1159,7 +1159,7 @@ fn the_page_size_is_that_of_the_enabling() {
 }
 
 // Cleared and set at one instant, CC.EN looked as if nothing had happened, and the old queues lived on under a host
-// that had begun anew.
+// that had started over.
 #[test]
 fn enabling_at_once_after_disabling_is_a_reset() {
     Bench::default().with_queue(async |host, pair| {

@@ -64,7 +64,7 @@ fn what_was_written_is_read() {
     });
 }
 
-// Blocks that nobody wrote hold zeroes, not an earlier owner's data.
+// Blocks that no host wrote hold zeroes, not an earlier owner's data.
 #[test]
 fn unwritten_blocks_read_as_zeroes() {
     Bench::default().with_queue(async |host, pair| {
@@ -85,7 +85,7 @@ fn unwritten_blocks_read_as_zeroes() {
     });
 }
 
-// The last block of one namespace lies beside the first of the next: a write must not cross.
+// The last block of one namespace lies next to the first of the next: a write must not cross.
 #[test]
 fn namespaces_do_not_share_a_byte() {
     Bench::default().with_queue(async |host, pair| {
@@ -333,7 +333,7 @@ fn addressed(host: &TestHost, nsid: u32, slba: u64, count: u32) -> Vec<Sqe> {
     all
 }
 
-// One block too many is another tenant's, or nobody's.
+// One block too many belongs to another tenant, or to none.
 #[test]
 fn blocks_beyond_the_namespace_are_refused() {
     Bench::default().with_queue(async |host, pair| {
@@ -541,7 +541,7 @@ fn dataset_management_checks_its_data_pointer() {
     });
 }
 
-// A drive that is written over and over must collect garbage behind the host's back without mixing blocks up.
+// A drive that is written over and over must collect garbage in the background without mixing blocks up.
 #[test]
 fn data_survives_many_times_the_capacity() {
     let mut bench = Bench::default();

@@ -8,17 +8,18 @@
 
 use crate::fixture::management::format;
 use crate::fixture::{
-    NS_4K, Pair, TestHost, create_sq, delete_sq, drive_config, link_config, pattern, read_write,
+    NS_4K, Pair, TestHost, cc, create_sq, delete_sq, drive_config, link_config, pattern, read_write,
 };
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{Drive, DriveConfig, LendError, Loan};
-use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
+use byteway_firmware::{Base, Placement, Route, Site, SiteLink, WorkKind};
 use byteway_jbof::fabric::{Fabric, FabricConfig, Node};
 use byteway_link::{Memory, Purpose};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::loans::Loans;
 use byteway_wire::nvme::{Cqe, Flush, NvmOpcode, QueuePriority, Sqe, Status, fid};
 use byteway_world::DriveBay;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// Of the lender's queue pairs, the one that it lends.
@@ -46,7 +47,7 @@ fn run<T: 'static>(test: impl AsyncFnOnce(Two) -> T + 'static) -> T {
     let mut config = drive_config();
     config.controller.borrows = true;
     let sites = [Drive::site(&clock, &config), Drive::site(&clock, &config)];
-    let distance = Distance::new(&clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
+    let distance = SiteLink::new(&clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
     let mut placements = [0, 1].map(|of: usize| Placement::all_at(&sites[of], config.site.cycles));
     placements[0] = placements[0].clone().with_distance(&sites[1], &sites[0], &distance);
     let route = placements[0].add_route_to(&clock, &sites[1]).unwrap();
@@ -164,8 +165,14 @@ fn a_lent_queues_commands_are_the_borrowers() {
         assert_eq!(two.write(7, &bytes).await, Status::SUCCESS);
         let spent = [0, 1].map(|of: usize| two.sites[of].busy().saturating_sub(busy[of]));
         let cycles = drive_config().site.cycles;
-        let of = |works: &[Work]| works.iter().fold(0, |sum, work| sum + cycles.of(*work));
-        let whole = of(&[Work::Fetch, Work::Parse, Work::Buffer, Work::Translate, Work::Complete]);
+        let of = |works: &[WorkKind]| works.iter().fold(0, |sum, work| sum + cycles.of(*work));
+        let whole = of(&[
+            WorkKind::Fetch,
+            WorkKind::Parse,
+            WorkKind::Buffer,
+            WorkKind::Translate,
+            WorkKind::Complete,
+        ]);
         assert_eq!(spent[1], Delay::from_ns(whole), "all of it is the lender's");
         assert_eq!(spent[0], Delay::ZERO);
         let after = [borrower, lender]
@@ -273,7 +280,7 @@ fn a_reset_of_the_lender_leaves_the_borrower_well() {
     });
 }
 
-// A queue that is deleted and made anew is no loan: its commands would go to another tenant's drive.
+// A queue that is deleted and created again is no loan: its commands would go to another tenant's drive.
 #[test]
 fn a_deleted_queue_is_lent_no_more() {
     at_moments(async |two: &Two, ids: &[u16]| {
@@ -365,7 +372,7 @@ fn what_is_revoked_changes_nothing_any_more() {
 #[test]
 fn a_lender_that_hangs_does_not_come_back_to_its_commands() {
     at_moments(async |two: &Two, ids: &[u16]| {
-        two.sites[1].spend(Work::Poll, Delay::from_ms(40));
+        two.sites[1].spend(WorkKind::Poll, Delay::from_ms(40));
         two.borrower.sleep(Delay::from_ms(1)).await;
         revoke(two).await;
         for at in 0..8 {
@@ -399,7 +406,7 @@ fn a_lender_that_is_gone_leaves_the_borrower_well() {
         two.borrower.sleep(Delay::from_ms(50)).await;
         assert!(two.borrower.controller().is_quiet(), "slots, permits and tags are free");
         assert_eq!(two.borrower.controller().ftl().units_locked(), 0);
-        two.borrower.disable().await; // which waits for what is under way
+        two.borrower.disable().await; // which waits for what is in flight
     });
 }
 
@@ -433,4 +440,30 @@ fn what_cannot_be_lent_is_refused() {
         two.lender.next(&pair.cq).await;
         lender.lend(4, borrower, two.route).unwrap();
     });
+}
+
+// A reset makes queues anew while others take them to be lent: so from its beginning to the next enabling of either drive none is. What is
+// said elsewhere of a loan is put right at that beginning, while commands that are in flight still end.
+#[test]
+fn nothing_is_lent_during_a_reset() {
+    for of_lender in [true, false] {
+        run(async move |two| {
+            let is_told = Rc::new(Cell::new(false));
+            let tell = is_told.clone();
+            let pair = two.lender.create_pair(4, 16).await;
+            let drive = if of_lender { &two.lender } else { &two.borrower };
+            drive.controller().on_reset(Box::new(move || tell.set(true)));
+            two.begin_writes(0, 8, 1000); // which hold the reset up
+            two.lender.sleep(Delay::from_us(5)).await;
+            drive.set_cc(cc().with_en(false));
+            let lend = || two.lender.controller().lend(pair.sq.id, two.borrower.controller(), two.route);
+            while !is_told.get() {
+                two.lender.sleep(Delay::from_ns(10)).await;
+            }
+            assert_eq!(lend().unwrap_err(), LendError::NotEnabled);
+            drive.csts_until(|csts| !csts.rdy()).await;
+            let after = lend().unwrap_err();
+            assert_eq!(after, if of_lender { LendError::NoQueue(4) } else { LendError::NotEnabled });
+        });
+    }
 }

@@ -55,7 +55,7 @@ fn stores_arrive_before_the_doorbell_behind_them() {
         for area in [1, 63, 64, 4000, 8128] {
             carry(&host, &pair, area, 64).await;
         }
-        // Several payloads under way, each in an area of its own.
+        // Several payloads in flight, each in an area of its own.
         let mut areas = Areas::new(BUFFER as u32);
         let payloads: Vec<_> = (0..8).map(|which| pattern(which, 1000)).collect();
         let mut cids = Vec::new();
@@ -93,7 +93,7 @@ fn the_buffer_lies_where_the_drive_says() {
     }
 }
 
-// Without these checks a command would take what lies behind the buffer, or another length than it said.
+// Without these checks a command would take what lies past the buffer, or another length than it said.
 #[test]
 fn a_payload_lies_in_the_buffer_or_the_command_fails() {
     Bench::offering(MMIO).with_methods(64, async |host, pair| {
@@ -185,7 +185,7 @@ fn every_reset_zeroes_the_buffer() {
     }
 }
 
-// A store that a reset of the function has overtaken is lost with all else that was under way.
+// A store that a reset of the function has overtaken is lost with all else that was in flight.
 #[test]
 fn stores_under_way_are_lost_with_a_reset_of_the_function() {
     Bench::offering(MMIO).enabled(async |host| {
@@ -202,7 +202,7 @@ fn buffer_registers_and_doorbells_are_apart() {
     Bench::offering(MMIO).with_methods(64, async |host, pair| {
         let event = host.request_event();
         let end = bar_offset() + BUFFER;
-        // Behind the buffer there is nothing; a store over its end is cut.
+        // Past the buffer there is nothing; a store over its end is cut.
         host.end().store(end, &[9; 64]);
         host.end().store(u64::MAX - 7, &[9; 64]);
         host.end().store(end - 8, &[5; 64]);

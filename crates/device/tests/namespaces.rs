@@ -1,5 +1,5 @@
 //! Namespace Management and Attachment (NVMe Base 2.1, 5.1.20, 5.1.21 and 8.1.15): what is created, attached, detached
-//! and deleted, in any order; who has which capacity; and that nobody finds what another has left.
+//! and deleted, in any order; who has which capacity; and that no look-up finds what another has left.
 
 use crate::fixture;
 use crate::fixture::management::{delete, wanted};
@@ -66,7 +66,7 @@ fn namespaces_come_and_go_and_capacity_with_them() {
     });
 }
 
-// Whoever gets another's space must get zeroes, also of what was on its way when the other one went.
+// The next owner of a namespace's space must get zeroes, also of what was on its way when the other one went.
 #[test]
 fn nothing_is_found_of_who_was_there_before() {
     for delay in 0..40 {
@@ -75,7 +75,7 @@ fn nothing_is_found_of_who_was_there_before() {
             for slba in [0, 64, 4000 * 8] {
                 assert_eq!(host.write(&pair, NS_512, slba, &bytes).await, Status::SUCCESS);
             }
-            // Writes of all kinds are under way when the namespace is deleted.
+            // Writes of all kinds are in flight when the namespace is deleted.
             for round in 0..6 {
                 let sqe = host.write_sqe(NS_512, 256 * round + round % 2, &bytes[..(100 << 10)]);
                 host.place(&pair.sq, sqe);

@@ -1,4 +1,4 @@
-//! What outlives the power, beside data: namespaces, features, counters, the time of day; and changes that the power
+//! Non-volatile state, in addition to data: namespaces, features, counters, the time of day; and changes that the power
 //! interrupts, cut at every moment.
 
 use crate::fixture::management::{delete, format, wanted};
@@ -156,7 +156,7 @@ fn changes_are_whole_whenever_the_power_goes() {
     }
 }
 
-// Whoever gets the space of a namespace whose deletion the power interrupted must find zeroes there: also if something
+// The next owner of the space of a namespace whose deletion the power interrupted must find zeroes there: also if something
 // else was remembered meanwhile, here the result of the self-test that the deletion ended.
 #[test]
 fn what_is_half_deleted_is_nobodys() {

@@ -213,7 +213,7 @@ fn without_being_enabled_they_are_no_commands() {
     }
 }
 
-// A stream that contradicts itself is nobody's payload: storing it would be silent corruption.
+// A stream that contradicts itself belongs to no command: storing it would be silent corruption.
 #[test]
 fn a_pipelined_stream_that_contradicts_itself_stores_nothing() {
     let bad = [
@@ -322,7 +322,7 @@ fn a_piece_that_fails_ends_its_stream() {
 }
 
 // Without a bound a host could have the drive keep as much as it likes; without an end, a host that has gone would keep
-// it for ever.
+// it indefinitely.
 #[test]
 fn streams_are_bounded_and_given_up() {
     let offered = SERIALIZED.or(PIPELINED).with_reassembly(true);

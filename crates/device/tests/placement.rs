@@ -8,7 +8,7 @@
 use crate::fixture::{NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, link_config, pattern, read_write};
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{Drive, DriveConfig, Router};
-use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
+use byteway_firmware::{Base, Placement, Route, Site, SiteLink, WorkKind};
 use byteway_link::Memory;
 use byteway_wire::nvme::{NvmOpcode, Sqe, Status};
 use byteway_world::DriveBay;
@@ -37,11 +37,11 @@ fn run<T: 'static>(borrows: bool, test: impl AsyncFnOnce(Two) -> T + 'static) ->
     let clock = executor.clock().clone();
     let mut config = drive_config();
     config.site.cores = LENDER_CORES;
-    config.site.cycles = config.site.cycles.with(Work::Translate, TRANSLATE_CYCLES);
+    config.site.cycles = config.site.cycles.with(WorkKind::Translate, TRANSLATE_CYCLES);
     let (own, lent) = (Drive::site(&clock, &config), Drive::site(&clock, &config));
     let at_own = Placement::all_at(&own, config.site.cycles);
     let at_lent = Placement::all_at(&lent, config.site.cycles);
-    let borrowed = if borrows { at_own.with(Work::Translate, &lent) } else { at_own };
+    let borrowed = if borrows { at_own.with(WorkKind::Translate, &lent) } else { at_own };
     let host = |site: &Site, placement: Placement| {
         let bay = DriveBay::new(&clock, link_config(), Memory::simulated());
         let powered = bay.power_on_placed(config.clone(), site.clone(), placement, None);
@@ -101,10 +101,11 @@ fn work_is_done_where_it_is_placed_and_nowhere_else() {
             assert_eq!(two.borrower.read(&pair, NS_4K, slba, 1).await, bytes);
         }
         let cycles = drive_config().site.cycles;
-        let of_command = cycles.of(Work::Fetch) + cycles.of(Work::Parse) + cycles.of(Work::Complete);
+        let of_command =
+            cycles.of(WorkKind::Fetch) + cycles.of(WorkKind::Parse) + cycles.of(WorkKind::Complete);
         // A cycle is a nanosecond. A write translates as well: its entry of the map changes.
         assert_eq!(Delay(two.lent.busy().0 - lent.0), Delay::from_ns(20 * TRANSLATE_CYCLES));
-        let of_buffer = 10 * cycles.of(Work::Buffer);
+        let of_buffer = 10 * cycles.of(WorkKind::Buffer);
         assert_eq!(Delay(two.own.busy().0 - own.0), Delay::from_ns(20 * of_command + of_buffer));
     });
 }
@@ -160,7 +161,7 @@ fn run_placed<T: 'static>(
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let mut config = DriveConfig { base: Base::Filled, ..drive_config() };
-    config.site.cycles = config.site.cycles.with(Work::Translate, TRANSLATE_CYCLES);
+    config.site.cycles = config.site.cycles.with(WorkKind::Translate, TRANSLATE_CYCLES);
     let (own, peer) = (Drive::site(&clock, &config), peer(&clock));
     let (placement, router) = place(&clock, Placement::all_at(&own, config.site.cycles), &peer);
     let bay = DriveBay::new(&clock, link_config(), Memory::simulated());
@@ -192,9 +193,11 @@ async fn write_alone(host: &TestHost, pair: &Pair, slba: u64) -> Delay {
 }
 
 /// Commands to odd blocks have `work` done elsewhere: cores and DRAM like the drive's own, 300 ns away at 10 GB/s.
-fn odd_ones_elsewhere(work: Work) -> impl FnOnce(&Clock, Placement, &Site) -> (Placement, Option<Router>) {
+fn odd_ones_elsewhere(
+    work: WorkKind,
+) -> impl FnOnce(&Clock, Placement, &Site) -> (Placement, Option<Router>) {
     move |clock, placement, peer| {
-        let distance = Distance::new(clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
+        let distance = SiteLink::new(clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
         let own = placement.site(work).clone();
         let mut placement = placement.with_distance(peer, &own, &distance);
         let route = placement.add_route(work, peer).expect("there is room for a route");
@@ -208,7 +211,7 @@ fn odd_ones_elsewhere(work: Work) -> impl FnOnce(&Clock, Placement, &Site) -> (P
 fn a_command_translated_elsewhere_pays_the_distance_to_the_picosecond() {
     let alike = |clock: &Clock| Drive::site(clock, &drive_config());
     let (near, far, near_write, far_write, peers) =
-        run_placed(odd_ones_elsewhere(Work::Translate), alike, async |host, peer| {
+        run_placed(odd_ones_elsewhere(WorkKind::Translate), alike, async |host, peer| {
             let pair = host.create_pair(1, 64).await;
             let (near, busy) = (read_alone(&host, &pair, 10).await, peer.busy());
             let far = read_alone(&host, &pair, 11).await;
@@ -228,7 +231,7 @@ fn a_command_translated_elsewhere_pays_the_distance_to_the_picosecond() {
 fn a_command_buffered_elsewhere_pays_for_its_bytes() {
     let alike = |clock: &Clock| Drive::site(clock, &drive_config());
     let (near, far, read_near, read_far) =
-        run_placed(odd_ones_elsewhere(Work::Buffer), alike, async |host, _| {
+        run_placed(odd_ones_elsewhere(WorkKind::Buffer), alike, async |host, _| {
             let pair = host.create_pair(1, 64).await;
             let (near, far) = (write_alone(&host, &pair, 20).await, write_alone(&host, &pair, 21).await);
             // They are still there.
@@ -252,7 +255,7 @@ fn firmware_on_the_host_and_the_application_compete_for_its_cores() {
             Site::over(clock, station, 1_000_000_000, Delay::from_ns(50), Rate::per_second(10_000_000_000))
         };
         let place =
-            |_: &Clock, placement: Placement, peer: &Site| (placement.with(Work::Translate, peer), None);
+            |_: &Clock, placement: Placement, peer: &Site| (placement.with(WorkKind::Translate, peer), None);
         run_placed(place, of_host, async move |host, site| {
             let station = cores.take().expect("the host has a core");
             let pair = host.create_pair(1, 64).await;

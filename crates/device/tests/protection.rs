@@ -105,7 +105,7 @@ fn states_change_as_the_specification_says() {
     });
 }
 
-// Protection that a power cut takes away protects from nobody who can pull the plug.
+// Protection that a power cut takes away protects from no one who can pull the plug.
 #[test]
 fn protection_outlives_the_power() {
     let (nsid, medium) = enabled_cycle(None, async |host| {

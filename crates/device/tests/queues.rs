@@ -74,7 +74,7 @@ fn batches_are_fetched_whole() {
     }
 }
 
-// A host that is slow to look must not lose completions: the drive waits, and goes on when there is room.
+// A host that is slow to look must not lose completions: the drive waits, and goes on when there is space.
 #[test]
 fn a_full_completion_queue_holds_up_and_recovers() {
     for (cq_entries, at_once) in [(2, 1), (3, 2), (4, 3), (9, 8), (9, 1), (9, 5)] {
@@ -301,7 +301,7 @@ fn a_queue_that_is_held_up_can_be_deleted() {
     });
 }
 
-// A doorbell of a queue that is gone is nobody's, and one of a new queue isn't the old one's.
+// A doorbell of a queue that is gone belongs to none, and one of a new queue isn't the old one's.
 #[test]
 fn deleted_queues_have_no_doorbells() {
     Bench::default().enabled(async |host| {

@@ -7,7 +7,7 @@ use byteway_clock::{Clock, Delay};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_flash::{
-    BlockId, Far, Fault, FaultPlan, FaultVerb, Geometry, Medium, Mode, Outcome, Ppa, Priority, SlcTiming,
+    BlockId, Far, Fault, FaultKind, FaultPlan, Geometry, Medium, Mode, Outcome, Ppa, Priority, SlcTiming,
     Spare, Ticket, Timing,
 };
 use byteway_host::{Driver, DriverConfig, PointerKind, Port, QueueConfig, RawFlash, RawFlashConfig};
@@ -203,7 +203,7 @@ const LIST_BYTES: [(Purpose, Direction, u64, u64); 2] =
     [(Purpose::PrpList, Direction::Up, 0, REQUEST), (Purpose::PrpList, Direction::Down, 32, 32 + COMPLETION)];
 
 // If anything crossed twice, or for nothing, or not at all, the advantage or the cost of a translation layer on the host
-// would be somebody's invention.
+// would be an invention.
 #[test]
 fn a_stripe_takes_what_its_steps_take_both_ways() {
     run(config(), async |far, host| {
@@ -249,7 +249,7 @@ fn a_stripe_takes_what_its_steps_take_both_ways() {
     });
 }
 
-// One unit is one page and its metadata; there is no list, and nobody pays for the rest of the stripe.
+// One unit is one page and its metadata; there is no list, and no command pays for the rest of the stripe.
 #[test]
 fn a_unit_takes_what_its_steps_take() {
     run(config(), async |far, host| {
@@ -320,7 +320,7 @@ fn a_move_crosses_with_its_addresses_only() {
 #[test]
 fn what_cannot_be_read_is_told_across_the_link() {
     let mut config = config();
-    config.media.faults = FaultPlan::exactly([1, 3].map(|nth| Fault { die: 0, verb: FaultVerb::Read, nth }));
+    config.media.faults = FaultPlan::exactly([1, 3].map(|nth| Fault { die: 0, kind: FaultKind::Read, nth }));
     run(config, async |far, _| {
         let marred = content(1).edited(Keep::Bytes, |_, blocks| *blocks |= 0b1010);
         let ticket = far.ticket();
@@ -350,8 +350,8 @@ fn what_cannot_be_read_is_told_across_the_link() {
     });
 }
 
-// A flash whose controller was reset may have carried out what it has not answered: whoever went on as if it had failed, or had
-// not, would lose data. So nothing ends any more, and somebody is told.
+// A flash whose controller was reset may have carried out what it has not answered: a host that continued as if it had failed, or had
+// not, would lose data. So nothing ends any more, and the host is notified.
 #[test]
 fn a_link_that_is_gone_is_told() {
     world(config()).run(async |powered| {
@@ -373,8 +373,8 @@ fn a_failure_is_known_before_its_ticket_ends() {
     let mut config = two_bit();
     // The second program of die 0 tears its wordline, of which the first was the other half.
     config.media.faults = FaultPlan::exactly([
-        Fault { die: 0, verb: FaultVerb::Program, nth: 2 },
-        Fault { die: 1, verb: FaultVerb::Erase, nth: 1 },
+        Fault { die: 0, kind: FaultKind::Program, nth: 2 },
+        Fault { die: 1, kind: FaultKind::Erase, nth: 1 },
     ]);
     run(config, async |far, _| {
         let block = BlockId(0);
@@ -518,7 +518,7 @@ fn malformed_commands_get_a_status() {
     });
 }
 
-// Pieces of the system area that don't follow one another would make a root that nobody wrote.
+// Pieces of the system area that don't follow one another would make a root that no host wrote.
 #[test]
 fn pieces_must_follow_one_another() {
     with_queue(async |host, pair| {
@@ -617,7 +617,7 @@ fn the_drive_leaves_its_array_alone() {
     });
 }
 
-// A namespace that left no room for its metadata in a command, or shared its array, could not be what it says.
+// A namespace that left no free space for its metadata in a command, or shared its array, could not be what it says.
 #[test]
 fn drives_that_cannot_be_are_refused() {
     let message = |config: DriveConfig| config.validate().expect_err("it is not possible").message;

@@ -11,7 +11,7 @@ use crate::fixture::{Bench, NS_4K, NS_512, Pair, Sq, TestHost, delete_sq, patter
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_device::TransferConfig;
-use byteway_firmware::{Cycles, Work};
+use byteway_firmware::{Cycles, WorkKind};
 use byteway_link::{Direction, Purpose};
 use byteway_transfer::reassembly::Chunked;
 use byteway_wire::nvme::vendor::{Chunk, Methods, reassembled_descriptor};
@@ -34,7 +34,7 @@ fn cut(id: u16, payload: &[u8]) -> Chunked {
     Chunked { id, bytes: payload.len() as u32 }
 }
 
-/// Places chunk `index` of `payload`; rings nothing.
+/// Places chunk `index` of `payload`; writes no doorbell.
 fn place_chunk(host: &TestHost, sq: &Sq, id: u16, payload: &[u8], index: u32, completes: bool) {
     let cut = cut(id, payload);
     host.place_as_is(sq, cut.entry(index, &payload[cut.range(index)], completes));
@@ -225,7 +225,7 @@ fn a_chunk_answers_where_it_is_asked_to() {
         assert_eq!((cqe.cid, cqe.status(), cqe.sqhd, cqe.sqid), (ID + 5, Status::SUCCESS, 3, 2));
         let cqe = host.io(&pair, command(ID + 5, 0, &payload)).await;
         assert_eq!(cqe.dw0, crc32c::crc32c(&payload));
-        // The last of all answers too, beside its command.
+        // The last of all answers too, in addition to its command.
         let cid = host.submit(&pair.sq, command(ID, 0, &payload));
         for index in 0..3 {
             place_chunk(&host, &quiet.sq, ID, &payload, index, true);
@@ -246,7 +246,7 @@ fn a_chunk_answers_where_it_is_asked_to() {
     });
 }
 
-// A payload of which two parts contradict one another is nobody's: storing it would be silent corruption.
+// A payload of which two parts contradict one another belongs to none: storing it would be silent corruption.
 #[test]
 fn what_contradicts_fails_its_command_and_nothing_else() {
     type Change = fn(&mut Chunk);
@@ -297,7 +297,7 @@ fn the_same_chunk_twice_is_the_same() {
     });
 }
 
-// Each of these would have the drive look for a payload that can't be, for ever, or take one that is not the command's.
+// Each of these would have the drive look for a payload that can't be, indefinitely, or take one that is not the command's.
 #[test]
 fn commands_that_name_no_possible_payload_fail() {
     let mut bench = Bench::offering(CHUNKS);
@@ -366,7 +366,7 @@ fn without_being_enabled_chunks_are_no_commands() {
 }
 
 // Without a bound a host could have the drive keep as much as it likes; without an end, a host that has gone would keep
-// it for ever.
+// it indefinitely.
 #[test]
 fn incomplete_payloads_are_bounded_and_given_up() {
     Bench::offering(CHUNKS).with_methods(64, async |host, pair| {
@@ -382,7 +382,7 @@ fn incomplete_payloads_are_bounded_and_given_up() {
         for _ in 4..8 {
             assert_eq!(host.next(&pair.cq).await.status(), Status::SUCCESS);
         }
-        // No room for another chunk, nor another command.
+        // No space for another chunk, nor another command.
         place_chunk(&host, &pair.sq, ID + 8, &payload, 0, true);
         let refused = host.io(&pair, command(ID + 9, 0, &payload)).await;
         assert_eq!(refused.status(), Status::DATA_TRANSFER_ERROR);
@@ -629,7 +629,7 @@ fn the_ledger_tells_chunks_from_commands() {
 fn each_chunk_is_worked_on_before_its_command_goes_on() {
     let time = |chunk: u64, bytes: usize| {
         let mut bench = Bench::offering(CHUNKS);
-        bench.drive.site.cycles = Cycles::FREE.with(Work::Chunk, chunk);
+        bench.drive.site.cycles = Cycles::FREE.with(WorkKind::Chunk, chunk);
         bench.with_methods(128, async move |host, pair| {
             let payload = pattern(1, bytes);
             let quiet = host.create_pair(2, 128).await;

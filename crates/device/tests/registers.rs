@@ -4,7 +4,7 @@ use crate::fixture::{
     Bench, LONG, NS_4K, TestHost, cc, create_sq, delete_cq, delete_sq, pattern, read_write,
 };
 use byteway_clock::Delay;
-use byteway_firmware::Canary;
+use byteway_firmware::InjectedDefect;
 use byteway_link::MmioWrite;
 use byteway_wire::nvme::feature::{NumberOfQueues, VolatileWriteCache};
 use byteway_wire::nvme::register::{
@@ -88,7 +88,7 @@ fn read_only_and_reserved_registers_ignore_writes() {
     });
 }
 
-// Offsets come from the host: one that is no multiple of four is nobody's register.
+// Offsets come from the host: one that is no multiple of four is no register.
 #[test]
 fn unaligned_accesses_do_nothing() {
     Bench::default().enabled(async |host| {
@@ -154,7 +154,7 @@ fn disabled_before_it_is_ready_it_never_is() {
     });
 }
 
-// What CAP doesn't offer can't be had: ready with it would run commands under rules that nobody keeps.
+// What CAP doesn't offer can't be had: ready with it would run commands under rules that no controller keeps.
 #[test]
 fn impossible_settings_are_a_fatal_status_until_the_reset() {
     Bench::default().run(async |host| {
@@ -185,7 +185,7 @@ fn impossible_settings_are_a_fatal_status_until_the_reset() {
     });
 }
 
-// Reset is a driver's last resort: everything volatile starts anew, and what the specification keeps is kept.
+// Reset is a driver's last resort: everything volatile starts over, and what the specification keeps is kept.
 #[test]
 fn disabling_forgets_queues_and_features_and_keeps_the_admin_registers() {
     Bench::default().with_queue(async |host, pair| {
@@ -211,7 +211,7 @@ fn disabling_forgets_queues_and_features_and_keeps_the_admin_registers() {
     });
 }
 
-// The admin queues begin anew with each enable, also in the same memory: head, tail and phase.
+// The admin queues start over with each enable, also in the same memory: head, tail and phase.
 #[test]
 fn the_same_admin_queues_serve_after_a_reset() {
     Bench::default().enabled(async |host| {
@@ -276,7 +276,7 @@ async fn shut_down_after_a_write(host: TestHost, shn: u8) {
     assert_eq!(host.read(&pair, NS_4K, 5, 1).await, bytes);
 }
 
-// The power goes when the host sees "complete": what is only in the buffer then is lost.
+// The power is cut when the host sees "complete": what is only in the buffer then is lost.
 #[test]
 fn a_normal_shutdown_flushes() {
     Bench::default().enabled(async |host| shut_down_after_a_write(host, Cc::SHN_NORMAL).await);
@@ -302,7 +302,7 @@ fn a_controller_that_is_not_enabled_shuts_down() {
 #[test]
 fn a_reset_ends_a_shutdown_that_would_never_end() {
     let mut bench = Bench::default();
-    bench.drive.ftl.canary = Some(Canary::StallShutdown);
+    bench.drive.ftl.canary = Some(InjectedDefect::StallShutdown);
     bench.run(async |host| {
         let drive = host.drive();
         for round in 0..3 {
@@ -488,7 +488,7 @@ fn after_a_function_reset_nothing_arrives() {
             let end = host.clock().now();
             let memory = || (host.peek(pair.cq.base, 1024), host.peek(data, 40 * 4096));
             let (before, announced) = (memory(), interrupts.get());
-            // A doorbell that was under way, or comes too late, rings nothing.
+            // A doorbell write that was in flight, or comes too late, has no effect.
             host.ring_tail(&pair.sq);
             host.sleep(LONG).await;
             assert_eq!((before, announced), (memory(), interrupts.get()), "{wait_ns} ns, reset at {end:?}");

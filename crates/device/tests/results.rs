@@ -1,12 +1,12 @@
-//! Results behind a completion, and results that are rounded up to DMA units.
+//! Results after a completion, and results that are rounded up to DMA units.
 //!
-//! Verified: every byte and every phase tag, at every place in the ring; that a result which has no room goes by its data
+//! Verified: every byte and every phase tag, at every place in the ring; that a result which has no free space goes by its data
 //! pointer; that entries and results of several queues that complete to one are never mixed; what a reset, a deletion
 //! and an Abort give back; the ledger.
 
 use crate::fixture::{Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, delete_sq, pattern, read_write};
 use byteway_clock::Delay;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_link::{Direction, Purpose};
 use byteway_transfer::result::Joining;
 use byteway_wire::nvme::feature::InterruptCoalescing;
@@ -20,7 +20,7 @@ const ROUNDED: Methods = Methods::new().with_rounded_results(true);
 /// What memory holds where no data is to come.
 const UNTOUCHED: u8 = 0x5c;
 
-/// A Sink Read whose result may come behind its completion; else it goes to `address`.
+/// A Sink Read whose result may come after its completion; else it goes to `address`.
 fn sink_read(offset: u64, bytes: u32, address: u64) -> Sqe {
     let sqe = Sink { offset, bytes }.sqe(VendorOpcode::SINK_READ, 0, 1).with_prp(address, 0);
     Sqe { cdw2: Sink::INLINE_RESULT, ..sqe }
@@ -31,7 +31,7 @@ fn page(host: &TestHost) -> u64 {
     host.holding(&[UNTOUCHED; PAGE as usize])
 }
 
-/// Consumes the slots behind a completion, which are all there with it; rings nothing.
+/// Consumes the slots after a completion, which are all there with it; writes no doorbell.
 fn take_result(host: &TestHost, cq: &Cq, bytes: u32) -> Vec<u8> {
     let mut joining = Joining::new(bytes);
     let mut result = Vec::new();
@@ -71,7 +71,7 @@ fn fallbacks(host: &TestHost) -> u64 {
     host.drive().controller.counters().results_fallen_back.get()
 }
 
-// A slot with the phase of the pass before, or one that is written behind the ring's end, is a result that the host never
+// A slot with the phase of the pass before, or one that is written past the ring's end, is a result that the host never
 // sees, or memory that is not the queue's.
 #[test]
 fn results_of_every_length_arrive_at_every_place() {
@@ -103,7 +103,7 @@ fn results_of_every_length_arrive_at_every_place() {
     }
 }
 
-// A result that waited for room would hold up its command for as long as the host likes; one that took it would
+// A result that waited for free slots would hold up its command for as long as the host likes; one that took it would
 // overwrite completions.
 #[test]
 fn without_room_the_result_goes_by_the_data_pointer() {
@@ -129,7 +129,7 @@ fn without_room_the_result_goes_by_the_data_pointer() {
             let (cqe, result) = next_result(&host, &pair.cq).await;
             let expected = &held[5..5 + bytes as usize];
             assert_eq!((cqe.status(), cqe.dw0), (Status::SUCCESS, crc32c::crc32c(expected)));
-            // With 11 there is no room for the completion either: it is fetched when there is.
+            // With 11 there is no free space for the completion either: it is fetched when there is.
             let has_room = before <= 3 || before == 11;
             assert_eq!((cqe.dw1, fallbacks(&host)), if has_room { (bytes, 0) } else { (0, 1) }, "{before}");
             match has_room {
@@ -140,7 +140,7 @@ fn without_room_the_result_goes_by_the_data_pointer() {
     }
 }
 
-// Room that two results were promised at once is room that one of them does not have.
+// Slots that two results were promised at once are slots that one of them does not have.
 #[test]
 fn results_under_way_at_once_share_the_room() {
     Bench::offering(BEHIND).enabled(async |host| {
@@ -259,7 +259,7 @@ fn room_that_was_reserved_comes_back_however_the_command_ends() {
         let mut bench = Bench::offering(BEHIND);
         // It is reserved before DRAM is read, which takes its time.
         bench.drive.site.dram_latency = Delay::from_us(100);
-        bench.drive.site.cycles = bench.drive.site.cycles.with(Work::Complete, 20_000);
+        bench.drive.site.cycles = bench.drive.site.cycles.with(WorkKind::Complete, 20_000);
         bench.enabled(async move |host| {
             let pair = create(&host, 1, 64, 24, None).await;
             let held = fill(&host, &pair).await;

@@ -41,7 +41,7 @@ async fn ended(host: &TestHost) -> SanitizeStatusLog {
     }
 }
 
-// Whoever sanitizes a drive sells it: nothing that was written may be left, whether or not a command can reach it.
+// A sanitized drive is sold: nothing that was written may be left, whether or not a command can reach it.
 #[test]
 fn nothing_is_left_on_flash() {
     Bench::default().with_queue(async |host, pair| {
@@ -238,7 +238,7 @@ fn a_failure_is_left_as_its_command_allowed() {
     }
 }
 
-// A drive that is nearly full has no room to move in: what a superblock still holds must find some.
+// A drive that is nearly full has no free space to move in: what a superblock still holds must find some.
 #[test]
 fn a_full_drive_is_sanitized_too() {
     for seed in 0..8 {

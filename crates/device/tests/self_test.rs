@@ -34,7 +34,7 @@ fn slow() -> Bench {
     bench
 }
 
-// A test that reads nothing finds nothing. And one that holds up the host's commands is not started by anybody.
+// A test that reads nothing finds nothing. And one that holds up the host's commands is not started at all.
 #[test]
 fn a_test_reads_samples_and_leaves_a_result() {
     let mut bench = slow();
@@ -64,7 +64,7 @@ fn a_test_reads_samples_and_leaves_a_result() {
     });
 }
 
-// The host sees how far it is, can't start another beside it, and can end it.
+// The host sees how far it is, can't start another next to it, and can end it.
 #[test]
 fn one_test_at_a_time_and_each_way_to_end_it() {
     slow().enabled(async |host| {

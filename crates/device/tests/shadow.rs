@@ -160,7 +160,7 @@ fn the_command_is_there_where_it_is_offered() {
     }
 }
 
-// The point of it all: while somebody looks, the host rings nothing, whatever the queue's size and the place in it.
+// The point of it all: while the server polls, the host writes no doorbell, whatever the queue's size and the place in it.
 #[test]
 fn a_polled_controller_is_hardly_ever_rung() {
     for (entries, depth) in [(2, 1), (3, 2), (5, 3), (8, 7), (64, 1), (64, 32), (1000, 60)] {
@@ -232,7 +232,7 @@ fn a_controller_that_nobody_polls_is_always_rung() {
     });
 }
 
-// With memory of an earlier queue under it, a new one would begin with commands that nobody wrote.
+// With memory of an earlier queue under it, a new one would begin with commands that no host wrote.
 #[test]
 fn a_queue_begins_at_zero_and_an_old_one_where_it_is() {
     bench().enabled(async |host| {
@@ -276,7 +276,7 @@ fn a_queue_begins_at_zero_and_an_old_one_where_it_is() {
 }
 
 // Linux stores to the shadow from the queue's creation on, and starts I/O after a reset before it sends the command:
-// it has not rung for what it submitted in between, and waits for ever if that is overwritten.
+// it has not written a doorbell for what it submitted in between, and waits indefinitely if that is overwritten.
 #[test]
 fn what_was_stored_before_the_command_is_taken_with_it() {
     bench().enabled(async |host| {
@@ -368,7 +368,7 @@ async fn event(host: &TestHost) -> Option<u32> {
     Some(cqe.dw0)
 }
 
-// A word in memory stays: reported at every look, one wrong value would fill the host's event log for ever.
+// A word in memory stays: reported at every look, one wrong value would fill the host's event log indefinitely.
 #[test]
 fn a_value_that_is_impossible_is_reported_once() {
     bench().enabled(async |host| {
@@ -630,7 +630,7 @@ fn no_order_of_steps_loses_a_ring() {
             }
             script.begin(order.iter().copied().zip(steps));
             controller.arm_shadow_doorbells();
-            // From here on nobody looks but for registers.
+            // From here on only register writes are noticed.
             host.sleep(Delay::from_us(1)).await;
             while script.step() {
                 host.sleep(Delay::from_us(1)).await;

@@ -7,7 +7,7 @@ use crate::fixture;
 use crate::fixture::payload::{INLINE, SINK_BYTES, board_link, sink_write};
 use crate::fixture::{Bench, Pair, TestHost, pattern};
 use byteway_clock::{Delay, Rate};
-use byteway_firmware::{Cycles, Work};
+use byteway_firmware::{Cycles, WorkKind};
 use byteway_link::{Direction, Purpose};
 use byteway_transfer::inline;
 use byteway_wire::nvme::vendor::{Methods, Sink, inline_descriptor};
@@ -58,7 +58,7 @@ fn it_holds_what_was_written_where_it_was_written() {
     }
 }
 
-// The sink is the drive's: a second one behind the second port would be memory that nobody asked for.
+// The sink is the drive's: a second one behind the second port would be memory that no host asked for.
 #[test]
 fn both_ports_have_one_sink() {
     Bench::offering(PLAIN).with_queue(async |host, pair| {
@@ -71,7 +71,7 @@ fn both_ports_have_one_sink() {
     });
 }
 
-// Memory that a drive gives without having been written is somebody else's data, unless it is zeroes; and a sink must
+// Memory that a drive gives without having been written is another owner's data, unless it is zeroes; and a sink must
 // not take the memory of its whole size to begin with.
 #[test]
 fn what_was_never_written_is_zeroes() {
@@ -204,7 +204,7 @@ fn board(dma_granularity: u32) -> Bench {
     bench.drive.site.cores = 1;
     bench.drive.site.dram_latency = Delay::from_ns(50);
     bench.drive.site.dram_rate = Rate::per_second(4_266_000_000);
-    bench.drive.site.cycles = Cycles::FREE.with(Work::Dma, 1154);
+    bench.drive.site.cycles = Cycles::FREE.with(WorkKind::Dma, 1154);
     bench
 }
 
@@ -215,7 +215,7 @@ async fn latency(host: &TestHost, pair: &Pair, sqe: Sqe) -> Delay {
 }
 
 // The board's page by PRP takes 2620 ns: 1154 of firmware, 312 until the first bytes come, 1104 until the last has, and
-// 50 until that is stored. DRAM that is taken after the link and not beside it would make it 3580.
+// 50 until that is stored. DRAM that is taken after the link and not next to it would make it 3580.
 #[test]
 fn a_page_costs_the_board_what_the_fit_says() {
     board(4096).with_queue(async |host, pair| {

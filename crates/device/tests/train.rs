@@ -1,4 +1,4 @@
-//! Trains: payload in the entries behind its command, in order.
+//! Trains: payload in the entries after its command, in order.
 //!
 //! Verified: every byte that arrives, at every place in the ring; what a partial doorbell holds up and what not; exactly
 //! how many entries a train takes, also one that fails; queues that break; shares of arbitration; ledger and time. How
@@ -9,7 +9,7 @@ use crate::fixture::payload::{INLINE, PAYLOAD_BYTES_MAX, TAIL, board_link, sink_
 use crate::fixture::{Bench, NS_4K, NS_512, Pair, TestHost, delete_cq, delete_sq, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
-use byteway_firmware::{Cycles, Work};
+use byteway_firmware::{Cycles, WorkKind};
 use byteway_link::{Direction, Entry, Purpose};
 use byteway_transfer::inline;
 use byteway_wire::nvme::feature::Arbitration;
@@ -57,7 +57,7 @@ fn payloads_of_every_length_arrive() {
     }
 }
 
-// A prototype jumps over the ring's end, or reads on behind it: payload of another train, or of nobody.
+// A prototype jumps over the ring's end, or reads on behind it: payload of another train, or of no command.
 #[test]
 fn a_train_wraps_at_every_place() {
     for fetch_burst in [1, 3, 64] {
@@ -86,7 +86,7 @@ fn a_train_wraps_at_every_place() {
     }
 }
 
-// A prototype takes the command behind a train for payload, or payload for a command, once several come by one doorbell.
+// A prototype takes the command after a train for payload, or payload for a command, once several come by one doorbell.
 #[test]
 fn trains_and_plain_commands_come_by_one_doorbell() {
     for fetch_burst in [1, 4, 64] {
@@ -165,7 +165,7 @@ fn a_partial_doorbell_holds_up_its_own_queue_only() {
     }
 }
 
-// Time that another queue's commands take longer, because some queue is stuck for ever, is an attack on a neighbour.
+// Time that another queue's commands take longer, because some queue is stuck indefinitely, is an attack on a neighbour.
 #[test]
 fn a_queue_that_is_stuck_for_ever_costs_the_others_nothing() {
     let latencies = [false, true].map(|is_stuck| {
@@ -224,7 +224,7 @@ fn a_length_that_disagrees_skips_exactly_the_train() {
     }
 }
 
-// Payload behind a read, or a command without data, belongs to nobody: it must be passed over, and not executed.
+// Payload behind a read, or a command without data, belongs to no command: it must be passed over, and not executed.
 #[test]
 fn only_commands_with_data_to_the_controller_have_trains() {
     Bench::offering(BOTH).with_methods(64, async |host, pair| {
@@ -285,8 +285,8 @@ fn breaks(entries: u32, bytes: u32, in_cdw3: bool, fetch_burst: u32) {
     });
 }
 
-// Entries behind a train that can't be are commands to one reader and payload to another: nobody may read on, and the
-// host must be told, or it waits for ever.
+// Entries after a train that can't be are commands to one reader and payload to another: no reader may continue, and the
+// host must be told, or it waits indefinitely.
 #[test]
 fn a_train_that_cannot_be_breaks_its_queue() {
     for fetch_burst in [1, 4, 64] {
@@ -406,14 +406,14 @@ fn an_orphan_with_a_null_buffer_is_not_executed() {
     });
 }
 
-// A command has a place for its completion from the beginning: payload must not need one, or a full completion queue
+// A command has a completion slot from the beginning: payload must not need one, or a full completion queue
 // and a train wait for each other.
 #[test]
 fn payload_needs_no_room_for_completions() {
     let mut bench = Bench::offering(INLINE);
     bench.drive.controller.fetch_burst = 64;
     bench.enabled(async |host| {
-        let cq = host.create_cq(1, 2, None).await; // room for one
+        let cq = host.create_cq(1, 2, None).await; // space for one
         let pairs = [
             host.create_sq(1, 64, &cq, QueuePriority::Urgent).await,
             host.create_sq(2, 64, &cq, QueuePriority::Urgent).await,
@@ -519,7 +519,7 @@ fn board() -> Bench {
     bench.link = board_link();
     bench.drive.controller.fetch_burst = 1;
     bench.drive.site.cores = 1;
-    bench.drive.site.cycles = Cycles::FREE.with(Work::Fetch, 73).with(Work::Chunk, 73);
+    bench.drive.site.cycles = Cycles::FREE.with(WorkKind::Fetch, 73).with(WorkKind::Chunk, 73);
     bench
 }
 
@@ -559,7 +559,7 @@ fn each_entry_costs_the_board_what_the_paper_says() {
     });
 }
 
-// Commands that are under way when a queue is enabled or disabled were placed by the rules of before.
+// Commands that are in flight when a queue is enabled or disabled were placed by the rules of before.
 #[test]
 fn enabling_in_mid_flight_changes_nothing_of_what_is_fetched() {
     let mut bench = Bench::offering(INLINE);
@@ -580,7 +580,7 @@ fn enabling_in_mid_flight_changes_nothing_of_what_is_fetched() {
     });
 }
 
-/// What one of several hosts' queues has under way.
+/// What one of several hosts' queues has in flight.
 struct Load {
     pair: Pair,
     /// By command: where its payload goes, or nothing for a plain command.
@@ -591,7 +591,7 @@ struct Load {
     base: u64,
 }
 
-// Interleavings that nobody thought of: random trains of several queues, doorbells at any place, every profile.
+// Interleavings that no test author planned: random trains of several queues, doorbells at any place, every profile.
 #[test]
 fn random_trains_of_several_queues_arrive() {
     for seed in 0..24u64 {
@@ -615,7 +615,7 @@ fn random_trains_of_several_queues_arrive() {
                 let bytes = random.below(u64::from(sq.entries) * 50) as usize;
                 let slots = 1 + bytes.div_ceil(64) as u32;
                 match random.below(4) {
-                    // Places a train, if there is room.
+                    // Places a train, if there is space.
                     0 | 1 if slots <= load.free => {
                         let payload = pattern(seed << 20 | step, bytes);
                         let offset = load.base + random.below(60_000);

@@ -1,11 +1,11 @@
 //! Abort, Delete SQ, reset and reset of the function at every wait of a train.
 //!
-//! A train of four entries and a plain command behind it are rung for in parts. Run alone first, looked at every
+//! A train of four entries and a plain command after it are rung for in parts. Run alone first, looked at every
 //! nanosecond, they show the instants at which any task was polled. Then they run again and again on the same drive, and
 //! in each run one of the four arrives at another instant, or between two.
 //!
 //! Verified after each run: an aborted train completes once, before its Abort does, and its entries are passed over
-//! exactly, so that what is placed behind them is done; a deleted queue's commands complete before the deletion; nothing
+//! exactly, so that what is placed after them is done; a deleted queue's commands complete before the deletion; nothing
 //! is held; nothing is written to host memory after a reset; the drive takes the next train. Not verified: two waits that
 //! end within the same nanosecond are one here.
 
@@ -17,7 +17,7 @@ use byteway_wire::nvme::{Abort, Cqe, Flush, NvmOpcode, QueuePriority, ReadWrite,
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Entries of the train behind its command.
+/// Entries of the train after its command.
 const SLOTS: u32 = 4;
 /// Between two doorbells, where there are two.
 const PAUSE: Delay = Delay::from_ns(2500);
@@ -47,7 +47,7 @@ impl Rig {
         Rc::new(Rig { host, pair: RefCell::new(pair), seed: Cell::new(1), exposed })
     }
 
-    /// Places the train and the plain command behind it, and has them rung for in two parts by a task of its own; gives
+    /// Places the train and the plain command after it, and has them rung for in two parts by a task of its own; gives
     /// their identifiers.
     fn depart(self: &Rc<Self>) -> (u16, u16) {
         let (host, pair) = (&self.host, self.pair.borrow().clone());
@@ -120,7 +120,7 @@ impl Rig {
                 assert!(seen.len() <= 2 && seen.iter().all(|cqe| [cid, behind].contains(&cqe.cid)));
                 host.sleep(PAUSE * 4).await;
                 assert!(host.look(&pair.cq).is_none(), "they complete before the deletion");
-                // The doorbell of a queue that is gone raises an event, which nobody has asked for.
+                // The doorbell of a queue that is gone raises an event, which no host has asked for.
                 let again = host.create_sq(1, 64, &pair.cq, QueuePriority::Urgent).await;
                 self.pair.replace(again);
             }
@@ -175,7 +175,7 @@ impl Drop for Says {
 }
 
 fn cut_short(action: Action) {
-    // The command alone, a part of its payload, all but one entry, all; with the command behind it.
+    // The command alone, a part of its payload, all but one entry, all; with the command after it.
     for exposed in [1, 3, SLOTS, SLOTS + 1, SLOTS + 2] {
         for fetch_burst in [1, 2, 64] {
             let mut bench = Bench::offering(INLINE);
@@ -282,14 +282,14 @@ fn a_train_that_waits_for_a_slot_is_aborted() {
         assert_eq!(host.succeed(Abort { sqid: 1, cid }.sqe(0)).await, 0);
         assert!(host.look(&other.cq).is_none(), "the slot is taken still");
         let cqe = host.completion(&pair.cq, cid).await;
-        // A host that waits for room must learn from it that the train's entries are free: nothing else may ever complete.
+        // A host that waits for free slots must learn from it that the train's entries are free: nothing else may ever complete.
         assert_eq!((cqe.status(), u32::from(cqe.sqhd)), (Status::ABORT_REQUESTED, first + 2));
         assert_eq!(host.completion(&other.cq, slow).await.status(), Status::SUCCESS);
         assert_eq!(host.completion(&pair.cq, behind).await.status(), Status::SUCCESS);
     });
 }
 
-// A broken queue's entries are nobody's: deletion and reset must not wait for them.
+// A broken queue's entries belong to none: deletion and reset must not wait for them.
 #[test]
 fn a_broken_queue_is_reset() {
     Bench::offering(INLINE).with_methods(64, async |host, pair| {

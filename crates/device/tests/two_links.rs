@@ -1,4 +1,4 @@
-//! An I/O that goes on over a second link: a relay in the middle takes commands from one link and hands them to a drive
+//! An I/O that continues over a second link: a relay in the middle takes commands from one link and hands them to a drive
 //! behind another, as the target of a fabric does.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
@@ -67,7 +67,7 @@ async fn io(far: &HostEnd, places: Places) -> (SpanRecord, [u8; 64]) {
     (clock.spans().close(span), data)
 }
 
-// An I/O that began a span anew on every link would be two I/Os, neither of whose latencies is the client's.
+// An I/O that began a new span on every link would be two I/Os, neither of whose latencies is the client's.
 #[test]
 fn an_io_over_two_links_is_one_span() {
     let executor = Executor::new();

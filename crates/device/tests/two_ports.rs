@@ -2,7 +2,7 @@
 //!
 //! Verified: that what one host writes the other reads; that resets, shutdowns and nonsense of one leave the other alone, and what it
 //! reads right; that formats and deletions wait for the commands of both; that both are told; what Identify says; what of both
-//! outlives the power. Not verified here: the other ways in which commands end early, which one port has too (`cancellation.rs`).
+//! survives a power cut. Not verified here: the other ways in which commands end early, which one port has too (`cancellation.rs`).
 
 use crate::fixture::management::{delete, format, wanted};
 use crate::fixture::{
@@ -139,7 +139,7 @@ fn a_drive_for_one_host_gets_no_second_port() {
     });
     SmallWorld::of(config).run(async |powered| {
         let refused = powered.add_port(link_config(), Memory::simulated()).map(drop);
-        assert!(refused.is_err_and(|error| error.message.contains("one port only")));
+        assert!(refused.is_err_and(|error| error.message.contains("only one port")));
     });
     SmallWorld::default().run(async |powered| {
         let _second = powered.add_port(link_config(), Memory::simulated()).expect("a second port");
@@ -228,7 +228,7 @@ fn a_format_waits_for_the_commands_of_both() {
             let old = pattern(round, 4096);
             assert_eq!(one.write(&pairs[0], NS_4K, 3, &old).await, Status::SUCCESS);
             one.io(&pairs[0], Flush.sqe(0, NS_4K)).await;
-            // At the other port a read and a write are under way, each as far as the round says.
+            // At the other port a read and a write are in flight, each as far as the round says.
             let page = other.pages(1);
             let read = read_write(NvmOpcode::READ, NS_4K, 3, 1).with_prp(page, 0);
             let read = other.submit(&pairs[1].sq, read);
@@ -251,7 +251,7 @@ fn a_format_waits_for_the_commands_of_both() {
     });
 }
 
-// Nobody finds a namespace that is gone, whoever has deleted it; and what it held is no other's.
+// No look-up finds a namespace that is gone, whichever controller deleted it; and what it held is no other's.
 #[test]
 fn a_namespace_is_deleted_and_attached_for_both() {
     run(Bench::default(), async |Both { hosts, pairs }| {
@@ -262,7 +262,7 @@ fn a_namespace_is_deleted_and_attached_for_both() {
         other.completion(&pairs[1].cq, read).await;
         let (status, _) = other.try_read(&pairs[1], NS_4K, 0, 1, 4096).await;
         assert_eq!(status, Status::INVALID_FIELD.with_dnr());
-        // The other one makes it anew, shared or as it stands, and attaches it: to itself, to the first, or to both.
+        // The other one creates it again, shared or as it stands, and attaches it: to itself, to the first, or to both.
         for (ids, nmic) in [(vec![2], 1), (vec![1], 0), (vec![1, 2], 1)] {
             let asked = byteway_wire::nvme::IdentifyNamespace { nmic, ..wanted(500, 1) };
             let nsid = other.succeed(other.create_sqe(&asked)).await;
@@ -530,7 +530,7 @@ fn nonsense_at_one_port_is_not_noticed_at_the_other() {
 /// What a host knows of a block: which version was acknowledged as durable, and which was sent last.
 type Versions = Rc<RefCell<Vec<(u64, u64)>>>;
 
-/// Writes versions of blocks from `base` on, as durable, until the power goes.
+/// Writes versions of blocks from `base` on, as durable, until the power is cut.
 async fn write_versions(host: TestHost, pair: Pair, base: u64, versions: Versions) {
     for round in 0u64.. {
         let index = (round % 8) as usize;
@@ -635,7 +635,7 @@ fn the_first_ports_host_lends_memory_alone() {
 }
 
 // A command that was made for blocks of 512 bytes moves eight times as many when the other host has formatted the namespace with
-// 4 KiB: into memory behind the buffer, wherever a stale list of pages leads. It is refused until its host has looked.
+// 4 KiB: into memory past the buffer, wherever a stale list of pages leads. It is refused until its host has looked.
 #[test]
 fn commands_made_for_other_blocks_are_refused_until_their_host_has_looked() {
     run(Bench::default(), async |Both { hosts, pairs }| {
@@ -657,7 +657,7 @@ fn commands_made_for_other_blocks_are_refused_until_their_host_has_looked() {
         // A format that leaves blocks as they are needs no look.
         one.succeed(format(NS_512, BlockSize::B4096, 0)).await;
         assert_eq!(status(1).await, Status::SUCCESS);
-        // A host that is told of changes has looked when it has read which.
+        // A host that is notified of changes has looked when it has read which.
         let notices = AsyncEventConfig::new().with_namespace_attribute(true).into_bits();
         other.set_feature(fid::ASYNC_EVENT_CONFIGURATION, notices).await;
         one.succeed(format(NS_512, BlockSize::B512, 0)).await;
@@ -665,7 +665,7 @@ fn commands_made_for_other_blocks_are_refused_until_their_host_has_looked() {
         assert_eq!(status(1).await, Status::NAMESPACE_NOT_READY, "it has not read the log");
         assert_eq!(changed(other).await, [NS_512]);
         assert_eq!(status(1).await, Status::SUCCESS);
-        // One that has come anew has looked.
+        // One that has come again has looked.
         one.succeed(format(NS_512, BlockSize::B4096, 0)).await;
         assert_eq!(status(1).await, Status::NAMESPACE_NOT_READY);
         other.disable().await;

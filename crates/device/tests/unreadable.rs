@@ -62,7 +62,7 @@ fn exactly_the_named_blocks_cannot_be_read() {
     }
 }
 
-// A block is written to mend it. If it stayed bad, or mended its neighbours, nobody could.
+// A block is written to mend it. If it stayed bad, or mended its neighbours, no host could.
 #[test]
 fn writing_mends() {
     Bench::default().with_queue(async |host, pair| {

@@ -1,12 +1,12 @@
-//! What a random write in the steady state costs this simulator, and a random read: CPU time, polls, timers,
-//! allocations, memory. Write amplification stands beside the formula's.
+//! Cost of a random write in the steady state, and of a random read, in this simulator: CPU time, polls,
+//! timers, allocations, memory. Prints the write amplification factor next to the formula's.
 //!
 //! `cargo run --release -p byteway-firmware --example steady -- [gibibytes] [op in %] [writes] [reads]`
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, Placement, Region, Site, Work, ftl::greedy_write_amplification,
+    Base, Cycles, Ftl, FtlConfig, Placement, Region, Site, WorkKind, ftl::greedy_write_amplification,
 };
 use byteway_flash::{BlockId, Geometry, Timing};
 use byteway_wire::content::{BlockSize, Content, Stamp};
@@ -47,7 +47,7 @@ fn main() {
     println!("{gibibytes} GiB on {geometry:?}");
     println!("ready in {:.3} s of CPU, {} MiB", cpu.seconds(), resident_mebibytes());
 
-    // Half of the writes before the measurement: the constructed state gives way to what the drive makes of it.
+    // Half of the writes precede the measurement: the constructed state gives way to the drive's own.
     run(&executor, &ftl, writes / 2, "warm");
     let then = ftl.counters();
     let before = Snapshot::new(&clock);
@@ -110,7 +110,8 @@ fn run(executor: &Executor, ftl: &Ftl, count: u64, what: &'static str) {
 
 fn placement(clock: &Clock) -> Placement {
     let site = Site::new(clock, 4, 1_000_000_000, Delay::from_ns(80), Rate::per_second(20_000_000_000));
-    let cycles = Cycles::FREE.with(Work::Translate, 200).with(Work::Buffer, 200).with(Work::Collect, 100);
+    let cycles =
+        Cycles::FREE.with(WorkKind::Translate, 200).with(WorkKind::Buffer, 200).with(WorkKind::Collect, 100);
     Placement::all_at(&site, cycles)
 }
 
@@ -169,7 +170,7 @@ impl Snapshot {
     }
 }
 
-/// Since the program's start, with those that changed their size.
+/// Allocations since the start of the program, including those that changed their size.
 fn allocations() -> u64 {
     let stats = ALLOCATOR.stats();
     (stats.allocations + stats.reallocations) as u64

@@ -1,33 +1,34 @@
-//! What is decided in a drive: named work at named places, and the flash translation layer.
+//! The firmware of a drive: units of work with a cost and a place, and the flash translation layer (FTL).
 //!
-//! Firmware work has a kind and a cost in cycles ([`Work`], [`Cycles`]). A [`Placement`] says at which [`Site`] (a
-//! set of cores with a frequency, and a DRAM) each kind runs, so the same translation layer runs on the drive's own
-//! cores, on the host's, or on a peer's. Nothing in here says "my cores": everything is charged to a handle.
+//! Firmware work has a kind and a cost in cycles ([`WorkKind`], [`Cycles`]). A [`Placement`] assigns each
+//! kind to a [`Site`] (cores with a frequency, and a DRAM), so the same translation layer runs on the drive's
+//! own cores, on the host's, or on a peer's. All time is charged through a handle; no code assumes cores of
+//! its own.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`work`] | the kinds of firmware work, and what each costs |
-//! | [`site`] | cores and DRAM: where work runs |
-//! | [`placement`] | which site runs which kind, by command; what lies between sites |
-//! | [`ftl`] | the translation layer: the verbs that a controller calls |
-//! | [`ftl::config`] | its parameters and errors |
-//! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
+//! | [`work`] | the kinds of firmware work, and their cost |
+//! | [`site`] | cores and DRAM on which work runs |
+//! | [`placement`] | which site runs which kind, by command; links between sites |
+//! | [`ftl`] | the translation layer: the operations that a controller calls |
+//! | [`ftl::config`] | parameters and errors of the translation layer |
+//! | [`ftl::base`] | the initial layout before the first I/O, in closed form |
 //! | [`ftl::redo`] | the log page of a segment of DRAM that a peer lends for the map |
-//! | [`ftl::space`] | the logical units: the host's, translation pages |
-//! | `ftl::inner` | what it is made of: its parts, and what its tasks wait for |
-//! | `ftl::counters`, `ftl::footprint` | what it counts, and the DRAM that it takes |
-//! | `ftl::blocks` | superblocks: free, open, closed; valid counts; the victim |
-//! | `ftl::map` | from a unit to where it is; translation pages and their cache |
-//! | `ftl::buffer` | units that the host has written and flash has not yet |
-//! | `ftl::plain` | reads and writes of one unit, the short way |
-//! | `ftl::write` | from the host to the dies: parts of units, stripes, wordlines |
-//! | `ftl::collect` | what empties superblocks: for room, wear, failures, age, deletion |
-//! | `ftl::durable` | what is written down so that the power may go, and what is found when it comes back |
-//! | `ftl::steady` | the constructed state of a drive that is being overwritten |
-//! | [`ftl::health`] | how the media are, and the end of their life |
+//! | [`ftl::space`] | logical units: the host's, and translation pages |
+//! | `ftl::inner` | the parts of the translation layer, and the signals between its tasks |
+//! | `ftl::counters`, `ftl::footprint` | counters, and DRAM in use |
+//! | `ftl::blocks` | superblocks: free, open, closed; valid counts; victim selection |
+//! | `ftl::map` | the map from units to flash addresses; translation pages and their cache |
+//! | `ftl::buffer` | the write buffer: units written by the host and not yet programmed |
+//! | `ftl::plain` | the fast path of reads and writes of one unit |
+//! | `ftl::write` | the write path: parts of units, stripes, wordlines |
+//! | `ftl::collect` | emptying superblocks: garbage collection, wear leveling, retirement, refresh, purge |
+//! | `ftl::durable` | checkpoints and journal, and recovery after a power cut |
+//! | `ftl::steady` | the constructed steady state of a drive under overwrites |
+//! | [`ftl::health`] | media health, and end of life |
 //!
-//! What it does not do: it parses no command and touches no host memory (crate `device`), and it knows no timing of
-//! flash (crate `flash`).
+//! What it does not do: it parses no command and touches no host memory (crate `device`), and it knows no
+//! flash timing (crate `flash`).
 
 pub mod ftl;
 pub mod hardware;
@@ -36,12 +37,12 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, BorrowFigures, Canary, CollectionState, Disagreement, Exchange, ExtentConfig,
-    Footprint, Ftl, FtlConfig, FtlCounters, FtlError, Health, Holds, Lender, LenderId, LentMemory,
-    MapMonitor, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
-    space_of,
+    Audit, Background, Base, BorrowFigures, CollectionState, Disagreement, Exchange, ExtentConfig, Footprint,
+    Ftl, FtlConfig, FtlCounters, FtlError, Health, InjectedDefect, Lender, LenderId, LentMemory, Maintenance,
+    MapMonitor, MediaError, MediumError, Refresh, Region, Space, SteadyTiming, UnitContent, VictimPolicy,
+    WearConfig, space_of,
 };
 pub use hardware::{Hardware, HardwareFigures, VectorCosts};
-pub use placement::{Distance, Errand, HostLink, Placement, Route, Way};
+pub use placement::{HostLink, LinkDirection, Placement, Route, SiteLink, WorkContext};
 pub use site::Site;
-pub use work::{Cycles, Work};
+pub use work::{Cycles, WorkKind};

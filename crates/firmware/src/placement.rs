@@ -1,62 +1,63 @@
-//! Which site runs which kind of work, and what lies between sites.
+//! Placement of firmware work on sites, and the links between sites.
 
 use crate::hardware::{FlashCommands, Hardware};
 use crate::site::Site;
-use crate::work::{Cycles, Work};
+use crate::work::{Cycles, WorkKind};
 use byteway_clock::{
     Clock, Delay, Notify, Passage, Permit, Pipe, Rate, Semaphore, Service, SpanId, Spans, Stage, Time,
 };
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
+/// One of the alternative assignments of work to sites. A command takes [`Route::OWN`] unless its handler
+/// chooses another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route(u8);
 
 impl Route {
-    /// As the placement has it for all commands.
+    /// The placement's default assignment.
     pub const OWN: Route = Route(0);
 }
 
-/// What work is done for: the I/O that it is charged to, and the route by which it is done.
+/// On behalf of what work is done.
 #[derive(Clone, Copy, Debug)]
-pub struct Errand {
-    /// The I/O.
+pub struct WorkContext {
+    /// The span that time is charged to.
     pub span: SpanId,
-    /// The route.
+    /// The route that selects the sites.
     pub route: Route,
 }
 
-impl From<SpanId> for Errand {
-    fn from(span: SpanId) -> Errand {
-        Errand { span, route: Route::OWN }
+impl From<SpanId> for WorkContext {
+    fn from(span: SpanId) -> WorkContext {
+        WorkContext { span, route: Route::OWN }
     }
 }
 
-/// One way between two sites, over whatever lies between them.
-pub trait Way {
-    /// Sends `bytes` of data, behind what was sent before. The caller waits for what it needs of the passage.
+/// One direction of a link between two sites.
+pub trait LinkDirection {
+    /// Sends `bytes` of data, in order. The caller waits for whichever time of the passage it needs.
     fn send(&self, bytes: u64) -> Passage;
 
-    /// Sends a request for data, which has none itself.
+    /// Sends a request for data, which carries none itself.
     fn ask(&self) -> Passage;
 
-    /// If nothing goes by it now: what says that it may do so again. Who wants to send waits for that first.
+    /// While the link is closed, the notification of its reopening. A sender waits for it first.
     fn closed(&self) -> Option<&Notify> {
         None
     }
 
-    /// Bytes of data that were sent.
+    /// Data bytes sent up to now.
     fn bytes(&self) -> u64;
 }
 
-/// A way that nothing else crosses.
+/// A dedicated link direction.
 struct Own {
     clock: Clock,
     pipe: Pipe,
 }
 
-impl Way for Own {
+impl LinkDirection for Own {
     fn send(&self, bytes: u64) -> Passage {
         self.pipe.send(bytes)
     }
@@ -71,33 +72,33 @@ impl Way for Own {
     }
 }
 
-/// What lies between two sites: a way each way. Cheap to clone; clones are the same.
+/// A link between two sites, in both directions. Cheap to clone; clones share it.
 #[derive(Clone)]
-pub struct Distance(Rc<Ways>);
+pub struct SiteLink(Rc<Ways>);
 
 struct Ways {
     clock: Clock,
-    there: Rc<dyn Way>,
-    back: Rc<dyn Way>,
+    there: Rc<dyn LinkDirection>,
+    back: Rc<dyn LinkDirection>,
 }
 
-impl Distance {
-    /// A line of a cache: what an access to a word of another site's DRAM brings.
+impl SiteLink {
+    /// Bytes that an access to a word in another site's DRAM transfers: a cache line.
     pub const LINE_BYTES: u64 = 64;
 
-    /// One of its own, that nothing else crosses: `latency` and `rate`, bytes a second, hold for each way.
+    /// A dedicated link. `latency` and `rate`, in bytes a second, hold for each direction.
     pub fn new(clock: &Clock, latency: Delay, rate: Rate) -> Self {
         let way = || Rc::new(Own { clock: clock.clone(), pipe: Pipe::new(clock, rate, latency) });
-        Distance::over(clock, way(), way())
+        SiteLink::over(clock, way(), way())
     }
 
-    /// Over a fabric that others use too.
-    pub fn over(clock: &Clock, there: Rc<dyn Way>, back: Rc<dyn Way>) -> Self {
-        Distance(Rc::new(Ways { clock: clock.clone(), there, back }))
+    /// A link over a shared fabric.
+    pub fn over(clock: &Clock, there: Rc<dyn LinkDirection>, back: Rc<dyn LinkDirection>) -> Self {
+        SiteLink(Rc::new(Ways { clock: clock.clone(), there, back }))
     }
 
-    /// Reads `bytes` at the other end, where they come out of the DRAM after `access`: a request there, and the bytes back.
-    /// Gives how long they waited for others.
+    /// Reads `bytes` at the far end, whose DRAM delivers them after `access`: a request there, the bytes
+    /// back. Returns the time spent waiting behind other traffic.
     pub async fn read(&self, bytes: u64, access: Delay) -> Delay {
         let Ways { clock, there, back } = &*self.0;
         opened(&**there).await;
@@ -109,7 +110,7 @@ impl Distance {
         asked.queued + passage.queued
     }
 
-    /// Brings `bytes` to the other end. Gives how long they waited for others.
+    /// Writes `bytes` to the far end. Returns the time spent waiting behind other traffic.
     pub async fn write(&self, bytes: u64) -> Delay {
         opened(&*self.0.there).await;
         let passage = self.0.there.send(bytes);
@@ -117,61 +118,61 @@ impl Distance {
         passage.queued
     }
 
-    /// The way there.
-    pub(crate) fn there(&self) -> &dyn Way {
+    /// The direction to the far end.
+    pub(crate) fn there(&self) -> &dyn LinkDirection {
         &*self.0.there
     }
 
-    /// The way back.
-    pub(crate) fn back(&self) -> &dyn Way {
+    /// The direction back.
+    pub(crate) fn back(&self) -> &dyn LinkDirection {
         &*self.0.back
     }
 
-    /// Bytes that have gone there, and that have come back.
+    /// Bytes sent to the far end, and received from it.
     pub fn bytes(&self) -> (u64, u64) {
         (self.0.there.bytes(), self.0.back.bytes())
     }
 }
 
-/// Waits until something goes by a way.
-async fn opened(way: &dyn Way) {
+/// Waits while a link direction is closed.
+async fn opened(way: &dyn LinkDirection) {
     while let Some(closed) = way.closed() {
         closed.notified().await;
     }
 }
 
-/// Which [`Site`] runs each kind of [`Work`], and what it costs there. The cost in cycles is the firmware's; how long
-/// a cycle takes is the site's. Whose DRAM holds the map and the write buffer is the placement's, too: another site that works
-/// on them pays the [`Distance`].
+/// Assigns each [`WorkKind`] to a [`Site`], with its cost there. The cost in cycles is the
+/// firmware's; the time of a cycle is the site's. The placement also determines whose DRAM holds the map and
+/// the write buffer: work at another site pays the [`SiteLink`].
 #[derive(Clone)]
 pub struct Placement {
-    /// By route.
-    sites: Vec<[Site; Work::ALL.len()]>,
+    /// Site of each kind of work, by route.
+    sites: Vec<[Site; WorkKind::ALL.len()]>,
     cycles: Cycles,
-    /// Between which sites there is what; between others there is nothing.
-    distances: Vec<(Site, Site, Distance)>,
-    /// Who works on map and write buffer, where that is one at a time.
+    /// Links between sites; sites without one are adjacent.
+    distances: Vec<(Site, Site, SiteLink)>,
+    /// The lock of map and write buffer, if there is one.
     lock: Option<Rc<Lock>>,
-    /// What comes by a route of its own comes by calls.
+    /// Calls into the translation layer, for commands by a route other than [`Route::OWN`].
     calls: Option<Calls>,
-    /// What of it runs on the host, across a link.
+    /// Parts that run on the host, across a link.
     on_host: Option<OnHost>,
-    /// What payload passes on its way.
+    /// Bounce buffers that payload is copied through.
     bounce: Option<Rc<Bounce>>,
-    /// How long the data-end takes to take an operation out of the queue that peers put it into.
+    /// Time of the data end's agent to take an operation from the peers' queue.
     agent: Option<Delay>,
     /// Flash and DMA across a link.
     hardware: Option<Hardware>,
 }
 
-/// Buffers of a driver that payload is copied through.
+/// A driver's bounce buffers.
 struct Bounce {
     rate: Rate,
     held: Cell<u64>,
     most: Cell<u64>,
 }
 
-/// A part of such buffers, given back also if the copy is dropped.
+/// A piece of a bounce buffer, freed even if the copy is dropped.
 struct Bounced<'a> {
     bounce: &'a Bounce,
     bytes: u64,
@@ -183,16 +184,16 @@ impl Drop for Bounced<'_> {
     }
 }
 
-/// The way between a drive and the host, for parts of its firmware that run on either side of it.
+/// The link between a drive and the host, for firmware that is split between the two.
 pub trait HostLink {
-    /// Sends `bytes` to the host. Gives when they are there.
+    /// Sends `bytes` to the host. Returns the arrival time.
     fn to_host(&self, bytes: u64) -> Time;
 
-    /// Sends `bytes` to the drive. Gives when they are there.
+    /// Sends `bytes` to the drive. Returns the arrival time.
     fn to_drive(&self, bytes: u64) -> Time;
 }
 
-/// What of a drive's firmware runs on the host.
+/// Firmware of a drive that runs on the host.
 #[derive(Clone)]
 struct OnHost {
     link: Rc<dyn HostLink>,
@@ -200,22 +201,22 @@ struct OnHost {
     collection: bool,
 }
 
-/// What the host is told of a unit that was programmed: the unit, and where it is.
+/// Bytes of a message to the host about a programmed unit: the unit and its address.
 const TOLD_BYTES: u64 = 16;
-/// What the host is asked before a collector moves units: an entry of a queue; and what it decides.
+/// Bytes of a request to the host before garbage collection moves units, and of its decision.
 const ASKED_BYTES: u64 = 16;
 const DECIDED_BYTES: u64 = 64;
 
 /// Calls into a translation layer.
 #[derive(Clone)]
 struct Calls {
-    /// Of each, what keeps no core.
+    /// Time of each call that occupies no core.
     wait: Delay,
-    /// Of each route but [`Route::OWN`], whose turn it is.
+    /// Turn of each route except [`Route::OWN`].
     by_route: Vec<Rc<Semaphore>>,
 }
 
-/// The lock of map and write buffer, and how long it has been held.
+/// The lock of map and write buffer, and the time for which it has been held.
 struct Lock {
     clock: Clock,
     turn: Semaphore,
@@ -223,7 +224,7 @@ struct Lock {
     since: Cell<Option<Time>>,
 }
 
-/// The lock, held.
+/// A guard of the lock.
 struct Held {
     lock: Rc<Lock>,
     _turn: Permit,
@@ -236,7 +237,7 @@ impl Lock {
         Held { lock: self.clone(), _turn: turn }
     }
 
-    /// How long it has been held up to now.
+    /// Time for which it has been held up to now.
     fn busy(&self) -> Delay {
         let now = self.clock.now();
         self.held.get() + self.since.get().map_or(Delay::ZERO, |since| now.since(since))
@@ -250,14 +251,14 @@ impl Drop for Held {
     }
 }
 
-/// What a command holds while it is in the translation layer.
+/// Guards that a command holds while it is in the translation layer.
 pub(crate) struct Entered {
     _call: Option<Permit>,
     _lock: Option<Held>,
 }
 
 impl Placement {
-    /// All work at one site: a drive of the usual kind.
+    /// Places all work at one site, as in an ordinary drive.
     pub fn all_at(site: &Site, cycles: Cycles) -> Self {
         let sites = vec![std::array::from_fn(|_| site.clone())];
         Placement {
@@ -273,20 +274,20 @@ impl Placement {
         }
     }
 
-    /// The same, but with `work` at `site`, whose DRAM then holds what the work is on.
-    pub fn with(mut self, work: Work, site: &Site) -> Self {
+    /// Moves `work` to `site`, whose DRAM then holds the data of that work.
+    pub fn with(mut self, work: WorkKind, site: &Site) -> Self {
         self.sites[0][work as usize] = site.clone();
         self
     }
 
-    /// The same, with `distance` from the first site to the second.
-    pub fn with_distance(mut self, from: &Site, to: &Site, distance: &Distance) -> Self {
+    /// Adds the link `distance` from the first site to the second.
+    pub fn with_distance(mut self, from: &Site, to: &Site, distance: &SiteLink) -> Self {
         self.distances.push((from.clone(), to.clone(), distance.clone()));
         self
     }
 
-    /// The same, where map and write buffer have one lock, as a driver's do that runs on any of a host's processors: entering,
-    /// translating and buffering are done for one command at a time. Who waits for the lock sleeps, and keeps no core.
+    /// Adds one lock for map and write buffer, like that of a driver that runs on any of a host's processors:
+    /// entering, translating and buffering go one command at a time. A waiter sleeps and occupies no core.
     pub fn with_lock(mut self, clock: &Clock) -> Self {
         self.lock = Some(Rc::new(Lock {
             clock: clock.clone(),
@@ -297,47 +298,49 @@ impl Placement {
         self
     }
 
-    /// How long the lock of map and write buffer has been held up to now; none: there is none.
+    /// Time for which the lock of map and write buffer has been held; None without a lock.
     pub fn lock_busy(&self) -> Option<Delay> {
         self.lock.as_ref().map(|lock| lock.busy())
     }
 
-    /// The same, where what comes by a route of its own comes by a call that returns when the command is buffered or looked up: by
-    /// each route one at a time, and `wait` of each call keeps no core. To be called before routes are added.
+    /// Makes each command by a route other than [`Route::OWN`] a call that returns when it is buffered or
+    /// looked up: one at a time for each route, with `wait` of each call occupying no core. Call this before
+    /// adding routes.
     pub fn with_calls(mut self, wait: Delay) -> Self {
         self.calls = Some(Calls { wait, by_route: Vec::new() });
         self
     }
 
-    /// The same, where the map, or the collector's decisions, are on the host, at the other end of `link`, where the sites of
-    /// [`Work::Translate`] and [`Work::Collect`] are to be as well. A command brings the places that it needs along, the host is told
-    /// of every unit that is programmed, and is asked before units are moved.
+    /// Places the map, or the decisions of garbage collection, on the host at the far end of `link`; the
+    /// sites of [`WorkKind::Translate`] and [`WorkKind::Collect`] must be there as well. A command then
+    /// carries its flash addresses with it, every programmed unit is reported to the host, and the host
+    /// decides before units are moved.
     pub fn with_on_host(mut self, link: Rc<dyn HostLink>, map: bool, collection: bool) -> Self {
         self.on_host = Some(OnHost { link, map, collection });
         self
     }
 
-    /// The same, where payload does not go to and from applications' memory itself, but is copied through buffers of the driver: a
-    /// processor copies `rate` bytes a second, each of which is read from its DRAM and written there once more.
+    /// Copies payload through bounce buffers of the driver instead of using applications' memory directly: a
+    /// processor copies `rate` bytes a second, each read from and written to its DRAM once more.
     pub fn with_bounce_buffers(mut self, rate: Rate) -> Self {
         self.bounce = Some(Rc::new(Bounce { rate, held: Cell::default(), most: Cell::default() }));
         self
     }
 
-    /// The same, where firmware that works elsewhere, by a route with a distance, commands flash and DMA by messages into a queue in this
-    /// drive's DRAM ("Espresso", 4.2): an agent takes each out in `time`, on the cores of the drive itself.
+    /// Lets firmware at a distant site drive flash and DMA by messages into a queue in this drive's DRAM
+    /// ("Espresso", 4.2): an agent on the drive's own cores takes `time` for each.
     pub fn with_agent(mut self, time: Delay) -> Self {
         self.agent = Some(time);
         self
     }
 
-    /// The same, where flash and DMA are hardware across a link, with no firmware of its own.
+    /// Replaces flash and DMA by hardware across a link, without firmware of its own.
     pub fn with_hardware(mut self, hardware: Hardware) -> Self {
         self.hardware = Some(hardware);
         self
     }
 
-    /// Commands flash that is across a link for what was done there: with the work that it costs, and with what crosses.
+    /// Accounts for flash operations across a link: their work, and their traffic.
     pub(crate) async fn command_hardware(
         &self,
         clock: &Clock,
@@ -346,76 +349,86 @@ impl Placement {
         commands: FlashCommands,
     ) {
         if let Some(hardware) = &self.hardware {
-            hardware.command(clock, self.site(Work::Command), span, spans, commands).await;
+            hardware.command(clock, self.site(WorkKind::Command), span, spans, commands).await;
         }
     }
 
-    /// Whether flash is across a link.
+    /// Whether the flash is across a link.
     pub(crate) fn has_hardware(&self) -> bool {
         self.hardware.is_some()
     }
 
-    /// Has the drive's data-end begin so many operations: if the firmware that asks for them works elsewhere, by messages.
-    pub async fn command_data_end(&self, clock: &Clock, errand: Errand, spans: &Spans, operations: u64) {
+    /// Submits `operations` to the drive's data end: by messages, if the requesting firmware runs elsewhere.
+    pub async fn command_data_end(
+        &self,
+        clock: &Clock,
+        context: WorkContext,
+        spans: &Spans,
+        operations: u64,
+    ) {
         let Some(time) = self.agent.filter(|_| operations > 0) else { return };
-        let Some(distance) = self.distance(Work::Agent, errand.route) else { return };
-        let queued = distance.write(operations.saturating_mul(Distance::LINE_BYTES)).await;
-        spans.charge_split(errand.span, clock.now(), queued, Stage::Link);
-        let service = self.site(Work::Agent).spend(Work::Agent, time * operations);
+        let Some(distance) = self.distance(WorkKind::Agent, context.route) else { return };
+        let queued = distance.write(operations.saturating_mul(SiteLink::LINE_BYTES)).await;
+        spans.charge_split(context.span, clock.now(), queued, Stage::Link);
+        let service = self.site(WorkKind::Agent).spend(WorkKind::Agent, time * operations);
         clock.sleep_until(service.end).await;
-        spans.charge_split(errand.span, clock.now(), service.queued, Stage::Firmware);
+        spans.charge_split(context.span, clock.now(), service.queued, Stage::Firmware);
     }
 
-    /// Bytes that such buffers have held at once, at most: what they were given is not taken back.
+    /// Peak bytes of bounce buffers in use; they are never freed.
     pub fn bounce_bytes(&self) -> u64 {
         self.bounce.as_ref().map_or(0, |bounce| bounce.most.get())
     }
 
-    /// Copies the `bytes` of a payload, if they pass through buffers, on the processor that does the rest for it.
-    pub async fn copy_payload(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+    /// Copies the `bytes` of a payload through bounce buffers, if there are any, on the processor that serves
+    /// the command.
+    pub async fn copy_payload(&self, clock: &Clock, context: WorkContext, spans: &Spans, bytes: u64) {
         let Some(bounce) = self.bounce.as_deref().filter(|_| bytes > 0) else { return };
         bounce.held.set(bounce.held.get() + bytes);
         bounce.most.set(bounce.most.get().max(bounce.held.get()));
         let _held = Bounced { bounce, bytes };
-        let site = self.site_by(Work::Copy, errand.route);
-        let passage = self.site(Work::Copy).dram("copy", 2 * bytes);
-        let service = site.spend(Work::Copy, bounce.rate.time_for(bytes));
+        let site = self.site_by(WorkKind::Copy, context.route);
+        let passage = self.site(WorkKind::Copy).dram("copy", 2 * bytes);
+        let service = site.spend(WorkKind::Copy, bounce.rate.time_for(bytes));
         clock.sleep_until(service.end).await;
-        spans.charge_split(errand.span, clock.now(), service.queued, Stage::Firmware);
+        spans.charge_split(context.span, clock.now(), service.queued, Stage::Firmware);
         clock.sleep_until(passage.arrival).await;
-        spans.charge(errand.span, clock.now(), Stage::Dram);
+        spans.charge(context.span, clock.now(), Stage::Dram);
     }
 
-    /// So many units were programmed: a map on the host is told.
+    /// Reports `units` programmed units to a map on the host.
     pub(crate) fn programmed(&self, units: u64) {
         if let Some(on_host) = self.on_host.as_ref().filter(|on_host| on_host.map && units > 0) {
             on_host.link.to_host(units * TOLD_BYTES);
         }
     }
 
-    /// Whether it is decided on the host what a collector does.
+    /// Whether the host decides on garbage collection.
     pub(crate) fn asks_to_collect(&self) -> bool {
         self.on_host.as_ref().is_some_and(|on_host| on_host.collection)
     }
 
-    /// Has the host decide on moving `units`, across the link and back.
+    /// Asks the host to decide on moving `units`, across the link and back.
     pub(crate) async fn ask_to_collect(&self, clock: &Clock, units: u64) {
         let Some(on_host) = &self.on_host else { return };
         clock.sleep_until(on_host.link.to_host(ASKED_BYTES)).await;
-        let service = self.reserve(Work::Collect, units);
+        let service = self.reserve(WorkKind::Collect, units);
         clock.sleep_until(service.end).await;
         clock.sleep_until(on_host.link.to_drive(DECIDED_BYTES)).await;
     }
 
-    /// Whether it is entered from elsewhere (by calls, by a lock, or by work of its own), or its flash is.
+    /// Whether commands enter it by calls, by a lock or by work of its own, or its flash is across a link.
     pub(crate) fn is_apart(&self) -> bool {
-        self.lock.is_some() || self.calls.is_some() || self.has_hardware() || self.cycles.of(Work::Enter) > 0
+        self.lock.is_some()
+            || self.calls.is_some()
+            || self.has_hardware()
+            || self.cycles.of(WorkKind::Enter) > 0
     }
 
-    /// Enters the translation layer for a command: the call that it comes by, the lock, and [`Work::Enter`]; charges them. What the
-    /// layer does by itself has no call, and is within already. What this gives is held until the work is done.
-    pub(crate) async fn enter(&self, clock: &Clock, errand: Errand, spans: &Spans) -> Entered {
-        let Errand { span, route } = errand;
+    /// Enters the translation layer for a command: call, lock and [`WorkKind::Enter`], all charged.
+    /// Background work is already inside and does not enter. Hold the result until the work is done.
+    pub(crate) async fn enter(&self, clock: &Clock, context: WorkContext, spans: &Spans) -> Entered {
+        let WorkContext { span, route } = context;
         let mut entered = Entered { _call: None, _lock: None };
         let is_call = route != Route::OWN;
         if let Some(calls) = self.calls.as_ref().filter(|_| is_call)
@@ -432,16 +445,16 @@ impl Placement {
             entered._lock = Some(lock.acquire().await);
             spans.charge(span, clock.now(), Stage::Queueing);
         }
-        if is_call && self.cycles.of(Work::Enter) > 0 {
-            let service = self.reserve_by(route, Work::Enter, 1);
+        if is_call && self.cycles.of(WorkKind::Enter) > 0 {
+            let service = self.reserve_by(route, WorkKind::Enter, 1);
             clock.sleep_until(service.end).await;
             spans.charge_split(span, clock.now(), service.queued, Stage::Firmware);
         }
         entered
     }
 
-    /// A further route: as [`Route::OWN`], but with all work at `site`. The map and the write buffer stay where they are. None:
-    /// there are 256 already.
+    /// Adds a route: as [`Route::OWN`], but with all work at `site`. The map and the write buffer stay where
+    /// they are. None if there are 256 routes already.
     pub fn add_route_to(&mut self, clock: &Clock, site: &Site) -> Option<Route> {
         let route = Route(u8::try_from(self.sites.len()).ok()?);
         self.sites.push(std::array::from_fn(|_| site.clone()));
@@ -451,9 +464,9 @@ impl Placement {
         Some(route)
     }
 
-    /// A further route: as [`Route::OWN`], but with `work` at `site`. The map and the write buffer stay where they are. None:
-    /// there are 256 already.
-    pub fn add_route(&mut self, work: Work, site: &Site) -> Option<Route> {
+    /// Adds a route: as [`Route::OWN`], but with `work` at `site`. The map and the write buffer stay where
+    /// they are. None if there are 256 routes already.
+    pub fn add_route(&mut self, work: WorkKind, site: &Site) -> Option<Route> {
         let route = Route(u8::try_from(self.sites.len()).ok()?);
         let mut sites = self.sites[0].clone();
         sites[work as usize] = site.clone();
@@ -461,41 +474,42 @@ impl Placement {
         Some(route)
     }
 
-    /// Where `work` runs for commands that go by [`Route::OWN`].
-    pub fn site(&self, work: Work) -> &Site {
+    /// The site of `work` for commands by [`Route::OWN`].
+    pub fn site(&self, work: WorkKind) -> &Site {
         &self.sites[0][work as usize]
     }
 
-    /// Where `work` runs for one that goes by `route`. Of a route that this placement has not: as by [`Route::OWN`].
-    pub fn site_by(&self, work: Work, route: Route) -> &Site {
+    /// The site of `work` for commands by `route`. An unknown route counts as [`Route::OWN`].
+    pub fn site_by(&self, work: WorkKind, route: Route) -> &Site {
         match self.sites.get(route.0 as usize) {
             Some(sites) => &sites[work as usize],
             None => self.site(work),
         }
     }
 
-    /// What there is between the site that does `work` by `route` and the DRAM that holds what the work is on.
-    pub(crate) fn distance(&self, work: Work, route: Route) -> Option<&Distance> {
+    /// The link between the site that does `work` by `route` and the DRAM that holds the work's data, if they
+    /// are apart.
+    pub(crate) fn distance(&self, work: WorkKind, route: Route) -> Option<&SiteLink> {
         if route == Route::OWN {
             return None;
         }
         let (site, holder) = (self.site_by(work, route), self.site(work));
-        let is_between = |(from, to, _): &&(Site, Site, Distance)| from.is(site) && to.is(holder);
+        let is_between = |(from, to, _): &&(Site, Site, SiteLink)| from.is(site) && to.is(holder);
         self.distances.iter().find(is_between).map(|(.., distance)| distance)
     }
 
-    /// What each kind costs.
+    /// The cost of each kind in cycles.
     pub fn cycles(&self) -> &Cycles {
         &self.cycles
     }
 
-    /// Reserves cores for `count` times `work`; the caller waits for the end.
-    pub fn reserve(&self, work: Work, count: u64) -> Service {
+    /// Reserves cores for `count` times `work`. The caller waits for the end.
+    pub fn reserve(&self, work: WorkKind, count: u64) -> Service {
         self.reserve_by(Route::OWN, work, count)
     }
 
-    /// The same by `route`.
-    pub fn reserve_by(&self, route: Route, work: Work, count: u64) -> Service {
+    /// As [`reserve`](Placement::reserve), for commands by `route`.
+    pub fn reserve_by(&self, route: Route, work: WorkKind, count: u64) -> Service {
         let (site, cycles) = (self.site_by(work, route), self.cycles.of(work).saturating_mul(count));
         if route != Route::OWN {
             site.note_lent(cycles);
@@ -503,14 +517,15 @@ impl Placement {
         site.reserve(work, cycles)
     }
 
-    /// Whether what comes by `route` is done by a peer.
+    /// Whether a peer does the work of `route`.
     pub(crate) fn is_lent(&self, route: Route) -> bool {
         route != Route::OWN && self.agent.is_some()
     }
 
-    /// Does `count` times `work` by `route`, and waits for its end. Gives how long it waited for a core. What a peer does for this drive, by
-    /// messages to its [agent](Placement::with_agent), comes behind what the peer does for itself.
-    pub async fn work_by(&self, clock: &Clock, route: Route, work: Work, count: u64) -> Delay {
+    /// Does `count` times `work` by `route`, and waits for the end. Returns the time spent waiting for a
+    /// core. Work that a peer does for this drive, by messages to its [agent](Placement::with_agent), comes
+    /// after the peer's own work.
+    pub async fn work_by(&self, clock: &Clock, route: Route, work: WorkKind, count: u64) -> Delay {
         if self.is_lent(route) {
             return self.site_by(work, route).work_lent(work, self.cycles.of(work), count).await;
         }
@@ -519,18 +534,18 @@ impl Placement {
         service.queued
     }
 
-    /// Reserves cores for `first` and then `second`, one after the other without a pause; the caller waits for the end. None:
+    /// Reserves cores for `first` and then `second`, without a gap. The caller waits for the end. None if
     /// they run at different sites.
     #[inline]
-    pub fn chain(&self, first: Work, second: Work) -> Option<Service> {
+    pub fn chain(&self, first: WorkKind, second: WorkKind) -> Option<Service> {
         let with_cycles = |work| (work, self.cycles.of(work));
         let site = self.site(first);
         site.is(self.site(second)).then(|| site.reserve_both(with_cycles(first), with_cycles(second)))
     }
 
-    /// The same wherever they run: at different sites it waits for the first. Gives the reservation of the last, whose end the
-    /// caller still waits for.
-    pub async fn chain_apart(&self, first: Work, second: Work) -> Service {
+    /// As [`chain`](Placement::chain), at any sites: waits for the first work if the sites differ. Returns
+    /// the reservation of the last work, whose end the caller waits for.
+    pub async fn chain_apart(&self, first: WorkKind, second: WorkKind) -> Service {
         if let Some(both) = self.chain(first, second) {
             return both;
         }
@@ -539,23 +554,23 @@ impl Placement {
         Service { queued: before.queued + after.queued, end: after.end }
     }
 
-    /// What these pieces of work took, of one command, was done for another drive.
-    pub fn note_lent(&self, works: &[Work]) {
+    /// Notes that the work of one command, these pieces, was done for another drive.
+    pub fn note_lent(&self, works: &[WorkKind]) {
         works.iter().for_each(|work| self.site(*work).note_lent(self.cycles.of(*work)));
     }
 
-    /// Does `count` times `work`: one after another, on one core.
-    pub async fn run(&self, work: Work, count: u64) -> Service {
+    /// Does `count` times `work`, in sequence on one core.
+    pub async fn run(&self, work: WorkKind, count: u64) -> Service {
         self.site(work).work(work, self.cycles.of(work).saturating_mul(count)).await
     }
 
-    /// Does `count` times [`Work::Translate`] and the one access to the map that it waits for, and charges both.
-    pub(crate) async fn translate(&self, clock: &Clock, errand: Errand, spans: &Spans, count: u64) {
-        let Errand { span, route } = errand;
-        let _entered = self.enter(clock, errand, spans).await;
-        let access = self.site(Work::Translate).dram_latency();
-        let Some(distance) = self.distance(Work::Translate, route) else {
-            let service = self.reserve_by(route, Work::Translate, count);
+    /// Does `count` times [`WorkKind::Translate`] and the map access that it waits for, and charges both.
+    pub(crate) async fn translate(&self, clock: &Clock, context: WorkContext, spans: &Spans, count: u64) {
+        let WorkContext { span, route } = context;
+        let _entered = self.enter(clock, context, spans).await;
+        let access = self.site(WorkKind::Translate).dram_latency();
+        let Some(distance) = self.distance(WorkKind::Translate, route) else {
+            let service = self.reserve_by(route, WorkKind::Translate, count);
             clock.sleep_until(service.end + access).await;
             let now = clock.now();
             spans.charge_split(span, service.end.min(now), service.queued, Stage::Firmware);
@@ -564,41 +579,51 @@ impl Placement {
             }
             return;
         };
-        let queued = self.work_by(clock, route, Work::Translate, count).await;
+        let queued = self.work_by(clock, route, WorkKind::Translate, count).await;
         spans.charge_split(span, clock.now(), queued, Stage::Firmware);
-        let queued = distance.read(Distance::LINE_BYTES, access).await;
+        let queued = distance.read(SiteLink::LINE_BYTES, access).await;
         spans.charge_split(span, clock.now(), queued, Stage::Dram);
     }
 
-    /// Brings a changed entry of the map to the DRAM that holds it, if that is elsewhere.
-    pub(crate) async fn update_map(&self, clock: &Clock, errand: Errand, spans: &Spans) {
-        if let Some(distance) = self.distance(Work::Translate, errand.route) {
-            let queued = distance.write(Distance::LINE_BYTES).await;
-            spans.charge_split(errand.span, clock.now(), queued, Stage::Dram);
+    /// Writes a changed map entry back to the DRAM that holds it, if that is at another site.
+    pub(crate) async fn update_map(&self, clock: &Clock, context: WorkContext, spans: &Spans) {
+        if let Some(distance) = self.distance(WorkKind::Translate, context.route) {
+            let queued = distance.write(SiteLink::LINE_BYTES).await;
+            spans.charge_split(context.span, clock.now(), queued, Stage::Dram);
         }
     }
 
-    /// Moves `bytes` into the DRAM of the write buffer: from where the work of buffering is done, or, by an [agent](Placement::with_agent),
-    /// from the host by the drive's own DMA.
-    pub(crate) async fn add_to_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+    /// Moves `bytes` into the DRAM of the write buffer: from the site that does the buffering, or, with an
+    /// [agent](Placement::with_agent), from the host by the drive's own DMA.
+    pub(crate) async fn add_to_buffer(&self, clock: &Clock, context: WorkContext, spans: &Spans, bytes: u64) {
         let mut queued = Delay::ZERO;
-        if let Some(distance) = self.distance(Work::Buffer, errand.route).filter(|_| self.agent.is_none()) {
+        if let Some(distance) =
+            self.distance(WorkKind::Buffer, context.route).filter(|_| self.agent.is_none())
+        {
             queued += distance.write(bytes).await;
         }
-        let passage = self.site(Work::Buffer).dram("into the buffer", bytes);
+        let passage = self.site(WorkKind::Buffer).dram("into the buffer", bytes);
         clock.sleep_until(passage.arrival).await;
-        spans.charge_split(errand.span, clock.now(), queued + passage.queued, Stage::Dram);
+        spans.charge_split(context.span, clock.now(), queued + passage.queued, Stage::Dram);
     }
 
-    /// The same out of it.
-    pub(crate) async fn take_from_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+    /// Moves `bytes` out of the DRAM of the write buffer likewise.
+    pub(crate) async fn take_from_buffer(
+        &self,
+        clock: &Clock,
+        context: WorkContext,
+        spans: &Spans,
+        bytes: u64,
+    ) {
         let mut queued = Delay::ZERO;
-        let passage = self.site(Work::Buffer).dram("out of the buffer", bytes);
+        let passage = self.site(WorkKind::Buffer).dram("out of the buffer", bytes);
         clock.sleep_until(passage.arrival).await;
-        if let Some(distance) = self.distance(Work::Buffer, errand.route).filter(|_| self.agent.is_none()) {
+        if let Some(distance) =
+            self.distance(WorkKind::Buffer, context.route).filter(|_| self.agent.is_none())
+        {
             queued += distance.read(bytes, Delay::ZERO).await;
         }
-        spans.charge_split(errand.span, clock.now(), queued + passage.queued, Stage::Dram);
+        spans.charge_split(context.span, clock.now(), queued + passage.queued, Stage::Dram);
     }
 }
 
@@ -607,7 +632,7 @@ mod tests {
     use super::*;
     use byteway_clock::{Delay, Executor, Rate, Time};
 
-    // Work that is placed elsewhere must cost time there and none here; else "placement" would be a word.
+    // Work placed elsewhere must cost time there and none here; otherwise placement would have no effect.
     #[test]
     fn work_keeps_the_cores_of_its_own_site_busy() {
         let executor = Executor::new();
@@ -615,12 +640,12 @@ mod tests {
         let rate = Rate::per_second(1_000_000_000);
         let here = Site::new(&clock, 2, 1_000_000_000, Delay::from_ns(100), rate);
         let there = Site::new(&clock, 1, 500_000_000, Delay::from_ns(100), rate);
-        let cycles = Cycles::FREE.with(Work::Parse, 300).with(Work::Translate, 100);
-        let placement = Placement::all_at(&here, cycles).with(Work::Translate, &there);
+        let cycles = Cycles::FREE.with(WorkKind::Parse, 300).with(WorkKind::Translate, 100);
+        let placement = Placement::all_at(&here, cycles).with(WorkKind::Translate, &there);
         let now = executor.run(async move {
-            placement.run(Work::Parse, 1).await;
-            placement.run(Work::Complete, 5).await;
-            placement.run(Work::Translate, 3).await;
+            placement.run(WorkKind::Parse, 1).await;
+            placement.run(WorkKind::Complete, 5).await;
+            placement.run(WorkKind::Translate, 3).await;
             clock.now()
         });
         assert_eq!(now, Ok(Time(300_000 + 600_000)));

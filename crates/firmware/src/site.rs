@@ -1,6 +1,6 @@
-//! A site: cores that run at a frequency, and a DRAM.
+//! A site: cores with a frequency, and a DRAM.
 
-use crate::work::Work;
+use crate::work::WorkKind;
 use byteway_clock::{
     Clock, Delay, Detail, Passage, Pipe, Rate, Resource, Semaphore, Service, Station, Time, Track, Usage,
 };
@@ -12,33 +12,34 @@ struct Inner {
     cores: Rc<Station>,
     frequency: Rate,
     dram: Pipe,
-    /// A trace shows what is done here.
+    /// Its work appears in traces.
     traced: bool,
-    /// Work that was done for other drives.
+    /// Core time spent for other drives.
     lent: Cell<Delay>,
-    /// Pieces of such work that are at a core, or are next.
+    /// Limits the pieces of such work that occupy or wait for a core.
     lent_turns: Semaphore,
 }
 
-/// A piece of another drive's work that goes on when this one's own comes: no longer, unless one unit takes longer.
+/// Maximum length of a piece of another drive's work, which delays the own work that arrives meanwhile; one
+/// unit may take longer.
 const LENT_PIECE: Delay = Delay::from_us(1);
 
-/// After so long a piece is queued like the drive's own work.
+/// Time after which a waiting piece is queued like the drive's own work.
 const LENT_PATIENCE: Delay = Delay::from_us(20);
 
-/// Where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones are the same
-/// cores.
+/// A place where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones
+/// are the same cores.
 #[derive(Clone)]
 pub struct Site(Rc<Inner>);
 
 impl Site {
-    /// `cores` of `hertz` each (at least one of each), and a DRAM of `dram_rate` bytes a second whose accesses take
-    /// `dram_latency`.
+    /// `cores` of `hertz` each (at least one of each), and a DRAM of `dram_rate` bytes a second with the
+    /// access time `dram_latency`.
     pub fn new(clock: &Clock, cores: usize, hertz: u64, dram_latency: Delay, dram_rate: Rate) -> Self {
         Self::over(clock, Rc::new(Station::new(clock, cores)), hertz, dram_latency, dram_rate)
     }
 
-    /// The same over cores that others use, too: firmware on the host competes with the host's software for them.
+    /// A site over shared cores: firmware on the host competes with the host's software.
     pub fn over(clock: &Clock, cores: Rc<Station>, hertz: u64, dram_latency: Delay, dram_rate: Rate) -> Self {
         let lent_turns = Semaphore::new(clock, cores.servers());
         Site(Rc::new(Inner {
@@ -52,7 +53,7 @@ impl Site {
         }))
     }
 
-    /// The drive's own, which a trace shows: its cores, which nobody else has, and its DRAM. To be called before it is shared.
+    /// Shows the site in traces, for a drive's own cores and DRAM. Call this before sharing it.
     pub fn traced(mut self) -> Self {
         if let Some(inner) = Rc::get_mut(&mut self.0) {
             let cores = Station::new(&inner.clock, inner.cores.servers());
@@ -62,24 +63,26 @@ impl Site {
         self
     }
 
-    /// Takes `cycles` for `work` of the core that is free first. None waits for nobody.
-    pub fn reserve(&self, work: Work, cycles: u64) -> Service {
+    /// Reserves `cycles` of the earliest free core for `work`. Zero cycles wait for no core.
+    pub fn reserve(&self, work: WorkKind, cycles: u64) -> Service {
         if cycles == 0 {
             return Service { queued: Delay::ZERO, end: self.0.clock.now() };
         }
         self.0.cores.reserve_for(work.name(), self.0.frequency.time_for(cycles))
     }
 
-    /// Takes `time`, whatever the frequency, for `work` of the core that is free first.
-    pub fn spend(&self, work: Work, time: Delay) -> Service {
+    /// Reserves `time`, whatever the frequency, of the earliest free core for `work`.
+    pub fn spend(&self, work: WorkKind, time: Delay) -> Service {
         self.0.cores.reserve_for(work.name(), time)
     }
 
-    /// Takes `count` times `cycles` for `work` of another drive, and waits until they are spent. Gives how long it waited for a core.
+    /// Does `count` times `cycles` of another drive's `work`, and waits for the end. Returns the time spent
+    /// waiting for a core.
     ///
-    /// It is done in pieces, and a piece takes a core when one is idle: what the drive does for itself, which [reserves](Site::reserve), comes
-    /// before all that has not begun. A piece that has waited for some time takes its turn like any work, so that what has been taken on ends.
-    pub async fn work_lent(&self, work: Work, cycles: u64, count: u64) -> Delay {
+    /// The work is split into pieces, each of which takes a core only when one is idle, so the drive's own
+    /// work, which [reserves](Site::reserve), goes before every piece that has not begun. A piece that has
+    /// waited for 20 us is queued like any work, so that accepted work completes.
+    pub async fn work_lent(&self, work: WorkKind, cycles: u64, count: u64) -> Delay {
         let Inner { clock, cores, frequency, .. } = &*self.0;
         let began = clock.now();
         let (mut left, mut worked) = (if cycles == 0 { 0 } else { count }, Delay::ZERO);
@@ -101,8 +104,8 @@ impl Site {
         clock.now().since(began).saturating_sub(worked)
     }
 
-    /// The same for two pieces of work, one after the other without a pause.
-    pub fn reserve_both(&self, first: (Work, u64), second: (Work, u64)) -> Service {
+    /// As [`reserve`](Site::reserve), for two pieces of work in sequence without a gap.
+    pub fn reserve_both(&self, first: (WorkKind, u64), second: (WorkKind, u64)) -> Service {
         let cycles = first.1.saturating_add(second.1);
         if cycles == 0 {
             return Service { queued: Delay::ZERO, end: self.0.clock.now() };
@@ -114,14 +117,15 @@ impl Site {
         })
     }
 
-    /// Takes `cycles` for `work` of the core that is free first, and waits until they are spent.
-    pub async fn work(&self, work: Work, cycles: u64) -> Service {
+    /// Does `cycles` of `work` on the earliest free core, and waits for the end.
+    pub async fn work(&self, work: WorkKind, cycles: u64) -> Service {
         let service = self.reserve(work, cycles);
         self.0.clock.sleep_until(service.end).await;
         service
     }
 
-    /// Moves `bytes` into or out of the DRAM, as `what` says. The caller waits for what it needs of the passage.
+    /// Moves `bytes` into or out of the DRAM; `what` names the transfer in traces. The caller waits for
+    /// whichever time of the passage it needs.
     pub fn dram(&self, what: &'static str, bytes: u64) -> Passage {
         let passage = self.0.dram.send(bytes);
         if self.0.clock.is_traced() && self.0.traced {
@@ -133,52 +137,52 @@ impl Site {
         passage
     }
 
-    /// Bytes that have gone into the DRAM and out of it.
+    /// Total bytes moved into and out of the DRAM.
     pub fn dram_bytes(&self) -> u64 {
         self.0.dram.bytes()
     }
 
-    /// How long one access to the DRAM takes.
+    /// Time of one DRAM access.
     pub fn dram_latency(&self) -> Delay {
         self.0.dram.propagation()
     }
 
-    /// How many cores.
+    /// Number of cores.
     pub fn cores(&self) -> usize {
         self.0.cores.servers()
     }
 
-    /// Work done and reserved in all, summed over the cores.
+    /// Work done up to now, summed over the cores.
     pub fn busy(&self) -> Delay {
         self.0.cores.busy()
     }
 
-    /// How often work was asked for.
+    /// Number of reservations.
     pub fn served(&self) -> u64 {
         self.0.cores.served()
     }
 
-    /// Of that work, `cycles` were for another drive.
+    /// Notes that `cycles` of the work were for another drive.
     pub fn note_lent(&self, cycles: u64) {
         self.0.lent.set(self.0.lent.get() + self.0.frequency.time_for(cycles));
     }
 
-    /// Of that work, `time` was for another drive.
+    /// Notes that `time` of the work was for another drive.
     pub fn note_lent_time(&self, time: Delay) {
         self.0.lent.set(self.0.lent.get() + time);
     }
 
-    /// How much of the work was for other drives.
+    /// Work done for other drives.
     pub fn lent(&self) -> Delay {
         self.0.lent.get()
     }
 
-    /// Share of the cores' time from `since` to now that was work: 0 to 1. `busy_then` is [`Site::busy`] at `since`.
+    /// Utilisation of the cores from `since` to now, 0 to 1. `busy_then` is [`Site::busy`] at `since`.
     pub fn utilisation(&self, since: Time, busy_then: Delay) -> f64 {
         self.0.cores.utilisation(since, busy_then)
     }
 
-    /// Whether both are the same cores.
+    /// Whether both are the same site.
     pub fn is(&self, other: &Site) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }

@@ -1,120 +1,146 @@
-//! The kinds of firmware work, and what each costs.
+//! The kinds of firmware work, and the cost of each.
 
-/// A kind of firmware work. What a count of it means stands with each.
+/// A kind of firmware work, with the unit in which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Work {
-    /// Noticing a submission and fetching its entry. Per command.
+pub enum WorkKind {
+    /// Detecting a submission and fetching its entry. Per command.
     Fetch,
     /// Decoding and checking a command. Per command.
     Parse,
-    /// Entering the translation layer, where it runs apart from who decodes commands: a driver's way to it on the host, its locks,
-    /// its bookkeeping. Per command.
+    /// Entering a translation layer that runs apart from command decoding: a host driver's call path, locks
+    /// and bookkeeping. Per command.
     Enter,
-    /// Looking a unit up in the map, or changing its entry. Per unit of 4 KiB.
+    /// Looking up or changing a unit's map entry. Per unit of 4 KiB.
     Translate,
     /// Taking a unit into the write buffer. Per unit of 4 KiB.
     Buffer,
-    /// Moving a valid unit out of a block that is collected. Per unit of 4 KiB.
+    /// Moving a valid unit out of a victim block. Per unit of 4 KiB.
     Collect,
     /// Building and posting a completion. Per command.
     Complete,
     /// Setting up DMA between host and drive by a data pointer. Per 4 KiB or part of it.
     Dma,
-    /// Copying payload between an application's memory and a driver's buffers, at so many bytes a second: see
-    /// [`Placement::with_bounce_buffers`](crate::placement::Placement::with_bounce_buffers).
+    /// Copying payload between an application's memory and a driver's buffers. Its cost is a rate in bytes a
+    /// second: see [`Placement::with_bounce_buffers`](crate::placement::Placement::with_bounce_buffers).
     Copy,
-    /// Taking an operation of flash or DMA out of the queue that peers put it into. Per operation, and as long as
-    /// [`Placement::with_agent`](crate::placement::Placement::with_agent) says.
+    /// Taking a flash or DMA operation from the queue that peers submit to. Per operation, with the time
+    /// given to [`Placement::with_agent`](crate::placement::Placement::with_agent).
     Agent,
-    /// Taking an entry of a queue that carries payload. Per entry.
+    /// Taking a submission queue slot that carries payload. Per slot.
     Chunk,
-    /// What a command of the key-value store costs beside the copies: look-up or insertion. Per command.
+    /// A command of the key-value store except for copies: look-up or insertion. Per command.
     Index,
-    /// Copying a value to its place in the page buffer. Per 64 bytes or part of them.
+    /// Copying a value into the page buffer. Per 64 bytes or part of them.
     Pack,
-    /// Merging an entry of the key-value store's index. Per entry.
+    /// Merging an entry of the key-value store's index in a compaction. Per entry.
     Compact,
-    /// Looking once whether the next commit record is there. Per look.
+    /// Polling once for the next commit record. Per poll.
     Poll,
-    /// Finding the member of an array and the place on it. Per piece of an I/O that goes to one member.
+    /// Finding the member of an array and the address on it. Per piece of an I/O on one member.
     Stripe,
     /// Computing parity over real bytes. Per 4 KiB that is XORed into another.
     Parity,
-    /// Converting a command of one protocol into another's, and its answer back. Per command of a bridge to a member.
+    /// Converting a command between protocols, and its completion back. Per command from a bridge to a
+    /// member.
     Convert,
-    /// Submitting a vector of flash commands to hardware across a link, or taking its completion. Per vector, and as much as
-    /// [`Hardware`](crate::hardware::Hardware) says.
+    /// Submitting a vector of flash commands to hardware across a link, or handling its completion. Per
+    /// vector, with the time given to [`Hardware`](crate::hardware::Hardware).
     Command,
+    /// Parsing a query and checking it against its table. Per 64 bytes of the task or part of them.
+    Task,
+    /// Decoding columns of a table. Per 64 bytes as stored in flash.
+    Decode,
+    /// Encoding columns of a table. Per 64 bytes of input.
+    Encode,
+    /// Evaluating a query. Per comparison of 64 values of 8 bytes; other operators count as several
+    /// comparisons.
+    Evaluate,
+    /// Writing the result of a query. Per 64 bytes.
+    Output,
+    /// Executing a program of the host. Per instruction, weighted by its class.
+    Program,
 }
 
-impl Work {
-    /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 19] = [
-        Work::Fetch,
-        Work::Parse,
-        Work::Enter,
-        Work::Translate,
-        Work::Buffer,
-        Work::Collect,
-        Work::Complete,
-        Work::Dma,
-        Work::Copy,
-        Work::Agent,
-        Work::Chunk,
-        Work::Index,
-        Work::Pack,
-        Work::Compact,
-        Work::Poll,
-        Work::Stripe,
-        Work::Parity,
-        Work::Convert,
-        Work::Command,
+impl WorkKind {
+    /// All kinds, in report order.
+    pub const ALL: [WorkKind; 25] = [
+        WorkKind::Fetch,
+        WorkKind::Parse,
+        WorkKind::Enter,
+        WorkKind::Translate,
+        WorkKind::Buffer,
+        WorkKind::Collect,
+        WorkKind::Complete,
+        WorkKind::Dma,
+        WorkKind::Copy,
+        WorkKind::Agent,
+        WorkKind::Chunk,
+        WorkKind::Index,
+        WorkKind::Pack,
+        WorkKind::Compact,
+        WorkKind::Poll,
+        WorkKind::Stripe,
+        WorkKind::Parity,
+        WorkKind::Convert,
+        WorkKind::Command,
+        WorkKind::Task,
+        WorkKind::Decode,
+        WorkKind::Encode,
+        WorkKind::Evaluate,
+        WorkKind::Output,
+        WorkKind::Program,
     ];
 
-    /// Its name in profiles and reports.
+    /// Name of the kind in profiles and reports.
     pub fn name(self) -> &'static str {
         match self {
-            Work::Fetch => "fetch",
-            Work::Parse => "parse",
-            Work::Enter => "enter",
-            Work::Translate => "translate",
-            Work::Buffer => "buffer",
-            Work::Collect => "collect",
-            Work::Complete => "complete",
-            Work::Dma => "DMA",
-            Work::Copy => "copy",
-            Work::Agent => "agent",
-            Work::Chunk => "chunk",
-            Work::Index => "index",
-            Work::Pack => "pack",
-            Work::Compact => "compact",
-            Work::Poll => "poll",
-            Work::Stripe => "stripe",
-            Work::Parity => "parity",
-            Work::Convert => "convert",
-            Work::Command => "flash command",
+            WorkKind::Fetch => "fetch",
+            WorkKind::Parse => "parse",
+            WorkKind::Enter => "enter",
+            WorkKind::Translate => "translate",
+            WorkKind::Buffer => "buffer",
+            WorkKind::Collect => "collect",
+            WorkKind::Complete => "complete",
+            WorkKind::Dma => "DMA",
+            WorkKind::Copy => "copy",
+            WorkKind::Agent => "agent",
+            WorkKind::Chunk => "chunk",
+            WorkKind::Index => "index",
+            WorkKind::Pack => "pack",
+            WorkKind::Compact => "compact",
+            WorkKind::Poll => "poll",
+            WorkKind::Stripe => "stripe",
+            WorkKind::Parity => "parity",
+            WorkKind::Convert => "convert",
+            WorkKind::Command => "flash command",
+            WorkKind::Task => "task",
+            WorkKind::Decode => "decode",
+            WorkKind::Encode => "encode",
+            WorkKind::Evaluate => "evaluate",
+            WorkKind::Output => "output",
+            WorkKind::Program => "program",
         }
     }
 }
 
-/// What one of each kind of work costs, in cycles of the core that does it. Zero means that it is not modelled: it
-/// then waits for no core either.
+/// Cost of one count of each kind, in cycles of the core that runs it. Zero means not modelled: such work
+/// does not wait for a core either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cycles([u64; Work::ALL.len()]);
+pub struct Cycles([u64; WorkKind::ALL.len()]);
 
 impl Cycles {
     /// Work that costs nothing.
-    pub const FREE: Cycles = Cycles([0; Work::ALL.len()]);
+    pub const FREE: Cycles = Cycles([0; WorkKind::ALL.len()]);
 
-    /// The same with `cycles` for each `work`.
-    pub fn with(mut self, work: Work, cycles: u64) -> Self {
+    /// Sets the cost of `work` to `cycles`.
+    pub fn with(mut self, work: WorkKind, cycles: u64) -> Self {
         self.0[work as usize] = cycles;
         self
     }
 
-    /// What one `work` costs.
-    pub fn of(&self, work: Work) -> u64 {
+    /// Cost of one count of `work`, in cycles.
+    pub fn of(&self, work: WorkKind) -> u64 {
         self.0[work as usize]
     }
 }
@@ -123,10 +149,10 @@ impl Cycles {
 mod tests {
     use super::*;
 
-    // Costs are kept by the kind's number: one that stood elsewhere among all would be charged another's.
+    // Costs are indexed by the kind's number: a kind out of order in `ALL` would be charged another's cost.
     #[test]
     fn every_kind_stands_at_its_number() {
-        for (index, work) in Work::ALL.into_iter().enumerate() {
+        for (index, work) in WorkKind::ALL.into_iter().enumerate() {
             assert_eq!(work as usize, index);
         }
     }

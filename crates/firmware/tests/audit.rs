@@ -1,10 +1,10 @@
-//! Directories of drives that are damaged: what is wrong with the map is said, and where, and nobody is given zeroes for
-//! data.
+//! Damaged directories: the audit names the defects of the map and their locations, and no read returns
+//! zeroes for lost data.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
-use byteway_firmware::{Audit, Cycles, Disagreement, Ftl, FtlConfig, Holds, Placement, Site, Space};
+use byteway_firmware::{Audit, Cycles, Disagreement, Ftl, FtlConfig, Placement, Site, Space, UnitContent};
 use byteway_flash::Geometry;
 use byteway_flash::file::{Files, SimulatedFiles, Tuning};
 use byteway_wire::content::{Content, UNIT_BYTES};
@@ -33,7 +33,7 @@ fn power_on(clock: &Clock, files: &SimulatedFiles) -> Ftl {
     Ftl::power_on(clock, placement, GEOMETRY, timing, config(), medium).unwrap()
 }
 
-/// A drive of which most was written, and that was shut down.
+/// A mostly written drive that was shut down.
 fn written() -> SimulatedFiles {
     let files = SimulatedFiles::new();
     let executor = Executor::new();
@@ -53,7 +53,7 @@ fn written() -> SimulatedFiles {
     files
 }
 
-/// What whoever looks is told: either why the map can't be known, or what is wrong with it.
+/// The result of an inspection: the reason why the map is unusable, or its defects.
 fn audit(files: &SimulatedFiles) -> Result<Audit, String> {
     let executor = Executor::new();
     let ftl = Ftl::look(executor.clock(), Arc::new(files.clone())).unwrap();
@@ -78,7 +78,7 @@ fn record(files: &SimulatedFiles, unit: u64) -> [u8; RECORD_BYTES as usize] {
     record
 }
 
-/// Where the latest state of a logical unit is.
+/// Address of the latest version of a logical unit.
 fn place(files: &SimulatedFiles, lpa: u64) -> u64 {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
     let states = (0..GEOMETRY.total_units()).filter_map(|unit| {
@@ -89,7 +89,7 @@ fn place(files: &SimulatedFiles, lpa: u64) -> u64 {
     states.max().unwrap().1
 }
 
-/// Writes a spare record anew that says another logical unit, with the checksum that belongs to it.
+/// Rewrites a spare record to name another logical unit, with a matching checksum.
 fn forge(files: &SimulatedFiles, unit: u64, lpa: u32) {
     let mut record = record(files, unit);
     record[..4].copy_from_slice(&lpa.to_le_bytes());
@@ -99,14 +99,14 @@ fn forge(files: &SimulatedFiles, unit: u64, lpa: u32) {
     spare.write_at(&record, unit * RECORD_BYTES).unwrap();
 }
 
-// Findings about a directory in which nothing is wrong would hide those that matter.
+// Findings about an intact directory would hide those that matter.
 #[test]
 fn a_whole_directory_has_no_findings() {
     let found = audit(&written()).unwrap();
     assert_eq!((found.pages, found.units, found.findings_total), (2, WRITTEN, 0), "{:?}", found.findings);
 }
 
-// A translation page in which a bit has flipped would send each of 1024 units elsewhere, or make it zeroes.
+// A flipped bit in a translation page would redirect each of 1024 units, or turn it into zeroes.
 #[test]
 fn a_damaged_translation_page_is_named_and_no_drive_starts_with_it() {
     let files = written();
@@ -121,7 +121,7 @@ fn a_damaged_translation_page_is_named_and_no_drive_starts_with_it() {
     assert_eq!(failed.unwrap(), why);
 }
 
-// A translation page whose spare area is gone can't be found: what it says must not count as deallocated.
+// A translation page with a lost spare area cannot be found: its units must not count as deallocated.
 #[test]
 fn a_translation_page_without_a_spare_area_is_gone() {
     let files = written();
@@ -132,7 +132,7 @@ fn a_translation_page_without_a_spare_area_is_gone() {
     assert!(found.findings.contains(&gone), "{:?}", found.findings);
 }
 
-// A unit whose spare area is another's is another's data: every checksum is right, and only the map tells.
+// A unit whose spare area is another's is another's data: every checksum is right, and only the map shows it.
 #[test]
 fn spare_areas_of_other_units_are_found() {
     let files = written();
@@ -141,13 +141,13 @@ fn spare_areas_of_other_units_are_found() {
     assert!(files.rot("spare", units[1] * RECORD_BYTES + 30));
     let found = audit(&files).unwrap();
     let expected = [
-        Disagreement::Place { lpa: 5, unit: units[0], holds: Holds::Unit(6) },
-        Disagreement::Place { lpa: 700, unit: units[1], holds: Holds::Nothing },
+        Disagreement::Place { lpa: 5, unit: units[0], holds: UnitContent::Unit(6) },
+        Disagreement::Place { lpa: 700, unit: units[1], holds: UnitContent::Nothing },
     ];
     assert_eq!(found.findings, expected);
 }
 
-// A later state that the map does not lead to is lost to the host.
+// A later version that the map does not lead to is lost to the host.
 #[test]
 fn a_later_state_than_the_maps_is_found() {
     let files = written();
@@ -155,13 +155,14 @@ fn a_later_state_than_the_maps_is_found() {
     forge(&files, newer, 3);
     let found = audit(&files).unwrap();
     let expected = [
-        Disagreement::Place { lpa: 1000, unit: newer, holds: Holds::Unit(3) },
+        Disagreement::Place { lpa: 1000, unit: newer, holds: UnitContent::Unit(3) },
         Disagreement::Older { lpa: 3, unit: older, newer },
     ];
     assert_eq!(found.findings, expected);
 }
 
-// What a translation page says is no more, and nothing newer came: that is no deallocation.
+// A location in a translation page that no longer holds the unit, without a later version: that is not a
+// deallocation.
 #[test]
 fn units_that_are_gone_are_found() {
     let files = written();
@@ -169,11 +170,11 @@ fn units_that_are_gone_are_found() {
     let block_units = u64::from(GEOMETRY.units_per_block());
     let first = unit / block_units * block_units;
     assert_ne!(unit, first);
-    // Its superblock looks like one that was erased and begun since: what was there may have been moved.
+    // Its superblock looks erased and reopened since: what was there may have been moved.
     for damaged in [first, unit] {
         assert!(files.rot("spare", damaged * RECORD_BYTES + 30));
     }
     let found = audit(&files).unwrap();
-    let lost = Disagreement::Lost { lpa: 300, unit, holds: Holds::Nothing };
+    let lost = Disagreement::Lost { lpa: 300, unit, holds: UnitContent::Nothing };
     assert!(found.findings.contains(&lost) && found.findings_total == 2, "{:?}", found.findings);
 }

@@ -1,57 +1,31 @@
-//! The map in DRAM that peers lend: what a look-up, a load, an eviction and a commit take there, by hand; what a full log does; and
-//! that nobody waits for ever. What is read while lenders come and go is checked in `crash::borrowed`.
+//! The map in DRAM that peers lend: hand-computed cost of a look-up, a load, an eviction and a commit; a full
+//! log; and absence of deadlock. Reads while lenders come and go are checked in `crash::borrowed`.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+use crate::map_fixture::{self, FLASH_READ, PAGE, SMALL, TRANSLATION, at_depth, mixed, timing};
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Notify, Passage, Rate, SpanId, Spans, Stage, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Passage, Rate, SpanId, Spans, Stage};
 use byteway_firmware::ftl::redo::RECORDS;
 use byteway_firmware::{
-    Base, BorrowFigures, Cycles, Distance, Errand, Ftl, FtlConfig, Lender, LenderId, MapMonitor, Placement,
-    Route, Site, Way, Work,
+    Base, BorrowFigures, Cycles, Ftl, FtlConfig, Lender, LenderId, LinkDirection, MapMonitor, Placement,
+    Route, Site, SiteLink, WorkContext, WorkKind,
 };
-use byteway_flash::{Geometry, Timing};
 use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-/// Two dies of 64 superblocks of 64 units, in stripes of 4.
-const SMALL: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 64, pages: 16, page_bytes: 8192 };
-/// Units of a translation page.
-const PAGE: u64 = 1024;
-/// 100 cycles at 1 GHz, and 80 ns of DRAM.
-const TRANSLATION: Delay = Delay::from_ns(180);
-/// 200 ns of command, 40 us of sensing, 4 KiB at 800 MB/s.
-const FLASH_READ: Delay = Delay::from_ns(200 + 40_000 + 5_120);
 /// A line from the first lender: 200 ns there, 60 ns of its DRAM, 64 bytes at 16 GB/s and 200 ns back.
 const LINE: Delay = Delay::from_ns(200 + 60 + 4 + 200);
 /// A page there: 4 KiB at 16 GB/s and 200 ns, then into its DRAM at 8 GB/s.
 const FILL: Delay = Delay::from_ns(256 + 200 + 512 + 60);
-/// And back.
+/// The same back.
 const READ_BACK: Delay = Delay::from_ns(200 + 512 + 60 + 256 + 200);
 
-fn timing() -> Timing {
-    Timing {
-        read: vec![Delay::from_us(40)],
-        program: vec![Delay::from_us(400)],
-        erase: Delay::from_ms(3),
-        channel: Rate::per_second(800_000_000),
-        command: Delay::from_ns(200),
-        ..Timing::default()
-    }
-}
-
-/// Seven pages and the eighth part of one, all of them on flash; segments of a page.
+/// Configuration of the fixture, with segments of one page.
 fn config(cache_pages: u32) -> FtlConfig {
-    FtlConfig {
-        user_units: 7 * PAGE + PAGE / 8,
-        write_buffer_units: 16,
-        base: Base::Filled,
-        map_cache_pages: Some(cache_pages),
-        map_segment_pages: 1,
-        ..Default::default()
-    }
+    FtlConfig { map_segment_pages: 1, ..map_fixture::config(cache_pages) }
 }
 
 /// A drive, and two peers that work for it and lend it DRAM.
@@ -64,8 +38,8 @@ struct Rig {
     lenders: [Lender; 2],
 }
 
-fn distance(clock: &Clock, ns: u64) -> Distance {
-    Distance::new(clock, Delay::from_ns(ns), Rate::per_second(16_000_000_000))
+fn distance(clock: &Clock, ns: u64) -> SiteLink {
+    SiteLink::new(clock, Delay::from_ns(ns), Rate::per_second(16_000_000_000))
 }
 
 fn site(clock: &Clock, dram_ns: u64, rate: u64) -> Site {
@@ -76,7 +50,7 @@ impl Rig {
     fn new(clock: &Clock, config: FtlConfig) -> Self {
         let own = site(clock, 80, 10_000_000_000);
         let peers = [site(clock, 60, 8_000_000_000), site(clock, 70, 8_000_000_000)];
-        let mut placement = Placement::all_at(&own, Cycles::FREE.with(Work::Translate, 100));
+        let mut placement = Placement::all_at(&own, Cycles::FREE.with(WorkKind::Translate, 100));
         let routes = [0, 1].map(|peer: usize| {
             placement = placement.clone().with_distance(&peers[peer], &own, &distance(clock, 300));
             placement.add_route_to(clock, &peers[peer]).unwrap()
@@ -92,8 +66,8 @@ impl Rig {
 
     async fn read_by(&self, route: Route, unit: u64) -> Delay {
         let began = self.clock.now();
-        let errand = Errand { span: SpanId::NONE, route };
-        self.ftl.read(errand, &Spans::default(), unit, 1, &mut Vec::new()).await.unwrap();
+        let context = WorkContext { span: SpanId::NONE, route };
+        self.ftl.read(context, &Spans::default(), unit, 1, &mut Vec::new()).await.unwrap();
         self.clock.now().since(began)
     }
 
@@ -102,8 +76,8 @@ impl Rig {
     }
 
     async fn write_by(&self, route: Route, unit: u64) {
-        let errand = Errand { span: SpanId::NONE, route };
-        self.ftl.write(errand, &Spans::default(), unit, &mut vec![Content::Zero], false).await.unwrap();
+        let context = WorkContext { span: SpanId::NONE, route };
+        self.ftl.write(context, &Spans::default(), unit, &mut vec![Content::Zero], false).await.unwrap();
     }
 
     async fn flush(&self) {
@@ -124,8 +98,9 @@ fn run<F: Future<Output = ()> + 'static>(
     it.ftl.borrow_figures()
 }
 
-// What borrowing is for, to the picosecond: a line across the fabric instead of a read of flash, and what it takes to bring a page there.
-// A lender that works on what lies in its own DRAM pays nothing for that; another one pays its own way.
+// The purpose of borrowing, to the picosecond: a line over the fabric instead of a flash read, and the cost
+// of moving a page there. A lender that works on its own DRAM pays nothing for that; another one pays for its
+// own link.
 #[test]
 fn a_page_in_a_peers_dram_is_a_line_away() {
     let figures = run(config(1), |it| async move {
@@ -141,7 +116,7 @@ fn a_page_in_a_peers_dram_is_a_line_away() {
         let other = Delay::from_ns(500 + 60 + 4 + 500);
         assert_eq!(it.read_by(it.routes[1], PAGE + 1).await, elsewhere + other + FLASH_READ);
         assert_eq!(it.read_by(it.routes[1], 1).await, elsewhere + FLASH_READ);
-        // The stages of a read tell the fabric's part as DRAM.
+        // The stages of a read charge the fabric's part to DRAM.
         let spans = Spans::default();
         let span = spans.open(it.clock.now());
         it.ftl.read(span, &spans, PAGE, 1, &mut Vec::new()).await.unwrap();
@@ -150,8 +125,8 @@ fn a_page_in_a_peers_dram_is_a_line_away() {
     assert_eq!((figures.accesses, figures.pages_loaded, figures.commits), (4, 1, 0));
 }
 
-// An entry that changes there is a record here, on the cores of whoever wrote the unit: 321.9 ns. Left out it would be lost with the
-// lender; charged to the drive it would make lenders look free.
+// A changed entry becomes a record here, on the cores that wrote the unit: 321.9 ns. Left out it would be
+// lost with the lender; charged to the drive it would make lenders look free.
 #[test]
 fn a_change_there_is_committed_by_who_made_it() {
     let figures = run(config(1), |it| async move {
@@ -184,7 +159,8 @@ fn a_change_there_is_committed_by_who_made_it() {
     assert_eq!((figures.commits, figures.commits_late, figures.flushes), (3, 0, 0));
 }
 
-// A dirty page that leaves is read back before it is captured: dropped there, it would be lost with the power, or with the lender.
+// A dirty page that leaves is read back before it is captured: dropped there, it would be lost with the
+// power, or with the lender.
 #[test]
 fn a_dirty_page_is_read_back_before_it_leaves() {
     let figures = run(config(1), |it| async move {
@@ -206,8 +182,8 @@ fn a_dirty_page_is_read_back_before_it_leaves() {
     assert_eq!((figures.pages_read_back, figures.segments_returned), (1, 1));
 }
 
-// The log of a segment has 170 records. When it is full the segment is flushed and the log cleared; without that nothing would be
-// committed from then on, or the drive would stand still.
+// The log of a segment has 170 records. When it is full, the segment is flushed and the log cleared;
+// otherwise nothing would be committed from then on, or the drive would stall.
 #[test]
 fn a_full_log_has_its_segment_flushed() {
     let figures = run(config(1), |it| async move {
@@ -236,38 +212,13 @@ fn a_full_log_has_its_segment_flushed() {
         it.ftl.lose_segments(LenderId(1));
         let figures = it.ftl.borrow_figures();
         assert_eq!((figures.records_replayed, figures.pages_recovered, figures.segments_lost), (50, 1, 2));
-        // The page is away, and what is known of it is in it when it is next read.
+        // The page is away, and its remembered changes are applied when it is next read.
         assert_eq!(it.ftl.map_pages_held(), 1);
         let reads = it.ftl.counters().map_reads;
         it.read(PAGE).await;
         assert_eq!(it.ftl.counters().map_reads, reads + 1);
     });
     assert_eq!(figures.flushes, 1);
-}
-
-/// Commands at random, many of which change the map.
-async fn mixed(it: Rc<Rig>, mut stream: Stream, steps: u32) {
-    let spans = Spans::default();
-    for _ in 0..steps {
-        let count = if stream.chance(0.9) { 1 } else { 1 + stream.below(1500) };
-        let first = stream.below(it.ftl.user_units() - count + 1);
-        let route = [Route::OWN, it.routes[0], it.routes[1]][stream.below(3) as usize];
-        let errand = Errand { span: SpanId::NONE, route };
-        match stream.below(100) {
-            0..60 => {
-                let mut contents = vec![Content::Zero; count as usize];
-                it.ftl.write(errand, &spans, first, &mut contents, stream.chance(0.1)).await.unwrap();
-            }
-            60..90 => it.ftl.read(errand, &spans, first, count as u32, &mut Vec::new()).await.unwrap(),
-            90..93 => it.ftl.trim(SpanId::NONE, &spans, first, count).await.unwrap(),
-            93..98 => it.ftl.modify(errand, &spans, first, |_| {}, stream.chance(0.2)).await.unwrap(),
-            98 => it.flush().await,
-            _ if stream.chance(0.02) => {
-                it.ftl.trim(SpanId::NONE, &spans, 0, it.ftl.user_units()).await.unwrap();
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Whether a lender stays is random.
@@ -283,8 +234,8 @@ async fn come_and_go(it: Rc<Rig>, mut stream: Stream) {
     }
 }
 
-// A command waits for a flush, that for a slot of the buffer, that for a program, that for a collector, which fills logs: a circle
-// anywhere, or a flush that makes another necessary for ever, and the drive stands still.
+// A command waits for a flush, that for a buffer slot, that for a program, that for a collector, which fills
+// logs: with a cycle anywhere, or a flush that makes another necessary without end, the drive stalls.
 #[test]
 fn nothing_stands_still_with_one_segment_and_the_smallest_buffer() {
     for (seed, segments, comes_and_goes) in [(1, 1, false), (2, 1, true), (3, 3, false), (4, 2, true)] {
@@ -295,22 +246,11 @@ fn nothing_stands_still_with_one_segment_and_the_smallest_buffer() {
                 if comes_and_goes {
                     it.clock.spawn("peers", come_and_go(it.clone(), Rng::new(seed).stream("peers")));
                 }
-                let left = Rc::new(Cell::new(64));
-                for number in 0..64 {
-                    let (it, left) = (it.clone(), left.clone());
-                    it.clock.clone().spawn("host", async move {
-                        mixed(it, Rng::new(seed).stream(&format!("host-{number}")), 60).await;
-                        left.set(left.get() - 1);
-                    });
-                }
-                while left.get() > 0 {
-                    it.clock.sleep(Delay::from_us(100)).await;
-                    assert!(
-                        it.clock.now() < Time(1_000_000_000_000_000),
-                        "{} hosts wait for ever",
-                        left.get()
-                    );
-                }
+                let routes = [Route::OWN, it.routes[0], it.routes[1]];
+                at_depth(&it.clock, 64, |number| {
+                    mixed(it.ftl.clone(), routes, Rng::new(seed).stream(&format!("host-{number}")), 60)
+                })
+                .await;
                 it.flush().await;
                 it.clock.sleep(Delay::from_ms(100)).await;
                 let buffered = it.ftl.slots_free() + it.ftl.units_buffered();
@@ -322,14 +262,14 @@ fn nothing_stands_still_with_one_segment_and_the_smallest_buffer() {
     }
 }
 
-/// A way that can be closed.
+/// A link direction that can be closed.
 struct Gate {
     clock: Clock,
     is_closed: Cell<bool>,
     opened: Notify,
 }
 
-impl Way for Gate {
+impl LinkDirection for Gate {
     fn send(&self, _: u64) -> Passage {
         assert!(!self.is_closed.get(), "sent over a link that is not there");
         self.ask()
@@ -349,8 +289,9 @@ impl Way for Gate {
     }
 }
 
-// A link that is lost may never come back: whoever waits for a line or a page from there must go on when the lender is said to be gone,
-// and writers and collectors must not wait at all, or the drive stands still for a neighbour's cable.
+// A lost link may never come back: tasks that wait for a line or a page from there must continue when the
+// lender is declared lost, and writers and collectors must not wait at all; otherwise the drive stalls
+// because of a neighbour's cable.
 #[test]
 fn a_link_that_is_lost_holds_nothing_up_for_good() {
     for closes_back_alone in [false, true] {
@@ -360,7 +301,7 @@ fn a_link_that_is_lost_holds_nothing_up_for_good() {
                 Rc::new(Gate { clock: it.clock.clone(), is_closed, opened })
             };
             let (there, back) = (gate(false), gate(false));
-            let distance = Distance::over(&it.clock, there.clone(), back.clone());
+            let distance = SiteLink::over(&it.clock, there.clone(), back.clone());
             let lender = Lender::new(LenderId(9), &it.peers[0], &distance);
             it.ftl.borrow_segments(&lender, 2);
             for page in 0..3 {
@@ -398,7 +339,8 @@ fn a_link_that_is_lost_holds_nothing_up_for_good() {
     }
 }
 
-// The monitor is told of each look-up once, whether or not the page is there: else the curve of miss ratios is of another workload.
+// The monitor sees each look-up once, whether or not the page is cached: otherwise the miss ratio curve
+// describes another workload.
 #[test]
 fn a_monitor_is_told_of_each_look_up() {
     #[derive(Default)]

@@ -1,60 +1,25 @@
-//! The cached map: which look-ups miss, what a miss takes, which pages are written for it, and that nobody waits for
-//! ever. What is read is checked in `read_your_writes`.
+//! The cached map: hits and misses, the cost of a miss, the pages written for it, and absence of deadlock.
+//! Contents are checked in `read_your_writes`.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
-use byteway_clock::random::{Rng, Stream};
+use crate::map_fixture::{FLASH_READ, PAGE, SMALL, TRANSLATION, at_depth, config, mixed, timing};
+use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Stage, Time};
-use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, Placement, Site, Work};
-use byteway_flash::{Fault, FaultPlan, FaultVerb, Geometry, Timing};
+use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, Placement, Route, Site, WorkKind};
+use byteway_flash::{Fault, FaultKind, FaultPlan, Geometry};
 use byteway_wire::content::Content;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-/// Two dies of 64 superblocks of 64 units, in stripes of 4.
-const SMALL: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 64, pages: 16, page_bytes: 8192 };
-/// Units of a translation page.
-const PAGE: u64 = 1024;
-/// 100 cycles at 1 GHz, and 80 ns of DRAM.
-const TRANSLATION: Delay = Delay::from_ns(180);
-/// 200 ns of command, 40 us of sensing, 4 KiB at 800 MB/s.
-const FLASH_READ: Delay = Delay::from_ns(200 + 40_000 + 5_120);
-
-fn timing() -> Timing {
-    Timing {
-        read: vec![Delay::from_us(40)],
-        program: vec![Delay::from_us(400)],
-        erase: Delay::from_ms(3),
-        channel: Rate::per_second(800_000_000),
-        command: Delay::from_ns(200),
-        partial_read: None,
-        map_read: None,
-        suspend: None,
-        cache_read: false,
-        slc: None,
-        ..Timing::default()
-    }
-}
-
 fn ftl(clock: &Clock, geometry: Geometry, config: FtlConfig) -> Ftl {
     let site = Site::new(clock, 1, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-    let placement = Placement::all_at(&site, Cycles::FREE.with(Work::Translate, 100));
+    let placement = Placement::all_at(&site, Cycles::FREE.with(WorkKind::Translate, 100));
     Ftl::new(clock, placement, geometry, timing(), config).unwrap()
 }
 
-/// Seven pages and the eighth part of one, all of them on flash.
-fn config(cache_pages: u32) -> FtlConfig {
-    FtlConfig {
-        user_units: 7 * PAGE + PAGE / 8,
-        write_buffer_units: 16,
-        base: Base::Filled,
-        map_cache_pages: Some(cache_pages),
-        ..Default::default()
-    }
-}
-
-/// Runs `host` on a new drive, and gives what the drive has done and when it ended.
+/// Runs `host` on a new drive. Returns the counters and the end time.
 fn run<F: Future<Output = ()> + 'static>(
     geometry: Geometry,
     config: FtlConfig,
@@ -82,29 +47,13 @@ async fn flush(ftl: &Ftl) {
     ftl.flush(SpanId::NONE, &Spans::default()).await.unwrap();
 }
 
-/// Starts `depth` tasks, and waits for their end.
-async fn at_depth<F: Future<Output = ()> + 'static>(clock: &Clock, depth: u32, task: impl Fn(u32) -> F) {
-    let left = Rc::new(Cell::new(depth));
-    for number in 0..depth {
-        let (task, left) = (task(number), left.clone());
-        clock.spawn("host", async move {
-            task.await;
-            left.set(left.get() - 1);
-        });
-    }
-    while left.get() > 0 {
-        clock.sleep(Delay::from_us(100)).await;
-        assert!(clock.now() < Time(1_000_000_000_000_000), "{} hosts wait for ever", left.get());
-    }
-}
-
-/// Hits, misses, those that another's read served.
+/// Hits, misses, and look-ups served by another's read.
 fn looks(counters: &FtlCounters) -> [u64; 3] {
     [counters.map_hits, counters.map_misses, counters.map_misses_shared]
 }
 
-// The one figure that the cache is about: of uniform random reads, so many miss as pages are not in DRAM, and each of
-// those takes a read of flash longer. A cache that looked units up, not pages, or lost some, would be off.
+// The cache's main figure: of uniform random reads, the fraction of uncached pages misses, and each miss
+// takes one flash read longer. A cache that looked up units instead of pages, or lost some, would be off.
 #[test]
 fn random_reads_miss_as_often_as_pages_are_not_in_dram() {
     let geometry = Geometry { channels: 4, ways: 2, blocks: 160, pages: 128, ..SMALL };
@@ -137,14 +86,14 @@ fn random_reads_miss_as_often_as_pages_are_not_in_dram() {
             let [hits, misses, shared] =
                 std::array::from_fn(|look| looks(&counters)[look] - looks(&then)[look]);
             assert_eq!(hits + misses + shared, u64::from(reads * depth));
-            // Those that share a read found the page's place taken for it already.
+            // Look-ups that share a read find a frame already allocated for the page.
             let ratio = misses as f64 / (hits + misses + shared) as f64;
             let expected = 1.0 - f64::from(pages) / 512.0;
             println!("{base:?}, {pages} of 512 pages, depth {depth}: {ratio:.4}, expected {expected:.4}");
             assert!((ratio - expected).abs() < 0.015, "{ratio} against {expected}");
             assert_eq!(counters.map_reads - then.map_reads, misses, "all pages are on flash");
             if depth == 1 {
-                // Alone, nobody waits for a die: to the picosecond.
+                // Alone, no task waits for a die: to the picosecond.
                 let expected = (TRANSLATION.0 + FLASH_READ.0) * u64::from(reads) + FLASH_READ.0 * misses;
                 assert_eq!(took, Delay(expected));
             }
@@ -152,7 +101,7 @@ fn random_reads_miss_as_often_as_pages_are_not_in_dram() {
     }
 }
 
-// The page that was used longest ago goes, not the one that came longest ago, and not a random one.
+// The least recently used page is evicted, not the oldest one, and not a random one.
 #[test]
 fn the_page_used_least_recently_makes_room() {
     for (pages, sequence, expected) in [
@@ -173,8 +122,8 @@ fn the_page_used_least_recently_makes_room() {
     }
 }
 
-// Written by hand: two places, two dirty pages, both in the way one after the other. A page that was dropped dirty would
-// be lost with the power; one that was written clean, or twice, would wear flash for nothing.
+// Computed by hand: two frames, two dirty pages, evicted one after the other. A dirty page that was dropped
+// would be lost with the power; one written while clean, or twice, would wear the flash for nothing.
 #[test]
 fn dirty_pages_are_written_when_they_make_room() {
     let (counters, _) = run(SMALL, config(2), |_, ftl| async move {
@@ -202,7 +151,8 @@ fn dirty_pages_are_written_when_they_make_room() {
     assert!((counters.write_amplification() - 12.0 / 2.0).abs() < 1e-9, "map pages are written, too");
 }
 
-// Commands that want one page at once must read it once: else a cold page of a busy namespace is read a thousand times.
+// Commands that need one page at once must read it once: otherwise a cold page of a busy namespace is read a
+// thousand times.
 #[test]
 fn misses_of_one_page_share_a_read() {
     let ended = Rc::new(RefCell::new(Vec::new()));
@@ -211,7 +161,7 @@ fn misses_of_one_page_share_a_read() {
         at_depth(&clock, 10, |number| {
             let (ftl, clock, ends) = (ftl.clone(), clock.clone(), ends.clone());
             async move {
-                // Each a die and a page of its own of user data but for the queue at the die.
+                // Each has a die and a page of its own of user data, except for the queue at the die.
                 read(&ftl, u64::from(number), 1).await;
                 ends.borrow_mut().push(clock.now().0);
             }
@@ -224,9 +174,9 @@ fn misses_of_one_page_share_a_read() {
     assert_eq!(ended.borrow().iter().min(), Some(&first.0));
 }
 
-// One that gives up while it reads a page must leave neither its place taken nor those who wait for it waiting.
+// A command that is dropped while it reads a page must neither keep its frame nor leave others waiting.
 #[test]
-fn whoever_gives_up_leaves_the_place() {
+fn a_cancelled_waiter_releases_its_place() {
     for pages in [1, 2] {
         let (counters, _) = run(SMALL, config(pages), |clock, ftl| async move {
             for round in 0..3 {
@@ -254,8 +204,8 @@ fn whoever_gives_up_leaves_the_place() {
     }
 }
 
-// One look a page, not a unit: the map of a sequential stream is read once for 4 MiB. And a command over more pages than
-// the cache has places for must end.
+// One look-up a page, not a unit: the map of a sequential stream is read once for 4 MiB. And a command over
+// more pages than the cache has frames must end.
 #[test]
 fn a_command_looks_each_page_up_once() {
     let (counters, _) = run(SMALL, config(2), |_, ftl| async move {
@@ -274,7 +224,8 @@ fn a_command_looks_each_page_up_once() {
     assert_eq!((looks(&counters), counters.map_reads), ([0, 8, 0], 8));
 }
 
-// An empty drive has no translation pages to read: the directory says so. They come to be when they are first written.
+// An empty drive has no translation pages to read: the directory says so. They are created when first
+// written.
 #[test]
 fn pages_in_which_nothing_is_mapped_cost_nothing() {
     let empty = FtlConfig { base: Base::Empty, ..config(1) };
@@ -297,7 +248,7 @@ fn pages_in_which_nothing_is_mapped_cost_nothing() {
     assert_eq!(looks(&counters), [8, 3, 0]);
 }
 
-// Deallocating a part of a page needs the rest of it; deallocating all of it doesn't.
+// Deallocating part of a page needs the rest of it; deallocating all of it does not.
 #[test]
 fn only_pages_of_which_something_stays_are_read_to_deallocate() {
     let (counters, _) = run(SMALL, config(4), |_, ftl| async move {
@@ -326,11 +277,11 @@ fn only_pages_of_which_something_stays_are_read_to_deallocate() {
         ftl.trim(span, &spans, 0, ftl.user_units()).await.unwrap();
         assert_eq!(ftl.counters().map_reads, 2);
     });
-    assert_eq!(counters.units_programmed_map, 0, "nothing had to make room");
+    assert_eq!(counters.units_programmed_map, 0, "no page had to be evicted");
 }
 
-// Pages of DRAM that is given up are dropped if they are clean, and written if they are not; who needs one later reads it. And
-// what is taken is used.
+// Pages in DRAM that is given up are dropped if clean, and written if dirty; later look-ups read them. Added
+// DRAM is used.
 #[test]
 fn dirty_pages_are_written_before_their_places_are_given_up() {
     let lending = FtlConfig { map_segment_pages: 2, ..config(5) };
@@ -344,9 +295,9 @@ fn dirty_pages_are_written_before_their_places_are_given_up() {
         assert_eq!((ftl.map_frames(), ftl.map_pages_held(), ftl.counters().map_reads), (Some(5), 5, 5));
         let begin = clock.now();
         assert_eq!(ftl.give_up_map_segments(9).await, 2, "a place is left");
-        assert_eq!(clock.now(), begin, "there is room in the buffer for all that is dirty");
+        assert_eq!(clock.now(), begin, "there is space in the buffer for all that is dirty");
         assert_eq!((ftl.map_frames(), ftl.map_pages_held()), (Some(1), 1));
-        // Pages 1 to 4 had the places: two of them are dirty.
+        // Pages 1 to 4 had the frames: two of them are dirty.
         assert_eq!((ftl.counters().map_evictions_dirty, ftl.units_buffered()), (2, 2));
         read(&ftl, 0, 1).await;
         assert_eq!(ftl.counters().map_reads, 5, "it is still there");
@@ -364,7 +315,8 @@ fn dirty_pages_are_written_before_their_places_are_given_up() {
     assert_eq!(counters.map_reads, 0);
 }
 
-// A unit whose page left the cache before it was programmed: the page on flash is wrong until it is read and written.
+// A unit whose page was evicted before it was programmed: the page in flash is outdated until it is read and
+// written.
 #[test]
 fn pages_that_change_while_they_are_away_are_read_and_written() {
     let (counters, _) = run(SMALL, config(1), |clock, ftl| async move {
@@ -381,7 +333,7 @@ fn pages_that_change_while_they_are_away_are_read_and_written() {
         // Page 0 was read once more, and waits to be programmed.
         assert_eq!((ftl.counters().map_updates, ftl.counters().map_reads), (1, 5));
         assert_eq!(ftl.units_buffered(), 1);
-        // Page 2 is still away: who looks at it gets it with what has changed, dirty, and the next one has it written.
+        // Page 2 is still away: a look-up gets it with its changes, dirty, and the next one has it written.
         read(&ftl, 2 * PAGE, 1).await;
         assert_eq!(ftl.counters().map_evictions_dirty, 0);
         read(&ftl, 3 * PAGE, 1).await;
@@ -389,8 +341,8 @@ fn pages_that_change_while_they_are_away_are_read_and_written() {
     assert_eq!((counters.map_evictions_dirty, counters.map_updates), (1, 1));
 }
 
-// Whoever waits for a place waits for an eviction, that for a slot of the buffer, that for a program, that for a
-// collector: a circle anywhere, or a nudge that gets lost, and the drive stands still.
+// A command waits for a frame, that for an eviction, that for a buffer slot, that for a program, that for a
+// collector: with a cycle anywhere, or a lost notification, the drive stalls.
 #[test]
 fn nothing_stands_still_with_one_place_and_the_smallest_buffer() {
     for (seed, pages) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
@@ -398,7 +350,7 @@ fn nothing_stands_still_with_one_place_and_the_smallest_buffer() {
             let config = FtlConfig { user_units: 7434, write_buffer_units: 0, base, seed, ..config(pages) };
             let (counters, _) = run(SMALL, config, move |clock, ftl| async move {
                 at_depth(&clock, 64, |number| {
-                    mixed(ftl.clone(), Rng::new(seed).stream(&format!("host-{number}")), 100)
+                    mixed(ftl.clone(), [Route::OWN], Rng::new(seed).stream(&format!("host-{number}")), 100)
                 })
                 .await;
                 flush(&ftl).await;
@@ -412,28 +364,8 @@ fn nothing_stands_still_with_one_place_and_the_smallest_buffer() {
     }
 }
 
-async fn mixed(ftl: Ftl, mut stream: Stream, steps: u32) {
-    let (spans, span) = (Spans::default(), SpanId::NONE);
-    for _ in 0..steps {
-        let count = if stream.chance(0.9) { 1 } else { 1 + stream.below(1500) };
-        let first = stream.below(ftl.user_units() - count + 1);
-        match stream.below(100) {
-            0..60 => {
-                let mut contents = vec![Content::Zero; count as usize];
-                ftl.write(span, &spans, first, &mut contents, stream.chance(0.1)).await.unwrap();
-            }
-            60..90 => read(&ftl, first, count as u32).await,
-            90..93 => ftl.trim(span, &spans, first, count).await.unwrap(),
-            93..98 => ftl.modify(span, &spans, first, |_| {}, stream.chance(0.2)).await.unwrap(),
-            98 => flush(&ftl).await,
-            _ if stream.chance(0.02) => ftl.trim(span, &spans, 0, ftl.user_units()).await.unwrap(),
-            _ => {}
-        }
-    }
-}
-
-// What flash was given must be what the counters say, map pages included: else write amplification is a wish. And a
-// cache that holds the whole map writes none.
+// The flash's programs must equal the counters, map pages included: otherwise write amplification is
+// meaningless. And a cache of the whole map writes none.
 #[test]
 fn write_amplification_counts_map_pages() {
     let geometry = Geometry { blocks: 160, pages: 128, ..SMALL };
@@ -457,7 +389,8 @@ fn write_amplification_counts_map_pages() {
     println!("write amplification: {amplification:?}; {few:?}");
     assert_eq!((all.units_programmed_map, enough.units_programmed_map), (0, 0));
     assert!((amplification[1] / amplification[0] - 1.0).abs() < 0.02, "{amplification:?}");
-    // Of 125 pages 4 are in DRAM: each write makes a page dirty, and so does each unit that collection moves.
+    // Of 125 pages 4 are in DRAM: each write makes a page dirty, and so does each unit that garbage
+    // collection moves.
     let pages = few.units_programmed_map as f64 / few.user_units_written as f64;
     assert!((1.0..2.0).contains(&pages), "{few:?}");
     assert!(amplification[2] > amplification[0] + pages, "what is programmed must be collected, too");
@@ -465,7 +398,8 @@ fn write_amplification_counts_map_pages() {
     assert!(few.map_units_collected > 0);
 }
 
-// Whoever finds its page in DRAM must not pay for there being a cache: neither time nor turns of the executor.
+// A command that finds its page in DRAM must not pay for the cache, neither in time nor in turns of the
+// executor.
 #[test]
 fn a_hit_costs_what_it_costs_without_a_cache() {
     let reads = |map_cache_pages| {
@@ -487,7 +421,7 @@ fn a_hit_costs_what_it_costs_without_a_cache() {
     assert_eq!(reads(Some(8)), reads(None));
 }
 
-// The stages of a read that misses: its wait for the page is flash's.
+// The stages of a read that misses: its wait for the page counts as flash.
 #[test]
 fn a_miss_is_charged_to_flash() {
     run(SMALL, config(1), |clock, ftl| async move {
@@ -503,12 +437,12 @@ fn a_miss_is_charged_to_flash() {
     });
 }
 
-// A page that flash can't give is no reason to lose the units that it points to; it is written anew.
+// A page that flash cannot deliver must not lose the units that it locates; it is written anew.
 #[test]
 fn a_page_that_cannot_be_read_is_written_anew() {
     let (counters, _) = run(SMALL, config(1), |_, ftl| async move {
-        // Page 0 lies behind 1824 stripes of the host's, at the first die; unit 4 at the second.
-        let fault = Fault { die: 0, verb: FaultVerb::Read, nth: 1 };
+        // Page 0 lies behind 1824 host stripes, at the first die; unit 4 at the second.
+        let fault = Fault { die: 0, kind: FaultKind::Read, nth: 1 };
         ftl.flash().inject(FaultPlan::exactly([fault]));
         read(&ftl, 4, 1).await;
         assert_eq!(ftl.counters().map_reads_failed, 1);
@@ -519,13 +453,13 @@ fn a_page_that_cannot_be_read_is_written_anew() {
     assert_eq!((looks(&counters), counters.map_reads), ([0, 3, 0], 2), "the third is served by the buffer");
 }
 
-// Two runs of one seed that differed anywhere would make every failure a rumour.
+// Two runs of one seed that differed anywhere would make failures irreproducible.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let once = || {
         run(SMALL, config(2), |clock, ftl| async move {
             at_depth(&clock, 8, |number| {
-                mixed(ftl.clone(), Rng::new(9).stream(&format!("host-{number}")), 200)
+                mixed(ftl.clone(), [Route::OWN], Rng::new(9).stream(&format!("host-{number}")), 200)
             })
             .await;
         })
@@ -533,7 +467,7 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(once(), once());
 }
 
-// A cache without a place could never load a page; and translation pages take room, too.
+// A cache without a frame could never load a page; and translation pages take space, too.
 #[test]
 fn what_cannot_be_is_refused() {
     let executor = Executor::new();

@@ -1,11 +1,11 @@
-//! The map as a B+-tree of extents: against one that is made anew, what it takes, and what it costs.
+//! The map as a B+-tree of extents: compared with a freshly built one, and its memory and cost.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use crate::far;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
-use byteway_firmware::{Base, Cycles, ExtentConfig, Ftl, FtlConfig, FtlError, Placement, Site, Work};
+use byteway_firmware::{Base, Cycles, ExtentConfig, Ftl, FtlConfig, FtlError, Placement, Site, WorkKind};
 use byteway_flash::{FaultPlan, Geometry, Timing};
 use byteway_wire::content::Content;
 
@@ -33,10 +33,11 @@ fn timing() -> Timing {
     Timing { read: vec![us(40)], program: vec![us(300)], erase: us(3000), ..Timing::default() }
 }
 
-/// One core of 1 GHz, on which looking at a node takes 100 ns and buffering a unit 10.
+/// One core of 1 GHz, on which visiting a node takes 100 ns and buffering a unit 10.
 fn drive(clock: &Clock, config: FtlConfig) -> (Ftl, Site) {
     let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000_000));
-    let placement = Placement::all_at(&site, Cycles::FREE.with(Work::Translate, 100).with(Work::Buffer, 10));
+    let placement =
+        Placement::all_at(&site, Cycles::FREE.with(WorkKind::Translate, 100).with(WorkKind::Buffer, 10));
     (Ftl::new(clock, placement, GEOMETRY, timing(), config).unwrap(), site)
 }
 
@@ -53,8 +54,8 @@ async fn trim(ftl: &Ftl, first: u64, count: u64) {
     ftl.trim(SpanId::NONE, &Spans::default(), first, count).await.unwrap();
 }
 
-// An extent that the tree has and the map has not, or the other way round, is memory and work that no real one has. With
-// collection, runs, deallocation of little and of all, and overwrites of what is still on its way.
+// An extent that the tree has and the map has not, or vice versa, is memory and work that no real one has.
+// With garbage collection, runs, partial and full deallocation, and overwrites of units in flight.
 #[test]
 fn the_tree_has_the_extents_of_the_map() {
     for (seed, fill_percent_min) in (0..6).zip([50, 33, 50, 1, 50, 40]) {
@@ -90,8 +91,8 @@ fn the_tree_has_the_extents_of_the_map() {
     }
 }
 
-// Memory that only grows is not that of a tree: a run that is written in order is one extent again, and what is deallocated
-// takes no node.
+// A tree whose memory only grows is wrong: a run written in order is one extent again, and deallocated units
+// take no node.
 #[test]
 fn the_tree_shrinks_when_runs_come_together_or_go() {
     let executor = Executor::new();
@@ -126,7 +127,8 @@ fn the_tree_shrinks_when_runs_come_together_or_go() {
     executor.run(main).unwrap();
 }
 
-// The tree is made anew of the numbers of stripes, which the host has to read first: without them it is in pieces of a stripe.
+// The tree is rebuilt from stripe numbers, which the host has to read first: without them it would consist of
+// single stripes.
 #[test]
 fn across_a_link_the_extents_are_the_same_afterwards() {
     let executor = Executor::new();
@@ -158,7 +160,7 @@ fn across_a_link_the_extents_are_the_same_afterwards() {
     }
 }
 
-// A read that costs the same whatever the map has become says nothing of a tree; a change that costs nothing says less.
+// A read whose cost ignores the state of the map says nothing about a tree; a change without cost says less.
 #[test]
 fn work_is_paid_for_each_node_that_is_visited() {
     let executor = Executor::new();
@@ -181,7 +183,7 @@ fn work_is_paid_for_each_node_that_is_visited() {
         clock.sleep(Delay::from_ms(1)).await;
         let changed = site.busy().saturating_sub(before);
         assert_eq!(changed, Delay::from_ns(40 + 100), "one run, one leaf");
-        // Every other unit: each is an extent.
+        // Every other unit, so each is an extent.
         for unit in (0..60).rev() {
             write(&ftl, 2 * unit, 1).await;
         }
@@ -201,7 +203,7 @@ fn work_is_paid_for_each_node_that_is_visited() {
     executor.run(main).unwrap();
 }
 
-// The units in the buffer, and what finds them, are the host's memory like the map.
+// Buffered units and their index are the host's memory, like the map.
 #[test]
 fn what_is_buffered_counts_while_it_is() {
     let executor = Executor::new();
@@ -221,7 +223,7 @@ fn what_is_buffered_counts_while_it_is() {
     assert_eq!((ftl.footprint().map, ftl.footprint().nodes), (4 * UNITS, 0), "a table of entries of 4 bytes");
 }
 
-// A tree that can't be must be refused with a reason, not be found when the drive is half written.
+// An impossible tree must be refused with a reason, not discovered when the drive is half written.
 #[test]
 fn trees_that_cannot_be_are_refused() {
     let refused = |config: FtlConfig| {

@@ -1,4 +1,5 @@
-//! A drive whose flash is raw, and a host that commands it across a link: for translation layers that run on the host.
+//! A drive with raw flash, and a host that drives it across a link, for translation layers that run on the
+//! host.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -13,10 +14,10 @@ use byteway_testkit::{SmallWorld, drive_config};
 use byteway_wire::content::Keep;
 use byteway_world::PoweredDrive;
 
-/// Operations under way at once.
+/// Operations in flight at once.
 const LANES: usize = 16;
 
-/// The description of a raw drive; its translation layer's `ftl` says only which superblocks are bad from the factory.
+/// Description of a raw drive; `ftl` only tells which superblocks are factory-bad.
 pub fn raw_drive(geometry: Geometry, timing: Timing, ftl: &FtlConfig) -> DriveConfig {
     let small = drive_config();
     DriveConfig {
@@ -47,7 +48,7 @@ pub fn power_on(
     SmallWorld { medium, ..SmallWorld::of(config) }.power_on(clock)
 }
 
-/// The host takes the flash up.
+/// The host attaches to the flash.
 pub async fn attach(host: HostEnd) -> Far {
     let clock = host.clock().clone();
     let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await.unwrap();

@@ -1,11 +1,11 @@
-//! A drive in files whose power goes: of what was not synced anything may be lost, torn or put in another order. What was
-//! durable is there, nothing else comes, and what was found once is found again.
+//! Power cuts of a drive in files: anything not synced may be lost, torn or reordered. Durable data are
+//! there, nothing else appears, and what was found once is found again.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
-use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, Placement, Region, Site, Upkeep, Work};
+use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, Maintenance, Placement, Region, Site, WorkKind};
 use byteway_flash::file::{SimulatedFiles, Tuning, look};
 use byteway_flash::{Geometry, Ppa};
 use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
@@ -19,10 +19,10 @@ const UNITS: u64 = 110;
 const NOTHING: u32 = u32::MAX;
 const GEOMETRY: Geometry =
     Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pages: 6, page_bytes: 8192 };
-/// Checkpoints of the files come often.
+/// With frequent checkpoints of the files.
 const TUNING: Tuning = Tuning { image_units: 96, journal_bytes: 2000 };
 
-/// Some are test patterns, some are bytes that lie in the file.
+/// Some contents are test patterns, some are bytes in the file.
 fn content(lpa: u64, version: u32) -> Content {
     match version {
         NOTHING => Content::Zero,
@@ -38,7 +38,7 @@ fn content(lpa: u64, version: u32) -> Content {
     }
 }
 
-/// The host's idea of the drive: of each unit what was durable last, and what was written to it since.
+/// The host's model of the drive: for each unit the last durable version, and what was written to it since.
 struct Model {
     units: Vec<Vec<u32>>,
     next_version: u32,
@@ -49,7 +49,7 @@ impl Model {
         lpas.for_each(|lpa| self.units[lpa as usize].push(version));
     }
 
-    /// How many states each unit has had: what a flush that begins now makes durable.
+    /// Number of versions of each unit: what a flush that begins now makes durable.
     fn mark(&self) -> Vec<usize> {
         self.units.iter().map(Vec::len).collect()
     }
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    /// Each unit holds what it may, and from now on nothing else.
+    /// Each unit holds a possible version, from now on the only one.
     fn look(&mut self, ftl: &Ftl, what: &str) {
         for (lpa, possible) in (0..).zip(&mut self.units) {
             let found = ftl.peek(lpa);
@@ -88,7 +88,7 @@ fn power_on(clock: &Clock, config: FtlConfig, wordline: usize, files: &Simulated
     let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
     let placement = Placement::all_at(
         &site,
-        Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300)),
+        WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300)),
     );
     let timing = byteway_flash::Timing {
         read: vec![Delay::from_us(40); wordline],
@@ -102,11 +102,11 @@ fn power_on(clock: &Clock, config: FtlConfig, wordline: usize, files: &Simulated
     Some(Ftl::power_on(clock, placement, GEOMETRY, timing, config, medium).unwrap())
 }
 
-/// The map agrees with the spare areas, and whoever looks changes nothing.
+/// The map agrees with the spare areas, and inspection changes nothing.
 fn audit(files: &SimulatedFiles, what: &str) {
     let executor = Executor::new();
     let steps = files.steps();
-    // Nothing is there before the first start has come so far.
+    // Nothing exists before the first start has come this far.
     let Ok(ftl) = Ftl::look(executor.clock(), Arc::new(files.clone())) else {
         assert!(look(files).is_err(), "{what}: it can't be looked at");
         return;
@@ -149,11 +149,11 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream) {
                 false
             }
             88..98 => {
-                ftl.flush(span, &spans).await.expect("there is room");
+                ftl.flush(span, &spans).await.expect("there is space");
                 true
             }
             _ => {
-                ftl.shutdown(span, &spans).await.expect("there is room");
+                ftl.shutdown(span, &spans).await.expect("there is space");
                 true
             }
         };
@@ -163,7 +163,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream) {
     }
 }
 
-/// A drive whose power goes again and again.
+/// A drive with repeated power cuts.
 fn history(seed: u64) {
     let mut stream = Rng::new(seed).stream("cuts");
     let wordline = 1 + (seed % 3) as usize;
@@ -191,7 +191,7 @@ fn history(seed: u64) {
                 model.borrow_mut().look(&inner, &whose);
                 host(inner, model, Rng::new(hosts).stream("host")).await;
             };
-            // Nothing moves any more when the files have ended, and whoever flushes waits for ever; only then.
+            // Nothing proceeds when the files have ended, and a flush never completes; only then.
             let ended = executor.run_cut(main, polls);
             assert!(steps < u64::MAX || ended.is_ok(), "{what}: {ended:?}");
         } else {
@@ -203,15 +203,15 @@ fn history(seed: u64) {
     }
 }
 
-// A drive that loses what it said was durable, or shows what nobody has written, is none.
+// A drive must not lose what it reported as durable, nor return what was never written.
 #[test]
 fn what_was_flushed_is_there_after_any_cut_of_the_files() {
     let cuts: u64 = std::env::var("BYTEWAY_FILE_CUTS").map_or(600, |cuts| cuts.parse().unwrap());
     (0..cuts / 10).for_each(history);
 }
 
-// A spare record that has rotted names no unit: a collector that looks at nothing else leaves the unit behind, erases its
-// superblock, and what comes there next is read as this unit.
+// A rotten spare record names no unit: a collector that relied on it alone would leave the unit behind, erase
+// its superblock, and the next data there would be read as this unit.
 #[test]
 fn a_unit_whose_record_has_rotted_is_an_error_and_never_another_unit() {
     const VICTIM: u64 = 37;
@@ -252,11 +252,11 @@ fn a_unit_whose_record_has_rotted_is_an_error_and_never_another_unit() {
     assert!(run(&files, collect) > 20);
 }
 
-// What the factory had marked was durable only after the first sync: a cut before it, of which the programs stayed, gave back
-// superblocks that are bad, and more spare ones than there ever were.
+// Factory marks were once durable only after the first sync: a cut before it, with surviving programs, gave
+// bad superblocks back, and more spares than there ever were.
 #[test]
 fn what_the_factory_has_marked_is_marked_from_the_beginning() {
-    let upkeep = Upkeep { spare_blocks: 3, factory_bad_blocks: 3, ..Upkeep::default() };
+    let upkeep = Maintenance { spare_blocks: 3, factory_bad_blocks: 3, ..Maintenance::default() };
     let config = FtlConfig { user_units: 50, write_buffer_units: 8, upkeep, seed: 7, ..config(0) };
     let spares = |files: &SimulatedFiles, writes: bool| {
         let executor = Executor::new();

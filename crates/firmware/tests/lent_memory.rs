@@ -1,10 +1,11 @@
-//! Memory that is lent for the map: copies of pages are loaded instead of flash, and whatever becomes of them nothing is lost.
+//! Memory that is lent for the map: copies of pages are loaded instead of flash, and nothing is lost whatever
+//! becomes of them.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Time};
-use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, LentMemory, Placement, Site, Work};
+use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, LentMemory, Placement, Site, WorkKind};
 use byteway_flash::{Geometry, Timing};
 use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::cell::{Cell, RefCell};
@@ -17,24 +18,24 @@ const GEOMETRY: Geometry =
 /// Units of a translation page.
 const PAGE: u64 = 1024;
 const PAGES: u64 = 8;
-/// What a look-up takes: one cycle at 1 GHz, and 80 ns of DRAM.
+/// Cost of a look-up: one cycle at 1 GHz, and 80 ns of DRAM.
 const TRANSLATION: Delay = Delay::from_ns(81);
 /// 200 ns of command, 40 us of sensing, 4 KiB at 800 MB/s.
 const FLASH_READ: Delay = Delay::from_ns(200 + 40_000 + 5_120);
-/// Of a page from lent memory.
+/// Load of a page from lent memory.
 const LOAD: Delay = Delay::from_us(2);
-/// What the drive's part in that takes, cycles at 1 GHz.
+/// The drive's own part of that, in cycles at 1 GHz.
 const DMA: u64 = 100;
 
-/// What is wrong with the memory.
+/// Defect of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Damage {
     None,
-    /// A bit of a word that is loaded.
+    /// A flipped bit in a loaded word.
     Bit,
     /// All copies are of the page that was stored first.
     Mixed,
-    /// Nothing is there, which shows when it is loaded, or when it is stored.
+    /// The memory is gone, as found at a load or at a store.
     Gone,
 }
 
@@ -43,7 +44,7 @@ struct Lender {
     places: RefCell<BTreeMap<u32, [u8; UNIT_BYTES]>>,
     places_max: u32,
     damage: Cell<Damage>,
-    under_way: Cell<u32>,
+    in_flight: Cell<u32>,
     is_lent: Cell<bool>,
 }
 
@@ -54,7 +55,7 @@ impl Lender {
             places: RefCell::default(),
             places_max,
             damage: Cell::new(Damage::None),
-            under_way: Cell::default(),
+            in_flight: Cell::default(),
             is_lent: Cell::new(true),
         })
     }
@@ -73,9 +74,9 @@ impl LentMemory for Lender {
         into: &'a mut [u8; UNIT_BYTES],
     ) -> Pin<Box<dyn Future<Output = bool> + 'a>> {
         Box::pin(async move {
-            self.under_way.set(self.under_way.get() + 1);
+            self.in_flight.set(self.in_flight.get() + 1);
             self.clock.sleep(LOAD).await;
-            self.under_way.set(self.under_way.get() - 1);
+            self.in_flight.set(self.in_flight.get() - 1);
             assert!(place < self.places_max, "loaded from what is not lent");
             let places = self.places.borrow();
             let found = match self.damage.get() {
@@ -101,7 +102,8 @@ fn config(cache_pages: u32, base: Base) -> FtlConfig {
 
 fn ftl(clock: &Clock, config: FtlConfig) -> Ftl {
     let site = Site::new(clock, 1, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-    let placement = Placement::all_at(&site, Cycles::FREE.with(Work::Translate, 1).with(Work::Dma, DMA));
+    let placement =
+        Placement::all_at(&site, Cycles::FREE.with(WorkKind::Translate, 1).with(WorkKind::Dma, DMA));
     let timing = Timing {
         read: vec![Delay::from_us(40)],
         program: vec![Delay::from_us(300)],
@@ -127,12 +129,13 @@ fn stamp(lba: u64, version: u32) -> Content {
     Content::Stamp(Stamp { lba, version, tag: 7, block: BlockSize::B4096 })
 }
 
-/// Stored, loaded, damaged.
+/// Copies stored, loaded, damaged.
 fn copies(counters: &FtlCounters) -> [u64; 3] {
     [counters.map_copies_stored, counters.map_copies_loaded, counters.map_copies_damaged]
 }
 
-// What lent memory is for: the second look for a page takes a load over the link instead of a read of flash.
+// The purpose of lent memory: the second look-up of a page takes a load over the link instead of a flash
+// read.
 #[test]
 fn a_page_that_has_left_comes_back_from_its_copy() {
     let executor = Executor::new();
@@ -154,7 +157,7 @@ fn a_page_that_has_left_comes_back_from_its_copy() {
             assert_eq!(took(PAGE).await, from_flash);
             let from_copy = TRANSLATION + FLASH_READ + Delay::from_ns(DMA) + LOAD;
             assert_eq!(took(5).await, from_copy + Delay::from_ns(DMA), "the other page leaves a copy");
-            // Copies stay as long as they are what flash has.
+            // Copies stay as long as they equal flash.
             assert_eq!(took(PAGE + 5).await, from_copy);
             assert_eq!((copies(&ftl.counters()), ftl.map_copies()), ([2, 2, 0], 2));
             ftl.return_memory().await;
@@ -165,7 +168,7 @@ fn a_page_that_has_left_comes_back_from_its_copy() {
     then.stop();
 }
 
-// A copy of a page as it was before it was written would lead to where data lay.
+// A copy of a page from before it was written would lead to old data.
 #[test]
 fn a_page_that_was_written_has_another_copy() {
     let executor = Executor::new();
@@ -182,7 +185,7 @@ fn a_page_that_was_written_has_another_copy() {
             ftl.flush(SpanId::NONE, &Spans::default()).await.unwrap();
             clock.sleep(Delay::from_ms(1)).await; // its entry is in the page
             assert_eq!(copies(&ftl.counters())[0], 2);
-            // Takes the place of the page, which is written first, and leaves another copy.
+            // Evicts the page, which is written first, and leaves another copy.
             read(&ftl, PAGE).await;
             assert_eq!((copies(&ftl.counters())[0], ftl.map_copies()), (3, 2));
             assert_eq!(read(&ftl, 3).await, stamp(3, 1));
@@ -190,7 +193,7 @@ fn a_page_that_was_written_has_another_copy() {
         .unwrap();
 }
 
-// The host may do with its memory what it likes: what is loaded is known to be damaged, and read from flash.
+// The host may do anything to its memory: damage is detected on load, and flash read instead.
 #[test]
 fn damaged_copies_are_not_believed() {
     for damage in [Damage::Bit, Damage::Mixed, Damage::Gone] {
@@ -208,7 +211,7 @@ fn damaged_copies_are_not_believed() {
                 for page in 0..4 {
                     read(&ftl, page * PAGE).await;
                 }
-                // What has left dirty is on flash, not in the buffer.
+                // An evicted dirty page is in flash, not in the buffer.
                 ftl.flush(SpanId::NONE, &Spans::default()).await.unwrap();
                 lender.damage.set(damage);
                 let before = copies(&ftl.counters());
@@ -223,7 +226,7 @@ fn damaged_copies_are_not_believed() {
     }
 }
 
-/// Writes and reads what it wrote last, on units that are its own.
+/// Writes units of its own and reads what it last wrote.
 async fn host(ftl: Ftl, mut stream: Stream, first: u64, units: u64, steps: u32) {
     let mut model = vec![None; units as usize];
     for step in 0..steps {
@@ -261,13 +264,13 @@ async fn lend(clock: Clock, ftl: Ftl, mut stream: Stream) {
         clock.sleep(Delay::from_us(stream.below(20_000))).await;
         ftl.return_memory().await;
         lender.is_lent.set(false);
-        assert_eq!(lender.under_way.get(), 0, "nothing is loaded from what was given back");
+        assert_eq!(lender.in_flight.get(), 0, "nothing is loaded from what was given back");
         clock.sleep(Delay::from_us(stream.below(500))).await;
     }
 }
 
-// Pages leave, are written, change while they are away, are collected, while the memory comes and goes: what was written last is
-// read, and nothing waits for memory that is gone.
+// Pages are evicted, written, changed while away and moved, while the memory comes and goes: the last write
+// is read, and no task waits for memory that is gone.
 #[test]
 fn whatever_becomes_of_lent_memory_what_was_written_last_is_read() {
     let mut total = [0; 3];

@@ -1,4 +1,4 @@
-//! What is decided in a drive, tested over the flash model: one binary, for each more takes as long to link.
+//! The firmware over the flash model: one test binary, since each further one takes as long to link.
 
 mod audit;
 mod borrowed;
@@ -8,6 +8,7 @@ mod extents;
 mod far;
 mod files;
 mod lent_memory;
+mod map_fixture;
 mod parts;
 mod read_your_writes;
 mod upkeep;

@@ -1,10 +1,10 @@
-//! Parts of units that are acknowledged when they are in DRAM: what a reader sees, in which order things come, and what is left
-//! when the power goes or flash can't be read.
+//! Absorbed parts: visibility to readers, order, and what is left after a power cut or an unreadable flash
+//! unit.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
-use byteway_firmware::{Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Site, Work};
+use byteway_firmware::{Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Site, WorkKind};
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, Timing};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 
@@ -19,7 +19,8 @@ fn power_on(clock: &Clock, config: FtlConfig, medium: Option<Medium>, faults: Fa
     let us = Delay::from_us;
     let timing = Timing { read: vec![us(40)], program: vec![us(300)], erase: us(3000), ..Timing::default() };
     let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
-    let placement = Placement::all_at(&site, Cycles::FREE.with(Work::Translate, 100).with(Work::Buffer, 100));
+    let placement =
+        Placement::all_at(&site, Cycles::FREE.with(WorkKind::Translate, 100).with(WorkKind::Buffer, 100));
     let medium = medium.unwrap_or_else(|| Ftl::medium(GEOMETRY, &config).unwrap());
     let flash = FlashConfig { faults, ..FlashConfig::from(timing) };
     Ftl::power_on(clock, placement, GEOMETRY, flash, config, medium).unwrap()
@@ -62,7 +63,7 @@ fn run<F: Future<Output = ()> + 'static>(config: FtlConfig, main: impl FnOnce(Ft
     executor.run(main(ftl, clock)).unwrap()
 }
 
-// The point of it: a write of a part must not wait for a read of flash, and its reader must see it, wherever the rest is.
+// The purpose: a partial write must not wait for a flash read, and readers must see it, wherever the rest is.
 #[test]
 fn a_part_is_there_as_soon_as_it_is_in_dram() {
     run(config(), |ftl, clock| async move {
@@ -74,7 +75,7 @@ fn a_part_is_there_as_soon_as_it_is_in_dram() {
         for lpa in 6..9 {
             part(&ftl, lpa, 2, 1, 1).await;
         }
-        // Each takes 100 cycles of 1 ns, and 512 bytes a passage at a byte a nanosecond.
+        // Each takes 100 cycles of 1 ns, and a transfer of 512 bytes at a byte a nanosecond.
         assert_eq!(clock.now().since(before), Delay::from_ns(3 * (100 + 512)));
         assert_eq!(ftl.parts_waiting(), 3);
         assert_eq!(read(&ftl, 7).await, [9, 9, 1, 9, 9, 9, 9, 9], "over flash");
@@ -96,7 +97,7 @@ fn a_part_is_there_as_soon_as_it_is_in_dram() {
     });
 }
 
-// Without the merging in DRAM a log that is written block by block reads and programs its unit eight times.
+// Without merging in DRAM, a log that is written block by block would read and program its unit eight times.
 #[test]
 fn parts_of_one_unit_are_merged_in_dram() {
     run(config(), |ftl, clock| async move {
@@ -114,7 +115,8 @@ fn parts_of_one_unit_are_merged_in_dram() {
     });
 }
 
-// What comes later to the whole unit must not be undone by a part that came before; and what is deallocated must not come back.
+// A later write of the whole unit must not be undone by an earlier part; and deallocated data must not
+// return.
 #[test]
 fn what_comes_later_wins() {
     run(config(), |ftl, _| async move {
@@ -130,7 +132,7 @@ fn what_comes_later_wins() {
         ftl.trim(span, &spans, 2, 1).await.unwrap();
         part(&ftl, 2, 1, 1, 4).await;
         part(&ftl, 3, 0, 1, 1).await;
-        // One that reads its unit first has the part in what it reads.
+        // An edit that reads its unit first has the part in what it reads.
         let edit = |bytes: &mut [u8; UNIT_BYTES], _: &mut u8| bytes.copy_within(..512, 512);
         ftl.edit(span, &spans, 3, edit, false).await.unwrap();
         let expected = [[2, 2, 2, 2, 2, 2, 2, 3], [0, 4, 0, 0, 0, 0, 0, 0], [1, 1, 9, 9, 9, 9, 9, 9]];
@@ -146,7 +148,7 @@ fn what_comes_later_wins() {
         contents[0] = contents[0].edited(Keep::Bytes, |bytes, _| bytes.copy_within(1536..2048, 2048));
         exchange.write(span, &spans, &mut contents, false).await.unwrap();
         assert_eq!(read(&ftl, 3).await, [1, 1, 9, 6, 6, 9, 9, 9]);
-        // What can't be read is what the host has said last.
+        // In an unreadable unit, the blocks that the host wrote last are readable.
         part(&ftl, 1, 4, 2, 8).await;
         ftl.edit(span, &spans, 1, |_, marred| *marred |= 1 << 4, false).await.unwrap();
         part(&ftl, 1, 6, 1, 8).await;
@@ -157,7 +159,7 @@ fn what_comes_later_wins() {
     });
 }
 
-// DRAM has an end: a host that writes parts of more units than it has room for waits for the merging, and isn't refused.
+// DRAM is limited: a host that writes parts of more units than fit waits for merging, and is not refused.
 #[test]
 fn parts_wait_for_room() {
     run(config(), |ftl, clock| async move {
@@ -181,7 +183,7 @@ fn parts_wait_for_room() {
         assert_eq!(refused, Err(MediaError::OutOfRange));
         let refused = ftl.write_part(SpanId::NONE, &Spans::default(), 0, 4000, &[0; 512], false).await;
         assert_eq!(refused, Err(MediaError::OutOfRange));
-        // What are no whole blocks is read, changed and written.
+        // Ranges that are no whole blocks are read, changed and written.
         ftl.write_part(SpanId::NONE, &Spans::default(), 0, 511, &[7; 2], true).await.unwrap();
         assert_eq!(ftl.parts_waiting(), 0);
     });
@@ -195,7 +197,8 @@ fn parts_wait_for_room() {
     );
 }
 
-// With protection a part that was acknowledged is durable as it is: saved, and found, also by a drive that absorbs none any more.
+// With protection an acknowledged part is durable as it is: saved, and found, even by a drive that absorbs
+// none any more.
 #[test]
 fn capacitors_save_parts() {
     for absorbs_parts in [Some(4), Some(1), None] {
@@ -229,8 +232,8 @@ fn capacitors_save_parts() {
     }
 }
 
-// A part that was acknowledged can't be refused any more when the rest of its unit turns out to be lost: it is kept, and what was
-// not written is an error, never zeroes.
+// An acknowledged part cannot be refused when the rest of its unit turns out to be lost: it is kept, and
+// blocks that were not written are an error, never zeroes.
 #[test]
 fn what_cannot_be_read_beneath_a_part_is_an_error() {
     let executor = Executor::new();
@@ -253,7 +256,8 @@ fn what_cannot_be_read_beneath_a_part_is_an_error() {
         .unwrap();
 }
 
-// Write amplification divides by what the host wrote: a part that counted as a unit would make eight times too little of it.
+// Write amplification divides by what the host wrote: a part that counted as a unit would make it eight times
+// too small.
 #[test]
 fn a_part_counts_as_the_bytes_that_it_is() {
     for absorbs_parts in [Some(4), None] {

@@ -1,5 +1,5 @@
-//! The translation layer against a plain array, on drives so small that everything happens at once: overwrites,
-//! collection, full buffers, padding, deallocation.
+//! The translation layer against a plain array, on drives so small that everything happens at once:
+//! overwrites, garbage collection, full buffers, padding, deallocation.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -8,7 +8,8 @@ use crate::far;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
 use byteway_firmware::{
-    Base, Canary, Cycles, Ftl, FtlConfig, FtlCounters, MediaError, Placement, Region, Site, Victim, Work,
+    Base, Cycles, Ftl, FtlConfig, FtlCounters, InjectedDefect, MediaError, Placement, Region, Site,
+    VictimPolicy, WorkKind,
 };
 use byteway_flash::{FaultPlan, Geometry};
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
@@ -31,7 +32,7 @@ fn timing() -> byteway_flash::Timing {
 
 fn placement(clock: &Clock) -> Placement {
     let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-    let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+    let cycles = WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
     Placement::all_at(&site, cycles)
 }
 
@@ -47,7 +48,7 @@ fn ftl_across(executor: &Executor, geometry: Geometry, config: FtlConfig) -> (Ft
     (Ftl::over(executor.clock(), placement(executor.clock()), far, config).unwrap(), drive)
 }
 
-/// What a unit holds: over own flash at this instant and at no cost, else by a read.
+/// Content of a unit: over own flash at this instant and without cost, otherwise by a read.
 async fn held(ftl: &Ftl, lpa: u64) -> Content {
     if ftl.data_end().own().is_some() {
         return ftl.peek(lpa);
@@ -74,11 +75,11 @@ fn config(user_units: u64, base: Base) -> FtlConfig {
     }
 }
 
-/// What the drive must hold: of each unit, the version that was written last; `u32::MAX` is nothing.
+/// Expected contents: for each unit, the version that was last written; `u32::MAX` for none.
 type Model = Rc<RefCell<Vec<u32>>>;
 
-/// One host of several: it keeps to the units that are its own (modulo the number of hosts), so that it knows what it
-/// wrote last.
+/// One of several hosts, which keeps to its own units (modulo the number of hosts), so that it knows what it
+/// last wrote.
 async fn host(
     ftl: Ftl,
     model: Model,
@@ -146,7 +147,7 @@ async fn host(
     }
 }
 
-/// Takes DRAM for the map, and gives it up, a page or a few at a time, over and over.
+/// Adds DRAM for the map, and gives it up, a page or a few at a time, over and over.
 async fn lend(clock: Clock, ftl: Ftl, mut stream: Stream) {
     loop {
         clock.sleep(Delay::from_us(stream.below(3000))).await;
@@ -214,7 +215,7 @@ fn check_over(
         while *done.borrow() < hosts {
             clock.sleep(Delay::from_ms(1)).await;
             let pause = clock.now().since(Time::ZERO) > Delay::from_ms(u64::from(200 * steps));
-            assert!(!pause, "seed {seed}: the hosts wait for ever: {:?}", inner.counters());
+            assert!(!pause, "seed {seed}: the hosts wait endlessly: {:?}", inner.counters());
         }
         lender.into_iter().for_each(|lender| clock.kill(lender));
         let expected = model_then.borrow().clone();
@@ -241,7 +242,7 @@ fn check_over(
         (ftl.slots(), 0),
         "seed {seed}"
     );
-    // One ticket for each of the tasks that keep one, and none for anybody else.
+    // One ticket for each task that keeps one, and none left over.
     assert_eq!(ftl.data_end().tickets_in_use(), geometry.dies() as usize * 3, "seed {seed}");
     let mapped = model.borrow().iter().filter(|version| **version != u32::MAX).count() as u64;
     let valid: u64 =
@@ -254,12 +255,12 @@ fn check_over(
 
 const TINY: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pages: 4, page_bytes: 8192 };
 
-// Whatever happens in between, what was written last is what must be read.
+// Whatever happens in between, the last write is what must be read.
 #[test]
 fn what_was_written_last_is_read() {
     for seed in 0..12 {
         for base in [Base::Empty, Base::Filled, Base::Steady] {
-            for gc in [Victim::Greedy, Victim::CostBenefit] {
+            for gc in [VictimPolicy::Greedy, VictimPolicy::CostBenefit] {
                 let gc_reserve_blocks = 1 + seed as u32 % 2;
                 let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
                 let config = config(2 * 4 * 13 - 1, base);
@@ -277,7 +278,8 @@ fn what_was_written_last_is_read() {
     }
 }
 
-// A tree of extents changes when programs end: what is paid for that must hold up neither the host nor the collector for good.
+// A tree of extents changes when programs end: paying for that must not block the host or the collector for
+// good.
 #[test]
 fn with_a_map_of_extents_what_was_written_last_is_read() {
     for seed in 0..8 {
@@ -292,7 +294,7 @@ fn with_a_map_of_extents_what_was_written_last_is_read() {
     }
 }
 
-// Parts that wait meet whatever else comes to their units, and collection under them.
+// Absorbed parts together with every other operation on their units, and garbage collection below them.
 #[test]
 fn where_parts_of_units_wait_what_was_written_last_is_read() {
     for seed in 0..8 {
@@ -316,7 +318,8 @@ fn where_parts_of_units_wait_what_was_written_last_is_read() {
     }
 }
 
-// What was read before must not be read again once it was overwritten, deallocated, moved, or its superblock erased and written anew.
+// Cached data must not be returned once the unit was overwritten, deallocated or moved, or its superblock
+// erased and rewritten.
 #[test]
 fn with_a_read_cache_what_was_written_last_is_read() {
     let mut from_cache = 0;
@@ -333,7 +336,7 @@ fn with_a_read_cache_what_was_written_last_is_read() {
     assert!(from_cache > 5000, "{from_cache}");
 }
 
-// The point of it: flash is left alone. What is kept takes DRAM, up to what it may; and a purge leaves nothing of it.
+// The purpose: flash is spared. The cache takes DRAM up to its limit, and a purge empties it.
 #[test]
 fn what_is_read_again_comes_out_of_dram() {
     let executor = Executor::new();
@@ -365,13 +368,13 @@ fn what_is_read_again_comes_out_of_dram() {
         .unwrap();
 }
 
-// A command set that let a program pass another, or an erase a read, lost a unit; and so did a mirror of the flash that was
-// not what is there.
+// A command set that let a program pass another, or an erase a read, once lost a unit; so did an outdated
+// mirror of the flash.
 #[test]
 fn across_a_link_what_was_written_last_is_read() {
     let mut collected = 0;
     for seed in 0..8 {
-        for gc in [Victim::Greedy, Victim::CostBenefit] {
+        for gc in [VictimPolicy::Greedy, VictimPolicy::CostBenefit] {
             let gc_reserve_blocks = 1 + seed as u32 % 2;
             let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
             let config = config(2 * 4 * 13 - 1, Base::Empty);
@@ -385,7 +388,7 @@ fn across_a_link_what_was_written_last_is_read() {
     assert!(collected > 100, "{collected}");
 }
 
-// Translation pages come over the link, too: those that were evicted are read again, and changed.
+// Translation pages come over the link, too: evicted ones are read again, and changed.
 #[test]
 fn across_a_link_with_a_cached_map_what_was_written_last_is_read() {
     let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
@@ -404,7 +407,7 @@ fn across_a_link_with_a_cached_map_what_was_written_last_is_read() {
     assert!(total.map_reads > 500 && total.map_evictions_dirty > 200, "{total:?}");
 }
 
-// A translation layer on the host pays for its own work there, and then the link, once each way.
+// A translation layer on the host pays for its own work there, and then for the link, once in each direction.
 #[test]
 fn a_read_across_a_link_takes_what_its_steps_take() {
     let executor = Executor::new();
@@ -438,7 +441,8 @@ fn a_read_across_a_link_takes_what_its_steps_take() {
         .unwrap();
 }
 
-// A superblock that closes with stale units in it is a victim that nobody announces; a collector at rest slept on.
+// A superblock that closes with stale units is a victim without a notification of its own; an idle collector
+// once slept on.
 #[test]
 fn seed_287_a_collector_is_called_when_a_superblock_closes() {
     let one_die = Geometry { channels: 1, planes: 1, blocks: 5, ..TINY };
@@ -464,8 +468,8 @@ fn whole_regions_are_deallocated_too() {
     }
 }
 
-// Eight translation pages, of which one, two or five are in DRAM: evictions, pages that change while they are away, and
-// collection of both kinds of units all at once, with hosts that wait for each other's pages.
+// Eight translation pages, of which one, two or five are in DRAM: evictions, pages that change while away,
+// and garbage collection of both kinds of units all at once, with hosts that wait for each other's pages.
 #[test]
 fn with_a_cached_map_what_was_written_last_is_read() {
     let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
@@ -493,8 +497,8 @@ fn with_a_cached_map_what_was_written_last_is_read() {
     assert!(map_units_collected > 100, "{total:?}");
 }
 
-// DRAM that goes while pages in it are dirty, are being loaded, or are waited for, and comes back: what has changed in them
-// must be read all the same, and nobody may wait for a place that is gone.
+// DRAM that is given up while pages in it are dirty, being loaded, or waited for, and is added again: changes
+// must be read all the same, and no task may wait for a frame that is gone.
 #[test]
 fn with_places_of_the_map_that_come_and_go_what_was_written_last_is_read() {
     let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
@@ -515,7 +519,7 @@ fn with_places_of_the_map_that_come_and_go_what_was_written_last_is_read() {
     assert!(evicted > 1000, "{evicted}");
 }
 
-// A drive without a unit to spare must still take every write: a reserve too small by one and it stands still.
+// A drive without a unit to spare must still accept every write: with a reserve too small by one it stalls.
 #[test]
 fn a_full_drive_does_not_stand_still() {
     for seed in 0..12 {
@@ -531,14 +535,14 @@ fn a_full_drive_does_not_stand_still() {
     }
 }
 
-// Two runs of one seed that differed anywhere would make every failure a rumour.
+// Two runs of one seed that differed anywhere would make failures irreproducible.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || check(5, TINY, config(2 * 4 * 13 - 1, Base::Steady), 3, 300);
     assert_eq!(run(), run());
 }
 
-// With waits that take no time, tasks that never yield would starve one another, or turn for ever.
+// With waits that take no time, tasks that never yield would starve one another, or loop without end.
 #[test]
 fn it_works_when_nothing_takes_time() {
     let executor = Executor::new();
@@ -557,8 +561,9 @@ fn it_works_when_nothing_takes_time() {
     assert!(then.counters().blocks_collected > 0);
 }
 
-// Where programs take no time, those who wait for them run in any order. A wordline of which the end was known before
-// that of an earlier one took a part of it along; the rest was held indefinitely, and with it every flush and shutdown.
+// Where programs take no time, the tasks that wait for them run in any order. A wordline that was reported
+// complete before an earlier one once took part of it along; the rest was held indefinitely, and with it
+// every flush and shutdown.
 #[test]
 fn flushes_and_shutdowns_end_when_nothing_takes_time() {
     for (bits, seed) in (1..=4).flat_map(|bits| [(bits, 1), (bits, 2), (bits, 3)]) {
@@ -568,16 +573,20 @@ fn flushes_and_shutdowns_end_when_nothing_takes_time() {
     let stalls = |bits, canary| {
         (1..4).map(|seed| ends_when_nothing_takes_time(bits, seed, Some(canary)).is_err()).collect::<Vec<_>>()
     };
-    assert_eq!(stalls(1, Canary::TakeAlong), [false; 3], "wordlines of one stripe wait for nothing");
+    assert_eq!(stalls(1, InjectedDefect::TakeAlong), [false; 3], "wordlines of one stripe wait for nothing");
     for bits in 2..=4 {
-        let stalls = stalls(bits, Canary::TakeAlong);
+        let stalls = stalls(bits, InjectedDefect::TakeAlong);
         assert!(stalls.contains(&true), "{bits} bits a cell: as it was, it is found: {stalls:?}");
     }
-    assert_eq!(stalls(1, Canary::StallShutdown), [true; 3]);
+    assert_eq!(stalls(1, InjectedDefect::StallShutdown), [true; 3]);
 }
 
 /// Flushes and shuts down again and again while hosts write and collectors work.
-fn ends_when_nothing_takes_time(bits: usize, seed: u64, canary: Option<Canary>) -> Result<(), Stalled> {
+fn ends_when_nothing_takes_time(
+    bits: usize,
+    seed: u64,
+    canary: Option<InjectedDefect>,
+) -> Result<(), Stalled> {
     let executor = Executor::new();
     executor.set_timing(Timing::None);
     let clock = executor.clock().clone();
@@ -606,7 +615,7 @@ fn ends_when_nothing_takes_time(bits: usize, seed: u64, canary: Option<Canary>) 
                     *done.borrow_mut() += 1;
                 });
             }
-            // In the middle of it, and when the hosts have ended but the collectors have not.
+            // In the middle of the work, and when the hosts have ended but the collectors have not.
             while *done.borrow() < 4 {
                 for _ in 0..turns.below(200) {
                     clock.yield_now().await;
@@ -625,7 +634,7 @@ fn ends_when_nothing_takes_time(bits: usize, seed: u64, canary: Option<Canary>) 
     Ok(())
 }
 
-// Terabytes must be ready at once, read right, take writes, and be deallocated without a table of them.
+// Terabytes must be ready at once, read right, accept writes, and be deallocated without a table of them.
 #[test]
 fn eight_tebibytes_are_ready_at_once() {
     let executor = Executor::new();
@@ -661,7 +670,8 @@ fn eight_tebibytes_are_ready_at_once() {
     }
 }
 
-// More than it could hold would make the collector turn for ever: it must be refused, with what would do.
+// A capacity that is too large would make the collector run without end: it must be refused, with the largest
+// possible one.
 #[test]
 fn too_many_units_are_refused() {
     let executor = Executor::new();
@@ -677,7 +687,7 @@ fn too_many_units_are_refused() {
     assert!(attempt(FtlConfig { regions: vec![region, region], ..config(10, Base::Empty) }).is_err());
 }
 
-// An address comes from the host: beyond the drive it is an error, also where the sum wraps.
+// An address comes from the host: out of range it is an error, also if the sum wraps.
 #[test]
 fn units_beyond_the_drive_are_an_error() {
     let executor = Executor::new();
@@ -703,7 +713,8 @@ fn units_beyond_the_drive_are_an_error() {
         .unwrap();
 }
 
-// Two hosts that write halves of a unit at once must both find theirs; else half of a 512-byte write is lost.
+// Two hosts that write halves of a unit at once must both find theirs; otherwise half of a 512-byte write is
+// lost.
 #[test]
 fn parts_written_at_once_are_both_kept() {
     let executor = Executor::new();
@@ -730,7 +741,7 @@ fn parts_written_at_once_are_both_kept() {
         .unwrap();
 }
 
-// A command that is aborted is dropped where it waits: what it held must be free for others.
+// An aborted command is dropped where it waits: everything it held must be free for others.
 #[test]
 fn whoever_is_dropped_holds_nothing() {
     for delay_us in (0..1200).step_by(7) {
@@ -764,8 +775,8 @@ fn whoever_is_dropped_holds_nothing() {
     }
 }
 
-// What a flush waits for can also be deallocated: where no program was under way whose end would have called the
-// flush, it waited for ever.
+// Units that a flush waits for can also be deallocated: with no program in flight, whose end would have woken
+// the flush, it once never completed.
 #[test]
 fn a_flush_ends_when_what_it_waits_for_is_deallocated() {
     for whole in [true, false] {
@@ -802,7 +813,7 @@ fn a_flush_ends_when_what_it_waits_for_is_deallocated() {
     }
 }
 
-// If translation at a peer's cores were charged here, borrowing a processor would show nothing.
+// If translation on a peer's cores were charged here, borrowing a processor would show no benefit.
 #[test]
 fn translation_elsewhere_keeps_the_cores_there_busy() {
     let executor = Executor::new();
@@ -810,8 +821,8 @@ fn translation_elsewhere_keeps_the_cores_there_busy() {
     let rate = Rate::per_second(10_000_000_000);
     let here = Site::new(&clock, 2, 1_000_000_000, Delay::ZERO, rate);
     let there = Site::new(&clock, 1, 500_000_000, Delay::from_ns(600), rate);
-    let cycles = Cycles::FREE.with(Work::Translate, 100);
-    let placement = Placement::all_at(&here, cycles).with(Work::Translate, &there);
+    let cycles = Cycles::FREE.with(WorkKind::Translate, 100);
+    let placement = Placement::all_at(&here, cycles).with(WorkKind::Translate, &there);
     let ftl = Ftl::new(&clock, placement, TINY, timing(), config(100, Base::Filled)).unwrap();
     executor
         .run(async move {

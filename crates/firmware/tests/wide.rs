@@ -1,12 +1,12 @@
-//! Drives of more units than 32 bits can name: at both ends, and across the border, in memory and in files, over power
-//! cuts. What a number cut to 32 bits would make of a unit is another one.
+//! Drives of more units than 32 bits can address: at both ends, and across the border, in memory and in
+//! files, over power cuts. A number cut to 32 bits would turn a unit into another one.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlError, Placement, Region, Rhythm, Site, Work, space_of,
+    Base, Cycles, Ftl, FtlConfig, FtlError, Placement, Region, Site, SteadyTiming, WorkKind, space_of,
 };
 use byteway_flash::file::{SimulatedFiles, Tuning, check};
 use byteway_flash::{Geometry, Medium, Timing};
@@ -21,10 +21,10 @@ const TAG: u16 = 7;
 const BORDER: u64 = 1 << 32;
 /// The version of a unit that holds zeroes.
 const NOTHING: u32 = u32::MAX;
-/// Units on which work is done around each place of interest.
+/// Units that are used around each location of interest.
 const WINDOW: u64 = 24;
 
-/// An array for so many TiB, of few dies.
+/// An array of `tib` TiB, with few dies.
 fn geometry(tib: u32) -> Geometry {
     Geometry { channels: 2, ways: 2, planes: 4, blocks: tib * 5120 + 40, pages: 512, page_bytes: 32768 }
 }
@@ -36,7 +36,7 @@ fn config(tib: u64, base: Base, cached: bool) -> FtlConfig {
         write_buffer_units: 200,
         checkpoint_units: if base == Base::Steady { 0 } else { 700 },
         wide_map: true,
-        rhythm: Rhythm { wordline: 2, ..Rhythm::default() },
+        rhythm: SteadyTiming { wordline: 2, ..SteadyTiming::default() },
         map_cache_pages: cached.then_some(4),
         regions: vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B4096 }],
         ..FtlConfig::default()
@@ -70,12 +70,12 @@ fn timing() -> Timing {
 
 fn power_on(clock: &Clock, geometry: Geometry, config: &FtlConfig, medium: Medium) -> Ftl {
     let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-    let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+    let cycles = WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
     let placement = Placement::all_at(&site, cycles);
     Ftl::power_on(clock, placement, geometry, timing(), config.clone(), medium).unwrap()
 }
 
-/// What each unit may hold, of those that have been touched; the others hold what `rest` says.
+/// Possible contents of each touched unit; the others hold what `rest` returns.
 struct Model {
     units: BTreeMap<u64, Vec<u32>>,
     rest: u32,
@@ -87,7 +87,7 @@ impl Model {
     fn new(config: &FtlConfig) -> Model {
         let user = config.user_units;
         let around = |unit: u64| unit.saturating_sub(WINDOW / 2).min(user - WINDOW);
-        // Both ends, the border, and what is the same as another one but for the bits above 32.
+        // Both ends, the border, and units that differ from another one only above bit 32.
         let windows = [0, BORDER, BORDER + 5000, 2 * BORDER + 5000, user].map(around).into_iter();
         let windows = windows.filter(|first| first + WINDOW <= user).map(|first| first..first + WINDOW);
         let rest = if config.base == Base::Empty { NOTHING } else { 0 };
@@ -147,7 +147,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, shuts_dow
                 false
             }
             85..90 => {
-                // Whole regions, all of them of no window but the border's, and not all of that.
+                // Whole regions, none of them of a window except part of the border's.
                 let range = BORDER - 8192..BORDER + 4;
                 let of_window = BORDER - WINDOW / 2..range.end;
                 model.borrow_mut().begin(of_window, NOTHING);
@@ -169,7 +169,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, shuts_dow
     }
 }
 
-/// A drive of so many TiB whose power goes again and again; in the end all of it is deallocated.
+/// A drive of `tib` TiB with repeated power cuts; finally all of it is deallocated.
 fn history(tib: u32, base: Base, cached: bool, in_files: bool, seed: u64) {
     let (geometry, config) = (geometry(tib), config(u64::from(tib), base, cached));
     assert!(geometry.is_wide());
@@ -177,7 +177,7 @@ fn history(tib: u32, base: Base, cached: bool, in_files: bool, seed: u64) {
     let model = Rc::new(RefCell::new(Model::new(&config)));
     let mut files = SimulatedFiles::new();
     let mut medium = (!in_files).then(|| Ftl::medium(geometry, &config).unwrap());
-    // Every collected unit changes one of millions of translation pages there, which takes its time.
+    // Every collected unit changes one of millions of translation pages there, which takes time.
     let turns = if cached && base == Base::Steady { 2 } else { 4 };
     for turn in 0..=turns {
         let what = format!("{tib} TiB, {base:?}, cached {cached}, files {in_files}, turn {turn}");
@@ -202,11 +202,11 @@ fn history(tib: u32, base: Base, cached: bool, in_files: bool, seed: u64) {
                 model.look(&inner, &whose);
                 return;
             }
-            // In the steady state collection goes on all the time, and each unit that it moves changes a translation page: a
-            // checkpoint writes most of them.
+            // In the steady state garbage collection runs all the time, and each unit that it moves changes a
+            // translation page: a checkpoint writes most of them.
             host(inner.clone(), model.clone(), random, base != Base::Steady).await;
         };
-        // The last but one ends in order, and the others somewhere.
+        // The last but one ends with a shutdown, and the others anywhere.
         let polls = if turn + 1 >= turns { u64::MAX } else { stream.below(5000) };
         executor.run_cut(main, polls).ok();
         let left = ftl.power_off();
@@ -246,11 +246,11 @@ fn history(tib: u32, base: Base, cached: bool, in_files: bool, seed: u64) {
     }
 }
 
-// A unit beyond the border that is taken for the one 2^32 before it is another tenant's data.
+// A unit beyond the border taken for the one 2^32 before it is another tenant's data.
 mod units_beyond_32_bits_are_there_after_any_power_cut {
     use super::*;
 
-    // One test for each: they take long, and run beside each other.
+    // One test for each: they take long, and run in parallel.
     macro_rules! histories {
         ($($name:ident: $tib:literal, $base:ident, $cached:literal, $in_files:literal;)*) => {$(
             #[test]
@@ -270,7 +270,7 @@ mod units_beyond_32_bits_are_there_after_any_power_cut {
     }
 }
 
-// An array that is too large for the entries of its map must be refused, not be addressed in part.
+// An array that is too large for its map entries must be refused, not addressed in part.
 #[test]
 fn entries_that_are_too_short_are_refused() {
     let narrow = FtlConfig { wide_map: false, ..config(17, Base::Empty, false) };

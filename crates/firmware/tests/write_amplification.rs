@@ -1,5 +1,5 @@
-//! Write amplification under uniform random writes, against the formula; and the constructed steady state against a
-//! drive that was really overwritten.
+//! Write amplification under uniform random writes, compared with the formula; and the constructed steady
+//! state, compared with a drive that was really overwritten.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -45,7 +45,7 @@ fn power_on(executor: &Executor, medium: Medium, base: Base, op: f64) -> Ftl {
     Ftl::power_on(clock, placement, GEOMETRY, timing, config(base, op), medium).unwrap()
 }
 
-/// Overwrites random units, `times` as many as there are.
+/// Overwrites `times` times as many random units as there are.
 fn overwrite(executor: &Executor, ftl: &Ftl, times: f64, name: &str) {
     let count = (ftl.user_units() as f64 * times) as u64;
     let mut stream = Rng::new(5).stream(name);
@@ -61,15 +61,15 @@ fn overwrite(executor: &Executor, ftl: &Ftl, times: f64, name: &str) {
     executor.run(write).unwrap();
 }
 
-/// Units programmed for each that is written, over the next `times` drive sizes.
+/// Write amplification factor over the next `times` drive sizes.
 fn write_amplification(executor: &Executor, ftl: &Ftl, times: f64, name: &str) -> f64 {
     let then = ftl.counters();
     overwrite(executor, ftl, times, name);
     ftl.counters().write_amplification_since(&then)
 }
 
-/// The tenths of the distribution of valid counts over closed superblocks, as shares of a superblock. The emptiest of each
-/// die is left out: its collector may have been at it.
+/// Deciles of the valid counts of closed superblocks, as fractions of a superblock. The emptiest of each die
+/// is left out: it may be the current victim.
 fn tenths(ftl: &Ftl) -> Vec<f64> {
     let blocks = (0..GEOMETRY.total_blocks()).map(|block| ftl.valid_units(BlockId(block)));
     let mut counts: Vec<u32> = blocks.filter(|(_, closed)| *closed).map(|(valid, _)| valid).collect();
@@ -79,7 +79,7 @@ fn tenths(ftl: &Ftl) -> Vec<f64> {
     (0..=10).map(|tenth| f64::from(at(tenth)) / f64::from(GEOMETRY.units_per_block())).collect()
 }
 
-// A collector that chooses badly, moves what is stale, pads, or keeps too much free shows in this one number.
+// Victim selection, moves of stale units, padding, or too many free superblocks all show in this one number.
 #[test]
 fn greedy_collection_amplifies_as_the_formula_says() {
     for op in [0.07, 0.15, 0.28] {
@@ -117,8 +117,8 @@ fn greedy_collection_amplifies_as_the_formula_says() {
     }
 }
 
-// An empty buffer takes as many units as it has slots at once, whatever flash can do; and what fills it must not bring
-// back what was deallocated before.
+// An empty buffer takes as many units as it has slots at once, whatever flash can do; and filling it must not
+// bring back what was deallocated before.
 #[test]
 fn the_first_write_finds_the_buffer_full() {
     let executor = Executor::new();
@@ -142,8 +142,8 @@ fn the_first_write_finds_the_buffer_full() {
     assert!((some + 1..user).all(|unit| is_kept(&unit)), "what was there is there");
 }
 
-// All superblocks of a drive that was deallocated hold nothing. To take up every one of them while the journal is written that
-// says so wears the drive out, and keeps whoever waits for it waiting: minutes, of a large one.
+// All superblocks of a fully deallocated drive are empty. Choosing every one of them while the journal record
+// is being written would wear the drive out, and block waiting tasks for minutes on a large one.
 #[test]
 fn a_drive_that_was_deallocated_erases_what_it_needs() {
     for base in [Base::Steady, Base::Filled] {
@@ -168,8 +168,8 @@ fn a_drive_that_was_deallocated_erases_what_it_needs() {
     }
 }
 
-// Each translation page that is written makes room necessary, that moves units, and that changes other pages: a checkpoint that
-// waits for those too writes the whole map, and a host's shutdown of a large drive takes minutes.
+// Each written translation page needs space, which moves units, which changes other pages: a checkpoint that
+// waited for those too would write the whole map, and a shutdown of a large drive would take minutes.
 #[test]
 fn a_checkpoint_writes_what_had_changed_when_it_began() {
     const LARGE: Geometry = Geometry { blocks: 8192, ..GEOMETRY };

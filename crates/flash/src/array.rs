@@ -1,8 +1,9 @@
-//! The array: operations in, what they did out. `sequencer` moves its dies.
+//! The flash array: accepts operations and reports their results. `sequencer` moves its dies.
 
 use crate::channel::Channel;
 use crate::config::FlashConfig;
 use crate::die::{Die, Operation, Verb};
+use crate::failure::FailureModel;
 use crate::fault::FaultPlan;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::{Medium, System};
@@ -12,7 +13,6 @@ use crate::store::Outdated;
 use crate::store::{Batch, Blank, Spare, Store};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
-use crate::trouble::Trouble;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_wire::content::{Content, UNIT_BYTES};
@@ -22,34 +22,36 @@ use std::future;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What the array has done, by [`Priority`]. Failed operations are only in `failed` and in the counts of what fails.
+/// Counts of operations by [`Priority`]. A failed operation counts only in `failed` and in the counters of
+/// failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Read operations.
+    /// Successful read operations.
     pub reads: [u64; Priority::COUNT],
-    /// Program operations.
+    /// Successful program operations.
     pub programs: [u64; Priority::COUNT],
-    /// Units that reads delivered.
+    /// Units delivered by reads.
     pub units_read: [u64; Priority::COUNT],
-    /// Of those, for a host and from superblocks in one-bit mode.
+    /// Of those, units read for a host from superblocks in one-bit mode.
     pub units_read_one_bit: u64,
     /// Units programmed, padding included.
     pub units_programmed: [u64; Priority::COUNT],
     /// Superblocks erased.
     pub erases: u64,
-    /// Operations that failed, whatever the reason.
+    /// Failed operations, for whatever reason.
     pub failed: u64,
     /// Suspensions of programs and erases.
     pub suspends: u64,
     /// Sensings of reads beyond the first.
     pub retries: u64,
-    /// Read operations by how many of those they took: one, two and so on, the last is that many or more.
+    /// Reads that needed retries, by number of retries: one, two and so on; the last entry counts that many
+    /// or more.
     pub reads_retried: [u64; Counters::RETRIES_TOLD],
-    /// Units that reads could not deliver: torn, or with more wrong bits than can be corrected.
+    /// Units that reads could not deliver: torn, or with more bit errors than the code corrects.
     pub units_uncorrectable: u64,
-    /// Programs that were begun and failed.
+    /// Programs that started and failed.
     pub failed_programs: u64,
-    /// Erases that were begun and failed.
+    /// Erases that started and failed.
     pub failed_erases: u64,
 }
 
@@ -90,7 +92,7 @@ impl std::ops::AddAssign for Counters {
 }
 
 impl Counters {
-    /// Numbers of retries that are told apart.
+    /// Entries of `reads_retried`.
     pub const RETRIES_TOLD: usize = 8;
 }
 
@@ -98,10 +100,10 @@ pub(crate) struct Array {
     pub(crate) dies: Vec<Die>,
     pub(crate) channels: Vec<Channel>,
     pub(crate) store: Store,
-    /// What can fail in it; none if nothing can.
-    pub(crate) trouble: Option<Trouble>,
+    /// Sources of failures; None if nothing can fail.
+    pub(crate) failures: Option<FailureModel>,
     system: System,
-    /// The power is off: the store is elsewhere, and what is here stands for nothing.
+    /// The power is off: the store has been moved out, and the rest of the state is meaningless.
     is_off: bool,
     pub(crate) batches: Vec<Batch>,
     pub(crate) counters: Counters,
@@ -112,9 +114,9 @@ pub(crate) struct Inner {
     pub(crate) geometry: Geometry,
     pub(crate) timing: Timing,
     rng: Rng,
-    /// The medium's calendar when the power came.
+    /// The medium's calendar at power-on, in nanoseconds.
     powered_on_ns: u64,
-    /// Something was made durable, or can't be.
+    /// A sync has ended, or a file has failed.
     pub(crate) synced: Notify,
     pub(crate) desk: Desk,
     pub(crate) array: RefCell<Array>,
@@ -122,19 +124,19 @@ pub(crate) struct Inner {
 
 /// A drive's flash array. Cheap to clone.
 ///
-/// Operations are submitted under a [`Ticket`] and wait in the queue of their die. They belong to the array: nothing
-/// takes them back. A program must be of the next stripe of its superblock, else it fails; erase a superblock before
-/// its first. Operations of one superblock keep their order within a [`Priority`] only, but an erase never overtakes
-/// a read submitted before it.
+/// Operations are submitted under a [`Ticket`] and wait in the queue of their die. They belong to the array
+/// and cannot be cancelled. A program must be of the next stripe of its superblock, otherwise it fails; a
+/// superblock must be erased before its first program. Operations of one superblock keep their order only
+/// within a [`Priority`], but an erase never overtakes a read submitted before it.
 #[derive(Clone)]
 pub struct Flash(Rc<Inner>);
 
 impl Flash {
-    /// An array of this medium, powered on. `config` may be a [`Timing`] alone.
+    /// An array of this medium, powered on. `config` may be just a [`Timing`].
     ///
     /// # Panics
-    /// If `geometry` or `config` isn't valid, or the medium is of another shape: whoever takes them from a file
-    /// validates them there.
+    /// If `geometry` or `config` is invalid, or the medium has another geometry: values from a file are
+    /// validated where they are read.
     pub fn new(clock: &Clock, geometry: Geometry, config: impl Into<FlashConfig>, medium: Medium) -> Flash {
         let config = config.into();
         geometry.validate().expect("a geometry is validated where it is read");
@@ -147,13 +149,13 @@ impl Flash {
             dies: (0..geometry.dies()).map(|_| Die::new()).collect(),
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             store,
-            trouble: Trouble::new(reliability, faults, &rng, geometry.dies()),
+            failures: FailureModel::new(reliability, faults, &rng, geometry.dies()),
             system,
             is_off: false,
             batches: Vec::new(),
             counters: Counters::default(),
         };
-        array.expect_trouble(&geometry);
+        array.prepare_failures(&geometry);
         let (synced, desk, array) = (Notify::new(clock), Desk::new(clock), RefCell::new(array));
         let inner = Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, desk, array };
         let flash = Flash(Rc::new(inner));
@@ -167,9 +169,9 @@ impl Flash {
         flash
     }
 
-    /// The power goes: what was under way is torn, as `store` says; `protected`, programs that have begun are still
-    /// ended, also those that are suspended. Gives what outlives it. From now on nothing that is asked of the array ends,
-    /// so whoever waits for it is to be ended as well.
+    /// Cuts the power. Operations in flight are torn, as `store` documents; with `protected`, programs that
+    /// have started still complete, suspended ones included. Returns the persistent medium. Operations
+    /// submitted from now on never complete, so tasks that wait for the array must be killed as well.
     pub fn power_off(&self, protected: bool) -> Medium {
         let inner = &*self.0;
         let now_ns = inner.calendar_ns();
@@ -181,7 +183,7 @@ impl Flash {
                 inner.clock.kill(task);
             }
             die.stop(inner.clock.now());
-            for (operation, fails) in die.take_works() {
+            for (operation, fails) in die.take_active() {
                 let Operation { verb: Verb::Program(mut batch), block, .. } = operation else { continue };
                 match (protected, fails) {
                     (false, _) => {}
@@ -197,54 +199,54 @@ impl Flash {
         Medium::of(store, std::mem::take(&mut array.system), now_ns)
     }
 
-    /// Puts another plan of faults in the place of the one that there is, and counts from the beginning.
+    /// Replaces the fault plan, and restarts its counts.
     ///
     /// # Panics
-    /// If the plan isn't valid.
+    /// If the plan is invalid.
     pub fn inject(&self, plan: FaultPlan) {
         plan.validate().expect("a plan of faults is validated where it is made");
         let inner = &*self.0;
         let mut array = inner.array.borrow_mut();
-        let trouble = array.trouble.take();
-        array.trouble = Trouble::inject(trouble, plan, &inner.rng, inner.geometry.dies());
-        array.expect_trouble(&inner.geometry);
+        let failures = array.failures.take();
+        array.failures = FailureModel::inject(failures, plan, &inner.rng, inner.geometry.dies());
+        array.prepare_failures(&inner.geometry);
     }
 
-    /// Its shape.
+    /// Geometry of the array.
     pub fn geometry(&self) -> &Geometry {
         &self.0.geometry
     }
 
-    /// Whether nothing was ever done with it: it holds its base state, and firmware has kept nothing beside.
+    /// Whether the array is as manufactured: in its base state, with an empty system area.
     pub fn is_new(&self) -> bool {
         let array = self.0.array.borrow();
         array.store.is_untouched() && array.system.is_empty()
     }
 
-    /// Its times.
+    /// Timing of the array.
     pub fn timing(&self) -> &Timing {
         &self.0.timing
     }
 
-    /// The clock that it goes by.
+    /// The clock of this array.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// A ticket to submit under.
+    /// A new ticket.
     pub fn ticket(&self) -> Ticket {
         self.0.desk.ticket()
     }
 
-    /// Submits a read of units of one stripe: bit i of `mask` stands for the i-th unit of the stripe that `first` is
-    /// in. The planes sense together, once; then the units move over the channel. Gives the place of the first unit
-    /// in the ticket's contents; the others follow in order.
+    /// Submits a read of units of one stripe: bit i of `mask` selects the i-th unit of the stripe that
+    /// contains `first`. All planes sense together, once; then the units move over the channel. Returns the
+    /// index of the first unit in the ticket's contents; the others follow in order.
     pub fn submit_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         self.submit_reading(first, mask, false, priority, ticket)
     }
 
-    /// The same for one who knows what the units hold, as in a base state: the ticket only learns which of them can't be
-    /// read, and has zeroes in their places.
+    /// As [`submit_read`](Flash::submit_read), for a caller who knows the contents, as in a base state: the
+    /// ticket records only which units are unreadable, and holds zeroes instead of contents.
     pub fn submit_known_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         self.submit_reading(first, mask, true, priority, ticket)
     }
@@ -264,8 +266,9 @@ impl Flash {
         self.submit(valid, Verb::Read { mask, is_known }, block, stripe, priority, ticket)
     }
 
-    /// Reads a unit within the call, where modelled waits take no time and nothing is in the way: the die is at rest, nothing in
-    /// the array can fail, and the unit is what was written. None: then it is to be submitted, and nothing has happened.
+    /// Reads a unit within the call if modelled waits take no time, the die is idle, nothing in the array can
+    /// fail, and the unit is intact. Otherwise returns None, with nothing changed, and the caller submits a
+    /// read.
     pub fn read_at_once(&self, ppa: Ppa, priority: Priority) -> Option<Content> {
         let inner = &*self.0;
         let geometry = &inner.geometry;
@@ -276,7 +279,7 @@ impl Flash {
         let mut array = inner.array.borrow_mut();
         let array = &mut *array;
         let die = &array.dies[geometry.die_of_block(block) as usize];
-        if array.is_off || array.trouble.is_some() || !die.is_at_rest() || array.store.is_torn(block, stripe)
+        if array.is_off || array.failures.is_some() || !die.is_at_rest() || array.store.is_torn(block, stripe)
         {
             return None;
         }
@@ -294,8 +297,8 @@ impl Flash {
         Some(read)
     }
 
-    /// Submits a program of a stripe. A batch shorter than the stripe is padded. Take it from
-    /// [`take_batch`](Flash::take_batch); it goes back there.
+    /// Submits a program of a stripe. A batch shorter than the stripe is padded. `batch` comes from
+    /// [`take_batch`](Flash::take_batch), and returns there.
     pub fn submit_program(
         &self,
         block: BlockId,
@@ -308,15 +311,15 @@ impl Flash {
         self.submit(valid, Verb::Program(batch), block, stripe, priority, ticket);
     }
 
-    /// Submits an erase of a superblock. What it holds is gone when the erase begins.
+    /// Submits an erase of a superblock. Its contents are lost when the erase starts.
     pub fn submit_erase(&self, block: BlockId, priority: Priority, ticket: &Ticket) {
         let valid = block.0 < self.0.geometry.total_blocks();
         self.submit(valid, Verb::Erase, block, 0, priority, ticket);
     }
 
-    /// Submits a move: units that can be read are programmed elsewhere, and pass through nothing but the array. `sources` are
-    /// where they lie, one for each of `batch`, which has their spare areas; its contents are of no account. If one can't be
-    /// read the move fails, and nothing is programmed.
+    /// Submits a copy within the array (copyback): readable units are programmed elsewhere without leaving
+    /// it. `sources` has the address of each unit of `batch`; the batch provides the spare areas, and its
+    /// contents are ignored. If a source is unreadable, the copy fails and nothing is programmed.
     pub fn submit_move(
         &self,
         sources: Vec<Ppa>,
@@ -327,8 +330,8 @@ impl Flash {
         ticket: &Ticket,
     ) {
         let inner = &*self.0;
-        debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the array that it is used with");
-        debug_assert_eq!(sources.len(), batch.units.len(), "every unit of a move has a place");
+        debug_assert!(inner.desk.has_issued(ticket), "a ticket belongs to the array that it is used with");
+        debug_assert_eq!(sources.len(), batch.units.len(), "every unit of a copy has a source address");
         let index = ticket.index;
         inner.desk.tickets(|tickets| tickets.add(index, 0));
         let flash = self.clone();
@@ -357,7 +360,7 @@ impl Flash {
         ticket: &Ticket,
     ) -> usize {
         let inner = &*self.0;
-        debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the array that it is used with");
+        debug_assert!(inner.desk.has_issued(ticket), "a ticket belongs to the array that it is used with");
         let mut array = inner.array.borrow_mut();
         let units = match &verb {
             Verb::Read { mask, .. } => mask.count_ones() as usize,
@@ -379,21 +382,21 @@ impl Flash {
         let index = inner.geometry.die_of_block(block);
         let die = &mut array.dies[index as usize];
         die.queue.push(priority as usize, operation);
-        if die.is_open() || (priority.is_awaited() && array.stand_back(inner, index)) {
+        if die.is_open() || (priority.is_awaited() && array.suspend_for_read(inner, index)) {
             array.advance(inner, index);
         }
         at
     }
 
-    /// An empty batch, with the memory of an earlier one.
+    /// An empty batch, which reuses the memory of an earlier one.
     pub fn take_batch(&self) -> Batch {
         let batch = self.0.array.borrow_mut().batches.pop();
         let units = || Vec::with_capacity(self.0.geometry.units_per_stripe() as usize);
         batch.unwrap_or_else(|| Batch { number: 0, units: units() })
     }
 
-    /// Reads units and waits for them; what they hold is added to `out`, in the order of `ppas`. Units of one stripe
-    /// that follow each other in rising order are read at once.
+    /// Reads units, waits, and appends their contents to `out` in the order of `ppas`. Consecutive units of
+    /// one stripe in rising order are read together.
     pub async fn read(&self, ppas: &[Ppa], priority: Priority, out: &mut Vec<Content>) -> Outcome {
         let ticket = self.ticket();
         let geometry = &self.0.geometry;
@@ -420,20 +423,21 @@ impl Flash {
         ticket.wait().await
     }
 
-    /// Erases a superblock, with the collector's priority, and waits.
+    /// Erases a superblock with the priority of garbage collection, and waits.
     pub async fn erase(&self, block: BlockId) -> Outcome {
         let ticket = self.ticket();
         self.submit_erase(block, Priority::Collector, &ticket);
         ticket.wait().await
     }
 
-    /// Whether contents are in memory, and can be let go of.
+    /// Whether contents are in memory and can be discarded.
     pub fn can_forget(&self) -> bool {
         self.0.array.borrow().store.can_forget()
     }
 
-    /// Lets go of the bytes of these units, each of which holds an older state of its logical unit than is needed; one that
-    /// holds anything else by now is left alone. A read of it finds that it can't be read; its spare area stays.
+    /// Discards the bytes of these units, each of which holds an outdated version of its logical unit. A unit
+    /// that has been reprogrammed meanwhile is left alone. A later read finds the unit unreadable; its spare
+    /// area stays.
     pub fn forget(&self, units: &mut Vec<Outdated>) {
         if !units.is_empty() {
             let mut array = self.0.array.borrow_mut();
@@ -441,8 +445,8 @@ impl Flash {
         }
     }
 
-    /// What a unit holds at this instant, at no cost: for recovery's models and for tests. What a read gives is in its
-    /// ticket. A unit that isn't programmed is zero, as is an address beyond the array.
+    /// Content of a unit at this instant, without cost: for models of recovery, and for tests. A read's
+    /// result is in its ticket. A unit that is not programmed, or beyond the array, reads as zero.
     pub fn content(&self, ppa: Ppa) -> Content {
         if ppa.0 >= self.0.geometry.total_units() {
             return Content::Zero;
@@ -450,7 +454,7 @@ impl Flash {
         self.0.array.borrow().store.content(ppa)
     }
 
-    /// The same; none if it is not what was written, as in a file that is damaged.
+    /// As [`content`](Flash::content); None if the unit is not intact, as in a damaged file.
     pub fn intact(&self, ppa: Ppa) -> Option<Content> {
         if ppa.0 >= self.0.geometry.total_units() {
             return None;
@@ -458,8 +462,8 @@ impl Flash {
         self.0.array.borrow().store.intact(ppa)
     }
 
-    /// The logical unit that a unit was programmed for, from its spare area, at this instant and at no cost. None if
-    /// it is padding, isn't programmed, or lies beyond the array.
+    /// The logical unit that a unit was programmed for, from its spare area, at this instant and without
+    /// cost. None for padding, a unit that is not programmed, or an address beyond the array.
     pub fn oob(&self, ppa: Ppa) -> Option<u64> {
         if ppa.0 >= self.0.geometry.total_units() {
             return None;
@@ -467,8 +471,8 @@ impl Flash {
         self.0.array.borrow().store.lpa(ppa)
     }
 
-    /// The spare area of a unit, at this instant and at no cost: whoever reads a page gets it with the page. None of
-    /// padding, of what isn't programmed or can't be read, and beyond the array.
+    /// The spare area of a unit, at this instant and without cost: a read of a page delivers it with the
+    /// page. None for padding, for a unit that is unprogrammed or unreadable, and beyond the array.
     pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
         if ppa.0 >= self.0.geometry.total_units() {
             return None;
@@ -476,10 +480,11 @@ impl Flash {
         self.0.array.borrow().store.spare(ppa)
     }
 
-    /// The spare areas of consecutive units of a stripe, from `first` on, likewise; where there is none, as of padding.
+    /// The spare areas of consecutive units of a stripe from `first` on, likewise; [`Spare::PADDING`] where
+    /// there is none.
     ///
     /// # Panics
-    /// If they are not all of one stripe of the array.
+    /// If the units are not all of one stripe of the array.
     pub fn spares(&self, first: Ppa, spares: &mut [Spare]) {
         let geometry = &self.0.geometry;
         let after = geometry.unit_of_stripe(first) as usize + spares.len();
@@ -487,36 +492,37 @@ impl Flash {
         self.0.array.borrow().store.spares(first, spares);
     }
 
-    /// The number in the spare area of a stripe ([`Batch::number`]), likewise. None if it can't be read.
+    /// The number in the spare area of a stripe ([`Batch::number`]), likewise. None if unreadable.
     pub fn stripe_number(&self, block: BlockId, stripe: u32) -> Option<u64> {
         self.0.array.borrow().store.number(block, stripe)
     }
 
-    /// Whether an erase of a superblock was cut off, or failed: it must be erased before it can be programmed.
+    /// Whether an erase of the superblock was cut off or failed: it must be erased before it can be
+    /// programmed.
     pub fn is_unstable(&self, block: BlockId) -> bool {
         self.0.array.borrow().store.is_unstable(block)
     }
 
-    /// Marks a superblock as bad, from now on and for ever. The mark is a few bits that are programmed so often that they
-    /// hold on any cell; the time that takes is not modelled.
+    /// Marks a superblock as bad, permanently. Such a mark is a few bits programmed repeatedly so that any
+    /// cell holds them; the time for it is not modelled.
     pub fn mark_bad(&self, block: BlockId) {
         if block.0 < self.0.geometry.total_blocks() {
             self.0.array.borrow_mut().store.mark_bad(block);
         }
     }
 
-    /// Whether a superblock is marked as bad. The array works with it as before: this is for whoever asks.
+    /// Whether a superblock is marked as bad. The array operates on it as before; the mark is for firmware.
     pub fn is_bad(&self, block: BlockId) -> bool {
         self.0.array.borrow().store.is_bad(block)
     }
 
-    /// Whether anything can go wrong in it: there is an error model or a plan of faults.
+    /// Whether operations can fail: there is an error model or a fault plan.
     pub fn can_fail(&self) -> bool {
-        self.0.array.borrow().trouble.is_some()
+        self.0.array.borrow().failures.is_some()
     }
 
-    /// What is in one of the two slots for a root (0 or 1); none if nothing, or if a power cut came while it was
-    /// written. Reading takes the time of reading that much of a die.
+    /// Reads root slot 0 or 1; None if it is empty, or if a power cut interrupted its write. Takes the time
+    /// of reading as much from a die.
     pub async fn read_root(&self, slot: usize) -> Option<Rc<[u8]>> {
         let bytes = self.0.array.borrow().system.root(slot);
         let stripes = self.system_stripes(bytes.as_ref().map_or(0, |bytes| bytes.len()));
@@ -524,8 +530,8 @@ impl Flash {
         bytes
     }
 
-    /// Writes a root into one of the two slots. From the call on the slot holds nothing, when it ends it holds `bytes`;
-    /// it takes an erase, and the programs that it fills.
+    /// Writes root slot 0 or 1. The slot is empty from the call on, and holds `bytes` once this ends. Takes
+    /// an erase, and the programs of the pages that `bytes` fills.
     pub async fn write_root(&self, slot: usize, bytes: Rc<[u8]>) {
         self.0.array.borrow_mut().set_root(slot, None);
         let programs = self.0.timing.program_time(0, Mode::Full) * self.system_stripes(bytes.len());
@@ -534,8 +540,8 @@ impl Flash {
         self.sync().await;
     }
 
-    /// A record that is written as a whole or not at all: it holds the former bytes until the call ends. For what is
-    /// small and changes seldom.
+    /// Replaces the record atomically: it keeps its old bytes until the call ends. For small data that seldom
+    /// change.
     pub async fn write_record(&self, bytes: Rc<[u8]>) {
         self.0
             .clock
@@ -549,17 +555,17 @@ impl Flash {
         self.sync().await;
     }
 
-    /// The record.
+    /// The record, if one was written.
     pub fn record(&self) -> Option<Rc<[u8]>> {
         self.0.array.borrow().system.record()
     }
 
-    /// Waits until everything that has ended until now outlives more than the power: the process, and its machine. Takes
-    /// no modelled time, and none at all if the medium is not kept in files.
+    /// Waits until everything that has ended so far is durable beyond a crash of the process and of the
+    /// machine. Takes no modelled time, and does nothing if the medium is not kept in files.
     pub async fn sync(&self) {
         let job = {
             let mut array = self.0.array.borrow_mut();
-            (!array.is_off).then(|| array.store.want_sync())
+            (!array.is_off).then(|| array.store.request_sync())
         };
         let Some(job) = job else { return future::pending().await };
         while !self.0.array.borrow().store.is_synced(job) {
@@ -567,12 +573,14 @@ impl Flash {
         }
     }
 
-    /// Whether the thread that works on files has something to do, or to tell: a sync, for which an erase may be held up, too.
+    /// Whether the file thread has work in flight or results to report: a sync, for which an erase may have
+    /// to wait.
     pub fn awaits_files(&self) -> bool {
         self.0.array.borrow().store.files().is_some_and(|files| files.awaits_thread())
     }
 
-    /// What is kept in files makes no sense to firmware: the array counts as failed from now on, for this reason.
+    /// Declares the data in files unusable by firmware: the array counts as failed from now on, for this
+    /// reason.
     pub fn refuse(&self, why: String) {
         if let Some(files) = self.0.array.borrow().store.files() {
             files.refuse(why);
@@ -580,7 +588,8 @@ impl Flash {
         self.0.synced.notify_all();
     }
 
-    /// Waits until a file fails, and says why: from then on nothing is durable any more, and the drive is to end.
+    /// Waits until a file fails, and returns the reason. Nothing is durable from then on, and the drive must
+    /// stop.
     pub async fn failed(&self) -> Rc<str> {
         loop {
             let error = self.0.array.borrow().store.files().and_then(|files| files.error());
@@ -591,8 +600,8 @@ impl Flash {
         }
     }
 
-    /// Adds a page to the journal of the system area. A page is there as a whole when this ends, and not before. One at a
-    /// time: pages that are written at once may come in any order.
+    /// Appends a page to the journal of the system area. The page is durable as a whole once this ends, and
+    /// absent before. One at a time: concurrent pages may land in any order.
     pub async fn append_journal(&self, page: Rc<[u8]>) {
         self.0.clock.sleep(self.0.timing.program_time(0, Mode::Full) * self.system_stripes(page.len())).await;
         {
@@ -603,7 +612,7 @@ impl Flash {
         self.sync().await;
     }
 
-    /// The pages of the journal, the oldest first. Reading takes the time of reading so much of a die.
+    /// Reads the pages of the journal, oldest first. Takes the time of reading as much from a die.
     pub async fn read_journal(&self) -> Vec<Rc<[u8]>> {
         let pages: Vec<_> = self.0.array.borrow().system.journal().cloned().collect();
         let bytes = pages.iter().map(|page| page.len()).sum();
@@ -616,7 +625,8 @@ impl Flash {
         pages
     }
 
-    /// The journal's first pages are gone: nobody needs them. They are erased behind the scenes.
+    /// Drops the journal's first pages, which firmware no longer needs. Takes no time: the erase is not
+    /// modelled.
     pub fn cut_journal(&self, pages: usize) {
         let mut array = self.0.array.borrow_mut();
         array.store.note_cut(pages);
@@ -628,98 +638,106 @@ impl Flash {
         bytes.div_ceil(stripe).max(1) as u64
     }
 
-    /// Stripes of a superblock that are programmed: the number of the one to be programmed next.
+    /// Programmed stripes of a superblock, which is also the number of the next one.
     pub fn programmed_stripes(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.programmed(block)
     }
 
-    /// How often a superblock was erased: also before the medium was made.
+    /// Program/erase cycles of a superblock, those before the medium was made included.
     pub fn erases(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.erases(block)
     }
 
-    /// How often a superblock was erased since the medium was made: not what [`Medium::wear_in`] says.
+    /// Program/erase cycles of a superblock since the medium was made, without those of [`Medium::wear_in`].
     pub fn erases_since_made(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.erases_since_made(block)
     }
 
-    /// Hands `take` how often each superblock was erased, likewise, in the order of their numbers.
+    /// Calls `take` with the program/erase cycles of each superblock, in order of their numbers.
     pub fn each_erases(&self, take: impl FnMut(u32)) {
         self.0.array.borrow().store.each_erases().for_each(take);
     }
 
-    /// How often a superblock was sensed since it was erased, or since the run began: what disturbs its cells.
+    /// Sensings of a superblock since its erase, or since the run began, which cause read disturb.
     pub fn reads_since_erase(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.reads(block)
     }
 
-    /// The calendar, which goes on while the power is off ([`Medium::rest`]): since the medium was made.
+    /// Age of the medium, which advances while the power is off ([`Medium::rest`]).
     pub fn calendar(&self) -> Duration {
         Duration::from_nanos(self.0.calendar_ns())
     }
 
-    /// When, by the [`calendar`](Flash::calendar), the first stripe of a superblock was programmed since its erase: from
-    /// then on its charge leaks. Zero in the base state; none if nothing is programmed.
+    /// When, by the [`calendar`](Flash::calendar), the first stripe of a superblock was programmed after its
+    /// erase: the start of retention loss. Zero in the base state; None if nothing is programmed.
     pub fn programmed_at(&self, block: BlockId) -> Option<Duration> {
         self.0.array.borrow().store.programmed_at_ns(block).map(Duration::from_nanos)
     }
 
-    /// Stripes that a superblock takes in its mode.
+    /// Stripes of a superblock in its current mode.
     pub fn stripes_of(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.stripes(block)
     }
 
-    /// How many bits the cells of a superblock hold.
+    /// Bits a cell in a superblock.
     pub fn mode(&self, block: BlockId) -> Mode {
         self.0.array.borrow().store.mode(block)
     }
 
-    /// Sets how many bits the cells of a superblock are to hold, until it is set otherwise. False, and nothing is changed,
-    /// if it isn't erased or isn't there, or is to be in a mode that the array's [`Timing`] doesn't have.
+    /// Sets the bits a cell of a superblock until the next call. Returns false, with nothing changed, if the
+    /// superblock is not erased, is out of range, or would need a mode that the array's [`Timing`] lacks.
     pub fn set_mode(&self, block: BlockId, mode: Mode) -> bool {
         let has_mode = mode == Mode::Full || self.0.timing.slc.is_some();
         let exists = block.0 < self.0.geometry.total_blocks();
         has_mode && exists && self.0.array.borrow_mut().store.set_mode(block, mode)
     }
 
-    /// What it has done.
+    /// Counters up to now.
     pub fn counters(&self) -> Counters {
         self.0.array.borrow().counters
     }
 
-    /// How long a die was held by operations so far. Against an earlier value and the time between, it gives the use.
+    /// Time for which operations have held a die. The difference of two values over the time between gives
+    /// its utilisation.
     pub fn die_busy(&self, die: u32) -> Delay {
         self.0.array.borrow().dies[die as usize].busy(self.0.clock.now())
     }
 
-    /// How long a channel was in use so far.
+    /// Time for which a die's cells worked for operations that have ended. The rest of [`Flash::die_busy`] is
+    /// data transfer, and waiting for the channel.
+    pub fn die_array(&self, die: u32) -> Delay {
+        self.0.array.borrow().dies[die as usize].array
+    }
+
+    /// Time for which a channel has been in use.
     pub fn channel_busy(&self, channel: u32) -> Delay {
         self.0.array.borrow().channels[channel as usize].busy(self.0.clock.now())
     }
 
-    /// Operations that wait for a die or are at work there.
+    /// Operations queued or in progress at a die.
     pub fn pending(&self, die: u32) -> usize {
         self.0.array.borrow().dies[die as usize].pending()
     }
 
-    /// Shows a trace the operations that are at work, up to now: for its end. Those that end are shown by themselves.
+    /// Traces the operations in progress up to now, when a trace ends. Completed operations are traced as
+    /// they end.
     pub fn trace_under_way(&self) {
         let inner = &*self.0;
         let array = inner.array.borrow();
         if inner.clock.is_traced() {
             let now = inner.clock.now();
             for (index, die) in (0..).zip(&array.dies) {
-                die.works.iter().for_each(|work| inner.trace_operation(index, work, now));
+                die.active.iter().for_each(|work| inner.trace_operation(index, work, now));
             }
         }
     }
 
-    /// Tickets that are held, or whose operations are not done.
+    /// Tickets that are held or have operations in flight.
     pub fn tickets_in_use(&self) -> usize {
         self.0.desk.tickets(|tickets| tickets.in_use())
     }
 
-    /// Units held in memory, because the run programmed them.
+    /// Units held in memory because the run programmed them.
     pub fn live_units(&self) -> u64 {
         self.0.array.borrow().store.live_units()
     }
@@ -740,21 +758,21 @@ impl Array {
         }
     }
 
-    /// Makes room in the dies for what can fail.
-    fn expect_trouble(&mut self, geometry: &Geometry) {
-        if self.trouble.is_some() {
+    /// Prepares the dies for the failure model.
+    fn prepare_failures(&mut self, geometry: &Geometry) {
+        if self.failures.is_some() {
             self.dies.iter_mut().for_each(|die| die.make_fallible(geometry.units_per_stripe()));
         }
     }
 }
 
 impl Inner {
-    /// A modelled time, which takes none under `timing = "none"`.
+    /// A modelled time: zero under `timing = "none"`.
     pub(crate) fn modelled(&self, delay: Delay) -> Delay {
         if self.clock.is_immediate() { Delay::ZERO } else { delay }
     }
 
-    /// Since the medium was made.
+    /// Age of the medium in nanoseconds.
     pub(crate) fn calendar_ns(&self) -> u64 {
         self.powered_on_ns + self.clock.now().0 / 1000
     }

@@ -1,39 +1,42 @@
-//! What an array is like, beside its shape and what it holds.
+//! Configuration of an array besides its geometry and contents.
 
 use crate::fault::{FaultError, FaultPlan};
 use crate::reliability::{Reliability, ReliabilityError};
 use crate::timing::{Timing, TimingError};
 use byteway_clock::random::Rng;
 
-/// What an array is like. A [`Timing`] alone is one that nothing goes wrong in.
+/// Configuration of an array. A [`Timing`] alone is an array in which nothing fails.
 #[derive(Clone, Debug)]
 pub struct FlashConfig {
-    /// Its times.
+    /// Operation times.
     pub timing: Timing,
-    /// What goes wrong in its cells; absent, nothing.
+    /// Error model of the cells; None for no errors.
     pub reliability: Option<Reliability>,
-    /// What fails because it is told to.
+    /// Injected faults.
     pub faults: FaultPlan,
-    /// Where chance comes from: the streams `die-N/errors` and `die-N/faults`. To be another one for each drive.
+    /// Source of the random streams `die-N/errors` and `die-N/faults`. Give each drive its own.
     pub rng: Rng,
 }
 
-/// What is wrong with a [`FlashConfig`].
+/// Error of validating a [`FlashConfig`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FlashError {
-    /// Its times.
+    /// The timing is invalid.
     #[error("flash timing: {0}")]
     Timing(#[from] TimingError),
-    /// Its error model.
+    /// The error model is invalid.
     #[error("flash {0}")]
     Reliability(#[from] ReliabilityError),
-    /// Its faults.
+    /// The fault plan is invalid.
     #[error("flash faults: {0}")]
     Faults(#[from] FaultError),
 }
 
 impl FlashConfig {
-    /// Whether an array can be so, and if not, what is wrong. The numbers may come from a file.
+    /// Checks all parts. Their numbers may come from a file.
+    ///
+    /// # Errors
+    /// [`FlashError`] for the first part that is invalid.
     pub fn validate(&self) -> Result<(), FlashError> {
         self.timing.validate()?;
         self.faults.validate()?;

@@ -1,4 +1,4 @@
-//! What a translation layer commands: the drive's own flash, or flash across a link.
+//! The flash that a translation layer drives: the drive's own, or flash across a link.
 
 use crate::array::Flash;
 use crate::far::Far;
@@ -15,14 +15,15 @@ use std::time::Duration;
 
 /// The data end of a translation layer. Cheap to clone.
 ///
-/// Both kinds have the verbs of [`Flash`], with the same meaning: operations are submitted under a [`Ticket`], and what is
-/// known of superblocks and spare areas is known at once. The branch between them is all that own flash pays. A further kind
-/// of far end implements [`FarFlash`](crate::FarFlash), and changes nothing here.
+/// Both kinds have the methods of [`Flash`], with the same meaning: operations are submitted under a
+/// [`Ticket`], and the known state of superblocks and spare areas is available at once. The branch between
+/// the kinds is the only cost for own flash. A further kind of far end implements
+/// [`FarFlash`](crate::FarFlash) and changes nothing here.
 #[derive(Clone, Debug)]
 pub enum DataEnd {
-    /// The drive's own.
+    /// The drive's own array.
     Own(Flash),
-    /// Across a link.
+    /// Flash across a link.
     Far(Far),
 }
 
@@ -48,7 +49,7 @@ macro_rules! both {
 }
 
 impl DataEnd {
-    /// The drive's own array, if it is that.
+    /// The drive's own array; None for flash across a link.
     #[inline]
     pub fn own(&self) -> Option<&Flash> {
         match self {
@@ -57,7 +58,7 @@ impl DataEnd {
         }
     }
 
-    /// Stripes that share the cells of a wordline, where these hold more than one bit.
+    /// Stripes that share the cells of a wordline; 1 for single-level cells.
     pub fn stripes_per_wordline(&self) -> u32 {
         match self {
             DataEnd::Own(flash) => flash.timing().stripes_per_wordline(),
@@ -65,7 +66,7 @@ impl DataEnd {
         }
     }
 
-    /// Whether superblocks can hold one bit a cell.
+    /// Whether superblocks have a one-bit mode.
     pub fn has_one_bit_mode(&self) -> bool {
         match self {
             DataEnd::Own(flash) => flash.timing().slc.is_some(),
@@ -73,7 +74,7 @@ impl DataEnd {
         }
     }
 
-    /// Whether anything can go wrong in it.
+    /// Whether operations can fail.
     pub fn can_fail(&self) -> bool {
         match self {
             DataEnd::Own(flash) => flash.can_fail(),
@@ -81,7 +82,8 @@ impl DataEnd {
         }
     }
 
-    /// What a unit holds: of own flash at this instant and at no cost, across a link by a read. Zero if it can't be read.
+    /// Content of a unit: of own flash at this instant and without cost, across a link by a read. Zero if
+    /// unreadable.
     pub async fn content(&self, ppa: Ppa) -> Content {
         match self {
             DataEnd::Own(flash) => flash.content(ppa),
@@ -89,7 +91,7 @@ impl DataEnd {
         }
     }
 
-    /// The same; none if it is not what was written, or can't be read.
+    /// As [`content`](DataEnd::content); None if the unit is not intact or is unreadable.
     pub async fn intact(&self, ppa: Ppa) -> Option<Content> {
         match self {
             DataEnd::Own(flash) => flash.intact(ppa),
@@ -97,7 +99,7 @@ impl DataEnd {
         }
     }
 
-    /// Nobody asks for what these hold any more: [`Flash::forget`]. Nothing across a link is told of it.
+    /// Discards outdated contents: [`Flash::forget`]. No effect across a link.
     pub fn forget(&self, units: &mut Vec<Outdated>) {
         match self {
             DataEnd::Own(flash) => flash.forget(units),
@@ -105,7 +107,8 @@ impl DataEnd {
         }
     }
 
-    /// The power goes: [`Flash::power_off`]. A far end is only let go, for its medium stays where it is.
+    /// Cuts the power: [`Flash::power_off`]. For a far end this only detaches, because its medium stays where
+    /// it is.
     pub fn power_off(&self, protected: bool) -> Option<Medium> {
         match self {
             DataEnd::Own(flash) => Some(flash.power_off(protected)),
@@ -116,29 +119,29 @@ impl DataEnd {
         }
     }
 
-    /// Its shape.
+    /// Geometry of the flash.
     #[inline]
     pub fn geometry(&self) -> &Geometry {
         both!(self, end => end.geometry())
     }
 
-    /// The clock that it goes by.
+    /// The clock of this end.
     pub fn clock(&self) -> &Clock {
         both!(self, end => end.clock())
     }
 
-    /// A ticket to submit under.
+    /// A new ticket.
     #[inline]
     pub fn ticket(&self) -> Ticket {
         both!(self, end => end.ticket())
     }
 
-    /// Tickets that are held, or whose operations are not done.
+    /// Tickets that are held or have operations in flight.
     pub fn tickets_in_use(&self) -> usize {
         both!(self, end => end.tickets_in_use())
     }
 
-    /// An empty batch, with the memory of an earlier one.
+    /// An empty batch, which reuses the memory of an earlier one.
     #[inline]
     pub fn take_batch(&self) -> Batch {
         both!(self, end => end.take_batch())
@@ -150,7 +153,8 @@ impl DataEnd {
         both!(self, end => end.submit_read(first, mask, priority, ticket))
     }
 
-    /// [`Flash::submit_known_read`]. Across a link it delivers like any other: nothing there is known at this end.
+    /// [`Flash::submit_known_read`]. Across a link it delivers contents like any other read, because nothing
+    /// is known at this end.
     #[inline]
     pub fn submit_known_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         match self {
@@ -172,7 +176,7 @@ impl DataEnd {
         both!(self, end => end.submit_program(block, stripe, batch, priority, ticket))
     }
 
-    /// [`Flash::submit_move`]: what is moved crosses no link.
+    /// [`Flash::submit_move`]. The data do not cross the link.
     pub fn submit_move(
         &self,
         sources: Vec<Ppa>,

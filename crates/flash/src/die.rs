@@ -1,4 +1,4 @@
-//! A die: what it works at, and the operations that wait for it.
+//! A die: its operations in progress, and the queue of those that wait.
 
 use crate::geometry::BlockId;
 use crate::line::{Line, PASSED_MAX};
@@ -7,7 +7,8 @@ use crate::store::{Batch, Store};
 use byteway_clock::{Delay, HeldIos, TaskId, Time};
 
 pub(crate) enum Verb {
-    /// The units of a stripe, as a mask. If their contents are known to the caller, only whether they can be read is reported.
+    /// A read of units of a stripe, by mask. If the caller knows their contents, only their readability is
+    /// reported.
     Read {
         mask: u64,
         is_known: bool,
@@ -21,11 +22,11 @@ pub(crate) struct Operation {
     pub(crate) block: BlockId,
     pub(crate) stripe: u32,
     pub(crate) ticket: u32,
-    /// Where in the ticket's contents a read delivers.
+    /// Index of a read's first unit in the ticket's contents.
     pub(crate) at: u32,
     pub(crate) priority: Priority,
     pub(crate) submitted: Time,
-    /// In a trace: the I/Os that it is for.
+    /// The I/Os that it serves, for a trace.
     pub(crate) ios: HeldIos,
 }
 
@@ -35,56 +36,56 @@ impl Operation {
     }
 }
 
-/// What is done for an operation.
+/// Progress of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There is none.
+    /// No operation.
     #[default]
     Idle,
-    /// Waits for the channel, to take the command, or command and data, before the cells work.
+    /// Waits for the channel, to send the command, or command and data, before the cells work.
     AwaitsStart,
-    /// The command is on its way and the cells work, until `until`.
+    /// The command is being sent and the cells work, until `until`.
     Works,
-    /// The cells end their step, until `until`; then the operation is suspended.
+    /// The cells finish their step, until `until`; then the operation is suspended.
     Suspends,
-    /// Holds sensed data while the data of the read before leaves the cache register.
+    /// Holds sensed data while the previous read's data leave the cache register.
     AwaitsRegister,
     /// Holds sensed data until the channel is free.
     AwaitsOut,
-    /// The data moves out, until `until`.
+    /// The data move out, until `until`.
     MovesOut,
 }
 
-/// An operation at work.
+/// An operation in progress.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct ActiveOperation {
     pub(crate) operation: Option<Operation>,
     pub(crate) phase: Phase,
     pub(crate) until: Time,
-    /// When the cells begin, or began, to work, and how long they do; of a suspended operation, what is left.
+    /// When the cells start working, and for how long; for a suspended operation, the remaining time.
     pub(crate) cells_from: Time,
     pub(crate) cells: Delay,
-    /// When it took the die, or took it again.
+    /// When it took the die, most recently.
     pub(crate) begun: Time,
-    /// When the next one began, if before its end.
+    /// When the next operation started, if that was before this one ended.
     pub(crate) overtaken: Option<Time>,
-    /// How long it had waited for the die.
+    /// Time that it had waited for the die.
     pub(crate) waited: Delay,
-    /// Time of the cells in all, and of the channel so far.
+    /// Total time of the cells, and of the channel so far.
     pub(crate) cell: Delay,
     pub(crate) channel: Delay,
     pub(crate) suspends: u32,
-    /// It will be found to have failed at its end.
+    /// The operation will fail when it ends.
     pub(crate) fails: bool,
-    /// Of a read: the units that are being read, the sensings beyond the first, and for each unit of the stripe how
-    /// many of those it takes. The latter has its length only where units can fail.
+    /// For a read: the units in this sensing, the sensings beyond the first, and for each unit of the stripe
+    /// the sensings it needs beyond the first. `steps` is empty where no unit can fail.
     pub(crate) mask: u64,
     pub(crate) retries: u8,
     pub(crate) steps: Vec<u8>,
 }
 
-impl Work {
-    /// The units that the sensing so far have not corrected.
+impl ActiveOperation {
+    /// Units that the sensings so far have not corrected.
     pub(crate) fn uncorrected(&self) -> u64 {
         let failing =
             |mask: u64, (unit, steps): (usize, &u8)| mask | u64::from(*steps > self.retries) << unit;
@@ -92,21 +93,24 @@ impl Work {
     }
 }
 
-/// Its state; `sequencer` moves it.
+/// State of a die, which `sequencer` drives.
 pub(crate) struct Die {
     pub(crate) queue: Line<Operation, { Priority::COUNT }>,
-    /// The two registers of a die, so to speak: without cache reads only the first is used.
-    pub(crate) works: [Work; 2],
-    /// Which of them the cells work for, or will next; the other's data is on its way out.
+    /// One operation for each data register; without cache reads only the first is used.
+    pub(crate) active: [ActiveOperation; 2],
+    /// Index of the operation that the cells work for, now or next. The other operation's data are moving
+    /// out.
     pub(crate) front: u8,
-    /// A program or an erase that is suspended, and the reads that were served meanwhile.
-    pub(crate) suspended: Option<Work>,
+    /// A suspended program or erase, and the reads served since.
+    pub(crate) suspended: Option<ActiveOperation>,
     served: u32,
-    /// How many hold the die, since when, and how long it was held before.
+    /// Number of operations that hold the die, since when, and the total time before.
     held: u32,
     held_since: Time,
     busy: Delay,
-    /// The task whose timer moves it on; none before it is spawned.
+    /// Time for which its cells worked for operations that have ended.
+    pub(crate) array: Delay,
+    /// The task whose timer drives the die; None until it is spawned.
     pub(crate) task: Option<TaskId>,
 }
 
@@ -114,44 +118,46 @@ impl Die {
     pub(crate) fn new() -> Self {
         Die {
             queue: Line::default(),
-            works: [Work::default(), Work::default()],
+            active: [ActiveOperation::default(), ActiveOperation::default()],
             front: 0,
             suspended: None,
             served: 0,
             held: 0,
             held_since: Time::ZERO,
             busy: Delay::ZERO,
+            array: Delay::ZERO,
             task: None,
         }
     }
 
-    /// From now on each of the `units` of a stripe can fail.
+    /// Prepares for failures in any of the `units` of a stripe.
     pub(crate) fn make_fallible(&mut self, units: u32) {
-        self.works.iter_mut().for_each(|work| work.steps.resize(units as usize, 0));
+        self.active.iter_mut().for_each(|work| work.steps.resize(units as usize, 0));
     }
 
-    /// What the cells work for, or will next.
-    pub(crate) fn front(&mut self) -> &mut Work {
-        &mut self.works[self.front as usize]
+    /// The operation that the cells work for, now or next.
+    pub(crate) fn front(&mut self) -> &mut ActiveOperation {
+        &mut self.active[self.front as usize]
     }
 
-    /// Whether the next operation can begin, if it is a read.
+    /// Whether a read could start now.
     pub(crate) fn is_open(&self) -> bool {
-        self.works[self.front as usize].phase == Phase::Idle
+        self.active[self.front as usize].phase == Phase::Idle
     }
 
-    /// Whether it works at nothing, and nothing waits for it.
+    /// Whether the die is idle with an empty queue.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.held == 0 && self.suspended.is_none() && self.queue.is_empty()
     }
 
-    /// Whether the data of a read is on its way out while the cells may work for the next.
-    pub(crate) fn is_emptying(&self) -> bool {
-        self.works[1 - self.front as usize].phase != Phase::Idle
+    /// Whether the data of a read are moving out while the cells may work for the next.
+    pub(crate) fn is_moving_out(&self) -> bool {
+        self.active[1 - self.front as usize].phase != Phase::Idle
     }
 
-    /// The next operation that can begin now: none but a read while the data of another is on its way out. A turn of a
-    /// lower priority never lets an erase overtake a read of its block that waits, of whatever priority.
+    /// The next operation that can start now: only a read while another's data move out. When a lower
+    /// priority has its turn, an erase still never overtakes a waiting read of its superblock, of whatever
+    /// priority.
     pub(crate) fn next(&mut self) -> Option<Operation> {
         let class = self.queue.choose(|candidate, urgent| {
             matches!(candidate.verb, Verb::Erase) && urgent.is_read() && candidate.block == urgent.block
@@ -160,7 +166,7 @@ impl Die {
         if first.is_read() {
             return self.queue.take(class);
         }
-        if self.is_emptying() {
+        if self.is_moving_out() {
             return None;
         }
         let class = match first.verb {
@@ -170,7 +176,8 @@ impl Die {
         self.queue.take(class)
     }
 
-    /// The priority to serve instead of an erase of `block`, if a read of it waits there; else the erase's own.
+    /// The priority of a waiting read of `block`, which must go before an erase of it; otherwise the erase's
+    /// own priority.
     fn before_erase(&self, class: usize, block: BlockId) -> usize {
         let waits = |lower: &usize| {
             self.queue.of(*lower).any(|operation| operation.is_read() && operation.block == block)
@@ -178,8 +185,9 @@ impl Die {
         (class + 1..Priority::COUNT).find(waits).unwrap_or(class)
     }
 
-    /// The priority of a read that waits, and for which `work` should stand back: not one of what it is changing.
-    pub(crate) fn awaited_read(&self, work: &Work, store: &Store) -> Option<usize> {
+    /// The priority of a waiting read for which `work` should be suspended: not one of the stripes that it is
+    /// changing.
+    pub(crate) fn awaited_read(&self, work: &ActiveOperation, store: &Store) -> Option<usize> {
         let operation = work.operation.as_ref()?;
         let wordline = store.wordline(operation.block);
         let conflicts = |read: &Operation| {
@@ -195,9 +203,10 @@ impl Die {
         })
     }
 
-    /// The next read to serve while an operation is suspended, until that has its turn.
+    /// The next read to serve during a suspension. None once the suspended operation has its turn.
     pub(crate) fn next_in_suspension(&mut self, store: &Store) -> Option<Operation> {
         let suspended = self.suspended.as_ref()?;
+        // Bounded, or a stream of reads would keep the operation suspended indefinitely.
         if self.served == PASSED_MAX {
             return None;
         }
@@ -206,27 +215,28 @@ impl Die {
         self.queue.take(class)
     }
 
-    /// Sets the operation aside that the cells worked for.
+    /// Sets aside the operation that the cells worked for.
     pub(crate) fn suspend(&mut self, now: Time) {
-        let front = &mut self.works[self.front as usize];
+        let front = &mut self.active[self.front as usize];
         let mut work = std::mem::take(front);
+        debug_assert!(self.suspended.is_none(), "one operation is suspended at a time");
         front.steps = std::mem::take(&mut work.steps);
         self.suspended = Some(work);
         self.served = 0;
         self.release(now);
     }
 
-    /// Takes up what was set aside.
-    pub(crate) fn resume(&mut self, now: Time) -> Option<&mut Work> {
+    /// Resumes the suspended operation.
+    pub(crate) fn resume(&mut self, now: Time) -> Option<&mut ActiveOperation> {
         let mut work = self.suspended.take()?;
-        let front = &mut self.works[self.front as usize];
+        let front = &mut self.active[self.front as usize];
         work.steps = std::mem::take(&mut front.steps);
         *front = work;
         self.hold(now);
         Some(self.front())
     }
 
-    /// An operation takes the die from now on.
+    /// An operation takes the die.
     pub(crate) fn hold(&mut self, now: Time) {
         if self.held == 0 {
             self.held_since = now;
@@ -234,27 +244,28 @@ impl Die {
         self.held += 1;
     }
 
-    /// An operation leaves it.
+    /// An operation releases the die.
     pub(crate) fn release(&mut self, now: Time) {
+        debug_assert!(self.held > 0, "an operation releases the die that it holds");
         self.held -= 1;
         if self.held == 0 {
             self.busy += now.since(self.held_since);
         }
     }
 
-    /// The power goes: what held it holds it no longer.
+    /// Releases the die at a power cut.
     pub(crate) fn stop(&mut self, now: Time) {
         if std::mem::take(&mut self.held) > 0 {
             self.busy += now.since(self.held_since);
         }
     }
 
-    /// Its task.
+    /// The task that drives the die.
     pub(crate) fn task(&self) -> TaskId {
         self.task.expect("operations come after the tasks were made")
     }
 
-    /// How long it was held by operations up to `now`.
+    /// Time for which operations held it up to `now`.
     pub(crate) fn busy(&self, now: Time) -> Delay {
         match self.held {
             0 => self.busy,
@@ -262,15 +273,15 @@ impl Die {
         }
     }
 
-    /// Operations that wait or are at work.
+    /// Operations queued or in progress.
     pub(crate) fn pending(&self) -> usize {
-        let at_work = self.works.iter().chain(&self.suspended).filter(|work| work.operation.is_some());
+        let at_work = self.active.iter().chain(&self.suspended).filter(|work| work.operation.is_some());
         self.queue.len() + at_work.count()
     }
 
-    /// Takes out what is at work, suspended operations first.
-    pub(crate) fn take_works(&mut self) -> impl Iterator<Item = (Operation, bool)> {
-        let works = self.suspended.iter_mut().chain(&mut self.works);
-        works.filter_map(|work| work.operation.take().map(|operation| (operation, work.fails)))
+    /// Takes out the operations in progress, the suspended one first, each with whether it would fail.
+    pub(crate) fn take_active(&mut self) -> impl Iterator<Item = (Operation, bool)> {
+        let active = self.suspended.iter_mut().chain(&mut self.active);
+        active.filter_map(|work| work.operation.take().map(|operation| (operation, work.fails)))
     }
 }

@@ -1,60 +1,60 @@
-//! Injected failures: operations that fail because a test says so.
+//! Fault injection: operations that fail on request.
 
 use byteway_clock::random::{Rng, Stream};
 use std::collections::BTreeSet;
 
-/// What a die does, when a failure is to be of it.
+/// Kind of operation that fails, and the consequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FaultVerb {
-    /// None of its units can be corrected, whatever is retried. The next read may succeed.
+pub enum FaultKind {
+    /// None of its units can be corrected, whatever the retries. The next read may succeed.
     Read,
-    /// The stripe and the earlier ones of its wordline can't be read from then on, as after a power cut.
+    /// The stripe and the earlier ones of its wordline are unreadable from then on, as after a power cut.
     Program,
-    /// The superblock holds nothing, and takes no program before an erase of it succeeds.
+    /// The superblock is empty, and rejects programs until an erase of it succeeds.
     Erase,
 }
 
-impl FaultVerb {
+impl FaultKind {
     const COUNT: usize = 3;
 }
 
-/// One failure.
+/// A single injected failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// At which die.
+    /// Index of the die.
     pub die: u32,
-    /// Of what.
-    pub verb: FaultVerb,
-    /// Of which of these operations of that die since the plan was given; the first has number 1.
+    /// Kind of operation.
+    pub kind: FaultKind,
+    /// Sequence number among that die's operations of this kind since the plan was set, from 1.
     pub nth: u64,
 }
 
-/// Which operations fail. They take their time all the same. The default is none.
+/// Which operations fail. They take their usual time. The default injects none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultPlan {
-    /// The chance of each read.
+    /// Probability that a read fails.
     pub read: f64,
-    /// The chance of each program.
+    /// Probability that a program fails.
     pub program: f64,
-    /// The chance of each erase.
+    /// Probability that an erase fails.
     pub erase: f64,
-    /// Those that fail for sure.
+    /// Individual operations that fail.
     pub exact: BTreeSet<Fault>,
 }
 
-/// What is wrong with a [`FaultPlan`].
+/// Error of validating a [`FaultPlan`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FaultError {
-    /// A chance that is none.
-    #[error("the chance of a failing {0} is {1}, it must be from 0 to 1")]
+    /// A probability is not in 0 to 1.
+    #[error("the probability of a failing {0} is {1}, it must be from 0 to 1")]
     Chance(&'static str, f64),
-    /// An operation before the first.
-    #[error("operations are counted from 1, a fault is of number 0")]
+    /// An exact fault has sequence number 0.
+    #[error("a fault has nth 0, operations are counted from 1")]
     Zero,
 }
 
 impl FaultPlan {
-    /// A plan of failures that are named one by one.
+    /// A plan of individual failures only.
     pub fn exactly(faults: impl IntoIterator<Item = Fault>) -> Self {
         FaultPlan { exact: faults.into_iter().collect(), ..FaultPlan::default() }
     }
@@ -64,7 +64,10 @@ impl FaultPlan {
         *self == FaultPlan::default()
     }
 
-    /// Whether there can be such failures, and if not, what is wrong.
+    /// Checks all parts. Their numbers may come from a file.
+    ///
+    /// # Errors
+    /// [`FaultError`] for the first number that is out of range.
     pub fn validate(&self) -> Result<(), FaultError> {
         for (name, chance) in [("read", self.read), ("program", self.program), ("erase", self.erase)] {
             if !(0.0..=1.0).contains(&chance) {
@@ -77,39 +80,39 @@ impl FaultPlan {
         Ok(())
     }
 
-    fn chance(&self, verb: FaultVerb) -> f64 {
-        match verb {
-            FaultVerb::Read => self.read,
-            FaultVerb::Program => self.program,
-            FaultVerb::Erase => self.erase,
+    fn chance(&self, kind: FaultKind) -> f64 {
+        match kind {
+            FaultKind::Read => self.read,
+            FaultKind::Program => self.program,
+            FaultKind::Erase => self.erase,
         }
     }
 }
 
-/// A plan at work: each die has a stream of its own, and counts its operations.
+/// An active plan: each die draws from its own stream and counts its own operations.
 pub(crate) struct Faults {
     plan: FaultPlan,
-    dies: Vec<(Stream, [u64; FaultVerb::COUNT])>,
+    dies: Vec<(Stream, [u64; FaultKind::COUNT])>,
 }
 
 impl Faults {
-    /// None if nothing fails.
+    /// None if the plan is empty.
     pub(crate) fn new(plan: FaultPlan, rng: &Rng, dies: u32) -> Option<Box<Faults>> {
         if plan.is_empty() {
             return None;
         }
-        let die = |die| (rng.stream(&format!("die-{die}/faults")), [0; FaultVerb::COUNT]);
+        let die = |die| (rng.stream(&format!("die-{die}/faults")), [0; FaultKind::COUNT]);
         Some(Box::new(Faults { plan, dies: (0..dies).map(die).collect() }))
     }
 
-    /// Whether the operation that a die begins now fails.
-    pub(crate) fn strikes(&mut self, die: u32, verb: FaultVerb) -> bool {
+    /// Whether the operation that `die` starts now fails.
+    pub(crate) fn next_fails(&mut self, die: u32, kind: FaultKind) -> bool {
         let (stream, counts) = &mut self.dies[die as usize];
-        let nth = &mut counts[verb as usize];
+        let nth = &mut counts[kind as usize];
         *nth += 1;
-        let chance = self.plan.chance(verb);
+        let chance = self.plan.chance(kind);
         let by_chance = chance > 0.0 && stream.chance(chance);
-        by_chance || self.plan.exact.contains(&Fault { die, verb, nth: *nth })
+        by_chance || self.plan.exact.contains(&Fault { die, kind, nth: *nth })
     }
 }
 
@@ -117,7 +120,8 @@ impl Faults {
 mod tests {
     use super::*;
 
-    // A swarm draws its plans at random: a chance beyond 1 or a NaN must be told from a drive that fails.
+    // A random test draws its plans: a probability beyond 1 or a NaN must be an error of the plan, and must not
+    // look like a drive that fails.
     #[test]
     fn impossible_plans_are_named() {
         let none = FaultPlan::default();
@@ -125,38 +129,36 @@ mod tests {
         let message = |plan: FaultPlan| plan.validate().unwrap_err().to_string();
         assert_eq!(
             message(FaultPlan { program: 1.5, ..none.clone() }),
-            "the chance of a failing program is 1.5, it must be from 0 to 1"
+            "the probability of a failing program is 1.5, it must be from 0 to 1"
         );
         assert!(FaultPlan { erase: f64::NAN, ..none.clone() }.validate().is_err());
-        let first = Fault { die: 0, verb: FaultVerb::Read, nth: 0 };
-        assert_eq!(
-            message(FaultPlan::exactly([first])),
-            "operations are counted from 1, a fault is of number 0"
-        );
+        let first = Fault { die: 0, kind: FaultKind::Read, nth: 0 };
+        assert_eq!(message(FaultPlan::exactly([first])), "a fault has nth 0, operations are counted from 1");
         assert!(Faults::new(none, &Rng::new(1), 2).is_none());
     }
 
-    // Chance that one die shares with another would change all faults with any scheduling.
+    // If dies shared a stream, any change of scheduling would change all faults.
     #[test]
     fn each_die_draws_and_counts_for_itself() {
         let exact = FaultPlan::exactly([(0, 2), (1, 1), (1, 3)].map(|(die, nth)| Fault {
             die,
-            verb: FaultVerb::Erase,
+            kind: FaultKind::Erase,
             nth,
         }));
         let mut faults = Faults::new(exact, &Rng::new(1), 2).unwrap();
-        let mut strikes = |die| (0..4).map(|_| faults.strikes(die, FaultVerb::Erase)).collect::<Vec<_>>();
-        assert_eq!(strikes(1), [true, false, true, false]);
-        assert_eq!(strikes(0), [false, true, false, false]);
+        let mut next_fails =
+            |die| (0..4).map(|_| faults.next_fails(die, FaultKind::Erase)).collect::<Vec<_>>();
+        assert_eq!(next_fails(1), [true, false, true, false]);
+        assert_eq!(next_fails(0), [false, true, false, false]);
 
         let chance = FaultPlan { read: 0.25, ..FaultPlan::default() };
         let of = |die: u32, other: bool| {
             let mut faults = Faults::new(chance.clone(), &Rng::new(1), 2).unwrap();
             let strike = |_| {
                 if other {
-                    faults.strikes(1 - die, FaultVerb::Read);
+                    faults.next_fails(1 - die, FaultKind::Read);
                 }
-                faults.strikes(die, FaultVerb::Read)
+                faults.next_fails(die, FaultKind::Read)
             };
             (0..4000).map(strike).collect::<Vec<_>>()
         };

@@ -1,29 +1,32 @@
-//! The shape of the array, and the flat addresses that follow from it.
+//! Geometry of the array, and the flat addresses that follow from it.
 
 use byteway_wire::content::UNIT_BYTES;
 
-/// A unit of 4 KiB in the array: `((die * blocks + block) * pages + page) * units_per_stripe + plane *
-/// units_per_page + index`. So the units of a stripe are consecutive, as are the stripes of a superblock and the
-/// superblocks of a die.
+/// Address of a 4 KiB unit in the array. The units of a stripe, the stripes of a superblock and the superblocks
+/// of a die are consecutive:
+///
+/// ```text
+/// ((die * blocks + block) * pages + page) * units_per_stripe + plane * units_per_page + index
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ppa(pub u64);
 
-/// A superblock, numbered over the whole array: `die * blocks + block`. It is the same block number in every plane
-/// of one die, and is erased at once.
+/// Index of a superblock in the whole array: `die * blocks + block`. A superblock is the same block number in
+/// every plane of one die, and is erased as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u32);
 
-/// How many of what there is of what.
+/// Dimensions of an array.
 ///
-/// Dies are numbered over channels first: `die = way * channels + channel`. Every method but
-/// [`validate`](Geometry::validate) expects a valid geometry.
+/// Dies are numbered over channels first: `die = way * channels + channel`. Every method except
+/// [`validate`](Geometry::validate) requires a valid geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Buses.
+    /// Channels (buses).
     pub channels: u32,
-    /// Dies on each channel.
+    /// Dies of a channel.
     pub ways: u32,
-    /// Planes of a die: they sense, program and erase together.
+    /// Planes of a die, which sense, program and erase together.
     pub planes: u32,
     /// Blocks of a plane.
     pub blocks: u32,
@@ -33,16 +36,16 @@ pub struct Geometry {
     pub page_bytes: u32,
 }
 
-/// What is wrong with a [`Geometry`].
+/// Error of validating a [`Geometry`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// A count is zero.
+    /// A dimension is zero.
     #[error("{0} is 0, it must be at least 1")]
     Zero(&'static str),
-    /// The page is not made of units.
+    /// The page is no whole number of units.
     #[error("page_bytes is {0}, it must be a multiple of 4096")]
     PageBytes(u32),
-    /// A stripe's units don't fit a mask.
+    /// The units of a stripe exceed a 64-bit mask.
     #[error("planes * page_bytes is {0} units of 4 KiB, at most {max} are possible", max = Geometry::STRIPE_UNITS_MAX)]
     Stripe(u64),
     /// Too many dies.
@@ -57,27 +60,30 @@ pub enum GeometryError {
         max = Geometry::BLOCK_UNITS_MAX
     )]
     Block(u128),
-    /// Too many units for the array.
+    /// Too many units in the array.
     #[error("the array has {0} units of 4 KiB, at most {max} are possible", max = Geometry::UNITS_MAX)]
     Units(u128),
 }
 
 impl Geometry {
-    /// Units of a stripe: a read names them by a mask of 64 bits.
+    /// Maximum units of a stripe: a read selects them by a 64-bit mask.
     pub const STRIPE_UNITS_MAX: u64 = 64;
-    /// Dies: each is a task.
+    /// Maximum dies: each is a task.
     pub const DIES_MAX: u64 = 1 << 16;
-    /// Superblocks: each costs 32 bytes, whatever it holds.
+    /// Maximum superblocks: each costs 32 bytes of memory, even if empty.
     pub const BLOCKS_MAX: u128 = 1 << 25;
-    /// Units of a superblock.
+    /// Maximum units of a superblock.
     pub const BLOCK_UNITS_MAX: u128 = 1 << 31;
-    /// Units: 64 TiB for the host, and as much again in reserve.
+    /// Maximum units of the array: 64 TiB for the host, and as much again in reserve.
     pub const UNITS_MAX: u128 = 1 << 35;
-    /// Units of the largest array whose places fit 32 bits, with room above for what a translation layer notes beside
-    /// places.
+    /// Units of the largest array whose addresses fit 32 bits, with values above them left for a translation
+    /// layer's markers.
     pub const NARROW_UNITS_MAX: u64 = 0xf000_0000;
 
-    /// Whether such an array can be, and if not, what is wrong. The numbers may come from a file.
+    /// Checks every dimension. The numbers may come from a file.
+    ///
+    /// # Errors
+    /// [`GeometryError`] for the first limit that is exceeded.
     pub fn validate(&self) -> Result<(), GeometryError> {
         let counts = [
             ("channels", self.channels),
@@ -116,7 +122,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// Dies in all.
+    /// Dies of the array.
     pub const fn dies(&self) -> u32 {
         self.channels * self.ways
     }
@@ -126,7 +132,7 @@ impl Geometry {
         self.blocks
     }
 
-    /// Superblocks in all.
+    /// Superblocks of the array.
     pub const fn total_blocks(&self) -> u32 {
         self.dies() * self.blocks
     }
@@ -136,7 +142,7 @@ impl Geometry {
         self.page_bytes / UNIT_BYTES as u32
     }
 
-    /// Units of a stripe: the same page of every plane of a die, which is programmed at once.
+    /// Units of a stripe: the same page of every plane of a die, programmed as a whole.
     pub const fn units_per_stripe(&self) -> u32 {
         self.planes * self.units_per_page()
     }
@@ -151,12 +157,12 @@ impl Geometry {
         self.blocks as u64 * self.units_per_block() as u64
     }
 
-    /// Units in all.
+    /// Units of the array.
     pub const fn total_units(&self) -> u64 {
         self.total_blocks() as u64 * self.units_per_block() as u64
     }
 
-    /// Whether a place takes more than 32 bits.
+    /// Whether an address takes more than 32 bits.
     pub const fn is_wide(&self) -> bool {
         self.total_units() > Self::NARROW_UNITS_MAX
     }
@@ -191,7 +197,7 @@ impl Geometry {
         self.unit_of_block(ppa) / self.units_per_stripe()
     }
 
-    /// The page of a unit within its block: the number of its stripe.
+    /// The page of a unit within its block, which equals the number of its stripe.
     pub const fn page_of(&self, ppa: Ppa) -> u32 {
         self.stripe_of(ppa)
     }
@@ -201,17 +207,17 @@ impl Geometry {
         self.unit_of_stripe(ppa) / self.units_per_page()
     }
 
-    /// The place of a unit within its superblock.
+    /// Index of a unit within its superblock.
     pub const fn unit_of_block(&self, ppa: Ppa) -> u32 {
         (ppa.0 % self.units_per_block() as u64) as u32
     }
 
-    /// The place of a unit within its stripe: its bit in the mask of a read.
+    /// Index of a unit within its stripe: its bit in the mask of a read.
     pub const fn unit_of_stripe(&self, ppa: Ppa) -> u32 {
         (ppa.0 % self.units_per_stripe() as u64) as u32
     }
 
-    /// The first unit of the stripe that a unit is in.
+    /// First unit of the stripe that contains `ppa`.
     pub const fn stripe_start(&self, ppa: Ppa) -> Ppa {
         Ppa(ppa.0 - self.unit_of_stripe(ppa) as u64)
     }
@@ -221,7 +227,7 @@ impl Geometry {
         Ppa(block.0 as u64 * self.units_per_block() as u64 + (stripe * self.units_per_stripe() + unit) as u64)
     }
 
-    /// The mask of all units of a stripe.
+    /// Mask of all units of a stripe.
     pub const fn full_mask(&self) -> u64 {
         u64::MAX >> (64 - self.units_per_stripe())
     }
@@ -234,7 +240,7 @@ mod tests {
     const SMALL: Geometry =
         Geometry { channels: 2, ways: 3, planes: 2, blocks: 5, pages: 7, page_bytes: 16384 };
 
-    // Two units at one address, or an address that comes back as another, would be data lost without a trace.
+    // If two units shared an address, or an address did not convert back, data would be lost without a trace.
     #[test]
     fn every_unit_has_an_address_of_its_own_that_leads_back() {
         let g = SMALL;
@@ -311,8 +317,8 @@ mod tests {
         );
     }
 
-    // 64 TiB for the host and 28 % spare must be addressable, as the translation layer is promised, from the first unit to
-    // the last.
+    // 64 TiB for the host and 28 % spare must be addressable, as the translation layer is promised, from the
+    // first unit to the last.
     #[test]
     fn sixty_four_tebibytes_with_spare_fit() {
         let g = Geometry { channels: 16, ways: 16, planes: 4, blocks: 5248, pages: 1024, page_bytes: 16384 };

@@ -1,41 +1,42 @@
-//! Where bytes rest: a drive's flash array, its times and its contents.
+//! A drive's flash array: geometry, timing, errors and contents.
 //!
-//! Channels x ways (dies of a channel) x planes x blocks x pages. The translation layer sees *units* of 4 KiB; it
-//! programs a *stripe* (the same page of all planes of a die) and erases a *superblock* (the same block of all planes
-//! of a die). An operation takes its command cycles and its data over the channel that the dies of a column share,
-//! and the time of the cells, during all of which it has the die to itself, but for what [`Timing`] says of suspension and
-//! cache reads.
+//! The array has channels, ways (dies of a channel), planes, blocks and pages. The translation layer
+//! addresses *units* of 4 KiB; it programs a *stripe* (the same page of all planes of a die) and erases a
+//! *superblock* (the same block of all planes of a die). An operation takes its command cycles and data over
+//! the channel that the dies of a column share, and then the time of the cells. It holds the die alone for
+//! all of that, except for suspension and cache reads (see [`Timing`]).
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`geometry`] | the shape, and flat addresses: [`Ppa`], [`BlockId`] |
-//! | [`timing`] | how long sensing, programming, erasing and moving take |
-//! | [`config`] | [`FlashConfig`]: all that an array is like |
-//! | [`reliability`] | bit errors by wear, age and reads; retries; failures of worn cells |
-//! | [`fault`] | failures that are injected |
-//! | `trouble` | chance at work: both of these, die by die |
-//! | [`array`](mod@array) | [`Flash`]: operations in, what was done out |
-//! | [`die`] | a die's queue by [`Priority`], and what it works at |
-//! | `priority.rs` | who asks for an operation |
-//! | `sequencer` | how dies move from phase to phase, with suspension, cache reads and retries |
-//! | `trace` | what a trace shows of them |
-//! | `channel` | a channel, and who has it next |
-//! | `line` | the queue in classes behind both |
-//! | [`ticket`] | [`Ticket`]: how the submitter learns of the end, and gets what was read |
+//! | [`geometry`] | dimensions, and flat addresses: [`Ppa`], [`BlockId`] |
+//! | [`timing`] | times of sensing, programming, erasing and transfers |
+//! | [`config`] | [`FlashConfig`]: timing, error model and faults together |
+//! | [`reliability`] | bit errors by wear, retention and reads; retries; failures of worn cells |
+//! | [`fault`] | injected failures |
+//! | `failure` | draws both kinds of failure, die by die |
+//! | [`array`](mod@array) | [`Flash`]: accepts operations, reports results |
+//! | [`die`] | a die's queue by [`Priority`], and its operations in progress |
+//! | `priority.rs` | priorities of operations |
+//! | `sequencer` | drives dies from phase to phase, with suspension, cache reads and retries |
+//! | `trace` | dies and channels in a trace |
+//! | `channel` | a channel, and the queue for it |
+//! | `line` | a queue in classes of urgency, used by both |
+//! | [`ticket`] | [`Ticket`]: completion and results of operations |
 //! | [`store`] | contents: a base state in closed form, and what was programmed since, in memory or in files |
-//! | [`medium`] | what outlives the power |
-//! | [`data_end`] | [`DataEnd`]: what a translation layer commands, this array or one across a link |
+//! | [`medium`] | the persistent state across power cycles |
+//! | [`data_end`] | [`DataEnd`]: the flash of a translation layer, this array or one across a link |
 //! | [`far`] | [`Far`]: flash across a link |
 //!
-//! What it does not do: no mapping, allocation or garbage collection (`firmware`), so it decides neither what is
-//! refreshed nor which superblock is retired or holds one bit a cell; no cache programs. Spare area beyond
-//! the logical address takes no time on the channel.
+//! What it does not do: no mapping, allocation or garbage collection (`firmware`), so it does not decide
+//! which superblock is refreshed, retired or in one-bit mode; no cache programs. Spare area beyond the
+//! logical address takes no time on the channel.
 
 pub mod array;
 mod channel;
 pub mod config;
 pub mod data_end;
 pub mod die;
+mod failure;
 pub mod far;
 pub mod fault;
 pub mod geometry;
@@ -48,16 +49,15 @@ pub mod store;
 pub mod ticket;
 pub mod timing;
 mod trace;
-mod trouble;
 
 pub use array::{Counters, Flash};
 pub use config::{FlashConfig, FlashError};
 pub use data_end::DataEnd;
 pub use far::Far;
 pub use far::link::{
-    BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Gone, Mark, SystemVerb,
+    BlockMark, BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Gone, SystemRequest,
 };
-pub use fault::{Fault, FaultError, FaultPlan, FaultVerb};
+pub use fault::{Fault, FaultError, FaultKind, FaultPlan};
 pub use geometry::{BlockId, Geometry, GeometryError, Ppa};
 pub use medium::Medium;
 pub use priority::Priority;

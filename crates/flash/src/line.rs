@@ -1,16 +1,17 @@
-//! A queue in classes of urgency, in which nobody starves.
+//! A queue in classes of urgency without starvation.
 
 use std::collections::VecDeque;
 
-/// How many more urgent ones may be served in a row past a class that waits.
+/// Operations of more urgent classes that may be served in a row past a waiting class.
 pub(crate) const PASSED_MAX: u32 = 8;
 
-/// A FIFO for each class; class 0 comes first, but after [`PASSED_MAX`] that went before it a class has its turn.
+/// A FIFO for each class. Class 0 is served first, but a class that [`PASSED_MAX`] more urgent operations
+/// have passed has its turn.
 pub(crate) struct Line<T, const CLASSES: usize> {
     classes: [VecDeque<T>; CLASSES],
-    /// For each class: how many of more urgent ones were served while it waited, since it last had its turn.
+    /// For each class: the more urgent operations served while it waited, since its last turn.
     passed: [u32; CLASSES],
-    /// A bit for each class that isn't empty: most of the time that is one, and the only question.
+    /// One bit for each non-empty class. Usually only one is set, and this word is all that is read.
     waiting: u32,
 }
 
@@ -38,8 +39,8 @@ impl<T, const CLASSES: usize> Line<T, CLASSES> {
         self.take(self.choose(|_, _| false)?)
     }
 
-    /// The class that is next. One whose turn it is although more urgent ones wait is passed over once more if `blocked`
-    /// says so of its first and one of those.
+    /// The class to serve next. A class whose turn has come despite more urgent ones is skipped if `blocked`
+    /// holds for its first element and a more urgent one.
     #[inline]
     pub(crate) fn choose(&self, blocked: impl Fn(&T, &T) -> bool) -> Option<usize> {
         if self.waiting == 0 {
@@ -56,7 +57,7 @@ impl<T, const CLASSES: usize> Line<T, CLASSES> {
         })
     }
 
-    /// Takes the first of a class; those below that wait have been passed over.
+    /// Takes the first element of a class, and counts it as passing the classes below that wait.
     #[inline]
     pub(crate) fn take(&mut self, class: usize) -> Option<T> {
         let taken = self.classes[class].pop_front()?;
@@ -72,17 +73,17 @@ impl<T, const CLASSES: usize> Line<T, CLASSES> {
         Some(taken)
     }
 
-    /// The first of a class.
+    /// The first element of a class.
     pub(crate) fn first_of(&self, class: usize) -> Option<&T> {
         self.classes[class].front()
     }
 
-    /// All of a class, first to last.
+    /// The elements of a class, first to last.
     pub(crate) fn of(&self, class: usize) -> impl Iterator<Item = &T> {
         self.classes[class].iter()
     }
 
-    /// The first of the most urgent class.
+    /// The first element of the most urgent class.
     pub(crate) fn first(&self) -> Option<&T> {
         self.classes.get(self.waiting.trailing_zeros() as usize)?.front()
     }
@@ -97,7 +98,7 @@ impl<T, const CLASSES: usize> Line<T, CLASSES> {
 mod tests {
     use super::*;
 
-    // Without the bound a die that is never without host reads would never erase again.
+    // Without the bound a die with a steady stream of host reads would never erase again.
     #[test]
     fn each_class_has_its_turn_after_eight_more_urgent() {
         let mut line = Line::<char, 3>::default();
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(line.len(), 0);
     }
 
-    // The bound must not let an erase overtake a read of what it erases.
+    // The bound must not let an erase overtake a read of its superblock.
     #[test]
     fn a_blocked_class_waits_on() {
         let mut line = Line::<u32, 2>::default();

@@ -1,7 +1,7 @@
-//! What outlives the power: the array's contents, and what firmware keeps beside them.
+//! The persistent medium: the array's contents, and the system area of the firmware.
 
 use crate::geometry::{BlockId, Geometry};
-use crate::store::file::{Files, Format, OpenError, Opened, Tuning};
+use crate::store::file::{Files, Format, OpenError, OpenReport, Tuning};
 use crate::store::{BaseContent, Dump, Store};
 use byteway_clock::Inbox;
 use std::collections::VecDeque;
@@ -10,12 +10,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A drive's medium while its power is off. [`Flash::new`](crate::Flash::new) takes it in, and
-/// [`Flash::power_off`](crate::Flash::power_off) gives it back.
+/// A drive's medium while its power is off. [`Flash::new`](crate::Flash::new) consumes it, and
+/// [`Flash::power_off`](crate::Flash::power_off) returns it.
 pub struct Medium {
     pub(crate) store: Store,
     pub(crate) system: System,
-    /// How old it is, powered or not.
+    /// Age in nanoseconds, powered or not.
     pub(crate) calendar_ns: u64,
     dump: Option<Dump>,
 }
@@ -24,23 +24,23 @@ impl Medium {
     /// A medium that holds `base`.
     ///
     /// # Panics
-    /// If `geometry` isn't valid: whoever takes it from a file validates it there.
+    /// If `geometry` is invalid: values from a file are validated where they are read.
     pub fn new(geometry: Geometry, base: Rc<dyn BaseContent>) -> Medium {
         geometry.validate().expect("a geometry is validated where it is read");
         Medium { store: Store::new(geometry, base), system: System::default(), calendar_ns: 0, dump: None }
     }
 
-    /// A medium that is kept in files. An empty directory becomes a new one, which holds `base`; any other must be of a
-    /// medium that was made so.
+    /// A medium kept in files. An empty directory becomes a new medium that holds `base`; any other must
+    /// belong to a medium made with the same parameters.
     ///
     /// # Errors
-    /// It is another drive's, or damaged, or the system says no.
+    /// [`OpenError`] if the directory belongs to another drive or is damaged, or on a system error.
     pub fn open(
         files: Arc<dyn Files>,
         format: &Format,
         base: Rc<dyn BaseContent>,
         tuning: Tuning,
-    ) -> Result<(Medium, Opened), OpenError> {
+    ) -> Result<(Medium, OpenReport), OpenError> {
         let (store, dump, opened) = Store::open(files, format, base, tuning)?;
         let (mut system, mut calendar_ns) = (System::default(), 0);
         if let Some(files) = store.files() {
@@ -53,50 +53,50 @@ impl Medium {
         Ok((Medium { store, system, calendar_ns, dump }, opened))
     }
 
-    /// In real time, and if it is kept in files: a thread syncs them from now on, and reports through `inbox`, which is that
-    /// of the executor of the array to come.
+    /// In real time, for a medium in files: starts a thread that syncs them from now on, and reports through
+    /// `inbox`, that of the array's executor.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The system's error if no thread can be started.
     pub fn sync_behind(&mut self, inbox: &Inbox) -> io::Result<()> {
         self.store.begin_thread(inbox)
     }
 
-    /// Ends it in order. If it is kept in files, all of it is durable then.
+    /// Shuts down cleanly. If the medium is kept in files, everything is durable then.
     ///
     /// # Errors
-    /// A file has failed, now or before.
+    /// The reason, if a file has failed, now or before.
     pub fn close(mut self) -> Result<(), Rc<str>> {
         self.store.close(self.dump.as_ref(), self.calendar_ns)
     }
 
-    /// Of an array that was powered off.
+    /// The medium of an array that was powered off.
     pub(crate) fn of(store: Store, system: System, calendar_ns: u64) -> Medium {
         Medium { store, system, calendar_ns, dump: None }
     }
 
-    /// It lies without power for so long: its data ages, and nothing else happens. Beyond 500 years there is no telling.
+    /// Ages the medium without power: retention loss goes on, nothing else happens. Saturates at 500 years.
     pub fn rest(&mut self, time: Duration) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.calendar_ns = self.calendar_ns.saturating_add(ns).min(Self::CALENDAR_MAX_NS);
     }
 
-    /// Its superblocks had been erased so often before it was made. A medium in files does not keep that: it is to be said
-    /// whenever it is opened.
+    /// Sets the program/erase cycles of each superblock before the medium was made. Files do not keep them,
+    /// so call this after every open.
     pub fn wear_in(&mut self, erases: impl FnMut(BlockId) -> u32) {
         self.store.wear_in(erases);
         self.store.write_table();
     }
 
-    /// So that the calendar can still run for as long as a run can.
+    /// Leaves the calendar the range of a whole run.
     const CALENDAR_MAX_NS: u64 = 500 * 365 * 86_400 * 1_000_000_000;
 
-    /// Its shape.
+    /// Geometry of the medium.
     pub fn geometry(&self) -> &Geometry {
         self.store.geometry()
     }
 
-    /// Marks superblocks as bad, as the factory does: it outlives whatever is done next. See
+    /// Marks superblocks as bad, permanently, as the factory does. See
     /// [`Flash::is_bad`](crate::Flash::is_bad).
     pub fn mark_bad(&mut self, blocks: impl IntoIterator<Item = BlockId>) {
         let mut marked = 0;
@@ -109,28 +109,28 @@ impl Medium {
         }
     }
 
-    /// Whether nothing was ever done with it: it holds its base state, and firmware has kept nothing beside.
+    /// Whether the medium is as manufactured: in its base state, with an empty system area.
     pub fn is_new(&self) -> bool {
         self.store.is_untouched() && self.system.is_empty() && self.dump.is_none()
     }
 
-    /// Saves what would be lost; it takes the place of what was saved before.
+    /// Saves volatile state at a power cut, replacing the previous save.
     pub fn save(&mut self, dump: Dump) {
         self.dump = Some(dump);
     }
 
-    /// Takes out what was saved. It is to be saved again if it is not on flash when the power goes next.
+    /// Takes the saved state. If it is not on flash by the next power cut, it must be saved again.
     pub fn take_saved(&mut self) -> Option<Dump> {
         self.dump.take()
     }
 
-    /// What was saved.
+    /// The saved state.
     pub fn saved(&self) -> Option<&Dump> {
         self.dump.as_ref()
     }
 }
 
-/// The system area: flash of its own, beside the geometry, for what firmware must find before it knows anything.
+/// The system area: flash apart from the geometry, for what firmware must find before it has any state.
 #[derive(Default)]
 pub(crate) struct System {
     roots: [Option<Rc<[u8]>>; 2],
@@ -148,7 +148,7 @@ impl System {
         self.roots[slot].clone()
     }
 
-    /// What a slot held is gone from now on.
+    /// Empties a root slot at the start of its write.
     pub(crate) fn begin_root(&mut self, slot: usize) {
         self.roots[slot] = None;
     }

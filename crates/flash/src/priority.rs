@@ -1,30 +1,30 @@
-//! Who asks for an operation.
+//! Priorities of flash operations.
 
-/// Who asks, most urgent first. Within a priority the first comes first; a lower one that waits has its turn after
-/// eight more urgent operations in a row.
+/// Priority of an operation, most urgent first. Operations of one priority are served in order of submission;
+/// a lower priority that waits has its turn after eight more urgent operations in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
     /// A read that a host waits for.
     HostRead = 0,
-    /// A read of a translation page, without which a host's command can't go on.
+    /// A read of a translation page that a host command waits for.
     Map = 1,
-    /// A program of what a host wrote.
+    /// A program of host data.
     HostProgram = 2,
-    /// What makes room: the reads, programs and erases that a host's writes rest on.
+    /// Garbage collection that host writes depend on: its reads, programs and erases.
     Collector = 3,
-    /// What can wait: levelling, refresh, folding, collection while the host is idle.
+    /// Deferrable work: wear leveling, refresh, folding, garbage collection while the host is idle.
     Background = 4,
 }
 
 impl Priority {
-    /// How many there are.
+    /// Number of priorities.
     pub const COUNT: usize = 5;
 
-    /// All, most urgent first.
+    /// All priorities, most urgent first.
     pub const ALL: [Priority; Priority::COUNT] =
         [Priority::HostRead, Priority::Map, Priority::HostProgram, Priority::Collector, Priority::Background];
 
-    /// For whom, in a trace.
+    /// Name in a trace.
     pub(crate) fn client(self) -> &'static str {
         match self {
             Priority::HostRead | Priority::HostProgram => "host",
@@ -34,7 +34,7 @@ impl Priority {
         }
     }
 
-    /// Whether a host waits for its reads, so that a program or an erase is suspended for them.
+    /// Whether a host waits for reads of this priority, for which programs and erases are suspended.
     pub(crate) fn is_awaited(self) -> bool {
         self <= Priority::Map
     }

@@ -1,8 +1,8 @@
-//! What goes wrong in the cells: raw bit errors that grow with wear, age and reads, the retries that read past them, and
-//! programs and erases that fail on worn cells.
+//! The error model of the cells: raw bit errors that grow with wear, retention and reads, retries that read
+//! past them, and program and erase failures of worn cells.
 //!
-//! The rate of wrong bits in a page, before correction, in closed form. With `w` the erases of its superblock over the
-//! endurance:
+//! The raw bit error rate of a page has a closed form. With `w` the program/erase cycles of its superblock
+//! over the endurance:
 //!
 //! ```text
 //! rate = pages[type] * ( fresh + wear * w^wear_exponent
@@ -10,104 +10,108 @@
 //!                                        + disturb * reads / 100000 ) )
 //! ```
 //!
-//! - **Wear**: traps in the tunnel oxide widen the distributions of the cells' charge; published measurements of parts
-//!   of several makers fit a power of the erase count somewhat above one.
-//! - **Retention**: charge leaks through those traps, so faster on worn cells (a fresh superblock has a tenth of the rate
-//!   of one at its endurance), and less and less as time goes on, since what is loosely held leaves first.
-//! - **Read disturb**: each sensing of a page stresses the others of its block a little; linear in their number.
-//! - **Page type**: a page that is told by more of the cell's thresholds has as many more places to go wrong.
+//! - **Wear**: traps in the tunnel oxide widen the charge distributions of the cells; published measurements
+//!   of parts of several makers fit a power of the cycle count somewhat above one.
+//! - **Retention**: charge leaks through those traps, so faster on worn cells (a fresh superblock has a tenth
+//!   of the rate of one at its endurance), and ever more slowly, since loosely held charge leaves first.
+//! - **Read disturb**: each sensing of a page stresses the others of its block slightly; the effect is linear
+//!   in their number.
+//! - **Page type**: a page that is distinguished by more of the cell's thresholds has as many more chances of
+//!   error.
 //!
-//! The units of a page differ: each read draws, for each unit, a factor with a mean of one, log-normal with
-//! [`spread`](Reliability::spread). A unit with more wrong bits than [`correctable`](Reliability::correctable) is read
-//! again at shifted thresholds, where a step leaves [`retry_factor`](Reliability::retry_factor) of the rate.
+//! The units of a page differ: each read draws, for each unit, a log-normal factor with mean one and the
+//! given [`spread`](Reliability::spread). A unit with more bit errors than
+//! [`correctable`](Reliability::correctable) is read again at shifted thresholds; each step leaves
+//! [`retry_factor`](Reliability::retry_factor) of the rate.
 //!
-//! The constants of the four kinds of cells are our own, of the order that is published for each; they are no part's. They
-//! are anchored at the end of life: at the endurance, after a year without power and 100,000 reads, the worst page type
-//! comes close to what is correctable, as a part is rated (JEDEC JESD218 asks a client drive for a year's retention at
-//! the end of its life), and a read in some is retried. A fresh part practically never retries.
+//! The constants of the four kinds of cells are our own, of the published order for each kind; they describe
+//! no particular part. They are anchored at the end of life: at the endurance, after a year without power and
+//! 100,000 reads, the worst page type comes close to the correctable limit, as parts are rated (JEDEC JESD218
+//! asks a client drive for a year's retention at the end of its life), and some reads need a retry. A fresh
+//! part practically never retries.
 
 use crate::timing::Mode;
 use byteway_clock::random::{Normal, Stream};
 
 /// Bits of a unit of 4 KiB.
 const UNIT_BITS: f64 = 32768.0;
-/// Of a Julian year.
+/// Seconds of a Julian year.
 const YEAR_SECONDS: f64 = 365.25 * 86400.0;
-/// Reads that [`CellErrors::disturb`] is of.
+/// Reads to which [`CellErrors::disturb`] refers.
 const DISTURB_READS: f64 = 100_000.0;
-/// What a fresh superblock has of the rates of retention and disturb of one at its endurance.
+/// Retention and disturb rates of a fresh superblock, as a fraction of those at the endurance.
 const FRESH_SHARE: f64 = 0.1;
-/// More standard deviations than a draw can be from its mean.
+/// Upper bound of a draw's distance from the mean, in standard deviations.
 const DRAW_MAX: f64 = 8.7;
 
-/// How the error rate of a kind of cells comes about. Rates are of wrong bits among all.
+/// Error rate parameters of a kind of cells. Rates are fractions of wrong bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellErrors {
-    /// Erases that a superblock is rated for.
+    /// Rated program/erase cycles of a superblock.
     pub endurance: u32,
-    /// Rate of a page just programmed on new cells.
+    /// Rate of a freshly programmed page on new cells.
     pub fresh: f64,
-    /// What wear has added to it at the endurance.
+    /// Rate added by wear at the endurance.
     pub wear: f64,
-    /// The power of the erase count that it grows with.
+    /// Exponent of the cycle count.
     pub wear_exponent: f64,
-    /// What a year has added, on cells at their endurance.
+    /// Rate added by a year of retention, on cells at their endurance.
     pub retention: f64,
-    /// The power of time that it grows with.
+    /// Exponent of time.
     pub retention_exponent: f64,
-    /// What 100,000 reads of the superblock since its erase have added, on cells at their endurance.
+    /// Rate added by 100,000 reads of the superblock since its erase, on cells at their endurance.
     pub disturb: f64,
-    /// For each page type its share, 1 on average; page p is of type p modulo their number.
+    /// Relative rate of each page type, 1 on average; page p is of type p modulo their number.
     pub pages: Vec<f64>,
 }
 
-/// How reliable an array is. Absent, nothing goes wrong, and no chance is drawn.
+/// Error model of an array. Without one nothing fails, and nothing is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reliability {
-    /// Cells with as many bits as there are page types.
+    /// Cells in full mode, with as many bits as there are page types.
     pub cells: CellErrors,
     /// Cells in one-bit mode.
     pub one_bit: CellErrors,
-    /// Wrong bits in a unit of 4 KiB that the code corrects, at most.
+    /// Maximum bit errors of a 4 KiB unit that the code corrects.
     pub correctable: u32,
-    /// Standard deviation of the logarithm of a unit's rate about its page's.
+    /// Standard deviation of the logarithm of a unit's rate relative to its page's.
     pub spread: f64,
-    /// Sensings at shifted thresholds that a read tries at most, after the first.
+    /// Maximum retries of a read: sensings at shifted thresholds after the first.
     pub retry_steps: u32,
-    /// What each of them leaves of the rate of the one before.
+    /// Fraction of the rate that each retry leaves.
     pub retry_factor: f64,
-    /// The chance that a program fails on a superblock at twice its endurance. Up to the endurance it is none; from there
-    /// on it grows with the square of the erases beyond.
+    /// Probability that a program fails at twice the endurance. It is zero up to the endurance, and from
+    /// there grows with the square of the further cycles.
     pub program_failures: f64,
-    /// The same of an erase.
+    /// The same for an erase.
     pub erase_failures: f64,
 }
 
-/// What is wrong with a [`Reliability`].
+/// Error of validating a [`Reliability`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReliabilityError {
-    /// A number that is none, or outside of its range.
+    /// A number is NaN or out of range.
     #[error("reliability.{name} is {value}, it must be from {low} to {high}")]
     Range {
-        /// Which.
+        /// Name of the field.
         name: &'static str,
-        /// What it is.
+        /// The rejected value.
         value: f64,
-        /// The least that is possible.
+        /// Smallest valid value.
         low: f64,
-        /// The most.
+        /// Largest valid value.
         high: f64,
     },
-    /// Cells without an endurance.
+    /// The endurance is zero.
     #[error("reliability.{0} is 0, it must be at least 1")]
     Zero(&'static str),
-    /// No page type.
+    /// There is no page type.
     #[error("reliability.{0} has no share, it needs one for each page type")]
     NoPageType(&'static str),
 }
 
 impl CellErrors {
-    /// One bit a cell: the gap between the two states forgives most of what wear does.
+    /// One bit a cell: the gap between the two states forgives most of the wear.
     fn one_bit() -> Self {
         CellErrors {
             endurance: 60_000,
@@ -130,7 +134,7 @@ impl CellErrors {
             + self.wear * libm::pow(wear, self.wear_exponent)
             + share * (self.retention * retention + self.disturb * disturb);
         let page = self.pages[page as usize % self.pages.len()];
-        // Half of the bits wrong is no information: it can't be more.
+        // At half of the bits wrong there is no information left; more is impossible.
         (page * rate).min(0.5)
     }
 
@@ -153,17 +157,17 @@ impl CellErrors {
 }
 
 impl Reliability {
-    /// Sensings that a read may take in all: more would keep a die from everything else.
+    /// Maximum retries of a read: more would block a die for too long.
     pub const RETRY_STEPS_MAX: u32 = 64;
 
-    /// Cells of one bit, in all superblocks.
+    /// Single-level cells: one bit in every superblock.
     pub fn slc() -> Self {
         let cells = CellErrors::one_bit();
         Reliability { cells, correctable: 160, ..Self::tlc() }
     }
 
-    /// Cells of two bits, whose pages are told by one and by two of three thresholds. Corrected by a code for 40 bits in
-    /// 1 KiB, as was usual.
+    /// Two-bit cells, whose pages are distinguished by one and by two of three thresholds. Corrected by a
+    /// code for 40 bits in 1 KiB, as was usual.
     pub fn mlc() -> Self {
         let cells = CellErrors {
             endurance: 5000,
@@ -177,8 +181,8 @@ impl Reliability {
         Reliability { cells, correctable: 160, ..Self::tlc() }
     }
 
-    /// Cells of three bits, whose pages are told by two, three and two of seven thresholds. Corrected by a low-density
-    /// parity-check code, by hard decisions.
+    /// Three-bit cells, whose pages are distinguished by two, three and two of seven thresholds. Corrected by
+    /// a low-density parity-check code with hard decisions.
     pub fn tlc() -> Self {
         let cells = CellErrors {
             endurance: 3000,
@@ -201,7 +205,7 @@ impl Reliability {
         }
     }
 
-    /// Cells of four bits, whose pages are told by four, four, four and three of fifteen thresholds.
+    /// Four-bit cells, whose pages are distinguished by four, four, four and three of fifteen thresholds.
     pub fn qlc() -> Self {
         let cells = CellErrors {
             endurance: 1000,
@@ -215,7 +219,10 @@ impl Reliability {
         Reliability { cells, ..Self::tlc() }
     }
 
-    /// Whether there can be such an array, and if not, what is wrong. The numbers may come from a file.
+    /// Checks all numbers, which may come from a file.
+    ///
+    /// # Errors
+    /// [`ReliabilityError`] for the first number that is out of range.
     pub fn validate(&self) -> Result<(), ReliabilityError> {
         self.cells.validate(&[
             "endurance",
@@ -245,18 +252,18 @@ impl Reliability {
         within("erase_failures", self.erase_failures, 0.0, 1.0)
     }
 
-    /// The rate of wrong bits that a read of stripe `page` meets at the default thresholds: of a superblock of this mode
-    /// after so many erases, programmed `age_s` seconds ago, and read `reads` times since its erase.
+    /// Raw bit error rate of a read of stripe `page` at the default thresholds: of a superblock in this mode
+    /// after `erases` cycles, programmed `age_s` seconds ago, and read `reads` times since its erase.
     pub fn error_rate(&self, mode: Mode, page: u32, erases: u32, age_s: f64, reads: u32) -> f64 {
         self.of(mode).errors(page, f64::from(erases), age_s / YEAR_SECONDS, reads)
     }
 
-    /// The chance that a program fails, of a superblock after so many erases.
+    /// Probability that a program fails, after `erases` cycles.
     pub fn program_failure(&self, mode: Mode, erases: u32) -> f64 {
         self.beyond(mode, erases, self.program_failures)
     }
 
-    /// The chance that an erase fails, likewise.
+    /// Probability that an erase fails, after `erases` cycles.
     pub fn erase_failure(&self, mode: Mode, erases: u32) -> f64 {
         self.beyond(mode, erases, self.erase_failures)
     }
@@ -277,8 +284,8 @@ impl Reliability {
         }
     }
 
-    /// Draws one unit of a read at `rate`: how many retries it needs to be corrected, or none if they don't do. Where no
-    /// draw could make a difference, none is made.
+    /// Draws for one unit of a read at `rate` the retries that it needs; None if no retry corrects it. Draws
+    /// nothing where no draw could matter.
     pub(crate) fn draw(&self, rate: f64, stream: &mut Stream) -> Option<u32> {
         let expected = rate * UNIT_BITS;
         let limit = f64::from(self.correctable);
@@ -299,7 +306,7 @@ impl Reliability {
     }
 }
 
-/// The shares of page types that are told by so many thresholds each.
+/// Relative rates of page types with these numbers of thresholds.
 fn thresholds(counts: &[u32]) -> Vec<f64> {
     let mean = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
     counts.iter().map(|count| f64::from(*count) / mean).collect()
@@ -360,7 +367,8 @@ mod tests {
         }
     }
 
-    // What is drawn must be the log-normal that is documented: its tail is the share of reads that are retried.
+    // What is drawn must be the log-normal that is documented: its tail is the share of reads that are
+    // retried.
     #[test]
     fn the_share_of_retries_is_the_tail_of_the_distribution() {
         let part = Reliability { retry_steps: 2, retry_factor: 0.5, ..Reliability::tlc() };
@@ -372,8 +380,8 @@ mod tests {
             let step = part.draw(rate, &mut stream);
             counts[step.map_or(3, |step| step as usize)] += 1;
         }
-        // P(no retry) is the normal distribution at (ln(240 / 300) + 0.15^2 / 2) / 0.15 = -1.4126; P(more than one),
-        // of the limit at half the rate, at (ln(480 / 300) + 0.01125) / 0.15 = 3.2084 and beyond.
+        // P(no retry) is the normal distribution at (ln(240 / 300) + 0.15^2 / 2) / 0.15 = -1.4126; P(more
+        // than one), of the limit at half the rate, at (ln(480 / 300) + 0.01125) / 0.15 = 3.2084 and beyond.
         let share = |count: u32| f64::from(count) / f64::from(draws);
         assert!((share(counts[0]) - 0.0789).abs() < 0.002, "{counts:?}");
         assert!((share(counts[2]) - 0.000667).abs() < 0.0002, "{counts:?}");

@@ -1,31 +1,31 @@
-//! How a die moves from phase to phase.
+//! Drives the dies from phase to phase, and hands out the channels.
 //!
-//! Each die has a task, whose timers move it on. A die that is idle begins at the call that submits, and one that
-//! waits for its channel is moved by the die that leaves it, so an uncontended read costs two polls of the die and one
-//! of the reader.
+//! Each die has a task whose timers drive it. An idle die starts within the submitting call, and a die that
+//! waits for its channel is moved by the die that frees it, so an uncontended read costs two polls of the die
+//! and one of the reader.
 //!
-//! **Suspension.** A program or an erase stands back for reads that a host waits for, also for those that were there
-//! before it. The program's data stays in the die's page register meanwhile; reads use the cache register alone, and
-//! so one after the other. A read of the wordline that is being programmed, or of the superblock that is being
-//! erased, waits for the end, and those behind it in its priority with it. After eight reads the operation goes on, if
-//! only for the latency of the next suspension.
+//! **Suspension.** A program or an erase yields to reads that a host waits for, including those that waited
+//! before it. The program's data stay in the die's page register meanwhile; the reads have only the cache
+//! register, so they go one after the other. A read of the wordline being programmed, or of the superblock
+//! being erased, waits for the end, and so do the reads behind it in its priority. After eight reads the
+//! operation resumes, if only for the latency of the next suspension.
 //!
-//! **Cache reads.** Sensed data moves into the cache register as soon as that is free, and the next read may sense. If
-//! one waits, its command goes before the data, unless the channel serves data first ([`ChannelOrder`]): it is short, and the
-//! cells work meanwhile. A read that must be retried
-//! keeps the die to itself, as what was sensed behind it would be lost.
+//! **Cache reads.** Sensed data move into the cache register as soon as that is free, and the next read may
+//! sense. If one waits, its command goes before the data, unless the channel serves data first
+//! ([`ChannelOrder`]): a command is short, and the cells work meanwhile. A read that must be retried keeps
+//! the die to itself, since data sensed behind it would be lost.
 //!
-//! **Retries.** The controller finds out that a unit can't be corrected when it has it. So a retry is a read of the
-//! failing units: a command, a sensing, their data.
+//! **Retries.** The controller finds a unit uncorrectable only once it has the data. A retry is therefore a
+//! whole read of the failing units: command, sensing, data.
 
 use crate::array::{Array, Counters, Inner};
 use crate::channel::{Request, Use};
-use crate::die::{Die, Operation, Phase, Verb, Work};
+use crate::die::{ActiveOperation, Die, Operation, Phase, Verb};
+use crate::failure::UNCORRECTABLE;
 use crate::priority::Priority;
 use crate::store::Batch;
 use crate::ticket::Outcome;
 use crate::timing::{ChannelOrder, Mode, Suspend};
-use crate::trouble::UNCORRECTABLE;
 use byteway_clock::{Delay, Time};
 use byteway_wire::content::UNIT_BYTES;
 use std::future::Future;
@@ -34,13 +34,13 @@ use std::rc::Weak;
 use std::task::{Context, Poll};
 
 impl Array {
-    /// Moves a die as far as it goes at this instant. A call too many does nothing.
+    /// Moves a die as far as it can go now. Spurious calls have no effect.
     pub(crate) fn advance(&mut self, inner: &Inner, index: u32) {
         let mut number = self.dies[index as usize].front;
         loop {
             let moved = self.step(inner, index, number);
             let front = self.dies[index as usize].front;
-            // After the operation that the cells work for, the one whose data is on its way out.
+            // After the operation in the cells, try the one whose data are moving out.
             number = match moved {
                 true => front,
                 false if inner.timing.cache_read && number == front => 1 - front,
@@ -49,24 +49,26 @@ impl Array {
         }
     }
 
-    /// One of a die's two operations takes the next step, if it is time; false if not.
+    /// Takes the next step of one of a die's two operations, if it is due. Returns whether it did.
     fn step(&mut self, inner: &Inner, index: u32, number: u8) -> bool {
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
         let is_front = die.front == number;
-        let work = &die.works[number as usize];
+        let work = &die.active[number as usize];
         match work.phase {
             Phase::Idle => is_front && self.begin(inner, index),
             Phase::AwaitsStart | Phase::AwaitsOut => {
                 let before = work.phase;
+                // The channel's queue decides: the die that gets the channel may be another one.
                 self.dispatch(inner, inner.geometry.channel_of_die(index));
-                self.dies[index as usize].works[number as usize].phase != before
+                self.dies[index as usize].active[number as usize].phase != before
             }
             Phase::Works if now >= work.until => {
                 match &work.operation {
                     Some(Operation { verb: Verb::Read { .. }, .. }) => self.sensed(inner, index, number),
-                    // It has taken its time and must not end yet; [`Reporter`] calls when it may.
-                    Some(operation) if self.store.holds_up(operation.block) => return false,
+                    // Its time is over, but its end must wait for a file job; [`Reporter`] advances the die
+                    // then.
+                    Some(operation) if self.store.delays_end(operation.block) => return false,
                     _ => self.finish(inner, index, number),
                 }
                 true
@@ -75,7 +77,7 @@ impl Array {
                 self.suspend(inner, index);
                 true
             }
-            Phase::AwaitsRegister if !die.is_emptying() => {
+            Phase::AwaitsRegister if !die.is_moving_out() => {
                 self.pass_on(inner, index, number);
                 true
             }
@@ -87,8 +89,8 @@ impl Array {
                     self.finish(inner, index, number);
                     self.begin_behind(inner, index)
                 };
-                // Afterwards, so that the next command goes before the data of others: it is short, and the cells then
-                // work meanwhile.
+                // Only now, so that the next command goes before the data of other dies: it is short, and the
+                // cells then work meanwhile.
                 self.dispatch(inner, inner.geometry.channel_of_die(index));
                 begun
             }
@@ -96,7 +98,7 @@ impl Array {
         }
     }
 
-    /// The data of a read has left: the cells turn to what is next, if they are free.
+    /// Starts the cells' next work once the data of a read have left.
     fn begin_behind(&mut self, inner: &Inner, index: u32) -> bool {
         let die = &mut self.dies[index as usize];
         match die.front().phase {
@@ -110,11 +112,13 @@ impl Array {
         }
     }
 
-    /// Takes up the next operation; false if there is none that can begin. Those that can't be done fail at once.
+    /// Starts the next operation; false if none can start. Operations that are impossible fail at once.
     fn begin(&mut self, inner: &Inner, index: u32) -> bool {
         let (geometry, timing) = (&inner.geometry, &inner.timing);
         let now = inner.clock.now();
         loop {
+            // During a suspension only reads may start, and only as long as the suspended operation's turn
+            // has not come.
             let die = &mut self.dies[index as usize];
             let next = if die.suspended.is_none() { die.next() } else { die.next_in_suspension(&self.store) };
             let Some(operation) = next else {
@@ -127,8 +131,8 @@ impl Array {
             let mut units = 0;
             let cell = match &operation.verb {
                 Verb::Read { mask, .. } => {
-                    if let Some(trouble) = &mut self.trouble {
-                        fails = trouble.begin_read(index);
+                    if let Some(failures) = &mut self.failures {
+                        fails = failures.begin_read(index);
                     }
                     units = *mask;
                     let partial = is_partial(*mask, geometry.units_per_page());
@@ -136,12 +140,13 @@ impl Array {
                 }
                 Verb::Program(batch) => {
                     let block = operation.block;
+                    // From here on the stripe counts as torn, so a power cut during the program finds it so.
                     if self.store.begin_program(block, operation.stripe, batch.units.len()).is_err() {
                         self.fail(inner, operation);
                         continue;
                     }
-                    if let Some(trouble) = &mut self.trouble {
-                        fails = trouble.begin_program(index, self.store.cells(block, inner.calendar_ns()));
+                    if let Some(failures) = &mut self.failures {
+                        fails = failures.begin_program(index, self.store.cells(block, inner.calendar_ns()));
                     }
                     usage = Use::DataIn;
                     let bytes = u64::from(geometry.units_per_stripe()) * UNIT_BYTES as u64;
@@ -150,9 +155,10 @@ impl Array {
                 }
                 Verb::Erase => {
                     let block = operation.block;
-                    if let Some(trouble) = &mut self.trouble {
-                        fails = trouble.begin_erase(index, self.store.cells(block, inner.calendar_ns()));
+                    if let Some(failures) = &mut self.failures {
+                        fails = failures.begin_erase(index, self.store.cells(block, inner.calendar_ns()));
                     }
+                    // The contents are gone from the start: an interrupted erase leaves nothing readable.
                     self.store.begin_erase(block);
                     timing.erase_time(mode)
                 }
@@ -161,7 +167,7 @@ impl Array {
             let die = &mut self.dies[index as usize];
             die.hold(now);
             let front = die.front;
-            let [first, second] = &mut die.works;
+            let [first, second] = &mut die.active;
             let (work, other) = if front == 0 { (first, second) } else { (second, first) };
             if timing.cache_read && other.operation.is_some() {
                 other.overtaken = Some(now);
@@ -182,7 +188,7 @@ impl Array {
     /// Sends the command, and the data of a program, as soon as the channel is free.
     fn start(&mut self, inner: &Inner, index: u32, number: u8, usage: Use, passage: Delay) {
         let die = &mut self.dies[index as usize];
-        die.works[number as usize].phase = Phase::AwaitsStart;
+        die.active[number as usize].phase = Phase::AwaitsStart;
         let duration = inner.modelled(passage);
         if duration == Delay::ZERO {
             self.start_passage(inner, Request { die: index, work: number, usage, duration });
@@ -191,12 +197,12 @@ impl Array {
         }
     }
 
-    /// Asks for the channel: served at once if it is idle, else in line.
+    /// Requests the channel: served at once if it is idle, otherwise queued.
     fn request(&mut self, inner: &Inner, request: Request) {
         let now = inner.clock.now();
         let number = inner.geometry.channel_of_die(request.die);
         let channel = &mut self.channels[number as usize];
-        let work = &mut self.dies[request.die as usize].works[request.work as usize];
+        let work = &mut self.dies[request.die as usize].active[request.work as usize];
         if channel.is_idle(now) {
             channel.serve(now, request.usage, request.duration);
             if inner.clock.is_traced() {
@@ -211,7 +217,7 @@ impl Array {
         self.dispatch(inner, number);
     }
 
-    /// Lets the next die have the channel, if it is free, and sees to it that one looks again while others wait.
+    /// Serves the channel's queue, if the channel is free, and ensures a later check while dies wait.
     #[inline]
     fn dispatch(&mut self, inner: &Inner, number: u32) {
         if !self.channels[number as usize].line.is_empty() {
@@ -227,11 +233,11 @@ impl Array {
             channel.serve(now, request.usage, request.duration);
             let (die, work) = (request.die as usize, request.work as usize);
             if inner.clock.is_traced() {
-                inner.trace_passage(number, &request, &self.dies[die].works[work]);
+                inner.trace_passage(number, &request, &self.dies[die].active[work]);
             }
             self.start_passage(inner, request);
             let die = &self.dies[die];
-            if die.works[work].until <= now {
+            if die.active[work].until <= now {
                 inner.clock.wake(die.task());
             }
         }
@@ -245,42 +251,42 @@ impl Array {
         }
     }
 
-    /// The channel serves an operation from now on.
+    /// An operation starts its transfer on the channel.
     fn start_passage(&mut self, inner: &Inner, request: Request) {
         let Request { die: index, work: number, usage, duration } = request;
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
-        let work = &mut die.works[number as usize];
+        let work = &mut die.active[number as usize];
         work.channel += duration;
         match usage {
-            // The command, and data if any, come in; then the cells work. One timer for both.
+            // Command and data go in, then the cells work: one timer covers both.
             Use::Command | Use::DataIn => work.enter_cells(now + duration),
             Use::DataOut => {
                 work.phase = Phase::MovesOut;
                 work.until = now + duration;
             }
         }
-        // A phase that takes no time is left by whoever moves the die now.
+        // A phase that takes no time is advanced by the caller.
         let (until, task) = (work.until, die.task());
-        if !self.stand_back(inner, index) && until > now {
+        if !self.suspend_for_read(inner, index) && until > now {
             inner.clock.wake_at(until, task);
         }
     }
 
-    /// The cells of a program or an erase are to be suspended, if a read waits that is worth it. True if they will be.
+    /// Suspends a program or an erase if a suitable read waits. Returns whether it will be suspended.
     #[inline]
-    pub(crate) fn stand_back(&mut self, inner: &Inner, index: u32) -> bool {
+    pub(crate) fn suspend_for_read(&mut self, inner: &Inner, index: u32) -> bool {
         match &inner.timing.suspend {
-            Some(suspend) => self.stand_back_by(inner, index, suspend),
+            Some(suspend) => self.suspend_for_read_by(inner, index, suspend),
             None => false,
         }
     }
 
     #[cold]
-    fn stand_back_by(&mut self, inner: &Inner, index: u32, suspend: &Suspend) -> bool {
+    fn suspend_for_read_by(&mut self, inner: &Inner, index: u32, suspend: &Suspend) -> bool {
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
-        let work = &die.works[die.front as usize];
+        let work = &die.active[die.front as usize];
         let is_write = matches!(&work.operation, Some(operation) if !operation.is_read());
         if work.phase != Phase::Works || !is_write || work.suspends >= suspend.most {
             return false;
@@ -298,7 +304,7 @@ impl Array {
         true
     }
 
-    /// The operation that the cells worked for is set aside.
+    /// Sets aside the operation that the cells worked for.
     #[cold]
     fn suspend(&mut self, inner: &Inner, index: u32) {
         let now = inner.clock.now();
@@ -310,7 +316,7 @@ impl Array {
         die.suspend(now);
     }
 
-    /// A suspended operation goes on; false if there is none.
+    /// Resumes the suspended operation; false if there is none.
     #[cold]
     fn resume(&mut self, inner: &Inner, index: u32) -> bool {
         let Some(suspend) = inner.timing.suspend else { return false };
@@ -320,7 +326,7 @@ impl Array {
         work.cell += suspend.resume;
         work.enter_cells(now + suspend.resume);
         let until = work.until;
-        if !self.stand_back(inner, index) {
+        if !self.suspend_for_read(inner, index) {
             inner.clock.wake_at(until, self.dies[index as usize].task());
         }
         true
@@ -328,22 +334,22 @@ impl Array {
 
     /// A read has its data in the page register.
     fn sensed(&mut self, inner: &Inner, index: u32, number: u8) {
-        if self.trouble.is_some() {
-            self.meet_errors(inner, index, number);
+        if self.failures.is_some() {
+            self.draw_errors(inner, index, number);
         }
         if !inner.timing.cache_read {
             return self.send_out(inner, index, number);
         }
         let die = &mut self.dies[index as usize];
-        die.works[number as usize].phase = Phase::AwaitsRegister;
-        // `step` goes on from there if the register is not free.
-        if !die.is_emptying() {
+        die.active[number as usize].phase = Phase::AwaitsRegister;
+        // Otherwise `step` continues once the register is free.
+        if !die.is_moving_out() {
             self.pass_on(inner, index, number);
         }
     }
 
-    /// The data of a read goes into the cache register, which is free, and from there out. The cells may work for the
-    /// next read.
+    /// Moves the data of a read into the free cache register and from there out. The cells may start the next
+    /// read.
     #[cold]
     fn pass_on(&mut self, inner: &Inner, index: u32, number: u8) {
         let keeps_die = self.must_retry(index, number);
@@ -354,8 +360,8 @@ impl Array {
         let die = &mut self.dies[index as usize];
         if die.suspended.is_none() && !keeps_die {
             if !sends_first {
-                // Its own phase must not let anything but a read begin.
-                die.works[number as usize].phase = Phase::AwaitsOut;
+                // While this phase is not idle, `begin` starts nothing but a read.
+                die.active[number as usize].phase = Phase::AwaitsOut;
             }
             die.front = 1 - number;
             self.begin(inner, index);
@@ -365,26 +371,26 @@ impl Array {
         }
     }
 
-    /// The data of a read wants to move out.
+    /// Requests the channel for the data of a read.
     fn send_out(&mut self, inner: &Inner, index: u32, number: u8) {
-        let mask = self.dies[index as usize].works[number as usize].mask;
+        let mask = self.dies[index as usize].active[number as usize].mask;
         let bytes = u64::from(mask.count_ones()) * UNIT_BYTES as u64;
         let duration = inner.modelled(inner.timing.channel.time_for(bytes));
         self.request(inner, Request { die: index, work: number, usage: Use::DataOut, duration });
     }
 
-    /// Whether what a read has sensed is not all right, and can be tried again.
+    /// Whether some units of a sensing are uncorrected and retries are left.
     #[inline]
     fn must_retry(&self, index: u32, number: u8) -> bool {
-        let Some(trouble) = &self.trouble else { return false };
-        let work = &self.dies[index as usize].works[number as usize];
-        work.retries < trouble.retries() && work.uncorrected() != 0
+        let Some(failures) = &self.failures else { return false };
+        let work = &self.dies[index as usize].active[number as usize];
+        work.retries < failures.retries() && work.uncorrected() != 0
     }
 
-    /// Reads the units again that were not corrected.
+    /// Reads the uncorrected units again.
     #[cold]
     fn retry(&mut self, inner: &Inner, index: u32, number: u8) {
-        let work = &mut self.dies[index as usize].works[number as usize];
+        let work = &mut self.dies[index as usize].active[number as usize];
         let Some(operation) = &work.operation else { return };
         work.mask = work.uncorrected();
         work.retries += 1;
@@ -397,11 +403,11 @@ impl Array {
         self.start(inner, index, number, Use::Command, inner.timing.command);
     }
 
-    /// Finds out, after the first sensing of a read, which units will take how many retries.
+    /// Draws, after the first sensing of a read, how many retries each unit needs.
     #[cold]
-    fn meet_errors(&mut self, inner: &Inner, index: u32, number: u8) {
-        let Some(trouble) = &mut self.trouble else { return };
-        let work = &mut self.dies[index as usize].works[number as usize];
+    fn draw_errors(&mut self, inner: &Inner, index: u32, number: u8) {
+        let Some(failures) = &mut self.failures else { return };
+        let work = &mut self.dies[index as usize].active[number as usize];
         let Some(operation) = &work.operation else { return };
         if work.retries > 0 {
             return;
@@ -411,26 +417,27 @@ impl Array {
             work.steps.fill(UNCORRECTABLE);
         } else if stripe < self.store.programmed(block) {
             let cells = self.store.cells(block, inner.calendar_ns());
-            trouble.draw(index, stripe, work.mask, cells, &mut work.steps);
+            failures.draw(index, stripe, work.mask, cells, &mut work.steps);
         } else {
             work.steps.fill(0);
         }
     }
 
-    /// Ends a die's operation: the store changes, the ticket learns.
+    /// Ends a die's operation: updates the store and completes the ticket.
     fn finish(&mut self, inner: &Inner, index: u32, number: u8) {
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
-        let work = &mut die.works[number as usize];
+        let work = &mut die.active[number as usize];
         if inner.clock.is_traced() {
             inner.trace_operation(index, work, now);
         }
         let operation = work.operation.take().expect("a die that ends an operation has one");
         work.phase = Phase::Idle;
         let (cell, channel, fails) = (work.cell, work.channel, work.fails);
-        let uncorrected = if self.trouble.is_some() { work.uncorrected() } else { 0 };
+        let uncorrected = if self.failures.is_some() { work.uncorrected() } else { 0 };
         let sensings = 1 + u32::from(work.retries);
         die.release(now);
+        die.array += cell;
         inner.clock.release_ios(operation.ios);
         let queued = now.since(operation.submitted).saturating_sub(cell + channel);
         let mut outcome = Outcome { queued, cell, channel, failed: false, unreadable: 0 };
@@ -481,15 +488,16 @@ impl Array {
         }
         self.counters.failed += u64::from(outcome.failed);
         if self.store.has_failed() {
-            // What it did may not be in the files: nobody is to build on it. See [`Flash::failed`](crate::Flash::failed).
+            // The operation may be missing in the files, so no caller may rely on it. See
+            // [`Flash::failed`](crate::Flash::failed).
             inner.synced.notify_all();
             return;
         }
         inner.desk.complete(operation.ticket, outcome);
     }
 
-    /// Gives the ticket what a read has read, unless that is known, but for the units that it could not: `bad`, and those that
-    /// the store can't give. Gives all of these.
+    /// Hands the contents of a read to the ticket, unless they are known, and marks unreadable units: those
+    /// of `bad`, and those that the store cannot give. Returns all of these.
     fn deliver(
         &mut self,
         inner: &Inner,
@@ -499,7 +507,7 @@ impl Array {
         is_known: bool,
     ) -> u64 {
         if is_known && bad == 0 {
-            // Who moves what it knows must not move what is no longer there.
+            // A garbage collector that relies on known contents must not copy units that were erased.
             assert!(
                 self.store.is_programmed(operation.block, operation.stripe),
                 "stripe {} of superblock {} is known, and was erased",
@@ -525,7 +533,7 @@ impl Array {
         })
     }
 
-    /// Ends an operation that can't be done, without its taking time.
+    /// Fails an impossible operation at once.
     pub(crate) fn fail(&mut self, inner: &Inner, operation: Operation) {
         self.counters.failed += 1;
         inner.clock.release_ios(operation.ios);
@@ -549,7 +557,7 @@ impl Array {
     }
 }
 
-impl Work {
+impl ActiveOperation {
     /// The cells work from `begin` on.
     fn enter_cells(&mut self, begin: Time) {
         self.phase = Phase::Works;
@@ -558,7 +566,7 @@ impl Work {
     }
 }
 
-/// Whether no page has more than one unit in the mask; a page of a single unit is whole.
+/// Whether no page has more than one unit in the mask and pages hold several units.
 fn is_partial(mask: u64, units_per_page: u32) -> bool {
     if units_per_page == 1 {
         return false;
@@ -590,7 +598,7 @@ impl Future for Sequencer {
     }
 }
 
-/// The task that learns what has been done to files. It ends with the array.
+/// The task that handles completed file jobs. It ends with the array.
 pub(crate) struct Reporter(pub(crate) Weak<Inner>);
 
 impl Future for Reporter {
@@ -599,9 +607,9 @@ impl Future for Reporter {
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let Some(inner) = self.0.upgrade() else { return Poll::Ready(()) };
         let mut array = inner.array.borrow_mut();
-        array.store.go_on();
-        array.store.tell();
-        let works = |die: &&Die| die.works.iter().any(|work| work.phase == Phase::Works);
+        array.store.collect_jobs();
+        array.store.mark_reported();
+        let works = |die: &&Die| die.active.iter().any(|work| work.phase == Phase::Works);
         array.dies.iter().filter(works).filter_map(|die| die.task).for_each(|task| inner.clock.wake(task));
         drop(array);
         inner.synced.notify_all();

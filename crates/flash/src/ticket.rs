@@ -1,4 +1,4 @@
-//! Tickets: how one who submits operations learns that they are done, without an allocation.
+//! Tickets: completion and results of submitted operations, without an allocation for each.
 
 use byteway_clock::{Clock, Delay, TaskId};
 use byteway_wire::content::Content;
@@ -9,36 +9,36 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// How the operations of a ticket went.
+/// Result of a ticket's operations.
 ///
-/// The times are those of the operation that ended last; they sum to the time from its submission to its end. Across a link
-/// nobody tells cells from channel: what an operation did not wait at this end is all in `channel`.
+/// The times are those of the operation that ended last, and sum to its total time. Across a link, cells and
+/// channel cannot be reported apart: all time that an operation did not wait at this end is in `channel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Waiting for the die, and for the channel; of a program or an erase also while it was suspended.
+    /// Waiting for the die and the channel; for a program or an erase, also the time of its suspensions.
     pub queued: Delay,
-    /// Sensing, with every retry; programming, erasing, and what it took to resume them.
+    /// Sensing with all retries, programming, erasing, and the time to resume.
     pub cell: Delay,
-    /// Command cycles and data on the channel, with those of retries.
+    /// Command cycles and data on the channel, those of retries included.
     pub channel: Delay,
-    /// One of the operations was not done: an address beyond the array, a program out of order or of a block that
-    /// isn't erased, a program or an erase that failed, a read that could not deliver all of its units.
+    /// An operation failed: an address beyond the array, a program out of order or of a superblock that is
+    /// not erased, a failed program or erase, or a read that could not deliver all of its units.
     pub failed: bool,
-    /// Units that reads could not deliver, of all operations: of torn stripes, beyond what can be corrected, beyond the
-    /// array. [`Ticket::is_unreadable`] tells which.
+    /// Units that reads could not deliver: of torn stripes, uncorrectable, or beyond the array.
+    /// [`Ticket::is_unreadable`] identifies them.
     pub unreadable: u32,
 }
 
-/// What stands behind a ticket.
+/// State of a ticket.
 #[derive(Default)]
 pub(crate) struct Node {
     remaining: u32,
-    /// Somebody has the ticket.
+    /// The ticket is held by a caller.
     held: bool,
     task: Option<TaskId>,
     outcome: Outcome,
     contents: Vec<Content>,
-    /// Places in `contents` that could not be read.
+    /// Indices in `contents` of unreadable units.
     unreadable: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Node {
     }
 }
 
-/// All tickets' nodes. They are reused, with the memory of their contents.
+/// Nodes of all tickets, which are reused with the memory of their contents.
 #[derive(Default)]
 pub(crate) struct Tickets {
     nodes: Vec<Node>,
@@ -67,7 +67,7 @@ impl Tickets {
         index
     }
 
-    /// The ticket was dropped: its operations go on, and the last one frees the node.
+    /// The ticket was dropped: its operations continue, and the last one frees the node.
     fn close(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
         node.held = false;
@@ -83,12 +83,12 @@ impl Tickets {
         self.free.push(index);
     }
 
-    /// Tickets that are held, or whose operations are not done.
+    /// Tickets that are held or have operations in flight.
     pub(crate) fn in_use(&self) -> usize {
         self.nodes.len() - self.free.len()
     }
 
-    /// Adds an operation that will deliver `units` units; gives the place of the first in the contents.
+    /// Adds an operation that will deliver `units` units. Returns the index of the first in the contents.
     pub(crate) fn add(&mut self, index: u32, units: usize) -> usize {
         let node = &mut self.nodes[index as usize];
         node.remaining += 1;
@@ -97,13 +97,14 @@ impl Tickets {
         at
     }
 
-    /// Where a read delivers its units; nowhere, if nobody will look.
+    /// Where a read delivers its units; empty if the ticket was dropped.
     pub(crate) fn contents_at(&mut self, index: u32, at: usize) -> &mut [Content] {
         let node = &mut self.nodes[index as usize];
         if node.held { &mut node.contents[at..] } else { &mut [] }
     }
 
-    /// A read of the units in `mask`, which delivers from `at` on, could not read those in `bad`.
+    /// Marks the units in `bad` unreadable, for a read of the units in `mask` that delivers from index `at`
+    /// on.
     pub(crate) fn mark_unreadable(&mut self, index: u32, at: usize, mask: u64, bad: u64) {
         let node = &mut self.nodes[index as usize];
         if !node.held {
@@ -118,7 +119,7 @@ impl Tickets {
         }
     }
 
-    /// An operation has ended. Gives the task to be woken, if it was the last one and somebody waits.
+    /// Completes an operation. Returns the waiting task if it was the last one.
     pub(crate) fn complete(&mut self, index: u32, outcome: Outcome) -> Option<TaskId> {
         let node = &mut self.nodes[index as usize];
         node.outcome = Outcome {
@@ -138,8 +139,8 @@ impl Tickets {
     }
 }
 
-/// The tickets of a data end. Whatever carries its operations out reports here that they are done: the dies of an array, or
-/// what has come back over a link. Cheap to clone.
+/// The tickets of a data end. Its executor of operations (the dies of an array, or a link) reports
+/// completions here. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Desk(Rc<DeskState>);
 
@@ -153,7 +154,7 @@ impl Desk {
         Desk(Rc::new(DeskState { clock: clock.clone(), tickets: RefCell::default() }))
     }
 
-    /// A ticket to submit under.
+    /// A new ticket.
     pub(crate) fn ticket(&self) -> Ticket {
         let index = self.tickets(Tickets::open);
         Ticket { desk: self.clone(), index }
@@ -164,7 +165,7 @@ impl Desk {
         look(&mut self.0.tickets.borrow_mut())
     }
 
-    /// An operation has ended: whoever waits for the ticket goes on, if it was the last one.
+    /// Completes an operation, and wakes the waiter after the last one.
     #[inline]
     pub(crate) fn complete(&self, index: u32, outcome: Outcome) {
         if let Some(task) = self.tickets(|tickets| tickets.complete(index, outcome)) {
@@ -172,17 +173,18 @@ impl Desk {
         }
     }
 
-    /// Whether a ticket is one of this end.
+    /// Whether a ticket was issued by this end.
     pub(crate) fn has_issued(&self, ticket: &Ticket) -> bool {
         Rc::ptr_eq(&self.0, &ticket.desk.0)
     }
 }
 
-/// Collects operations: submit any number under it, then wait for all of them.
+/// Collects operations: submit any number under one ticket, then wait for all of them.
 ///
-/// What the reads deliver is kept in the order of submission, and within a read in the order of its units, as it was
-/// when the read's data moved; later erases don't change it. After a wait the ticket can be used again;
-/// [`clear`](Ticket::clear) it first. Dropped early, its operations go on: they belong to the data end.
+/// Read results are kept in the order of submission, and within a read in the order of its units, as of the
+/// instant at which the data moved; later erases do not change them. After a wait the ticket can be reused;
+/// [`clear`](Ticket::clear) it first. If it is dropped early, its operations continue, because they belong to
+/// the data end.
 pub struct Ticket {
     desk: Desk,
     pub(crate) index: u32,
@@ -193,38 +195,38 @@ impl Ticket {
         self.desk.tickets(|tickets| look(&mut tickets.nodes[self.index as usize]))
     }
 
-    /// Waits until every operation submitted under it is done.
+    /// Waits until every operation submitted under it has completed.
     pub fn wait(&self) -> Wait<'_> {
         Wait { ticket: self, yielded: false }
     }
 
-    /// Operations that are not done.
+    /// Operations in flight.
     pub fn remaining(&self) -> u32 {
         self.node(|node| node.remaining)
     }
 
-    /// Units delivered, or to be delivered.
+    /// Units delivered or to be delivered.
     pub fn units(&self) -> usize {
         self.node(|node| node.contents.len())
     }
 
-    /// What a unit held; `index` counts from what `submit_read` gave. Zero before it is delivered, and beyond the
-    /// end.
+    /// Content of a unit; `index` counts from the result of `submit_read`. Zero before delivery, and beyond
+    /// the end.
     pub fn content(&self, index: usize) -> Content {
         self.node(|node| node.contents.get(index).cloned().unwrap_or_default())
     }
 
-    /// The same, which it then no longer has.
+    /// As [`content`](Ticket::content), moved out of the ticket.
     pub fn take(&self, index: usize) -> Content {
         self.node(|node| node.contents.get_mut(index).map(std::mem::take).unwrap_or_default())
     }
 
-    /// Whether a read could not deliver a unit; `index` counts as for [`content`](Ticket::content), which is zero then.
+    /// Whether a read could not deliver a unit; its [`content`](Ticket::content) is then zero.
     pub fn is_unreadable(&self, index: usize) -> bool {
         self.node(|node| node.unreadable.iter().any(|place| *place as usize == index))
     }
 
-    /// Moves all contents to the end of `out`, in order of submission. To be called when nothing remains.
+    /// Moves all contents to the end of `out`, in order of submission. Call only with no operation in flight.
     pub fn take_contents(&self, out: &mut Vec<Content>) {
         self.node(|node| {
             debug_assert_eq!(node.remaining, 0, "contents are there after the wait");
@@ -235,7 +237,7 @@ impl Ticket {
         });
     }
 
-    /// Forgets contents and outcome, for the next use. To be called when nothing remains.
+    /// Drops contents and outcome, for the next use. Call only with no operation in flight.
     pub fn clear(&self) {
         self.node(|node| {
             debug_assert_eq!(node.remaining, 0, "a ticket is cleared between uses");
@@ -256,7 +258,7 @@ impl Drop for Ticket {
 #[must_use = "waits only when it is awaited"]
 pub struct Wait<'a> {
     ticket: &'a Ticket,
-    /// It yielded under `timing = "none"`, when everything was done.
+    /// Has yielded under `timing = "none"`, with everything complete.
     yielded: bool,
 }
 
@@ -274,7 +276,7 @@ impl Future for Wait<'_> {
             None
         });
         match outcome {
-            // Nothing was waited for, so this is where a task that only uses flash lets others run.
+            // No wait took place, so a task that only uses flash must let others run here.
             Some(_) if clock.is_immediate() && !self.yielded && !clock.skip_step() => {
                 clock.wake(task);
                 self.yielded = true;

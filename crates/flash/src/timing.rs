@@ -1,4 +1,4 @@
-//! How long the array's verbs take.
+//! Times of the array's operations.
 
 use crate::priority::Priority;
 use byteway_clock::{Delay, Rate};
@@ -6,79 +6,79 @@ use byteway_clock::{Delay, Rate};
 /// Times of a die and of its channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// Sensing a page (tR), for each page type; page p is of type p modulo their number.
+    /// Sensing time of a page (tR), by page type; page p is of type p modulo their number.
     pub read: Vec<Delay>,
-    /// Programming a stripe (tPROG), for each page type likewise.
+    /// Program time of a stripe (tPROG), by page type as above.
     pub program: Vec<Delay>,
-    /// Erasing a superblock (tBERS).
+    /// Erase time of a superblock (tBERS).
     pub erase: Delay,
-    /// Bytes a second on a channel.
+    /// Bandwidth of a channel in bytes a second.
     pub channel: Rate,
-    /// Command and address cycles of an operation, on the channel.
+    /// Command and address cycles of an operation on the channel.
     pub command: Delay,
-    /// Sensing when no more than one unit of each page is wanted, for parts that do that faster than a page; for each
-    /// page type.
+    /// Sensing time if at most one unit of each page is read, by page type, for parts that sense less than a
+    /// page faster.
     pub partial_read: Option<Vec<Delay>>,
-    /// Sensing a translation page ([`Priority::Map`]), where firmware keeps these in pages that read faster than
-    /// others; whatever the page type.
+    /// Sensing time of a translation page ([`Priority::Map`]) of any page type, where firmware keeps these in
+    /// faster pages.
     pub map_read: Option<Delay>,
-    /// Whether and how programs and erases are suspended for reads that a host waits for.
+    /// Suspension of programs and erases for reads that a host waits for; None for none.
     pub suspend: Option<Suspend>,
-    /// Whether a die senses the next read while the data of one waits for the channel or moves out.
+    /// Whether a die senses the next read while the data of one wait for the channel or move out.
     pub cache_read: bool,
-    /// Which of the dies that wait for a channel it serves first.
+    /// Which waiting die a channel serves first.
     pub channel_order: ChannelOrder,
-    /// Times of superblocks whose cells hold one bit; without them no superblock can.
+    /// Times in one-bit mode; None if superblocks have no such mode.
     pub slc: Option<SlcTiming>,
 }
 
-/// Which of the dies that wait for a channel it serves first. ONFI has no rule for it: the choice is the flash controller's.
+/// Which waiting die a channel serves first. ONFI has no rule: the choice is the flash controller's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChannelOrder {
-    /// Commands of reads and erases, then the data of reads, then programs with their data. Otherwise a die would stand idle
-    /// for the microseconds of another's data, for want of a command that takes a tenth of one.
+    /// Commands of reads and erases, then the data of reads, then programs with their data. Otherwise a die
+    /// would idle for the microseconds of another's data, waiting for a command that takes a tenth of one.
     #[default]
     CommandsFirst,
-    /// The data of reads, then what begins an operation, first come, first served. On a busy channel the dies fall into step:
-    /// all of them sense, then all of them send.
+    /// The data of reads, then all commands, first come, first served. On a busy channel the dies fall into
+    /// step: all of them sense, then all of them transfer.
     DataOutFirst,
 }
 
 /// Suspension of programs and erases ([`Timing::suspend`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspend {
-    /// From the request, or from when the cells begin if that is later, until the die can sense. The cells end the step
-    /// that they are at meanwhile, so this time is not lost to the operation; an operation that ends sooner is not
-    /// suspended.
+    /// Delay from the request, or from the start of the cells' work if that is later, until the die can
+    /// sense. The cells finish their current step meanwhile, so the operation loses none of this time; an
+    /// operation that ends sooner is not suspended.
     pub latency: Delay,
-    /// What taking the operation up again costs, before its cells go on where they were.
+    /// Cost of resuming the operation, before its cells continue where they were.
     pub resume: Delay,
-    /// Suspensions of one operation, at most: then it goes on to its end.
+    /// Maximum suspensions of one operation; after that it runs to its end.
     pub most: u32,
 }
 
 /// Times of a superblock in one-bit mode ([`Timing::slc`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlcTiming {
-    /// Sensing a page.
+    /// Sensing time of a page.
     pub read: Delay,
-    /// Programming a stripe.
+    /// Program time of a stripe.
     pub program: Delay,
-    /// Erasing a superblock.
+    /// Erase time of a superblock.
     pub erase: Delay,
 }
 
-/// How many bits the cells of a superblock hold.
+/// Bits a cell in a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// As many as there are page types.
+    /// As many bits as there are page types.
     #[default]
     Full,
-    /// One, in a stripe for each wordline: fewer stripes, but faster and longer-lived.
+    /// One bit, one stripe for each wordline: less capacity, but faster and longer-lived.
     OneBit,
 }
 
-/// An array that takes no time, with none of what is optional; for what a profile doesn't set.
+/// An array that takes no time and has no options: the default for fields that a profile does not set.
 impl Default for Timing {
     fn default() -> Self {
         Timing {
@@ -97,30 +97,33 @@ impl Default for Timing {
     }
 }
 
-/// What is wrong with a [`Timing`].
+/// Error of validating a [`Timing`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// No page type.
+    /// There is no page type.
     #[error("{0} has no time, it needs one for each page type")]
     NoPageType(&'static str),
-    /// Longer than [`Timing::DELAY_MAX`].
+    /// A time exceeds [`Timing::DELAY_MAX`].
     #[error("{0} is {1}, at most {max} is possible", max = Timing::DELAY_MAX)]
     TooLong(&'static str, Delay),
-    /// Slower than [`Timing::CHANNEL_MIN`].
+    /// The channel is slower than [`Timing::CHANNEL_MIN`].
     #[error("channel is {0} bytes a second, at least {min} are needed", min = Timing::CHANNEL_MIN)]
     Channel(u64),
-    /// A suspension that never is.
+    /// Suspension is enabled with a maximum of zero.
     #[error("suspend.most is 0, it must be at least 1; leave suspend out for none")]
     NoSuspend,
 }
 
 impl Timing {
-    /// The longest time of an operation: beyond it a handful of them would reach the end of time.
+    /// Maximum time of an operation: a handful of longer ones would exceed the range of time.
     pub const DELAY_MAX: Delay = Delay::from_s(10);
-    /// The slowest channel, in bytes a second.
+    /// Minimum bandwidth of a channel in bytes a second.
     pub const CHANNEL_MIN: u64 = 100_000;
 
-    /// Whether an array can work so, and if not, what is wrong. The numbers may come from a file.
+    /// Checks all times, which may come from a file.
+    ///
+    /// # Errors
+    /// [`TimingError`] for the first value that is out of range.
     pub fn validate(&self) -> Result<(), TimingError> {
         let partial = self.partial_read.as_ref().map(|times| ("partial_read", times));
         let lists = [("read", &self.read), ("program", &self.program)].into_iter().chain(partial);
@@ -151,13 +154,13 @@ impl Timing {
         Ok(())
     }
 
-    /// Stripes whose bits share cells: as many as there are page types. A program that is cut off takes the earlier ones
-    /// of its wordline with it.
+    /// Stripes whose bits share cells: as many as there are page types. A program that is cut off destroys
+    /// the earlier stripes of its wordline.
     pub fn stripes_per_wordline(&self) -> u32 {
         self.read.len().max(self.program.len()) as u32
     }
 
-    /// Sensing a stripe; `partial` when at most one unit of each of its pages is wanted.
+    /// Sensing time of a stripe; `partial` if at most one unit of each of its pages is read.
     pub(crate) fn read_time(&self, stripe: u32, partial: bool, mode: Mode) -> Delay {
         match (&self.slc, &self.partial_read) {
             (Some(slc), _) if mode == Mode::OneBit => slc.read,
@@ -166,7 +169,7 @@ impl Timing {
         }
     }
 
-    /// The same for a read of this priority.
+    /// Sensing time for a read of this priority.
     pub(crate) fn read_time_for(&self, priority: Priority, stripe: u32, partial: bool, mode: Mode) -> Delay {
         match self.map_read {
             Some(time) if priority == Priority::Map && mode == Mode::Full => time,
@@ -174,7 +177,7 @@ impl Timing {
         }
     }
 
-    /// Programming a stripe.
+    /// Program time of a stripe.
     pub(crate) fn program_time(&self, stripe: u32, mode: Mode) -> Delay {
         match &self.slc {
             Some(slc) if mode == Mode::OneBit => slc.program,
@@ -182,7 +185,7 @@ impl Timing {
         }
     }
 
-    /// Erasing a superblock.
+    /// Erase time of a superblock.
     pub(crate) fn erase_time(&self, mode: Mode) -> Delay {
         match &self.slc {
             Some(slc) if mode == Mode::OneBit => slc.erase,
@@ -202,7 +205,8 @@ fn by_page_type(times: &[Delay], page: u32) -> Delay {
 mod tests {
     use super::*;
 
-    // An empty list would divide by zero, an endless erase would run into the end of time: both come from files.
+    // An empty list would divide by zero, an endless erase would run into the end of time: both come from
+    // files.
     #[test]
     fn impossible_times_are_named() {
         let us = Delay::from_us;

@@ -1,14 +1,14 @@
-//! What a trace shows of dies and channels.
+//! Dies and channels in a trace.
 
 use crate::array::Inner;
 use crate::channel::{Request, Use};
-use crate::die::{Verb, Work};
+use crate::die::{ActiveOperation, Verb};
 use byteway_clock::{Detail, HeldIos, Resource, Time, Track, Usage};
 
 impl Inner {
-    /// Shows what a channel does from now on.
+    /// Traces a channel's transfer that starts now.
     #[cold]
-    pub(crate) fn trace_passage(&self, channel: u32, request: &Request, work: &Work) {
+    pub(crate) fn trace_passage(&self, channel: u32, request: &Request, work: &ActiveOperation) {
         let begin = self.clock.now();
         let what = match request.usage {
             Use::Command => "command",
@@ -22,10 +22,10 @@ impl Inner {
         self.clock.note_held(&Usage { track, what, begin, end, details: &details }, ios);
     }
 
-    /// Shows what a die has done for an operation since it took it up, the last time, and up to `now` or when it took up
-    /// the next one.
+    /// Traces a die's work on an operation since it last took the die, up to `now` or the start of the next
+    /// operation.
     #[cold]
-    pub(crate) fn trace_operation(&self, index: u32, work: &Work, now: Time) {
+    pub(crate) fn trace_operation(&self, index: u32, work: &ActiveOperation, now: Time) {
         let Some(operation) = &work.operation else { return };
         let end = work.overtaken.unwrap_or(now);
         let (what, units) = match &operation.verb {
@@ -41,7 +41,7 @@ impl Inner {
             ("queued_ps", Detail::Number(work.waited.0)),
             ("cells_ps", Detail::Number(work.cell.0)),
         ];
-        // An erase is of the whole superblock.
+        // An erase has no stripe: it covers the whole superblock.
         let details = if matches!(operation.verb, Verb::Erase) { &details[..2] } else { &details[..] };
         let track = Track::new(Resource::Die, index);
         self.clock.note_held(&Usage { track, what, begin: work.begun, end, details }, operation.ios);

@@ -1,4 +1,4 @@
-//! Host memory for payloads.
+//! Host memory buffers for payloads.
 
 use crate::extension::HeldArea;
 use byteway_link::Memory;
@@ -6,19 +6,19 @@ use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::host::{Buffer, DataPointer, PointerKind};
 use std::cell::Cell;
 
-/// Memory for the payload of one command at a time, with its lists.
+/// Memory for the payload of one command at a time, and its PRP or SGL lists.
 pub struct IoBuffer {
     pub(crate) buffer: Buffer,
     pub(crate) slot: usize,
-    /// The data pointer that was made last: its lists are still there.
+    /// The data pointer planned last, whose lists are still in memory.
     pub(crate) planned: Cell<Option<Planned>>,
-    /// Of the device's buffer, for payloads that go there.
+    /// An area of the device's buffer, for payloads that are stored there.
     pub(crate) area: Option<HeldArea>,
-    /// The same of the device's memory.
+    /// An area of device memory, for payloads that are stored there.
     pub(crate) memory: Option<HeldArea>,
 }
 
-/// A data pointer for the first bytes of a buffer.
+/// A data pointer for the beginning of a buffer.
 #[derive(Clone, Copy)]
 pub(crate) struct Planned {
     pub kind: PointerKind,
@@ -27,7 +27,7 @@ pub(crate) struct Planned {
 }
 
 impl IoBuffer {
-    /// Where it lies.
+    /// Its location in host memory.
     pub fn place(&self) -> &Buffer {
         &self.buffer
     }
@@ -36,16 +36,16 @@ impl IoBuffer {
 /// A part of a buffer: payload that the host itself moves.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// Where it lies.
+    /// The buffer.
     pub buffer: &'a Buffer,
-    /// From which byte of the buffer on.
+    /// Offset in the buffer, in bytes.
     pub offset: u32,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
 impl Part<'_> {
-    /// Copies what begins at `at` of it into `into`, as far as there is something.
+    /// Copies the part from `at` on into `into`, as far as it reaches.
     pub(crate) fn read(&self, memory: &Memory, at: u32, into: &mut [u8]) {
         let count = (into.len() as u32).min(self.bytes.saturating_sub(at));
         let mut place = u64::from(self.buffer.offset()) + u64::from(self.offset) + u64::from(at);
@@ -56,7 +56,7 @@ impl Part<'_> {
             let now = rest.len().min((PAGE_BYTES - within) as usize);
             let (part, later) = rest.split_at_mut(now);
             if memory.read(page + within, part).is_err() {
-                return; // not memory any more: the checksum will tell
+                return; // no longer memory: the checksum will not match
             }
             (rest, place) = (later, place + now as u64);
         }

@@ -1,4 +1,4 @@
-//! A command's payload to the device: by the way that rules and limits choose, counted.
+//! The carrier: sends a command's payload to the device by the method that rules and limits choose, and counts it.
 
 use crate::buffer::{IoBuffer, Part, Planned};
 use crate::error::IoError;
@@ -13,7 +13,7 @@ use byteway_transfer::host::{Buffer, DataPointer, PlanError, Planner, PointerKin
 use byteway_transfer::inline;
 use byteway_transfer::method::choose;
 use byteway_transfer::reassembly::Chunked;
-use byteway_transfer::{Choice, Limits, Method, Rules, Way};
+use byteway_transfer::{Limits, Method, Rules, TransferChoice, TransferKind};
 use byteway_wire::nvme::kv::Store;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{Cqe, Segment, Sqe};
@@ -21,41 +21,41 @@ use std::cell::{Cell, RefCell};
 use std::ops::AddAssign;
 use std::rc::Rc;
 
-/// Payloads by the way that they went. Each counts once, also when it took several commands.
+/// Payloads by transfer method. Each payload counts once, even if it took several commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// To the device by PRPs.
     pub prp: u64,
-    /// By scatter gather lists.
+    /// To the device by SGLs.
     pub sgl: u64,
-    /// In the entries behind their command.
+    /// In the entries after their command.
     pub inline: u64,
-    /// Whole pages by PRPs, the rest behind the command.
+    /// Whole pages by PRPs, the rest after the command.
     pub hybrid: u64,
     /// In chunks.
     pub reassembly: u64,
-    /// In the fields of commands, serialized.
+    /// In command fields, serialized.
     pub piggyback: u64,
-    /// In the fields of commands, pipelined.
+    /// In command fields, pipelined.
     pub piggyback_pipelined: u64,
-    /// Stored to the device's buffer.
+    /// Stored to the device's payload buffer.
     pub mmio: u64,
-    /// Stored to its memory.
+    /// Stored to device memory.
     pub cxl_mem: u64,
-    /// Stored to its memory, with a record for a command.
+    /// Stored to device memory, with a record instead of a command.
     pub cxl_commit: u64,
-    /// Of all these, those that their method could not carry: they went by the fallback.
+    /// The part of all these that their method could not carry, so that the fallback did.
     pub fallbacks: u64,
-    /// Results that came to where the data pointer said.
+    /// Results transferred to the data pointer.
     pub pointer_results: u64,
-    /// Results that came behind their completion.
+    /// Results that followed their completion.
     pub inline_results: u64,
-    /// Of the former, those that should have come behind their completion.
+    /// The part of `pointer_results` that should have followed their completion.
     pub result_fallbacks: u64,
 }
 
 impl Counts {
-    /// All, with the names that reports use.
+    /// All counts, with the names that reports use.
     pub fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("prp", self.prp),
@@ -75,24 +75,24 @@ impl Counts {
         ]
     }
 
-    fn way(&mut self, way: Way) -> &mut u64 {
-        match way {
-            Way::Pointer(PointerKind::Prp) => &mut self.prp,
-            Way::Pointer(PointerKind::Sgl) => &mut self.sgl,
-            Way::Inline { .. } => &mut self.inline,
-            Way::Hybrid { .. } => &mut self.hybrid,
-            Way::Reassembly => &mut self.reassembly,
-            Way::Piggyback => &mut self.piggyback,
-            Way::PiggybackPipelined => &mut self.piggyback_pipelined,
-            Way::Mmio => &mut self.mmio,
-            Way::CxlMem => &mut self.cxl_mem,
-            Way::CxlCommit => &mut self.cxl_commit,
+    fn of_kind(&mut self, kind: TransferKind) -> &mut u64 {
+        match kind {
+            TransferKind::Pointer(PointerKind::Prp) => &mut self.prp,
+            TransferKind::Pointer(PointerKind::Sgl) => &mut self.sgl,
+            TransferKind::Inline { .. } => &mut self.inline,
+            TransferKind::Hybrid { .. } => &mut self.hybrid,
+            TransferKind::Reassembly => &mut self.reassembly,
+            TransferKind::Piggyback => &mut self.piggyback,
+            TransferKind::PiggybackPipelined => &mut self.piggyback_pipelined,
+            TransferKind::Mmio => &mut self.mmio,
+            TransferKind::CxlMem => &mut self.cxl_mem,
+            TransferKind::CxlCommit => &mut self.cxl_commit,
         }
     }
 
-    /// One more payload.
-    pub(crate) fn note(&mut self, choice: Choice) {
-        *self.way(choice.way) += 1;
+    /// Counts a payload.
+    pub(crate) fn note(&mut self, choice: TransferChoice) {
+        *self.of_kind(choice.kind) += 1;
         self.fallbacks += u64::from(choice.is_fallback);
     }
 }
@@ -116,20 +116,20 @@ impl AddAssign for Counts {
     }
 }
 
-/// How results come.
+/// How results are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Results {
-    /// To where the data pointer says, exactly.
+    /// To the data pointer, exactly.
     #[default]
     Pointer,
-    /// Behind the completion, as far as there is room.
+    /// After the completion, as far as slots are available.
     Inline,
-    /// To where the data pointer says, in whole DMA units.
+    /// To the data pointer, in whole DMA units.
     Rounded,
 }
 
 impl Results {
-    /// `methods`, and what a queue has to be enabled for beside them.
+    /// `methods`, and what a queue must be enabled for in addition.
     pub(crate) const fn with(self, methods: Methods) -> Methods {
         match self {
             Results::Pointer => methods,
@@ -139,17 +139,17 @@ impl Results {
     }
 }
 
-/// How a client moves its payloads, and what it compares them with.
+/// How a client transfers its payloads, and what verifies them.
 pub struct TransferConfig<O> {
-    /// How payloads go to the device. What comes by data pointer takes its pointers.
+    /// The transfer methods to the device. Results by data pointer use the same kind of pointers.
     pub rules: Rules,
-    /// How results come back.
+    /// How results are returned.
     pub results: Results,
-    /// The longest payload, or list, of one operation.
+    /// The longest payload or list of an operation, in bytes.
     pub bytes_max: u32,
-    /// Queues that carry chunks beside the client's own, in turn.
+    /// Queues that carry chunks in addition to the client's own, round robin.
     pub chunk_queues: Vec<QueuePair>,
-    /// Fills every payload with a pattern, and knows what must come back.
+    /// Generates the contents of payloads, and knows what must be read back.
     pub oracle: Option<Rc<RefCell<O>>>,
 }
 
@@ -161,24 +161,32 @@ impl<O> Clone for TransferConfig<O> {
 }
 
 impl<O> TransferConfig<O> {
-    /// By `rules`, with results by data pointer, up to `bytes_max` bytes, without an oracle.
+    /// With `rules`, results by data pointer, up to `bytes_max` bytes, and no oracle.
     pub fn new(rules: Rules, bytes_max: u32) -> Self {
         TransferConfig { rules, results: Results::Pointer, bytes_max, chunk_queues: Vec::new(), oracle: None }
     }
 
-    /// What its queue has to be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods)); what is not
-    /// enabled goes by the fallback.
+    /// The methods that its queue should be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods));
+    /// payloads of methods that are not enabled use the fallback.
     pub const fn methods(&self) -> Methods {
         self.results.with(self.rules.methods())
     }
 }
 
-/// What clients have in common, of whatever command set: data pointers for their buffers, and the way of each payload.
+/// The completion if its status is success, otherwise an error.
+pub(crate) fn succeeded<E>(cqe: Cqe) -> Result<Cqe, IoError<E>> {
+    match cqe.status() {
+        status if status.is_success() => Ok(cqe),
+        status => Err(IoError::Status(status)),
+    }
+}
+
+/// What clients of all command sets share: data pointers for their buffers, and the choice of transfer methods.
 pub struct Carrier {
     pub(crate) queue: QueuePair,
-    /// Others that carry chunks.
+    /// Further queues that carry chunks.
     chunk_queues: Vec<QueuePair>,
-    /// Memory for room in them, to be used again.
+    /// Lists of reserved slots in them, reused.
     lanes: RefCell<Vec<Lanes>>,
     pub(crate) rules: Rules,
     pub(crate) counts: Cell<Counts>,
@@ -186,18 +194,18 @@ pub struct Carrier {
     prp: Option<Planner>,
     sgl: Option<Planner>,
     slots: Cell<usize>,
-    /// For what must be in one piece.
+    /// Buffer for contiguous copies of payloads.
     scratch: RefCell<Vec<u8>>,
-    /// The same for what is stored while others go on.
+    /// The same, for concurrent stores.
     pub(crate) lines: RefCell<Vec<Vec<u8>>>,
-    /// The key value namespace that its commands store to.
+    /// The KV namespace that its commands store to.
     pairs_of: Option<u32>,
-    /// Memory for the commands of streams, to be used again.
+    /// Lists of the commands of streams, reused.
     pub(crate) streams: RefCell<Vec<Stream>>,
 }
 
 impl Carrier {
-    /// Of a client on `queue`, which has been enabled for [`TransferConfig::methods`].
+    /// The carrier of a client on `queue`, which has been enabled for [`TransferConfig::methods`].
     pub fn new<O>(queue: QueuePair, config: &TransferConfig<O>) -> Carrier {
         let TransferConfig { rules, bytes_max, .. } = *config;
         let mut chunk_queues = config.chunk_queues.clone();
@@ -232,48 +240,49 @@ impl Carrier {
         &self.queue
     }
 
-    /// Payloads to the device by the way that they went.
+    /// Counts of payloads to the device by method.
     pub fn counts(&self) -> Counts {
         self.counts.get()
     }
 
-    /// For the Store command of key value namespace `nsid`, which has a key where others have the length of an inline tail.
+    /// Sets the carrier up for Store commands of KV namespace `nsid`, which have a key where others have the length of
+    /// an inline tail.
     pub(crate) fn for_pairs(self, nsid: u32) -> Carrier {
         Carrier { pairs_of: Some(nsid), ..self }
     }
 
-    /// A command with a train of `bytes` behind it, announced by its data pointer, or beside that, which stays as it is.
-    fn announce(&self, sqe: Sqe, bytes: u32, beside: bool) -> Sqe {
-        match beside && self.pairs_of.is_some() {
+    /// Announces a train of `bytes` bytes after a command: in its data pointer, or in addition to that.
+    fn announce(&self, sqe: Sqe, bytes: u32, in_addition: bool) -> Sqe {
+        match in_addition && self.pairs_of.is_some() {
             true => inline::place_store(sqe, bytes),
-            false => inline::place(sqe, bytes, beside),
+            false => inline::place(sqe, bytes, in_addition),
         }
     }
 
-    /// Who owns the page buffer that its values go to, if it is one.
+    /// The owner of the page buffer that its values go to, if there is one.
     pub(crate) fn page_owner(&self) -> Option<Rc<PageOwner>> {
         self.queue.submission.extensions.page_owner(self.pairs_of?)
     }
 
-    /// Whether a payload fits into a buffer: before anything is noted of it.
+    /// Checks that a payload fits into a buffer, before anything is noted of it.
     pub(crate) fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
         let (bytes, bytes_max) = (u64::from(bytes), u64::from(buffer.buffer.bytes()));
         if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
     }
 
-    /// Fills the beginning of a buffer.
+    /// Writes the beginning of a buffer.
     pub fn put(&self, buffer: &IoBuffer, from: &[u8]) -> Result<(), IoError> {
         self.fits(buffer, u32::try_from(from.len()).unwrap_or(u32::MAX))?;
         put(self.memory(), &buffer.buffer, from)
     }
 
-    /// Copies the beginning of a buffer out.
+    /// Reads the beginning of a buffer.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
         self.fits(buffer, u32::try_from(into.len()).unwrap_or(u32::MAX))?;
         get(self.memory(), &buffer.buffer, into)
     }
 
-    /// The same into a vector, which then holds these bytes alone.
+    /// As [`Carrier::get`], into a vector, whose contents are replaced.
     pub fn take(&self, buffer: &IoBuffer, bytes: u32, into: &mut Vec<u8>) -> Result<(), IoError> {
         self.fits(buffer, bytes)?;
         into.clear();
@@ -286,19 +295,19 @@ impl Carrier {
         self.queue.port().memory()
     }
 
-    /// The longest payload of one command.
+    /// The longest payload of a command, in bytes.
     pub(crate) fn bytes_max(&self) -> u32 {
         self.bytes_max
     }
 
-    /// A buffer of the longest payload, in pages that follow one another.
+    /// A buffer for the longest payload, in consecutive pages.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         let bytes = self.bytes_max;
         let buffer = Buffer::contiguous(self.memory(), 0, bytes).ok_or(IoError::NoRoom { bytes })?;
         self.adopt(buffer)
     }
 
-    /// Takes a buffer that was made elsewhere.
+    /// Wraps a buffer that was allocated elsewhere.
     pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
         for planner in [&self.prp, &self.sgl].into_iter().flatten() {
             planner.add_slot().ok_or(IoError::NoRoom { bytes: buffer.bytes() })?;
@@ -313,7 +322,7 @@ impl Carrier {
         Ok(IoBuffer { buffer, slot, planned: Cell::default(), area, memory })
     }
 
-    /// Shows the first `bytes` of `buffer` in one piece.
+    /// Passes the first `bytes` of `buffer`, as one slice, to `read`.
     pub(crate) fn with_payload<R>(
         &self,
         buffer: &Buffer,
@@ -333,7 +342,7 @@ impl Carrier {
         Ok(look(&scratch))
     }
 
-    /// Lets `change` change the first `bytes` of `buffer` in one piece.
+    /// Passes the first `bytes` of `buffer`, as one mutable slice, to `change`.
     pub(crate) fn with_payload_mut<R>(
         &self,
         buffer: &Buffer,
@@ -356,13 +365,13 @@ impl Carrier {
     }
 
     /// Counts a payload.
-    pub(crate) fn note(&self, choice: Choice) {
+    pub(crate) fn note(&self, choice: TransferChoice) {
         let mut counts = self.counts.get();
         counts.note(choice);
         self.counts.set(counts);
     }
 
-    /// Counts a result; it `should` have come behind its completion.
+    /// Counts a result. `should`: it should have followed its completion.
     pub(crate) fn note_result(&self, behind: bool, should: bool) {
         let mut counts = self.counts.get();
         counts.inline_results += u64::from(behind);
@@ -371,10 +380,10 @@ impl Carrier {
         self.counts.set(counts);
     }
 
-    /// The way of a payload of `bytes` to the device.
-    pub(crate) fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
+    /// Chooses the method for a payload of `bytes` to the device.
+    pub(crate) fn choose(&self, buffer: &IoBuffer, bytes: u32) -> TransferChoice {
         if matches!(self.rules.method, Method::Prp | Method::Sgl) {
-            return Choice::pointer(self.result_kind(bytes)); // whatever the queue is enabled for
+            return TransferChoice::pointer(self.result_kind(bytes)); // whatever methods are enabled
         }
         let bar_bytes = buffer.area.as_ref().map_or(0, |held| held.area.bytes);
         let area_bytes = buffer.memory.as_ref().map_or(0, |held| held.area.bytes);
@@ -383,7 +392,7 @@ impl Carrier {
             None => 0,
         };
         let limits = self.queue.limits();
-        // Records are of pairs.
+        // Only key-value pairs have records.
         let has_ring = self.pairs_of.is_some() && self.queue.submission.extensions.commits().is_some();
         let enabled = limits.enabled.with_cxl_commit(limits.enabled.cxl_commit() && has_ring);
         choose(&self.rules, &Limits { bar_bytes, memory_bytes, enabled, ..limits }, bytes)
@@ -398,7 +407,7 @@ impl Carrier {
         }
     }
 
-    /// A data pointer for the first `bytes` of `buffer`. One like the last is there already, with its lists.
+    /// A data pointer for the first `bytes` of `buffer`. If it equals the last one, its lists are in memory already.
     #[inline]
     pub(crate) fn plan(
         &self,
@@ -426,27 +435,31 @@ impl Carrier {
 }
 
 impl Carrier {
-    /// Carries out a command with the first `bytes` of `buffer` as its data, by a way with a command of its own. Its
-    /// span stays open.
+    /// Executes a command with the first `bytes` of `buffer` as its data, by a method that needs a command. Its span
+    /// stays open.
     pub async fn send(&self, span: SpanId, sqe: Sqe, buffer: &IoBuffer, bytes: u32) -> Result<Cqe, IoError> {
         let choice = match self.choose(buffer, bytes) {
-            Choice { way: Way::Piggyback | Way::PiggybackPipelined, .. } => self.fallback(),
-            // Of a value that could not be placed: the controller places it.
-            Choice { way: Way::CxlMem, .. } if self.page_owner().is_some() => self.fallback(),
-            Choice { way: Way::CxlCommit, .. } => self.fallback(),
+            TransferChoice { kind: TransferKind::Piggyback | TransferKind::PiggybackPipelined, .. } => {
+                self.fallback()
+            }
+            // A value that could not be placed by the host: the controller places it.
+            TransferChoice { kind: TransferKind::CxlMem, .. } if self.page_owner().is_some() => {
+                self.fallback()
+            }
+            TransferChoice { kind: TransferKind::CxlCommit, .. } => self.fallback(),
             choice => choice,
         };
         match self.send_by(choice, span, sqe, buffer, bytes).await {
-            // A reset has changed what the queue takes.
-            Err(IoError::Lost(Lost::NotPlaced)) if !matches!(choice.way, Way::Pointer(_)) => {
+            // A reset has changed the enabled methods.
+            Err(IoError::Lost(Lost::NotPlaced)) if !matches!(choice.kind, TransferKind::Pointer(_)) => {
                 self.send_by(self.fallback(), span, sqe, buffer, bytes).await
             }
             sent => sent,
         }
     }
 
-    /// Carries out a command that brings up to `bytes` to the beginning of `buffer`, to where its data pointer says. Its
-    /// span stays open.
+    /// Executes a command that returns up to `bytes` bytes to the beginning of `buffer`, by its data pointer. Its span
+    /// stays open.
     pub async fn receive(
         &self,
         span: SpanId,
@@ -459,33 +472,33 @@ impl Carrier {
         Ok(self.queue.execute(Request { span, pages, ..sqe.into() }).await?)
     }
 
-    /// Carries out a Store whose value the host places itself, by a command or by a record. [`Lost::NotPlaced`]: it has no
-    /// place now.
+    /// Executes a Store whose value the host places itself, by a command or a record. [`Lost::NotPlaced`]: there is no
+    /// position for it now.
     pub(crate) async fn send_placed(
         &self,
-        way: Way,
+        kind: TransferKind,
         span: SpanId,
         store: &Store,
         nsid: u32,
         buffer: &IoBuffer,
     ) -> Result<Cqe, Lost> {
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: store.bytes };
-        let sent = match way {
-            Way::CxlCommit => self.send_committed(span, store, nsid, payload).await,
+        let sent = match kind {
+            TransferKind::CxlCommit => self.send_committed(span, store, nsid, payload).await,
             _ => {
                 let request = Request { span, ..Request::from(store.sqe(0, nsid)) };
                 self.send_in_memory(request, buffer, payload).await
             }
         };
         if sent != Err(Lost::NotPlaced) {
-            self.note(Choice { way, is_fallback: false });
+            self.note(TransferChoice { kind, is_fallback: false });
         }
         sent
     }
 
     async fn send_by(
         &self,
-        choice: Choice,
+        choice: TransferChoice,
         span: SpanId,
         sqe: Sqe,
         buffer: &IoBuffer,
@@ -493,33 +506,36 @@ impl Carrier {
     ) -> Result<Cqe, IoError> {
         let request = |sqe| Request { span, ..Request::from(sqe) };
         let whole = Part { buffer: &buffer.buffer, offset: 0, bytes };
-        let sent = match choice.way {
-            Way::Inline { paper } => {
+        let sent = match choice.kind {
+            TransferKind::Inline { paper } => {
                 let sqe = self.announce(sqe, bytes, paper);
                 self.queue.execute(request(sqe).with_train(whole)).await
             }
-            Way::Hybrid { before } => {
+            TransferKind::Hybrid { before } => {
                 let sqe = self.plan(PointerKind::Prp, buffer, before)?.placed_in(sqe);
                 let tail = Part { offset: before, bytes: bytes - before, ..whole };
                 let sqe = self.announce(sqe, tail.bytes, true);
                 let pages = buffer.buffer.pages_touched(before);
                 self.queue.execute(Request { pages, ..request(sqe) }.with_train(tail)).await
             }
-            Way::Reassembly => self.send_chunks(request(sqe), whole).await,
-            Way::Mmio if let Some(held) = &buffer.area => {
+            TransferKind::Reassembly => self.send_chunks(request(sqe), whole).await,
+            TransferKind::Mmio if let Some(held) = &buffer.area => {
                 let sqe = held.area.placed_in(bytes, sqe);
                 held.is_used.set(true);
                 let sent = self.queue.execute(request(sqe).with_stores(held.area, whole)).await;
                 held.is_used.set(false);
                 sent
             }
-            Way::CxlMem => self.send_in_memory(request(sqe), buffer, whole).await,
-            Way::Pointer(kind) => {
+            TransferKind::CxlMem => self.send_in_memory(request(sqe), buffer, whole).await,
+            TransferKind::Pointer(kind) => {
                 let sqe = self.plan(kind, buffer, bytes)?.placed_in(sqe);
                 let pages = buffer.buffer.pages_touched(bytes);
                 self.queue.execute(Request { pages, ..request(sqe) }).await
             }
-            Way::Mmio | Way::Piggyback | Way::PiggybackPipelined | Way::CxlCommit => Err(Lost::NotPlaced),
+            TransferKind::Mmio
+            | TransferKind::Piggyback
+            | TransferKind::PiggybackPipelined
+            | TransferKind::CxlCommit => Err(Lost::NotPlaced),
         };
         if sent != Err(Lost::NotPlaced) {
             self.note(choice);
@@ -527,7 +543,7 @@ impl Carrier {
         Ok(sent?)
     }
 
-    /// A command whose payload comes in chunks: before it, and in the other queues in turn.
+    /// Executes a command whose payload comes in chunks: before it, and in the other queues round robin.
     async fn send_chunks(&self, request: Request<'_>, payload: Part<'_>) -> Result<Cqe, Lost> {
         let own = &self.queue.submission;
         let credit = own.extensions.partial().await;
@@ -540,14 +556,15 @@ impl Carrier {
         let step = (1 + others.clone().count() as u32).min(chunked.count().max(1));
         let chunks = |first| Chunks { chunked, payload, first, step, completes: first > 0 };
         let command = Request { sqe: chunked.placed_in(request.sqe), ..request }.with_chunks(chunks(0));
-        // Room in all queues before anything is placed, or the device would have to keep what is incomplete for as long
-        // as that takes; and in the order of the queues, so that no two payloads wait for each other.
+        // Reserve slots in all queues before placing any chunk, or the device would have to keep an incomplete payload
+        // for as long as the wait takes. Reserve in the order of the queues, so that no two payloads wait for each
+        // other.
         let mut lanes = others.zip(1..step).peekable();
         while let Some((index, first)) = lanes.next_if(|(index, _)| self.chunk_queues[*index].qid() < own.qid)
         {
             reserved.add(index, &chunks(first)).await?;
         }
-        let room = own.room_for_all(std::slice::from_ref(&command)).await?;
+        let credits = own.credits_for_all(std::slice::from_ref(&command)).await?;
         for (index, first) in lanes {
             reserved.add(index, &chunks(first)).await?;
         }
@@ -567,14 +584,14 @@ impl Carrier {
         if reserved.queues().any(|queue| !takes(queue)) {
             return Err(Lost::NotPlaced);
         }
-        let pending = own.place_alone(room, &command)?;
+        let pending = own.place_alone(credits, &command)?;
         id.placed();
         reserved.place(chunks);
         drop(reserved);
         pending.await
     }
 
-    /// Charges what was waited for with nothing under way.
+    /// Charges a wait during which nothing was in flight.
     pub(crate) fn waited(&self, span: SpanId) {
         self.charge(span, Delay::ZERO, Stage::Queueing);
     }
@@ -586,18 +603,18 @@ impl Carrier {
         }
     }
 
-    pub(crate) fn fallback(&self) -> Choice {
-        Choice { way: Way::Pointer(self.rules.fallback), is_fallback: true }
+    pub(crate) fn fallback(&self) -> TransferChoice {
+        TransferChoice { kind: TransferKind::Pointer(self.rules.fallback), is_fallback: true }
     }
 }
 
-/// Room for chunks in other queues, by queue and first chunk; given back if they are not placed.
+/// Slots reserved for chunks in other queues, by queue and first chunk; given back if the chunks are not placed.
 struct Reserved<'a> {
     carrier: &'a Carrier,
     lanes: Lanes,
 }
 
-/// Queues that carry chunks: which, from which chunk on, and how many.
+/// Per queue that carries chunks: index of the queue, first chunk, number of chunks.
 type Lanes = Vec<(usize, u32, usize)>;
 
 impl Reserved<'_> {
@@ -608,14 +625,14 @@ impl Reserved<'_> {
         Ok(())
     }
 
-    /// All queues that take part.
+    /// All queues that carry chunks of this payload.
     fn queues(&self) -> impl Iterator<Item = &QueuePair> {
         let others = self.lanes.iter().map(|(index, ..)| &self.carrier.chunk_queues[*index]);
         std::iter::once(&self.carrier.queue).chain(others)
     }
 
-    /// Places the chunks. The last one of each queue asks for a completion: only that says, by SQHD, that the slots are
-    /// free, because the queue's commands may complete before its chunks are fetched.
+    /// Places the chunks. The last one in each queue requests a completion, because only its SQHD tells that the slots
+    /// are free: commands of that queue may complete before the chunks are fetched.
     fn place<'b>(&mut self, chunks: impl Fn(u32) -> Chunks<'b>) {
         for (index, first, _) in self.lanes.drain(..) {
             let submission = &self.carrier.chunk_queues[index].submission;

@@ -1,13 +1,14 @@
-//! Commit records ([`byteway_wire::nvme::vendor::commit`]): the host's end of the ring, of which a controller has one for all
-//! queues.
+//! The host's end of the ring of commit records ([`byteway_wire::nvme::vendor::commit`]), of which a controller has one
+//! for all queues.
 //!
-//! Who stores a pair takes a place in the ring, stores the record and waits. One task loads answers for all, a line with four of
-//! them at a time, and in their order: nothing tells when one is there. Each load crosses the link, so the task doesn't load
-//! always. The drive begins with a record when it is there and the one before it is answered. From then on the task waits three
-//! quarters of the shortest time that an answer has lately taken, and then from load to load a sixteenth of the time that has
-//! passed: an answer is found at most so much late, and one that never comes costs ever fewer loads.
+//! A task that stores a pair takes a slot of the ring, stores the record and waits. One task loads the answers for all
+//! of them, in order, a line with four answers at a time. The device does not signal an answer, and each load crosses
+//! the link, so the task does not load continuously. The drive starts with a record when it is stored and the previous
+//! one is answered. From then on the task waits three quarters of the shortest recent answer time, and then between
+//! loads a sixteenth of the time that has passed: an answer is found at most that much late, and one that never arrives
+//! costs ever fewer loads.
 //!
-//! A record whose store was given up half-way would leave a hole, behind which the drive finds none; a void one fills it.
+//! A record whose store was cancelled halfway would leave a gap at which the drive stops; a void record fills it.
 
 use crate::error::Lost;
 use crate::port::Port;
@@ -21,21 +22,21 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// A record that was given a number and has no answer.
+/// A numbered record without an answer.
 #[derive(Clone, Copy)]
 struct Outstanding {
     number: u32,
-    /// Who waits: an entry of `waiters`.
+    /// Index in `waiters`.
     waiter: usize,
-    /// When it was stored, once it was.
+    /// When it was stored; `None`: not yet.
     stored: Option<Time>,
 }
 
-/// What is known of a record by who waits for it.
+/// The state of a record for the task that waits for it.
 #[derive(Clone, Copy)]
 enum Progress {
     Waiting(Option<TaskId>),
-    /// Nobody waits any more.
+    /// No task waits for it.
     Abandoned,
     Ended(Result<CommitAnswer, Lost>),
 }
@@ -45,27 +46,27 @@ pub(crate) struct Commits {
     clock: Clock,
     port: Port,
     ring: CommitRing,
-    /// The ring's life; 0: it is off.
+    /// Generation of the ring; 0: it is off.
     generation: Cell<u32>,
     next: Cell<u32>,
-    /// In the order of their numbers, which follow one another.
+    /// In the order of their consecutive numbers.
     outstanding: RefCell<VecDeque<Outstanding>>,
-    /// Used again.
+    /// Reused.
     waiters: RefCell<Vec<Progress>>,
     free: RefCell<Vec<usize>>,
-    /// Places in the ring.
+    /// Free slots of the ring.
     places: Semaphore,
-    /// The oldest may have been stored, or all is over.
+    /// The oldest record may have been stored, or the ring is closed.
     changed: Notify,
     is_closed: Cell<bool>,
     /// When the last answer was taken.
     taken: Cell<Time>,
-    /// The shortest time from then, or from the record, to the next, lately.
+    /// The shortest recent time from that, or from the record, to the next answer.
     soonest: Cell<Delay>,
 }
 
 impl Commits {
-    /// Of a ring that is off. Its task ends when it is closed.
+    /// A ring that is off. Its task ends when it is closed.
     pub(crate) fn new(port: &Port, ring: CommitRing) -> Rc<Commits> {
         let clock = port.clock().clone();
         let commits = Rc::new(Commits {
@@ -88,7 +89,7 @@ impl Commits {
         commits
     }
 
-    /// Where it lies.
+    /// Its location.
     pub(crate) fn ring(&self) -> CommitRing {
         self.ring
     }
@@ -98,7 +99,7 @@ impl Commits {
         self.generation.get() > 0
     }
 
-    /// It is on, empty, in this life; unless it has been.
+    /// Switches the ring on, empty, with this generation, unless it is on.
     pub(crate) fn switch_on(&self, generation: u32) {
         if self.generation.get() != generation {
             self.lose(Lost::Reset);
@@ -107,7 +108,7 @@ impl Commits {
         }
     }
 
-    /// It is off: what has no answer gets none.
+    /// Switches the ring off: outstanding records get no answer.
     pub(crate) fn lose(&self, lost: Lost) {
         self.generation.set(0);
         loop {
@@ -118,27 +119,27 @@ impl Commits {
         self.changed.notify_one();
     }
 
-    /// It is off for ever.
+    /// Switches the ring off permanently.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         self.lose(Lost::Reset);
     }
 
-    /// Whether a record has had no answer for longer than `timeout`.
+    /// Whether a record has been unanswered for longer than `timeout`.
     pub(crate) fn is_overdue(&self, timeout: Delay) -> bool {
         let stored = self.outstanding.borrow().front().and_then(|oldest| oldest.stored);
         stored.is_some_and(|stored| self.clock.now().since(stored) > timeout)
     }
 
-    /// Waits for a place in the ring, which is the caller's to use.
+    /// Waits for a slot of the ring.
     pub(crate) async fn place(&self) -> Permit {
         self.places.acquire(1).await
     }
 
-    /// Gives `record` its number, for which there is a `place`.
+    /// Gives `record` its number, in a slot obtained before.
     ///
     /// # Errors
-    /// The ring is off.
+    /// [`Lost`] if the ring is off.
     pub(crate) fn begin(&self, place: Permit, record: CommitRecord) -> Result<Committing<'_>, Lost> {
         let (generation, number) = (self.generation.get(), self.next.get());
         if generation == 0 {
@@ -157,7 +158,7 @@ impl Commits {
         Ok(Committing { commits: self, record, waiter, is_stored: false, is_ended: false })
     }
 
-    /// A record has ended, and has no place any more.
+    /// Ends a record and frees its slot.
     fn end(&self, waiter: usize, ended: Result<CommitAnswer, Lost>) {
         let before = std::mem::replace(&mut self.waiters.borrow_mut()[waiter], Progress::Ended(ended));
         match before {
@@ -181,7 +182,7 @@ impl Commits {
         }
     }
 
-    /// Loads answers for as long as the ring is used.
+    /// Loads answers while the ring is in use.
     async fn run(&self) {
         let mut line = [0; LINE_BYTES as usize];
         while !self.is_closed.get() {
@@ -210,7 +211,7 @@ impl Commits {
         }
     }
 
-    /// Takes the answers of a line, as far as it has those of the oldest. False: there was none.
+    /// Takes the answers in a line, from the oldest record on. `false`: there was none.
     fn take(&self, line: &[u8; LINE_BYTES as usize]) -> bool {
         let mut is_new = false;
         loop {
@@ -230,7 +231,7 @@ impl Commits {
     }
 }
 
-/// A record with a number, until it has an answer.
+/// A numbered record, until it is answered.
 pub(crate) struct Committing<'a> {
     commits: &'a Commits,
     record: CommitRecord,
@@ -240,17 +241,17 @@ pub(crate) struct Committing<'a> {
 }
 
 impl Committing<'_> {
-    /// What is to be stored.
+    /// The record to store.
     pub(crate) fn record(&self) -> &CommitRecord {
         &self.record
     }
 
-    /// Where: its index.
+    /// Its index in the ring.
     pub(crate) fn index(&self) -> u32 {
         self.commits.ring.index(self.record.number)
     }
 
-    /// Where: its device address.
+    /// Its device address.
     pub(crate) fn address(&self) -> u64 {
         self.commits.ring.record(self.index())
     }
@@ -259,7 +260,7 @@ impl Committing<'_> {
         self.record.generation == self.commits.generation.get()
     }
 
-    /// It has been stored: waits for its answer.
+    /// Waits for the answer, once the record is stored.
     pub(crate) async fn answer(mut self) -> Result<CommitAnswer, Lost> {
         self.is_stored = true;
         if self.is_live() {

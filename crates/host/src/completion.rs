@@ -1,9 +1,9 @@
-//! Completion queues, and the reapers that look into them.
+//! Completion queues, and the reapers that take completions from them.
 //!
 //! An entry is new when its phase tag says so. It is read once, the tag first and with acquire, because another process
-//! may be writing the entry ([`Memory::load_entry`](byteway_link::Memory::load_entry)). A reaper takes entries one after the other, each at its cost in
-//! processor time, and rings the head doorbell once nothing more is there. An entry with a result behind it is new when all
-//! slots of the result are.
+//! may be writing it ([`Memory::load_entry`](byteway_link::Memory::load_entry)). A reaper takes entries one after
+//! another, charging each to the processor, and writes the head doorbell when there are no more. An entry with a result
+//! after it is new when all slots of the result are.
 
 use crate::costs::HostCosts;
 use crate::port::Port;
@@ -16,14 +16,14 @@ use byteway_wire::nvme::{Cqe, Doorbell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What was found at the head of a queue: a completion, and how long the result behind it is.
+/// The completion at the head of a queue, and the length of the result after it.
 #[derive(Clone, Copy)]
 struct Head {
     cqe: Cqe,
     result_bytes: u32,
 }
 
-/// Commands outstanding over all submission queues of a completion queue: a poller rests when there are none.
+/// Number of outstanding commands over all submission queues of a completion queue: a poller rests while it is zero.
 pub(crate) struct Work {
     outstanding: Cell<u64>,
     arrived: Notify,
@@ -47,20 +47,20 @@ impl Work {
     }
 }
 
-/// What a completion queue is made of.
+/// Parameters of a completion queue.
 pub(crate) struct CompletionConfig {
     pub cqid: u16,
     pub entries: u32,
     pub address: u64,
     pub dstrd: u8,
-    /// None: polled.
+    /// `None`: polled.
     pub vector: Option<u16>,
     pub cpu: Rc<Station>,
     pub costs: HostCosts,
     pub protocol_errors: Rc<Cell<u64>>,
 }
 
-/// A ring of completions, for one submission queue or several.
+/// A completion ring, for one or several submission queues.
 pub(crate) struct CompletionQueue {
     pub(crate) cqid: u16,
     pub(crate) entries: u32,
@@ -72,15 +72,15 @@ pub(crate) struct CompletionQueue {
     doorbell: u64,
     head: Cell<u32>,
     phase: Cell<bool>,
-    /// Counts what makes an entry that was looked at another one: entries taken, resets, the end, and whether results may
-    /// lie behind.
+    /// Changes when the entry that was examined may be another one: when entries are taken, at resets, at the end, and
+    /// when results become possible.
     version: Cell<u64>,
-    /// Entries taken since the doorbell was last rung.
+    /// Entries taken since the last doorbell write.
     unrung: Cell<u32>,
-    /// In a trace: of which I/Os they are.
+    /// Spans of their I/Os, in a trace.
     unrung_spans: RefCell<Vec<SpanId>>,
     closed: Cell<bool>,
-    /// Results may lie behind completions.
+    /// Results may follow completions.
     has_results: Cell<bool>,
     sources: RefCell<Vec<Rc<SubmissionQueue>>>,
     pub(crate) cpu: Rc<Station>,
@@ -114,7 +114,7 @@ impl CompletionQueue {
         }
     }
 
-    /// Its bytes in memory.
+    /// Size in memory, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         u64::from(self.entries) * Cqe::SIZE as u64
     }
@@ -128,18 +128,18 @@ impl CompletionQueue {
         self.sources.borrow_mut().retain(|source| source.qid != qid);
     }
 
-    /// Whether completions of any submission queue come here.
+    /// Whether any submission queue completes here.
     pub(crate) fn is_used(&self) -> bool {
         !self.sources.borrow().is_empty()
     }
 
-    /// From now on nothing in its memory is an entry: the memory will be another's.
+    /// Stops taking entries: its memory will be reused.
     pub(crate) fn close(&self) {
         self.closed.set(true);
         self.changed();
     }
 
-    /// The controller has forgotten the queue: it begins anew, with no entry valid.
+    /// Clears the ring after the controller was reset: no entry is valid.
     pub(crate) fn restart(&self) {
         let zeroes = [0; Cqe::SIZE];
         for entry in 0..u64::from(self.entries) {
@@ -156,14 +156,14 @@ impl CompletionQueue {
         self.version.set(self.version.get() + 1);
     }
 
-    /// From now on a source may have results behind its completions, or none has any more.
+    /// Updates whether results may follow completions, after methods were enabled or disabled.
     pub(crate) fn note_results(&self) {
         let sources = self.sources.borrow();
         self.has_results.set(sources.iter().any(|source| source.enabled().inline_result()));
         self.changed();
     }
 
-    /// The entry at the head, if it is new and the result behind it is there as a whole.
+    /// The entry at the head, if it and the result after it are complete.
     #[inline]
     fn peek(&self) -> Option<Head> {
         if self.closed.get() {
@@ -174,7 +174,7 @@ impl CompletionQueue {
         Some(Head { cqe, result_bytes })
     }
 
-    /// How long the result behind the entry at the head is, if it is there as a whole.
+    /// Length of the result after the entry at the head, if it is complete.
     #[cold]
     fn result_behind(&self, cqe: &Cqe) -> Option<u32> {
         let sources = self.sources.borrow();
@@ -182,12 +182,12 @@ impl CompletionQueue {
         let bytes = source.map_or(0, |source| source.result_behind(cqe));
         let slots = ResultSlot::count(bytes);
         if slots >= self.entries {
-            return Some(0); // it cannot be
+            return Some(0); // impossible length
         }
         (1..=slots).all(|index| self.entry(index).is_some()).then_some(bytes)
     }
 
-    /// The entry `index` slots behind the head, if it is new.
+    /// The entry `index` slots after the head, if it is new.
     #[inline]
     fn entry(&self, index: u32) -> Option<[u8; Cqe::SIZE]> {
         let slot = self.head.get() + index;
@@ -199,6 +199,7 @@ impl CompletionQueue {
     }
 
     fn advance(&self, slots: u32) {
+        debug_assert!(slots > 0 && slots <= self.entries, "a result wraps over its own completion");
         let head = self.head.get() + slots;
         if head >= self.entries {
             self.head.set(head - self.entries);
@@ -210,7 +211,7 @@ impl CompletionQueue {
         self.changed();
     }
 
-    /// Takes the entry at the head, with the result behind it. `queued` is how long its taking waited for the processor.
+    /// Takes the entry at the head, and its result. `queued`: how long the work waited for the processor.
     fn take(&self, Head { cqe, result_bytes }: Head, queued: Delay) {
         let sources = self.sources.borrow();
         let source = sources.iter().find(|source| source.qid == cqe.sqid);
@@ -224,7 +225,7 @@ impl CompletionQueue {
         }
     }
 
-    /// How many slots an entry takes with the result behind it, and whether that is what was agreed to.
+    /// Number of slots of an entry and its result, and whether that is what was agreed.
     #[cold]
     fn take_result(&self, source: &SubmissionQueue, cqe: &Cqe, bytes: u32) -> (u32, bool) {
         let mut slots = 1;
@@ -236,8 +237,8 @@ impl CompletionQueue {
         (slots, is_believable)
     }
 
-    /// Puts a result of `bytes` behind the entry at the head together. Gives how many slots are its, and whether it is
-    /// whole. Of a broken one, slots are its up to the first that cannot be a part of it: that is a completion.
+    /// Assembles the result of `bytes` bytes after the entry at the head. Returns the number of its slots, and whether
+    /// it is complete. A broken result ends at the first slot that can't be part of it, which is a completion.
     fn join(&self, bytes: u32, result: &mut Vec<u8>) -> (u32, bool) {
         let mut joining = Joining::new(bytes);
         let (parts, mut is_whole) = (ResultSlot::count(bytes), bytes > 0);
@@ -269,7 +270,7 @@ impl CompletionQueue {
         self.clock.works_for([]);
     }
 
-    /// Says in a trace whose completion is about to be paid for and taken.
+    /// Records in a trace which completion is about to be charged and taken.
     #[cold]
     fn trace(&self, cqe: &Cqe) {
         let sources = self.sources.borrow();
@@ -279,7 +280,7 @@ impl CompletionQueue {
         self.clock.works_for([span]);
     }
 
-    /// Takes what is there, at once and for nothing: before the queue goes.
+    /// Takes all completions at once, without charges, before the queue is removed.
     pub(crate) fn drain(&self) {
         for _ in 0..self.entries {
             match self.peek() {
@@ -290,9 +291,10 @@ impl CompletionQueue {
         self.ring();
     }
 
-    /// Takes entries until none is new, paying for each, and rings.
+    /// Takes all new entries, charging each, and writes the doorbell.
     async fn reap(&self) {
-        // A controller that never ceases must leave time to others, and must get its entries back before they run out.
+        // With a controller that never pauses, other tasks must still run, and entries must be returned before they run
+        // out.
         let budget = (self.entries / 2).max(1);
         while let Some(mut head) = self.peek() {
             let mut queued = Delay::ZERO;
@@ -309,7 +311,7 @@ impl CompletionQueue {
                 self.clock.sleep_until(service.end).await;
                 queued = service.queued;
                 if self.version.get() != version {
-                    // A reset has emptied the queue meanwhile, or its end has drained it: what is there now is taken.
+                    // Meanwhile a reset has cleared the queue, or it was drained: take what is there now.
                     match self.peek() {
                         Some(now) => head = now,
                         None => continue,
@@ -326,7 +328,7 @@ impl CompletionQueue {
     }
 }
 
-/// Reaps one completion queue whenever an entry arrives in it. `arrived` is None where nothing tells.
+/// Reaps a completion queue whenever an entry arrives. `arrived` is `None` where arrivals are not signalled.
 pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Watch>) {
     loop {
         match &arrived {
@@ -341,7 +343,7 @@ pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Watch>) {
 /// Completion queues that share an interrupt vector.
 pub(crate) type Sharers = Rc<RefCell<Vec<Rc<CompletionQueue>>>>;
 
-/// Handles one interrupt vector: at each interrupt, reaps every queue that uses it.
+/// Handles an interrupt vector: at each interrupt, reaps every queue that uses it.
 pub(crate) async fn handle(queues: Sharers, interrupt: Rc<Notify>, cpu: Rc<Station>, cost: Delay) {
     loop {
         interrupt.notified().await;

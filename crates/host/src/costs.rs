@@ -1,34 +1,34 @@
-//! What the host's own software costs in processor time.
+//! Processor time of the host's own software.
 
 use byteway_clock::{Delay, Stage};
 
-/// Processor time of the driver, from the host profile. All zero: the host costs nothing.
+/// Processor time of the driver, from the host profile. All zero: the host's software costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCosts {
-    /// Building a command and placing its entry.
+    /// Building a command and writing its entry.
     pub submit: Delay,
-    /// A store to a doorbell, as far as it holds the processor up.
+    /// Writing a doorbell, as far as it stalls the processor.
     pub doorbell: Delay,
     /// Describing one page of payload.
     pub per_page: Delay,
-    /// Looking at a completion queue entry and handing the result on.
+    /// Reading a completion queue entry and passing the result on.
     pub complete: Delay,
-    /// Taking one interrupt, before the first completion is looked at.
+    /// Taking an interrupt, before the first completion is read.
     pub interrupt: Delay,
-    /// Placing one more entry that carries payload, of a train or a chunk, or taking one of a result.
+    /// Writing a further entry with payload of a train or a chunk, or reading one of a result.
     pub chunk: Delay,
-    /// Between a completion and the next command of the same payload, where one waits for the other.
+    /// Between a completion and the next command of the same payload, if that waits for it.
     pub turnaround: Delay,
-    /// A write-combined store of 64 bytes to the device's buffer, or past the cache to its memory.
+    /// A write-combined store of 64 bytes to the device's buffer, or a non-temporal one to its memory.
     pub store: Delay,
-    /// Storing a line of 64 bytes to the device's memory and flushing it, without what the link takes for that.
+    /// Storing and flushing a line of 64 bytes in device memory, without the link's time.
     pub flush: Delay,
-    /// What submissions and completions are charged to: the host, unless the driver is a target's.
+    /// The stage that submissions and completions are charged to: the host, except in a target's driver.
     pub stage: Stage,
 }
 
 impl HostCosts {
-    /// Submitting `commands` that have `pages` pages of payload in all, with one doorbell.
+    /// Submission of `commands` commands with `pages` pages of payload in all, and one doorbell write.
     pub fn submission(&self, commands: u64, pages: u64) -> Delay {
         self.submit * commands + self.per_page * pages + self.doorbell
     }

@@ -1,6 +1,6 @@
-//! Payloads that the processor stores to the controller's memory over CXL.mem, before their command: to an area of the
-//! payload's buffer, or, values of a key value namespace, to the place in the page buffer where they stay. Of that there is
-//! one owner. There, a record ([`commit`](crate::commit)) may stand in the place of the command.
+//! Payloads that the processor stores to device memory over CXL.mem, before their command: to an area of the payload's
+//! buffer, or, for values of a KV namespace, directly to their position in the page buffer, which has one owner. There,
+//! a record ([`commit`](crate::commit)) may replace the command.
 
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
@@ -10,9 +10,9 @@ use crate::error::Lost;
 use crate::page_owner::PageOwner;
 use crate::queue::{QueuePair, Request};
 use byteway_clock::{Delay, Permit, SpanId, Stage};
-use byteway_link::{Lines, Manner};
+use byteway_link::{Lines, StoreOrdering};
 use byteway_transfer::Ordering;
-use byteway_transfer::cxl_mem::{Outcome, Wait};
+use byteway_transfer::cxl_mem::{Outcome, StoreWait};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::kv::Store;
 use byteway_wire::nvme::vendor::Methods;
@@ -20,13 +20,13 @@ use byteway_wire::nvme::vendor::commit::CommitRecord;
 use byteway_wire::nvme::vendor::cxl::{InDeviceMemory, Large};
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 
-/// How often a value is placed anew that was not where the controller has room, before it goes another way.
+/// Attempts to place a value whose position the controller refuses, before another method is used.
 const TRIES: u32 = 3;
-/// How often the controller is asked for room in one wait for it.
+/// Page Pointer commands per wait for free space.
 const QUESTIONS: u32 = 3;
 
 impl PageOwner {
-    /// Takes the place of a value of `bytes`, at most a page.
+    /// Takes a position for a value of `bytes`, at most a page.
     async fn place(&self, queue: &QueuePair, bytes: u32) -> Result<Placed<'_>, Lost> {
         let _turn = self.line.acquire(1).await;
         let mut questions = 0;
@@ -34,9 +34,9 @@ impl PageOwner {
             let placed = self.page.borrow_mut().place(bytes);
             match placed {
                 Ok(position) => return Ok(Placed { owner: self, position, is_done: false }),
-                Err(Wait::Completions) => self.changed.notified().await,
-                Err(Wait::Pointer(_)) if questions == QUESTIONS => return Err(Lost::NotPlaced),
-                Err(Wait::Pointer(question)) => {
+                Err(StoreWait::Completions) => self.changed.notified().await,
+                Err(StoreWait::Pointer(_)) if questions == QUESTIONS => return Err(Lost::NotPlaced),
+                Err(StoreWait::Pointer(question)) => {
                     let needs = Methods::new().with_cxl_mem(true);
                     let request = Request { needs, ..question.sqe(0, self.log.nsid).into() };
                     let answer = queue.execute(request).await?;
@@ -50,7 +50,7 @@ impl PageOwner {
         }
     }
 
-    /// Waits until a store may begin that the controller places.
+    /// Waits until a store that the controller places may begin.
     pub(crate) async fn other(&self) -> OtherStore<'_> {
         let _turn = self.line.acquire(1).await;
         loop {
@@ -63,7 +63,7 @@ impl PageOwner {
     }
 }
 
-/// A value's place, until its command has ended. What becomes of a command that nobody waits for is not known.
+/// A value's position, until its command ends. The outcome of a command that no task waits for is unknown.
 struct Placed<'a> {
     owner: &'a PageOwner,
     position: u32,
@@ -100,14 +100,14 @@ impl Drop for Placed<'_> {
     }
 }
 
-/// A store that the controller places, until it has ended.
+/// A store that the controller places, until it ends.
 pub(crate) struct OtherStore<'a> {
     owner: &'a PageOwner,
     is_done: bool,
 }
 
 impl OtherStore<'_> {
-    /// It has ended, in a queue that was enabled for CXL.mem if completions say where the value is.
+    /// Ends the store. `says_places`: its queue is enabled for CXL.mem, so the completion tells where the value is.
     pub(crate) fn complete(mut self, ended: Result<Cqe, Lost>, bytes: u32, says_places: bool) {
         self.is_done = true;
         let mut page = self.owner.page.borrow_mut();
@@ -132,13 +132,13 @@ impl Drop for OtherStore<'_> {
     }
 }
 
-/// Whether a command says that its payload was not where it should have been.
+/// Whether a command reports that its payload was not at an allowed position.
 fn is_misplaced(cqe: &Cqe) -> bool {
     cqe.status().is(Status::SGL_OFFSET_INVALID) || cqe.status().is(Status::DATA_TRANSFER_ERROR)
 }
 
 impl Carrier {
-    /// A command whose payload goes to the controller's memory. [`Lost::NotPlaced`]: there is no room for it now.
+    /// Executes a command whose payload goes to device memory. [`Lost::NotPlaced`]: there is no free space now.
     pub(crate) async fn send_in_memory(
         &self,
         request: Request<'_>,
@@ -166,8 +166,8 @@ impl Carrier {
         Err(Lost::NotPlaced)
     }
 
-    /// A Store that a record stands for instead of a command: its answer, as a completion. [`Lost::NotPlaced`]: there is no
-    /// ring, or no room for the value now.
+    /// Executes a Store by a record instead of a command: its answer, as a completion. [`Lost::NotPlaced`]: there is no
+    /// ring, or no free space for the value now.
     pub(crate) async fn send_committed(
         &self,
         span: SpanId,
@@ -181,10 +181,10 @@ impl Carrier {
             submission.live().await?;
             let commits = submission.extensions.commits().ok_or(Lost::NotPlaced)?;
             let placed = owner.place(&self.queue, payload.bytes).await?;
-            let room = commits.place().await;
+            let slot = commits.place().await;
             self.waited(span);
             let ended =
-                self.commit_at(span, (store, nsid), placed.address(), payload, (&commits, room)).await;
+                self.commit_at(span, (store, nsid), placed.address(), payload, (&commits, slot)).await;
             placed.complete(&ended);
             match ended {
                 Ok(cqe) if is_misplaced(&cqe) => {}
@@ -194,28 +194,28 @@ impl Carrier {
         Err(Lost::NotPlaced)
     }
 
-    /// Stores the payload to device address `address`, then the record that names it, for which there is `room`.
+    /// Stores the payload at device address `address`, and then the record that names it, in the slot `slot`.
     async fn commit_at(
         &self,
         span: SpanId,
         (store, nsid): (&Store, u32),
         address: u64,
         payload: Part<'_>,
-        (commits, room): (&Commits, Permit),
+        (commits, slot): (&Commits, Permit),
     ) -> Result<Cqe, Lost> {
         let submission = &self.queue.submission;
         let (epoch, port) = (submission.epoch(), self.queue.port());
         let (costs, line) = (&submission.costs, self.line_cost().0);
         let checksum = self.store_payload(span, address, payload, costs.submit + line).await;
         if submission.epoch() != epoch || !submission.is_live() {
-            return Err(Lost::Reset); // which forgets what was stored
+            return Err(Lost::Reset); // a reset discards what was stored
         }
         let record = CommitRecord::new(store, nsid, address, checksum);
-        let committing = commits.begin(room, record)?;
+        let committing = commits.begin(slot, record)?;
         port.follow_stored(committing.index(), span);
-        // What has gone past the cache needs nobody who waits for it: the answer says that it is there.
-        let manner = (self.rules.ordering == Ordering::Flushed).then_some(Manner::Flushed);
-        port.store_lines(committing.address(), committing.record().as_bytes(), manner).await;
+        // Non-temporal stores need no flush: the answer acknowledges them.
+        let ordering = (self.rules.ordering == Ordering::Flushed).then_some(StoreOrdering::Flushed);
+        port.store_lines(committing.address(), committing.record().as_bytes(), ordering).await;
         let answer = committing.answer().await?;
         self.charge(span, Delay::ZERO, Stage::Link);
         if costs.complete > Delay::ZERO {
@@ -226,39 +226,39 @@ impl Carrier {
         Ok(Cqe { dw0: answer.pointer, dw1: answer.limit, ..Cqe::new(0, answer.status(), 0, 0) })
     }
 
-    /// What storing a line costs the processor, and how lines are stored.
-    fn line_cost(&self) -> (Delay, Option<Manner>) {
+    /// Processor time of storing a line, and how lines are stored.
+    fn line_cost(&self) -> (Delay, Option<StoreOrdering>) {
         let costs = &self.queue.submission.costs;
         match self.rules.ordering {
-            Ordering::Flushed => (costs.flush, Some(Manner::Flushed)),
-            Ordering::ReadBack => (costs.store, Some(Manner::Streamed)),
+            Ordering::Flushed => (costs.flush, Some(StoreOrdering::Flushed)),
+            Ordering::ReadBack => (costs.store, Some(StoreOrdering::Streamed)),
             Ordering::Checksum => (costs.store, None),
         }
     }
 
-    /// Stores the payload to device address `address`, at the processor's cost of its lines and `beside`. Gives its checksum.
-    async fn store_payload(&self, span: SpanId, address: u64, payload: Part<'_>, beside: Delay) -> u32 {
-        let (port, (cost, manner)) = (self.queue.port(), self.line_cost());
+    /// Stores the payload at device address `address`, charging its lines and `extra`. Returns its checksum.
+    async fn store_payload(&self, span: SpanId, address: u64, payload: Part<'_>, extra: Delay) -> u32 {
+        let (port, (cost, ordering)) = (self.queue.port(), self.line_cost());
         let mut bytes = self.lines.borrow_mut().pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(payload.bytes as usize, 0);
         payload.read(self.memory(), 0, &mut bytes);
-        let cost = cost * Lines::touched(address, u64::from(payload.bytes)).count + beside;
+        let cost = cost * Lines::touched(address, u64::from(payload.bytes)).count + extra;
         if cost > Delay::ZERO {
             let service = self.queue.submission.cpu.reserve_for("store", cost);
             port.clock().sleep_until(service.end).await;
             self.charge(span, service.queued, Stage::Host);
         }
-        port.store_lines(address, &bytes, manner).await;
+        port.store_lines(address, &bytes, ordering).await;
         self.charge(span, Delay::ZERO, Stage::Link);
         let checksum = crc32c::crc32c(&bytes);
         self.lines.borrow_mut().push(bytes);
         checksum
     }
 
-    /// Stores the payload to device address `address`, and carries out the command that names it.
+    /// Stores the payload at device address `address`, and executes the command that names it.
     async fn send_at(&self, request: Request<'_>, address: u64, payload: Part<'_>) -> Result<Cqe, Lost> {
-        let epoch = Some(self.queue.submission.epoch()); // a reset forgets what was stored
+        let epoch = Some(self.queue.submission.epoch()); // a reset discards what was stored
         let checksum = self.store_payload(request.span, address, payload, Delay::ZERO).await;
         let checksum = (self.rules.ordering == Ordering::Checksum).then_some(checksum);
         let sqe: Sqe = InDeviceMemory { address, bytes: payload.bytes, checksum }.placed_in(request.sqe);

@@ -1,4 +1,4 @@
-//! What Discovery Services say of where subsystems are (NVMe Base 2.1, 3.1.3.3), and what those say that they refer to.
+//! The client of Discovery Services (NVMe Base 2.1, 3.1.3.3): reads the addresses of subsystems, following referrals.
 
 use crate::driver::{Data, Driver};
 use crate::error::DriverError;
@@ -11,47 +11,47 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Referrals that follow one another and are followed, at most.
+/// Maximum depth of referrals that are followed.
 pub const DEPTH_MAX: u32 = 8;
-/// Discovery Services that are asked, at most.
+/// Maximum number of Discovery Services that are queried.
 pub const SERVICES_MAX: usize = 32;
-/// Entries of one service that are read, at most.
+/// Maximum number of entries that are read per service.
 pub const ENTRIES_MAX: u64 = 4096;
-/// A page that has changed while it was read is read again so often.
+/// Attempts to read a page that changes while it is read.
 const READS_MAX: u32 = 8;
-/// How long a service may take for its page, and for the end of its controller.
+/// Time limit of a service for its page, and for the shutdown of its controller.
 const ANSWER_LIMIT: Delay = Delay::from_s(30);
 const FAREWELL_LIMIT: Delay = Delay::from_s(1);
-/// Bytes that are read at once, at most.
+/// Maximum number of bytes in one read.
 const PART_BYTES: u64 = 16 << 10;
 
-/// An entry, and who has given it.
+/// An entry and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DiscoveredEntry {
     /// The entry.
     pub entry: DiscoveryEntry,
-    /// Where the service listens that has it.
+    /// Address of the service that returned it.
     pub service: SocketAddr,
-    /// Referrals that led to that service.
+    /// Number of referrals that led to that service.
     pub depth: u32,
 }
 
-/// What was found.
+/// The result of a discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
-    /// Entries of all services that were asked, as they came.
-    pub found: Vec<Found>,
-    /// Services that were referred to and did not answer, and why.
+    /// Entries of all queried services, in order.
+    pub found: Vec<DiscoveredEntry>,
+    /// Services that were referred to and did not answer, with the reason.
     pub silent: Vec<(SocketAddr, String)>,
-    /// What the limits have left out, in words.
+    /// What the limits cut off, in words.
     pub cut: Vec<String>,
 }
 
 impl Discovered {
-    /// Addresses at which a subsystem is reached over NVMe/TCP, each once, as they came.
+    /// NVMe/TCP addresses of a subsystem, without duplicates, in order.
     pub fn addresses(&self, subsystem: &Nqn) -> Vec<SocketAddr> {
         let mut addresses = Vec::new();
-        for Found { entry, .. } in &self.found {
+        for DiscoveredEntry { entry, .. } in &self.found {
             let is_wanted =
                 entry.subtype == SubsystemType::NVM && entry.subsystem().as_ref() == Ok(subsystem);
             if let (true, Some(address)) = (is_wanted, entry.address())
@@ -64,11 +64,11 @@ impl Discovered {
     }
 }
 
-/// Asks the Discovery Service at `first`, and those that it refers to, each once. `connect` gives the driver of a controller of the
-/// service at an address.
+/// Queries the Discovery Service at `first`, and those that it refers to, each once. `connect` returns the driver of a
+/// controller of the service at an address.
 ///
 /// # Errors
-/// The first one does not answer.
+/// The error of the first service, if it does not answer.
 pub async fn discover<E: From<DriverError> + fmt::Display>(
     first: SocketAddr,
     connect: impl AsyncFn(SocketAddr) -> Result<Driver, E>,
@@ -109,7 +109,7 @@ pub async fn discover<E: From<DriverError> + fmt::Display>(
                     discovered.cut.push(left_out);
                 }
             }
-            discovered.found.push(Found { entry, service, depth });
+            discovered.found.push(DiscoveredEntry { entry, service, depth });
         }
     }
     Ok(discovered)
@@ -123,15 +123,15 @@ async fn ask<E: From<DriverError>>(
     let driver = connect(service).await?;
     let clock = driver.clock().clone();
     let entries = clock.within(ANSWER_LIMIT, read(&driver)).await;
-    // Whatever it answers to that, if it does: the connection ends.
+    // Any answer will do: the connection ends.
     clock.within(FAREWELL_LIMIT, driver.shutdown()).await;
     Ok(entries.unwrap_or(Err(DriverError::Unreadable("the Discovery log page")))?)
 }
 
-/// The Discovery log page, as it is at one moment.
+/// The Discovery log page, as a consistent snapshot.
 ///
 /// # Errors
-/// The controller refuses, or the page changes each time that it is read.
+/// [`DriverError`] if the controller refuses, or the page keeps changing.
 pub async fn read(driver: &Driver) -> Result<(Vec<DiscoveryEntry>, bool), DriverError> {
     let unreadable = || DriverError::Unreadable("the Discovery log page");
     let part_bytes = PART_BYTES.min(driver.transfer_bytes_max().unwrap_or(PART_BYTES)) as usize;
@@ -153,14 +153,14 @@ pub async fn read(driver: &Driver) -> Result<(Vec<DiscoveryEntry>, bool), Driver
     Err(unreadable())
 }
 
-/// The header of the page; none: its entries have another format.
+/// The header of the page; `None`: its entries have an unknown format.
 async fn header(driver: &Driver) -> Result<Option<DiscoveryHeader>, DriverError> {
     let mut bytes = [0; DiscoveryEntry::SIZE];
     page(driver, 0, &mut bytes).await?;
     Ok(DiscoveryLog::parse(&bytes).map(|(header, _)| header))
 }
 
-/// A part of the page.
+/// Reads a part of the page.
 async fn page(driver: &Driver, offset: u64, into: &mut [u8]) -> Result<(), DriverError> {
     let numd_z = (into.len() as u32 / 4).saturating_sub(1);
     let command = GetLogPage { lid: lid::DISCOVERY, numd_z, lpo: offset, ..GetLogPage::default() };

@@ -1,4 +1,4 @@
-//! The driver of one controller: enables it, learns what it is, creates queues, resets it.
+//! The driver of one controller: enable, identify, create queues, reset, shut down.
 
 use crate::completion::{CompletionConfig, CompletionQueue, Sharers, handle, poll};
 use crate::costs::HostCosts;
@@ -28,58 +28,58 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// How the driver learns of completions.
+/// How completions are detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
-    /// It looks into the queue. What it costs to look in vain is not charged.
+    /// By polling. The cost of polls that find nothing is not charged.
     #[default]
     Polled,
-    /// The controller interrupts. Not over shared memory, where this means polling too.
+    /// By interrupts. Over shared memory, polling is used instead.
     Interrupt,
 }
 
-/// How the controller chooses among submission queues.
+/// The arbitration mechanism of the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arbitration {
-    /// One after the other.
+    /// Round robin.
     #[default]
     RoundRobin,
-    /// By priority class, if the controller can; else one after the other.
+    /// Weighted round robin by priority class, if supported; otherwise round robin.
     Weighted,
 }
 
-/// How to drive a controller.
+/// Configuration of a driver.
 #[derive(Clone)]
 pub struct DriverConfig {
-    /// What the driver costs in processor time.
+    /// Processor time of the driver.
     pub costs: HostCosts,
-    /// How the admin queue's completions are noticed (vector 0).
+    /// How completions of the admin queue are detected (vector 0).
     pub completion: Completion,
-    /// The processor that pays for admin commands, and for I/O queues that name none. None: one of its own.
+    /// The processor charged for admin commands, and for I/O queues without one. `None`: one of its own.
     pub cpu: Option<Rc<Station>>,
-    /// Interrupts are taken where the queue's completions are paid for, as an affinity of vectors to processors has it; else by
-    /// the processor above.
+    /// Charge interrupts to the processor of the queue's completions, as interrupt affinity does; otherwise to the
+    /// processor above.
     pub interrupts_queue: bool,
     /// Entries of the admin queues, 2 to 4096.
     pub admin_entries: u16,
-    /// I/O queues to ask for, at least 1.
+    /// Number of I/O queues to request, at least 1.
     pub queues_wanted: u16,
-    /// How the controller chooses among submission queues.
+    /// The arbitration mechanism to select.
     pub arbitration: Arbitration,
-    /// After how long a command is aborted, and after as long again the controller reset. None: never.
+    /// Time after which a command is aborted; after as long again the controller is reset. `None`: never.
     pub timeout: Option<Delay>,
-    /// How often the driver looks for commands that are overdue.
+    /// Interval of checks for overdue commands.
     pub timeout_period: Delay,
-    /// How often CSTS is read while a change of ready is awaited.
+    /// Interval of CSTS reads while waiting for a change of RDY.
     pub ready_period: Delay,
-    /// The controller has no I/O queues and no namespaces: one of a Discovery Service.
+    /// The controller has no I/O queues and no namespaces, as that of a Discovery Service.
     pub is_administrative: bool,
-    /// Memory that may be lent to a drive that asks for some, bytes; 0: none.
+    /// Memory that may be lent to a drive that requests some, in bytes; 0: none.
     pub lent_bytes_max: u64,
 }
 
 impl DriverConfig {
-    /// What a host lends at most: what Linux does (`max_host_mem_size_mb` of its module nvme).
+    /// The default limit of lent memory, as in Linux (`max_host_mem_size_mb` of its nvme module).
     pub const LENT_BYTES_MAX: u64 = 128 << 20;
 }
 
@@ -102,30 +102,30 @@ impl Default for DriverConfig {
     }
 }
 
-/// What an I/O queue pair is to be.
+/// Configuration of an I/O queue pair.
 #[derive(Clone)]
 pub struct QueueConfig {
-    /// Entries of the submission queue, of which one is always empty.
+    /// Entries of the submission queue, one of which always stays empty.
     pub entries: u32,
-    /// Commands that may be outstanding; None: one fewer than entries. More than that is possible, because a slot is
-    /// free again once its entry was fetched.
+    /// Maximum number of outstanding commands; `None`: entries minus one. More is possible, because a slot is free
+    /// again once its entry was fetched.
     pub outstanding_max: Option<u16>,
-    /// Class under weighted arbitration.
+    /// Priority class under weighted arbitration.
     pub priority: QueuePriority,
-    /// Entries of the completion queue. None: as many as the submission queue.
+    /// Entries of the completion queue; `None`: as many as the submission queue.
     pub completion_entries: Option<u32>,
-    /// The interrupt vector. None: polled.
+    /// The interrupt vector; `None`: polled.
     pub vector: Option<u16>,
-    /// Identifiers for a second owner of the queue pair ([`QueuePair::out_of_band`]). None: there is none.
+    /// Command identifiers for a second owner of the queue pair ([`QueuePair::out_of_band`]); `None`: no second owner.
     pub out_of_band: Option<OutOfBand>,
-    /// Completions go to this pair's completion queue: the two fields above don't matter then.
+    /// The pair whose completion queue is shared; the two fields above are then unused.
     pub shares: Option<QueuePair>,
-    /// The processor that pays. None: the driver's.
+    /// The processor charged; `None`: the driver's.
     pub cpu: Option<Rc<Station>>,
 }
 
 impl QueueConfig {
-    /// Polled, with a completion queue of its own and as many entries.
+    /// A polled queue pair with a completion queue of its own, of the same size.
     pub fn new(entries: u32) -> Self {
         QueueConfig {
             entries,
@@ -140,7 +140,7 @@ impl QueueConfig {
     }
 }
 
-/// A namespace as Identify describes it.
+/// A block namespace, from Identify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// Its identifier.
@@ -151,22 +151,22 @@ pub struct Namespace {
     pub block_bytes: u32,
     /// Metadata bytes of a block.
     pub metadata_bytes: u16,
-    /// Blocks from one boundary to the next that commands should not cross (NOIOB). 0: there is none.
+    /// Namespace Optimal I/O Boundary in blocks, which commands should not cross (NOIOB). 0: none.
     pub optimal_boundary: u16,
 }
 
-/// A key value namespace as Identify describes it.
+/// A KV namespace, from Identify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvNamespace {
     /// Its identifier.
     pub nsid: u32,
-    /// Its size, bytes.
+    /// Size, in bytes.
     pub bytes: u64,
-    /// What is used of it, bytes.
+    /// Used bytes.
     pub used_bytes: u64,
-    /// The longest key, bytes.
+    /// The longest key, in bytes.
     pub key_bytes_max: u16,
-    /// The longest value, bytes.
+    /// The longest value, in bytes.
     pub value_bytes_max: u32,
 }
 
@@ -174,7 +174,7 @@ pub struct KvNamespace {
 pub enum Data<'a> {
     /// None.
     None,
-    /// From the controller; filled if the command completes.
+    /// From the controller; filled on completion.
     In(&'a mut [u8]),
     /// To the controller.
     Out(&'a [u8]),
@@ -182,16 +182,16 @@ pub enum Data<'a> {
 
 /// CAP.CSS: the NVM command set.
 const CSS_NVM: u8 = 1 << 0;
-/// CAP.CSS: one or more command sets, which Identify names.
+/// CAP.CSS: one or more command sets, listed by Identify.
 const CSS_SEVERAL: u8 = 1 << 6;
 
-/// The longest data of an admin command.
+/// The longest data of an admin command, in bytes.
 const ADMIN_BYTES_MAX: u32 = 128 << 10;
-/// Command identifiers of a queue: those from 8000h on are payloads'.
+/// Number of command identifiers of a queue; those from 8000h on are identifiers of payloads.
 const IDENTIFIERS_MAX: u16 = 0x8000;
-/// Namespaces that are looked at: one list's worth.
+/// Maximum number of namespaces that are identified: one list.
 const NAMESPACES_MAX: usize = 1024;
-/// The least that a change of ready is given, whatever CAP.TO says.
+/// Minimum time limit for a change of RDY, whatever CAP.TO says.
 const READY_TIMEOUT_MIN: Delay = Delay::from_ms(500);
 
 struct Created {
@@ -222,33 +222,33 @@ pub(crate) struct Inner {
     condition: Cell<Condition>,
     changed: Notify,
     pub(crate) identity: RefCell<Rc<IdentifyController>>,
-    /// Memory that was made to be lent to it.
+    /// Memory allocated to be lent to it.
     pub(crate) loan: Cell<Option<Loan>>,
     namespaces: RefCell<Rc<[Namespace]>>,
     kv_namespaces: RefCell<Rc<[KvNamespace]>>,
     pub(crate) extensions: Rc<Extensions>,
-    /// Which life of the controller has said what its memory is for.
+    /// The reset count at which the division of device memory was read.
     memory_learned: Cell<Option<u64>>,
     granted: Cell<u16>,
-    /// The command sets in use, by their identifiers.
+    /// Bit mask of the enabled command sets, by identifier.
     sets: Cell<u64>,
     pub(crate) resets: Cell<u64>,
     protocol_errors: Rc<Cell<u64>>,
     queues: RefCell<Vec<Created>>,
     submission_ids: RefCell<BTreeSet<u16>>,
     completion_ids: RefCell<BTreeSet<u16>>,
-    /// Reapers of polled completion queues, by CQ.
+    /// Reapers of polled completion queues, by CQ identifier.
     reapers: RefCell<BTreeMap<u16, TaskId>>,
     vectors: RefCell<BTreeMap<u16, Sharers>>,
     planner: Planner,
     scratch: RefCell<Vec<Scratch>>,
 }
 
-/// A controller that this host drives. Cheap to clone.
+/// The driver of a controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Driver(pub(crate) Rc<Inner>);
 
-/// Ends a reset that was not carried through.
+/// Gives the controller up if a reset is cancelled.
 struct Resetting<'a>(&'a Inner);
 
 impl Drop for Resetting<'_> {
@@ -260,11 +260,11 @@ impl Drop for Resetting<'_> {
 }
 
 impl Driver {
-    /// Takes the controller over: disables it if it is enabled, sets the admin queues, enables it, and learns what it
-    /// is and which namespaces it has.
+    /// Takes over the controller: disables it if necessary, sets the admin queues, enables it, and identifies it and
+    /// its namespaces.
     ///
     /// # Errors
-    /// There is no controller, it doesn't become ready, or it gives answers that cannot be used.
+    /// [`DriverError`] if there is no controller, it does not become ready, or its answers are unusable.
     pub async fn attach(port: Port, config: DriverConfig) -> Result<Driver, DriverError> {
         let raw = port.read64(register::CAP).await;
         if raw == ABSENT {
@@ -368,7 +368,7 @@ impl Driver {
         &self.0.clock
     }
 
-    /// The way to the controller.
+    /// The port to the controller.
     pub fn port(&self) -> &Port {
         &self.0.port
     }
@@ -383,28 +383,27 @@ impl Driver {
         self.0.identity.borrow().clone()
     }
 
-    /// The active key value namespaces, in order: none, unless the controller has that command set.
+    /// The active KV namespaces, in order; empty if the controller does not have the command set.
     pub fn kv_namespaces(&self) -> Rc<[KvNamespace]> {
         self.0.kv_namespaces.borrow().clone()
     }
 
-    /// The active namespaces of logical blocks that have a usable format, in order.
+    /// The active block namespaces with a supported format, in order.
     pub fn namespaces(&self) -> Rc<[Namespace]> {
         self.0.namespaces.borrow().clone()
     }
 
-    /// What the controller offers beyond NVMe, as read at the last attach, reset or refresh; all zero if that is
-    /// nothing.
+    /// Vendor extensions of the controller, as read at the last attach, reset or refresh; all zero without any.
     pub fn capabilities(&self) -> Capabilities {
         self.0.extensions.capabilities()
     }
 
-    /// The most bytes that one I/O command may transfer. None: no limit.
+    /// Maximum data transfer of an I/O command, in bytes; `None`: no limit.
     pub fn transfer_bytes_max(&self) -> Option<u64> {
         self.0.identity.borrow().transfer_bytes_max(PAGE_BYTES)
     }
 
-    /// I/O queues that the controller granted.
+    /// Number of I/O queues that the controller granted.
     pub fn queues_granted(&self) -> u16 {
         self.0.granted.get()
     }
@@ -414,37 +413,37 @@ impl Driver {
         &self.0.admin
     }
 
-    /// Whether completions are noticed by interrupts.
+    /// Whether completions are signalled by interrupts.
     pub fn interrupts(&self) -> bool {
         self.0.config.completion == Completion::Interrupt
     }
 
-    /// The processor that pays for what names no other.
+    /// The processor charged by default.
     pub fn cpu(&self) -> &Rc<Station> {
         &self.0.cpu
     }
 
-    /// Completions that contradicted what was submitted: an unknown identifier or queue, an impossible SQHD.
+    /// Number of completions that contradicted what was submitted: an unknown identifier or queue, an impossible SQHD.
     pub fn protocol_errors(&self) -> u64 {
         self.0.protocol_errors.get()
     }
 
-    /// Controller resets that this driver carried through.
+    /// Number of controller resets by this driver.
     pub fn resets(&self) -> u64 {
         self.0.resets.get()
     }
 
-    /// Submits an admin command and waits for it. `data` goes into PRPs.
+    /// Executes an admin command. `data` is described by PRPs.
     ///
     /// # Errors
-    /// The command has no completion, or no memory was found for its data. A completion with an error status is not
-    /// an error here.
+    /// [`DriverError`] if the command has no completion, or no memory is available for its data. A completion with an
+    /// error status is returned as such.
     pub async fn admin(&self, sqe: Sqe, data: Data<'_>) -> Result<Cqe, DriverError> {
         self.command("an admin command", sqe, data).await
     }
 
-    /// Reads `into.len()` bytes (a multiple of 4) of a log page, from its beginning. Unless `retain`, the event that
-    /// announced the page is cleared.
+    /// Reads `into.len()` bytes (a multiple of 4) from the beginning of a log page. Unless `retain` is set, this clears
+    /// the event that announced the page.
     pub async fn log_page(
         &self,
         lid: u8,
@@ -457,7 +456,7 @@ impl Driver {
         self.command("Get Log Page", sqe, Data::In(into)).await
     }
 
-    /// Asks the controller to abort a command. True if it says that it did; the command then completes with a status
+    /// Requests the abort of a command. `true` if the controller aborted it; the command then completes with a status
     /// that says so.
     pub async fn abort(&self, command: &Pending) -> Result<bool, DriverError> {
         let sqe = Abort { sqid: command.qid(), cid: command.cid() }.sqe(0);
@@ -465,7 +464,7 @@ impl Driver {
         Ok(cqe.dw0 & Abort::NOT_ABORTED == 0)
     }
 
-    /// Reads Identify again: the controller, and its namespaces.
+    /// Identifies the controller and its namespaces again.
     pub async fn refresh(&self) -> Result<(), DriverError> {
         let mut identity = Box::new(IdentifyController::default());
         self.identify(Cns::CONTROLLER, 0, identity.as_mut_bytes()).await?;
@@ -502,7 +501,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The active namespaces of the command set with this identifier, ascending; none if it is not in use.
+    /// The active namespaces of a command set, ascending; empty if it is not enabled.
     pub async fn namespaces_of(&self, csi: u8) -> Result<Vec<u32>, DriverError> {
         match self.0.sets.get().checked_shr(csi.into()) {
             Some(sets) if sets & 1 != 0 => self.active_namespaces(csi).await,
@@ -510,7 +509,7 @@ impl Driver {
         }
     }
 
-    /// The Identify Namespace data structure of the command set with this identifier: [`Identify::BYTES`].
+    /// The Identify Namespace data structure of a command set: [`Identify::BYTES`] long.
     pub async fn identify_namespace(&self, csi: u8, nsid: u32) -> Result<Vec<u8>, DriverError> {
         let mut id = vec![0; Identify::BYTES as usize];
         self.identify_of(Cns::COMMAND_SET_NAMESPACE, csi, nsid, &mut id).await?;
@@ -524,17 +523,18 @@ impl Driver {
         Ok(NamespaceDescriptor::parse_list(&list).collect())
     }
 
-    /// Whether the controller is enabled for namespaces of several command sets.
+    /// Whether the controller is enabled for several command sets.
     fn has_all_sets(&self) -> bool {
         self.0.cap.css() & CSS_SEVERAL != 0
     }
 
-    /// Whether the command set of key value namespaces is one of them.
+    /// Whether the Key Value command set is enabled.
     pub fn has_key_values(&self) -> bool {
         self.0.sets.get() & 1 << csi::KEY_VALUE != 0
     }
 
-    /// Selects the first combination of command sets that has all that this driver knows, or else that of blocks.
+    /// Selects the first combination with all command sets that this driver supports, otherwise that of block
+    /// namespaces only.
     async fn select_sets(&self) -> Result<(), DriverError> {
         if !self.has_all_sets() {
             return Ok(());
@@ -563,7 +563,7 @@ impl Driver {
             false => self.identify(Cns::ACTIVE_NAMESPACES, 0, list.as_mut_bytes()).await?,
         }
         let mut last = 0;
-        // What is not ascending cannot be believed.
+        // A list that does not ascend is invalid from there on.
         let ascending = list.iter().take(NAMESPACES_MAX).take_while(|nsid| {
             let is_above = *nsid > last;
             last = *nsid;
@@ -575,7 +575,7 @@ impl Driver {
     /// Creates an I/O queue pair.
     ///
     /// # Errors
-    /// No queue is left, the size is impossible, there is no memory, or the controller refuses.
+    /// [`DriverError`] if no queue is left, the size is impossible, there is no memory, or the controller refuses.
     pub async fn create_queue_pair(&self, config: QueueConfig) -> Result<QueuePair, DriverError> {
         let inner = &self.0;
         self.check_up()?;
@@ -620,7 +620,7 @@ impl Driver {
         inner.queues.borrow_mut().push(Created { pair: pair.clone(), priority: config.priority });
         if let Err(error) = self.announce_submission_queue(&pair, config.priority).await {
             if matches!(error, DriverError::Lost { lost: Lost::Reset, .. }) {
-                // The reset creates it, as one of those that this driver knows.
+                // A reset in progress recreates this queue with all others.
                 while inner.condition.get() == Condition::Resetting {
                     inner.changed.notified().await;
                 }
@@ -634,11 +634,11 @@ impl Driver {
         Ok(pair)
     }
 
-    /// Deletes an I/O queue pair; its completion queue too, if no other pair shares it. Commands that the controller
-    /// doesn't complete are [`Lost::Deleted`].
+    /// Deletes an I/O queue pair, and its completion queue if no other pair shares it. Commands that the controller
+    /// does not complete are [`Lost::Deleted`].
     ///
     /// # Errors
-    /// The controller refuses. The queue then stays.
+    /// [`DriverError`] if the controller refuses. The queue then stays.
     pub async fn delete_queue_pair(&self, pair: &QueuePair) -> Result<(), DriverError> {
         let pair = self.find(pair)?;
         let sqe = DeleteQueue { qid: pair.qid() }.sqe(AdminOpcode::DELETE_SQ, 0);
@@ -647,11 +647,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Enables for a queue, beside what is enabled for it already, what the controller offers of `wanted`; again after
-    /// each reset, before the queue takes commands. Gives what is enabled then.
+    /// Enables for a queue, in addition to its enabled methods, those of `wanted` that the controller offers; again
+    /// after each reset, before the queue takes commands. Returns the enabled methods.
     ///
     /// # Errors
-    /// The controller refuses what it offers.
+    /// [`DriverError`] if the controller refuses what it offers.
     pub async fn enable_methods(&self, pair: &QueuePair, wanted: Methods) -> Result<Methods, DriverError> {
         let pair = self.find(pair)?;
         let submission = &pair.submission;
@@ -680,8 +680,8 @@ impl Driver {
         Ok(methods)
     }
 
-    /// What the controller has memory for, as it says after it was enabled: once for all queues, and once more when its ring
-    /// has been switched on.
+    /// Reads the division of device memory: once after the controller was enabled, and again when its ring has been
+    /// switched on.
     async fn learn_memory(&self, with_ring: bool) -> Result<(), DriverError> {
         let epoch = self.0.admin.submission.epoch();
         let is_complete = !with_ring || self.0.extensions.commits().is_some();
@@ -698,11 +698,11 @@ impl Driver {
         Ok(())
     }
 
-    /// Resets the controller: disables it, enables it again, creates its queues anew. Commands outstanding at that
-    /// moment are [`Lost::Reset`]; those that are submitted meanwhile wait.
+    /// Resets the controller: disables and enables it, and recreates its queues. Commands outstanding at that moment
+    /// are [`Lost::Reset`]; those submitted meanwhile wait.
     ///
     /// # Errors
-    /// The controller doesn't come back. Every command is then [`Lost::Failed`], now and later.
+    /// [`DriverError`] if the controller does not recover. Every command is then [`Lost::Failed`], now and later.
     pub async fn reset(&self) -> Result<(), DriverError> {
         let inner = &self.0;
         if inner.condition.get() == Condition::Resetting {
@@ -729,19 +729,19 @@ impl Driver {
             inner.condition.set(Condition::Up);
             inner.changed.notify_all();
         }
-        drop(guard); // unless all is up, gives the controller up
+        drop(guard); // gives the controller up, unless the reset succeeded
         result
     }
 
-    /// Shuts the controller down as before a power-off (CC.SHN), waiting until it says that it has. No command can be
-    /// submitted any more.
+    /// Shuts the controller down before a power-off (CC.SHN), and waits until it reports completion. No command can be
+    /// submitted afterwards.
     ///
     /// # Errors
-    /// It doesn't say so in the time that it has for becoming ready.
+    /// [`DriverError`] if it does not report completion within the time limit for becoming ready.
     pub async fn shutdown(&self) -> Result<(), DriverError> {
         let inner = &self.0;
         while inner.condition.get() == Condition::Resetting {
-            inner.changed.notified().await; // it would enable the controller again
+            inner.changed.notified().await; // a reset in progress would enable the controller again
         }
         self.check_up()?;
         inner.each_queue(|pair| pair.submission.set_state(State::Gone(Lost::ShutDown)));
@@ -753,19 +753,19 @@ impl Driver {
         done
     }
 
-    /// The host forgets the controller, as when it crashes and begins anew: this driver asks it for nothing more, and looks for no
-    /// completion. Every command, now and later, is [`Lost::Deleted`]. The controller does not know, and goes on with what it has, until
-    /// another driver attaches to it.
+    /// Abandons the controller, as when the host crashes and restarts: this driver submits nothing further, and takes
+    /// no completion. Every command, now and later, is [`Lost::Deleted`]. The controller does not notice, and continues
+    /// until another driver attaches.
     pub fn abandon(&self) {
         self.0.give_up(Lost::Deleted);
         self.0.each_queue(|pair| self.stop_reaper(&pair.completion));
     }
 
-    /// Disables the controller and waits until it isn't ready.
+    /// Disables the controller and waits until it is not ready.
     async fn disable(&self) -> Result<(), DriverError> {
         let port = &self.0.port;
         let cc = Cc::from_bits(port.read32(register::CC).await);
-        self.check_up()?; // forgotten meanwhile, it is another driver's
+        self.check_up()?; // abandoned meanwhile, it may belong to another driver
         if cc.en() {
             port.write32(register::CC, cc.with_en(false).with_shn(Cc::SHN_NONE).into_bits());
         }
@@ -787,7 +787,7 @@ impl Driver {
         self.wait_for("ready", |csts| csts.rdy()).await
     }
 
-    /// Reads CSTS again and again until `wanted`, for as long as CAP.TO gives.
+    /// Polls CSTS until `wanted`, for at most the time of CAP.TO.
     async fn wait_for(&self, what: &'static str, wanted: impl Fn(Csts) -> bool) -> Result<(), DriverError> {
         let Inner { clock, port, cap, config, .. } = &*self.0;
         let waited = READY_TIMEOUT_MIN.max(Delay::from_ms(500) * u64::from(cap.to()));
@@ -814,7 +814,7 @@ impl Driver {
         }
     }
 
-    /// The queues that the controller grants, then Identify.
+    /// Requests queues, then identifies the controller.
     async fn learn(&self) -> Result<(), DriverError> {
         if self.0.config.is_administrative {
             let mut identity = Box::new(IdentifyController::default());
@@ -838,7 +838,7 @@ impl Driver {
         Ok(())
     }
 
-    /// A Set Features without data. Gives its status.
+    /// A Set Features without data. Returns its status.
     pub(crate) async fn set_features(&self, command: SetFeatures) -> Result<Status, DriverError> {
         Ok(self.command("Set Features", command.sqe(0, 0), Data::None).await?.status())
     }
@@ -847,13 +847,13 @@ impl Driver {
         self.identify_of(cns, 0, nsid, into).await
     }
 
-    /// Identify of what belongs to a command set.
+    /// Identify of a structure specific to a command set.
     async fn identify_of(&self, cns: Cns, csi: u8, nsid: u32, into: &mut [u8]) -> Result<(), DriverError> {
         let sqe = Identify { cns, csi, ..Identify::default() }.sqe(0, nsid);
         self.checked("Identify", sqe, Data::In(into)).await.map(drop)
     }
 
-    /// A command of the driver's own, that must succeed.
+    /// Executes a command of the driver's own, which must succeed.
     pub(crate) async fn checked(
         &self,
         what: &'static str,
@@ -878,7 +878,8 @@ impl Driver {
         if bytes == 0 {
             return inner.admin.execute(sqe).await.map_err(lost);
         }
-        // Dropped before the command has completed, the memory is not used again: the controller may still write it.
+        // If this future is dropped before the command completes, the memory is not reused: the controller may still
+        // write to it.
         let scratch = self.scratch(bytes)?;
         let address = scratch.buffer.pages()[0];
         let memory = inner.port.memory();
@@ -917,23 +918,23 @@ impl Driver {
         self.0.condition.get() == Condition::Resetting
     }
 
-    /// Whether commands can be submitted now: it has a controller, which is not being reset.
+    /// Whether commands can be submitted now: the controller exists, and is not being reset.
     pub(crate) fn is_up(&self) -> bool {
         let is_lost = matches!(&self.0.port, Port::Fabric(initiator) if initiator.is_lost());
         self.0.condition.get() == Condition::Up && !is_lost
     }
 
-    /// Whether it has no controller, and will have none.
+    /// Whether the controller is gone permanently.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.0.condition.get(), Condition::Gone(_))
     }
 
-    /// Waits until a reset is over, however it ends, or the controller is given up.
+    /// Waits until a reset has ended, successfully or not, or the controller is given up.
     pub(crate) async fn changed(&self) {
         self.0.changed.notified().await;
     }
 
-    /// Waits until commands can be submitted. False: that will never be.
+    /// Waits until commands can be submitted. `false`: never.
     pub(crate) async fn up(&self) -> bool {
         while !self.is_up() && !self.is_gone() {
             self.changed().await;
@@ -956,14 +957,14 @@ impl Driver {
         Ok(entries)
     }
 
-    /// The lowest identifier that is not taken, among those that were granted.
+    /// The lowest free identifier among the granted ones.
     fn free_id(&self, taken: &RefCell<BTreeSet<u16>>) -> Result<u16, DriverError> {
         let granted = self.0.granted.get();
         let taken = taken.borrow();
         (1..=granted).find(|id| !taken.contains(id)).ok_or(DriverError::NoQueueLeft { granted })
     }
 
-    /// The pair as this driver knows it.
+    /// The pair in this driver's list.
     fn find(&self, pair: &QueuePair) -> Result<QueuePair, DriverError> {
         let queues = self.0.queues.borrow();
         let known = queues.iter().find(|created| Rc::ptr_eq(&created.pair.submission, &pair.submission));
@@ -1060,7 +1061,8 @@ impl Driver {
         }
     }
 
-    /// The controller has no such submission queue any more: takes its last completions, and then the rest of what
+    /// Forgets a submission queue that the controller no longer has: takes its last completions, then frees its
+    /// resources.
     /// belonged to it.
     async fn forget(&self, pair: &QueuePair) {
         let inner = &self.0;
@@ -1083,32 +1085,32 @@ impl Driver {
         }
         self.stop_reaper(completion);
         let sqe = DeleteQueue { qid: completion.cqid }.sqe(AdminOpcode::DELETE_CQ, 0);
-        // If that fails the controller may write to the queue for ever: its memory and identifier stay taken.
+        // On a failure the controller may keep writing to the queue: its memory and identifier must not be reused.
         if self.checked("Delete I/O Completion Queue", sqe, Data::None).await.is_ok() {
             inner.port.memory().free(completion.address, pages(completion.entries, Cqe::SIZE));
             inner.completion_ids.borrow_mut().remove(&completion.cqid);
         }
     }
 
-    /// Holds submissions up. What is outstanding at a controller that is lost has no end any more: its connections are closed, so that
-    /// nothing of it reaches the host, and no command waits for another controller to know.
+    /// Holds submissions. Commands outstanding at a lost controller can't complete: its connections are closed, so that
+    /// nothing of them reaches the host, and no command waits for another controller.
     fn hold(&self) {
         let is_lost = matches!(&self.0.port, Port::Fabric(initiator) if initiator.is_lost());
         self.0.each_queue(|pair| {
             pair.submission.set_state(State::Resetting);
             if is_lost {
-                pair.completion.drain(); // what has come is no loss
+                pair.completion.drain(); // completions that have arrived are not lost
                 pair.submission.restart(Lost::Reset);
             }
         });
     }
 
-    /// What a reset does, after submissions have been held up.
+    /// Performs a reset, once submissions are held.
     async fn restart(&self) -> Result<(), DriverError> {
         let inner = &self.0;
         self.disable().await?;
         inner.extensions.lose_commits(Lost::Reset);
-        // What is under way to memory has arrived before the register read that said so: buffers are the host's again.
+        // Writes to memory in flight have arrived before the result of the register read: the buffers are free again.
         inner.each_queue(|pair| {
             pair.submission.restart(Lost::Reset);
             pair.completion.restart();
@@ -1156,7 +1158,7 @@ impl Inner {
         self.queues.borrow().iter().for_each(|created| act(&created.pair));
     }
 
-    /// The controller is not used any more.
+    /// Gives the controller up: all commands are `lost`.
     pub(crate) fn give_up(&self, lost: Lost) {
         self.condition.set(Condition::Gone(lost));
         self.extensions.lose_commits(lost);
@@ -1168,7 +1170,8 @@ impl Inner {
     }
 }
 
-/// Resets a controller beyond a network whenever it is lost: what is outstanding is lost with it, and another one is connected to.
+/// Resets a controller beyond a network whenever it is lost: outstanding commands are lost, and another controller is
+/// connected.
 async fn reconnect(driver: Driver, initiator: Rc<Initiator>) {
     loop {
         initiator.lost().await;
@@ -1176,7 +1179,7 @@ async fn reconnect(driver: Driver, initiator: Rc<Initiator>) {
             return;
         }
         if driver.is_resetting() {
-            // What the reset has asked of the controller has no end; it begins again.
+            // Commands of the reset itself can't complete; it starts over.
             driver.0.admin.submission.restart(Lost::Reset);
         } else {
             let driver = driver.clone();

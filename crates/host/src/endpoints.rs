@@ -1,19 +1,20 @@
-//! Several endpoints as one flash: each a controller with a raw flash namespace and some of the channels, for a translation layer
-//! that runs on this host.
+//! Several endpoints as one flash array: each is a controller with a raw flash namespace and some of the channels, for
+//! a translation layer on this host.
 //!
-//! Channels are numbered endpoint by endpoint: of `n` endpoints with `c` channels each, endpoint `e` has channels `e * c` to
-//! `e * c + c - 1` of the whole. The first endpoint has the system area.
+//! Channels are numbered endpoint by endpoint: of `n` endpoints with `c` channels each, endpoint `e` has channels `e *
+//! c` to `e * c + c - 1`. The first endpoint has the system area.
 //!
-//! What it does not do: it moves nothing between endpoints. A copy whose sources lie at another endpoint is read here and programmed.
+//! What it does not do: it moves nothing directly between endpoints. A copy with sources at another endpoint is read
+//! and programmed by the host.
 
 use crate::raw_flash::RawFlash;
 use byteway_flash::{
-    Batch, BlockId, BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Geometry, Gone, Mark,
-    Ppa, Priority, SystemVerb,
+    Batch, BlockId, BlockMark, BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Geometry,
+    Gone, Ppa, Priority, SystemRequest,
 };
 use std::ops::Range;
 
-/// Endpoints that make one flash.
+/// Endpoints that form one flash array.
 pub struct Endpoints {
     parts: Vec<RawFlash>,
     whole: FarShape,
@@ -21,10 +22,10 @@ pub struct Endpoints {
 }
 
 impl Endpoints {
-    /// Takes endpoints of one shape together.
+    /// Joins endpoints of the same shape.
     ///
     /// # Errors
-    /// There is none, one says nothing of itself, or they differ.
+    /// [`Gone`] if there are none, one can't be identified, or they differ.
     pub async fn join(parts: Vec<RawFlash>) -> Result<Endpoints, Gone> {
         let Some(first) = parts.first() else { return Err(Gone::because("there is no endpoint")) };
         let first = first.describe().await?;
@@ -49,7 +50,7 @@ impl Endpoints {
         Ok(Endpoints { parts, whole, part: first.geometry })
     }
 
-    /// At which endpoint a superblock lies, and which one of its own it is.
+    /// The endpoint of a superblock, and the superblock's number there.
     fn place(&self, block: BlockId) -> (&RawFlash, BlockId) {
         let (whole, part) = (&self.whole.geometry, &self.part);
         let (die, number) = (whole.die_of_block(block), block.0 % whole.blocks);
@@ -58,7 +59,7 @@ impl Endpoints {
         (&self.parts[(channel / part.channels) as usize], part.block(own, number))
     }
 
-    /// The same of a unit.
+    /// The endpoint of a unit, and the unit's address there.
     fn unit(&self, ppa: Ppa) -> (&RawFlash, Ppa) {
         let (whole, part) = (&self.whole.geometry, &self.part);
         let block = whole.block_of(ppa);
@@ -67,7 +68,7 @@ impl Endpoints {
         (end, part.ppa(block, stripe, unit))
     }
 
-    /// Moves what lies at other endpoints, too: reads it, and programs it.
+    /// Copies units from other endpoints, too, by reading and programming them.
     #[cold]
     async fn gather(&self, lane: usize, program: FarProgram<'_>, sources: &[Ppa]) -> Result<bool, Gone> {
         let mut batch = Batch { number: program.batch.number, units: Vec::with_capacity(sources.len()) };
@@ -136,7 +137,7 @@ impl FarFlash for Endpoints {
         end.erase(lane, block, priority).await
     }
 
-    async fn mark(&self, block: BlockId, mark: Mark) -> Result<(), Gone> {
+    async fn mark(&self, block: BlockId, mark: BlockMark) -> Result<(), Gone> {
         let (end, block) = self.place(block);
         end.mark(block, mark).await
     }
@@ -148,7 +149,7 @@ impl FarFlash for Endpoints {
         Ok(())
     }
 
-    async fn system(&self, verb: SystemVerb) -> Result<Vec<std::rc::Rc<[u8]>>, Gone> {
-        self.parts[0].system(verb).await
+    async fn system(&self, request: SystemRequest) -> Result<Vec<std::rc::Rc<[u8]>>, Gone> {
+        self.parts[0].system(request).await
     }
 }

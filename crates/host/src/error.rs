@@ -1,4 +1,4 @@
-//! What can go wrong between a driver and a controller.
+//! Errors of drivers and clients.
 
 use byteway_clock::Delay;
 use byteway_link::memory::Fault;
@@ -12,122 +12,122 @@ pub enum Lost {
     /// The controller was reset while the command was outstanding.
     #[error("the controller was reset while the command was outstanding")]
     Reset,
-    /// Its queue was deleted.
+    /// The command's queue was deleted.
     #[error("the command's queue was deleted")]
     Deleted,
     /// The controller was shut down.
     #[error("the controller was shut down")]
     ShutDown,
-    /// The controller didn't come back from a reset.
-    #[error("the controller has failed: it didn't come back from a reset")]
+    /// The controller did not recover from a reset.
+    #[error("the controller has failed: it did not recover from a reset")]
     Failed,
-    /// It was not placed: its payload can never fit, or the queue is not enabled for it any more.
-    #[error("the command was not placed: the queue cannot take its payload")]
+    /// The command was not submitted: its payload can never fit, or the queue is no longer enabled for it.
+    #[error("the command was not submitted: the queue cannot carry its payload")]
     NotPlaced,
 }
 
-/// Why the driver cannot do what was asked. Values in it came from the controller and were not believed.
+/// Why a driver operation failed. Values in it came from the controller and were not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// Register reads give all ones.
+    /// Register reads return all ones.
     #[error("there is no controller: its registers read as all ones")]
     NoController,
     /// 4 KiB is not among the page sizes.
-    #[error("the controller wants memory pages of at least 2^{0} bytes; this host has 4 KiB pages")]
+    #[error("the controller requires memory pages of at least 2^{0} bytes; this host has 4 KiB pages")]
     PageSize(u32),
-    /// CAP.CSS says that there are no I/O commands.
+    /// CAP.CSS reports no I/O command set.
     #[error("the controller has no I/O command set")]
     CommandSet,
-    /// CSTS.RDY didn't change in the time that CAP.TO gives.
+    /// CSTS.RDY did not change within the time of CAP.TO.
     #[error("the controller was not {what} after {waited}")]
     NotReady {
-        /// What it was waited for.
+        /// The awaited state.
         what: &'static str,
-        /// How long.
+        /// The time waited.
         waited: Delay,
     },
     /// CSTS.CFS is set.
     #[error("the controller reports a fatal error (CSTS.CFS)")]
     Fatal,
-    /// A command of the driver's own failed.
+    /// A command of the driver failed.
     #[error("{what} failed: {status}")]
     Status {
         /// Which command.
         what: &'static str,
-        /// How it failed.
+        /// Its status.
         status: Status,
     },
-    /// A command of the driver's own has no completion.
+    /// A command of the driver has no completion.
     #[error("{what} was lost: {lost}")]
     Lost {
         /// Which command.
         what: &'static str,
-        /// Why.
+        /// The reason.
         #[source]
         lost: Lost,
     },
-    /// No room in host memory.
-    #[error("no room in host memory for {0}")]
+    /// No host memory is available.
+    #[error("no host memory is available for {0}")]
     Memory(&'static str),
-    /// A queue of that many entries is not possible.
-    #[error("a queue of {entries} entries is not possible: 2 to {entries_max}")]
+    /// The number of entries is out of range.
+    #[error("a queue of {entries} entries is out of range: 2 to {entries_max}")]
     QueueEntries {
-        /// What was asked for.
+        /// The requested number.
         entries: u32,
-        /// What the controller allows.
+        /// The maximum of the controller.
         entries_max: u32,
     },
-    /// Every queue that the controller granted is in use.
+    /// Every granted queue is in use.
     #[error("all {granted} I/O queues that the controller granted are in use")]
     NoQueueLeft {
-        /// How many it granted.
+        /// Number of granted queues.
         granted: u16,
     },
-    /// The queue pair is not one of this driver's, or was deleted.
-    #[error("submission queue {0} is not one of this driver's")]
+    /// The queue pair belongs to another driver, or was deleted.
+    #[error("submission queue {0} does not belong to this driver")]
     NoSuchQueue(u16),
-    /// It changes each time that it is read, takes too long, or has a format that this driver does not know.
-    #[error("{0} cannot be read: it changes too often, takes too long, or its format is not known")]
+    /// It changes whenever it is read, takes too long, or has an unknown format.
+    #[error("{0} cannot be read: it changes too often, takes too long, or has an unknown format")]
     Unreadable(&'static str),
-    /// The data of an admin command cannot be described.
+    /// The data of an admin command cannot be described by PRPs.
     #[error("the data of an admin command cannot be described: {0}")]
     Data(#[from] PlanError),
-    /// The controller is gone for this driver: shut down, or failed for good.
+    /// The controller was shut down, or has failed permanently.
     #[error(transparent)]
     Gone(Lost),
 }
 
-/// Why an I/O failed. `E` is what only a client of its kind can say.
+/// Why an I/O failed. `E` are the errors of a specific kind of client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IoError<E = Infallible> {
-    /// The controller completed it with an error.
+    /// It completed with an error status.
     #[error("the command failed: {0}")]
     Status(Status),
     /// It has no completion.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// Its payload cannot be described, or doesn't fit its buffer.
+    /// Its payload cannot be described, or exceeds its buffer.
     #[error("the payload cannot be described: {0}")]
     Plan(#[from] PlanError),
-    /// The buffer isn't host memory any more.
-    #[error("the buffer: {0}")]
+    /// The buffer is no longer host memory.
+    #[error("the buffer is not usable: {0}")]
     Memory(Fault),
-    /// No room in host memory for a buffer.
-    #[error("no room in host memory for a buffer of {bytes} bytes")]
+    /// No host memory is available for a buffer.
+    #[error("no host memory is available for a buffer of {bytes} bytes")]
     NoRoom {
-        /// Its size.
+        /// Size of the buffer.
         bytes: u32,
     },
-    /// A result that should lie behind its completion is not whole, or not the one that was asked for.
-    #[error("the result behind the completion is not whole")]
+    /// A result after a completion is incomplete, or not the requested one.
+    #[error("the result after the completion is incomplete")]
     BrokenResult,
-    /// What the client says.
+    /// An error of the client's kind.
     #[error("{0}")]
     Client(E),
 }
 
 impl IoError {
-    /// The same, said by a client of some kind.
+    /// The same error, for a kind of client.
     pub fn of_client<E>(self) -> IoError<E> {
         self.map_client(|never| match never {})
     }
@@ -147,25 +147,25 @@ impl<E> IoError<E> {
     }
 }
 
-/// What an error that only one kind of client has means to who knows no kind.
+/// Kind of a client's specific error, for code that does not know the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// What was read, or what crossed, isn't what it must be.
+pub enum ClientErrorKind {
+    /// Data read or transferred is not what it must be.
     WrongData,
-    /// What must be there isn't certain, so nothing is known to be wrong.
+    /// The expected data is uncertain, so nothing is known to be wrong.
     Uncertain,
-    /// The client could not do what was asked.
+    /// The client could not do what was requested.
     Refused,
 }
 
-/// An error that only one kind of client has.
+/// The specific error of a kind of client.
 pub trait ClientError: std::fmt::Display {
-    /// What it means.
-    fn meaning(&self) -> Meaning;
+    /// Its kind.
+    fn kind(&self) -> ClientErrorKind;
 }
 
 impl ClientError for Infallible {
-    fn meaning(&self) -> Meaning {
+    fn kind(&self) -> ClientErrorKind {
         match *self {}
     }
 }
@@ -174,9 +174,9 @@ impl ClientError for Infallible {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct AnyClientError {
-    /// What it means.
-    pub meaning: Meaning,
-    /// What it says.
+    /// Its kind.
+    pub kind: ClientErrorKind,
+    /// Its text.
     pub text: String,
 }
 
@@ -185,6 +185,6 @@ pub type AnyIoError = IoError<AnyClientError>;
 
 impl<E: ClientError> From<IoError<E>> for AnyIoError {
     fn from(error: IoError<E>) -> Self {
-        error.map_client(|error| AnyClientError { meaning: error.meaning(), text: error.to_string() })
+        error.map_client(|error| AnyClientError { kind: error.kind(), text: error.to_string() })
     }
 }

@@ -1,4 +1,4 @@
-//! Asynchronous events: requests that stay with the controller until something happens.
+//! Asynchronous events: requests that stay outstanding until an event occurs.
 
 use crate::driver::Driver;
 use crate::error::Lost;
@@ -6,14 +6,14 @@ use crate::queue::Request;
 use byteway_clock::Channel;
 use byteway_wire::nvme::{AsyncEvent, AsyncEventRequest};
 
-/// Events that have come and nobody has taken are kept up to this many; further ones are dropped.
+/// Maximum number of events kept for a reader; further ones are dropped.
 const KEPT_MAX: usize = 1024;
 
 impl Driver {
-    /// Keeps `requests` Asynchronous Event Requests with the controller and delivers what they complete with. After a
-    /// reset they are submitted again. A request that the controller refuses is not repeated.
+    /// Keeps `requests` Asynchronous Event Requests outstanding and delivers the events. After a reset they are
+    /// submitted again. A request that the controller refuses is not repeated.
     ///
-    /// Until the event's log page has been read ([`Driver::log_page`]), the controller reports no other of its type.
+    /// Until the event's log page is read ([`Driver::log_page`]), the controller reports no other event of its type.
     pub fn events(&self, requests: usize) -> Channel<AsyncEvent> {
         let events = Channel::bounded(self.clock(), KEPT_MAX);
         for _ in 0..requests {
@@ -28,7 +28,7 @@ impl Driver {
             let request = Request { patient: true, ..Request::from(AsyncEventRequest.sqe(0)) };
             match self.admin_queue().execute(request).await {
                 Ok(cqe) if cqe.status().is_success() => {
-                    let _ = events.try_send(AsyncEvent::from_dw0(cqe.dw0)); // too many that nobody takes
+                    let _ = events.try_send(AsyncEvent::from_dw0(cqe.dw0)); // the reader is too slow: drop the event
                 }
                 Err(Lost::Reset) => {}
                 Ok(_) | Err(_) => return,

@@ -1,6 +1,5 @@
-//! What a controller offers beyond NVMe, as all of its queues share it: identifiers of payloads that come in chunks, how
-//! many payloads may be incomplete at once, areas of the buffer and of the memory that payloads are stored to, the page
-//! buffer's owner, and the ring of commit records.
+//! A controller's vendor extensions, which its queues share: identifiers of payloads in chunks, the limit of incomplete
+//! payloads, areas of the payload buffer and of device memory, the page buffer's owner, and the ring of commit records.
 
 use crate::commit::Commits;
 use crate::error::Lost;
@@ -14,25 +13,25 @@ use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The first identifier of a payload: those below are commands'.
+/// The first identifier of a payload; lower ones are commands'.
 pub(crate) const PAYLOAD_ID_MIN: u16 = 0x8000;
-/// How many there are.
+/// Number of payload identifiers.
 const PAYLOAD_IDS: usize = 0x8000;
 
 /// A controller's extensions, shared by its queues.
 pub(crate) struct Extensions {
     clock: Clock,
     capabilities: Cell<Capabilities>,
-    /// Payloads that may be begun now.
+    /// Credits for incomplete payloads.
     partials: Semaphore,
-    /// How many there may be in all, and by how many fewer than before that is which have not been given back.
+    /// The limit for all of them, and the number of credits that must not be returned after the limit has decreased.
     granted: Cell<usize>,
     surplus: Cell<usize>,
     free: RefCell<Vec<u16>>,
-    /// Identifiers that were ever used.
+    /// Number of identifiers ever used.
     used: Cell<u16>,
     areas: RefCell<Areas>,
-    /// What the controller has memory for, areas of it, and who owns the page buffer.
+    /// Division of device memory, its areas, and the owner of the page buffer.
     memory: Cell<DeviceMemoryLog>,
     memory_areas: RefCell<Areas>,
     page_owner: RefCell<Option<Rc<PageOwner>>>,
@@ -62,9 +61,9 @@ impl Extensions {
         self.capabilities.get()
     }
 
-    /// Takes over what the controller says that it offers.
+    /// Stores what the controller offers.
     pub(crate) fn learn(&self, said: Capabilities) {
-        // A buffer that no address reaches is none.
+        // A buffer outside the address space is unusable.
         let reached = said.bar_offset.checked_add(u64::from(said.bar_bytes)).is_some();
         let capabilities = Capabilities { bar_bytes: if reached { said.bar_bytes } else { 0 }, ..said };
         if self.capabilities.get().bar_bytes == 0 {
@@ -83,12 +82,12 @@ impl Extensions {
         }
     }
 
-    /// What the controller has memory for.
+    /// The division of device memory.
     pub(crate) fn memory(&self) -> DeviceMemoryLog {
         self.memory.get()
     }
 
-    /// Who owns the page buffer of namespace `nsid`, if that has one.
+    /// The owner of the page buffer, if namespace `nsid` has one.
     pub(crate) fn page_owner(&self, nsid: u32) -> Option<Rc<PageOwner>> {
         self.page_owner.borrow().clone().filter(|_| self.memory.get().nsid == nsid)
     }
@@ -98,14 +97,14 @@ impl Extensions {
         self.commits.borrow().clone().filter(|commits| commits.is_on())
     }
 
-    /// The controller has forgotten the ring, or is gone.
+    /// The ring is off: the controller was reset, or is gone.
     pub(crate) fn lose_commits(&self, lost: Lost) {
         if let Some(commits) = &*self.commits.borrow() {
             commits.lose(lost);
         }
     }
 
-    /// Whether a record has had no answer for longer than `timeout`.
+    /// Whether a record has been unanswered for longer than `timeout`.
     pub(crate) fn commits_are_overdue(&self, timeout: Delay) -> bool {
         self.commits.borrow().as_ref().is_some_and(|commits| commits.is_overdue(timeout))
     }
@@ -123,8 +122,7 @@ impl Extensions {
         }
     }
 
-    /// Takes over what the controller, which has been enabled anew, says of its memory, `bytes` of which can be reached by
-    /// `port`.
+    /// Stores the division of device memory of a newly enabled controller; `bytes` of it can be reached through `port`.
     pub(crate) fn learn_memory(&self, port: &Port, said: DeviceMemoryLog, bytes: u64) {
         self.learn_ring(port, &DeviceMemoryLog { bytes: said.bytes.min(bytes), ..said });
         let reached = |offset: u32, length: u32| u64::from(offset) + u64::from(length) <= bytes;
@@ -145,7 +143,7 @@ impl Extensions {
         }
     }
 
-    /// What bounds the payloads of a queue. `bar_bytes` is what all of them share.
+    /// The payload limits of a queue. All queues share `bar_bytes`.
     pub(crate) fn limits(&self, enabled: Methods, entries: u32) -> Limits {
         let offered = self.capabilities.get();
         let kept = |bytes_max| if offered.partial_payloads_max > 0 { bytes_max } else { 0 };
@@ -160,13 +158,13 @@ impl Extensions {
         }
     }
 
-    /// Waits until the controller can keep one more incomplete payload.
+    /// Waits until the controller can keep another incomplete payload.
     pub(crate) async fn partial(self: &Rc<Self>) -> PartialCredit {
         self.partials.acquire(1).await.forget();
         PartialCredit { extensions: self.clone(), is_held: Cell::new(true), must_rest: Cell::new(false) }
     }
 
-    /// An identifier, for which a credit is held.
+    /// An identifier; the caller holds a credit.
     fn take_id(&self) -> u16 {
         self.free.borrow_mut().pop().unwrap_or_else(|| {
             let used = self.used.get();
@@ -176,8 +174,8 @@ impl Extensions {
         })
     }
 
-    /// The command of payload `id` has completed. Unless it `succeeded`, chunks of it may still be kept, or come: the
-    /// identifier rests until the controller has given them up.
+    /// Ends payload `id`, whose command has completed. Unless it `succeeded`, the controller may still have chunks of
+    /// it, or receive some: the identifier is not reused until their timeout.
     pub(crate) fn end_payload(self: &Rc<Self>, id: u16, succeeded: bool) {
         if succeeded {
             return self.give_id(id);
@@ -200,20 +198,20 @@ impl Extensions {
         self.partials.release(count - swallowed);
     }
 
-    /// For as long as the controller keeps what is incomplete.
+    /// Waits for the timeout of incomplete payloads.
     async fn rest(&self) {
         let timeout = self.capabilities.get().partial_timeout_us;
         self.clock.timer(Delay::from_us(u64::from(timeout))).await;
     }
 
-    /// An area of the device's buffer for payloads of up to `bytes`, if there is room.
+    /// An area of the payload buffer for payloads of up to `bytes`, if one is free.
     pub(crate) fn area(self: &Rc<Self>, bytes: u32) -> Option<HeldArea> {
         let bytes = bytes.min(self.capabilities.get().bar_bytes);
         let area = self.areas.borrow_mut().take(bytes)?;
         Some(HeldArea { extensions: self.clone(), area, of: Of::Buffer, is_used: Cell::new(false) })
     }
 
-    /// The same of its memory.
+    /// An area of device memory for payloads of up to `bytes`, if one is free.
     pub(crate) fn memory_area(self: &Rc<Self>, bytes: u32) -> Option<HeldArea> {
         let bytes = bytes.min(self.memory.get().area_bytes);
         let area = self.memory_areas.borrow_mut().take(bytes)?;
@@ -221,14 +219,14 @@ impl Extensions {
     }
 }
 
-/// What an area is a part of.
+/// The memory that an area belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     Buffer,
     Memory,
 }
 
-/// Leave to have one more payload incomplete.
+/// Credit for an incomplete payload.
 pub(crate) struct PartialCredit {
     extensions: Rc<Extensions>,
     is_held: Cell<bool>,
@@ -236,14 +234,14 @@ pub(crate) struct PartialCredit {
 }
 
 impl PartialCredit {
-    /// An identifier for the payload; [`Extensions::end_payload`] gives both back.
+    /// Converts it to an identifier; [`Extensions::end_payload`] returns both.
     pub(crate) fn into_id(self) -> PayloadId {
         self.is_held.set(false);
         let extensions = self.extensions.clone();
         PayloadId { id: extensions.take_id(), extensions, is_placed: Cell::new(false) }
     }
 
-    /// The controller may keep what was sent until it gives it up.
+    /// Sets whether the controller may keep a part of the payload until its timeout.
     pub(crate) fn set_must_rest(&self, must_rest: bool) {
         self.must_rest.set(must_rest);
     }
@@ -265,7 +263,7 @@ impl Drop for PartialCredit {
     }
 }
 
-/// An identifier; given back unless its command has been placed, for then the command does that when it completes.
+/// An identifier, returned when dropped; once its command is submitted, the completion returns it instead.
 pub(crate) struct PayloadId {
     extensions: Rc<Extensions>,
     pub(crate) id: u16,
@@ -273,7 +271,7 @@ pub(crate) struct PayloadId {
 }
 
 impl PayloadId {
-    /// Its command has been placed.
+    /// Notes that its command was submitted.
     pub(crate) fn placed(&self) {
         self.is_placed.set(true);
     }
@@ -287,12 +285,12 @@ impl Drop for PayloadId {
     }
 }
 
-/// An area of the device's buffer, or of its memory; given back when dropped, unless a command may still use it.
+/// An area of the payload buffer, or of device memory; returned when dropped, unless a command may still use it.
 pub(crate) struct HeldArea {
     extensions: Rc<Extensions>,
     pub(crate) area: Area,
     of: Of,
-    /// A command has been placed that nobody has waited for.
+    /// A command that uses it was submitted, and no task waits for it.
     pub(crate) is_used: Cell<bool>,
 }
 

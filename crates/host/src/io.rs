@@ -1,17 +1,17 @@
-//! Block I/O: one command each, followed from start to end by a span, and verified if there is an oracle.
+//! Block I/O: one command per I/O, traced by a span, and verified if there is an oracle.
 
 use crate::buffer::IoBuffer;
 use crate::carrier::{Carrier, Counts, TransferConfig, each_extent};
 use crate::driver::Namespace;
 use crate::error::Lost;
-use crate::error::{ClientError, IoError, Meaning};
+use crate::error::{ClientError, ClientErrorKind, IoError};
 use crate::oracle::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, SAMPLED_ONE_IN, WriteToken};
 use crate::port::Port;
 use crate::queue::{QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord, Time};
 use byteway_link::memory::Fault;
 use byteway_transfer::host::Buffer;
-use byteway_transfer::{Choice, Rules, Way};
+use byteway_transfer::{Rules, TransferChoice, TransferKind};
 use byteway_wire::content::{BlockSize, Pattern, Stamp, UNIT_BYTES};
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::{
@@ -21,18 +21,18 @@ use byteway_wire::nvme::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How a client does its I/O.
+/// Configuration of a client.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// How payloads of writes go to the device. Those of reads come by data pointer.
+    /// Transfer methods for writes. Reads use the data pointer.
     pub rules: Rules,
-    /// The longest payload of one command.
+    /// The longest payload of a command, in bytes.
     pub bytes_max: u32,
-    /// Verifies every read, and fills every write with patterns. Shared by the clients of one namespace. None: buffers
-    /// are written as they are, and nothing is verified.
+    /// Verifies every read, and generates the contents of every write. Clients of a namespace share it. `None`: buffers
+    /// are written unchanged, and nothing is verified.
     pub oracle: Option<Rc<RefCell<Oracle>>>,
-    /// Fills and compares the bytes of every write and read; else only those of one in [`SAMPLED_ONE_IN`], and of the
-    /// others the names of the patterns, where memory keeps these. The results are the same.
+    /// Generate and compare all bytes of every write and read. Otherwise only those of one in [`SAMPLED_ONE_IN`]; of
+    /// the others only pattern names, where memory keeps them. The results are the same.
     pub verify_bytes: bool,
 }
 
@@ -44,54 +44,54 @@ struct Inner {
     verify_bytes: bool,
 }
 
-/// Block I/O to one namespace over one queue pair. Cheap to clone; any number of I/Os may be under way, each with a
+/// Block I/O to one namespace over one queue pair. Cheap to clone; any number of I/Os may be in flight, each with a
 /// buffer of its own.
 #[derive(Clone)]
 pub struct Client(Rc<Inner>);
 
-/// What can go wrong with blocks, beside what can with any I/O.
+/// Errors specific to blocks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// A block that was read holds what it must not.
+    /// A block read back is wrong.
     #[error(transparent)]
     Mismatch(Box<Mismatch>),
-    /// A command has 1 to 65536 blocks, or 1 to 256 ranges, all below 2^64.
-    #[error("{count} blocks or ranges from {lba} on cannot be one command")]
+    /// A command must have 1 to 65536 blocks, or 1 to 256 ranges, all below 2^64.
+    #[error("{count} blocks or ranges from lba {lba} on exceed one command")]
     Extent {
         /// The first block.
         lba: u64,
-        /// How many.
+        /// Number of blocks or ranges.
         count: u64,
     },
-    /// What the block holds isn't certain, so it cannot be compared.
-    #[error("what logical block {lba} holds is not certain while writes to it are under way")]
+    /// The contents of the block are uncertain, so they cannot be compared.
+    #[error("the contents of logical block {lba} are uncertain while writes to it are in flight")]
     Unsettled {
         /// The block.
         lba: u64,
     },
-    /// A Compare and Write has written although what was compared differs.
-    #[error("a Compare and Write of logical block {lba} has written although a byte differs")]
+    /// A Compare and Write has written although the comparison differed.
+    #[error("a Compare and Write of logical block {lba} has written although a byte differed")]
     WroteUnequal {
         /// The first of its blocks.
         lba: u64,
     },
-    /// A format that this client doesn't speak.
+    /// The namespace's format is not supported.
     #[error("blocks of {block_bytes} bytes with {metadata_bytes} bytes of metadata are not supported")]
     Format {
-        /// Data bytes of a block.
+        /// Data bytes per block.
         block_bytes: u32,
-        /// Metadata bytes of a block.
+        /// Metadata bytes per block.
         metadata_bytes: u16,
     },
 }
 
 impl ClientError for BlockError {
-    fn meaning(&self) -> Meaning {
+    fn kind(&self) -> ClientErrorKind {
         match self {
-            BlockError::Mismatch(_) => Meaning::WrongData,
-            BlockError::Unsettled { .. } => Meaning::Uncertain,
+            BlockError::Mismatch(_) => ClientErrorKind::WrongData,
+            BlockError::Unsettled { .. } => ClientErrorKind::Uncertain,
             BlockError::Extent { .. } | BlockError::WroteUnequal { .. } | BlockError::Format { .. } => {
-                Meaning::Refused
+                ClientErrorKind::Refused
             }
         }
     }
@@ -106,7 +106,7 @@ impl From<IoError> for BlockIoError {
     }
 }
 
-/// Ends a read in the oracle, however it ends.
+/// Ends a read in the oracle, even if the read is dropped.
 struct Reading<'a> {
     oracle: &'a RefCell<Oracle>,
     token: ReadToken,
@@ -118,19 +118,19 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Which way the data of a read or write goes.
+/// The direction of an I/O's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the host.
     Read,
     /// To the drive.
     Write {
-        /// Force Unit Access: when it completes, the blocks are on the medium.
+        /// Force Unit Access: on completion the blocks are on the media.
         fua: bool,
     },
 }
 
-/// What the oracle has noted of a read or write that has begun.
+/// The oracle's token of a read or write in flight.
 enum Noted<'a> {
     /// There is no oracle.
     Nothing,
@@ -145,7 +145,7 @@ impl Client {
     /// A client of `namespace` on `queue`.
     ///
     /// # Errors
-    /// The namespace's format has metadata, or blocks of another size than 512 or 4096 bytes.
+    /// [`BlockError`] if the namespace has metadata, or blocks of another size than 512 or 4096 bytes.
     pub fn new(queue: QueuePair, namespace: Namespace, config: ClientConfig) -> Result<Client, BlockIoError> {
         let Namespace { block_bytes, metadata_bytes, .. } = namespace;
         let block = BlockSize::from_bytes(u64::from(block_bytes)).filter(|_| metadata_bytes == 0);
@@ -165,22 +165,22 @@ impl Client {
         &self.0.carrier.queue
     }
 
-    /// Payloads to the device by the way that they went.
+    /// Counts of payloads to the device by method.
     pub fn counts(&self) -> Counts {
         self.0.carrier.counts.get()
     }
 
-    /// The most blocks that one command transfers: what the client's buffers hold, and a command can say.
+    /// Maximum number of blocks of a command, limited by the client's buffers and by the command format.
     pub fn blocks_max(&self) -> u32 {
         (self.0.carrier.bytes_max() / self.0.block.bytes() as u32).clamp(1, 1 << 16)
     }
 
-    /// A buffer for payloads of up to [`ClientConfig::bytes_max`], in pages that follow one another.
+    /// A buffer for payloads of up to [`ClientConfig::bytes_max`], in consecutive pages.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         self.0.carrier.buffer()
     }
 
-    /// Takes a buffer that was made elsewhere: scattered, or with an offset in its first page.
+    /// Wraps a buffer that was allocated elsewhere: scattered, or with an offset in its first page.
     pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
         self.0.carrier.adopt(buffer)
     }
@@ -195,7 +195,7 @@ impl Client {
         self.read_or_write(Direction::Read, buffer, lba, blocks).await
     }
 
-    /// Writes `blocks` blocks from `lba` on: a new version of each, or the buffer as it is if there is no oracle.
+    /// Writes `blocks` blocks from `lba` on: a new version of each, or the buffer unchanged without an oracle.
     pub async fn write(
         &self,
         buffer: &mut IoBuffer,
@@ -205,7 +205,7 @@ impl Client {
         self.read_or_write(Direction::Write { fua: false }, buffer, lba, blocks).await
     }
 
-    /// Writes with Force Unit Access: when it completes, the blocks are on the medium.
+    /// Writes with Force Unit Access: on completion the blocks are on the media.
     pub async fn write_fua(
         &self,
         buffer: &mut IoBuffer,
@@ -215,8 +215,8 @@ impl Client {
         self.read_or_write(Direction::Write { fua: true }, buffer, lba, blocks).await
     }
 
-    /// Reads `blocks` blocks from `lba` on and verifies them, or writes a new version of each. Nearly always it waits twice:
-    /// for what the submission costs, and for the completion.
+    /// Reads and verifies `blocks` blocks from `lba` on, or writes a new version of each. It usually waits twice: for
+    /// the processor time of the submission, and for the completion.
     pub async fn read_or_write(
         &self,
         direction: Direction,
@@ -237,13 +237,13 @@ impl Client {
             _ => Ok(()),
         };
         let (opcode, fua, choice) = match direction {
-            Direction::Read => (NvmOpcode::READ, false, Choice::pointer(carrier.result_kind(bytes))),
+            Direction::Read => (NvmOpcode::READ, false, TransferChoice::pointer(carrier.result_kind(bytes))),
             Direction::Write { fua } => (NvmOpcode::WRITE, fua, carrier.choose(buffer, bytes)),
         };
         let sqe = read_write(lba, blocks, fua).sqe(opcode, 0, self.0.namespace.nsid);
-        let completed = match (filled, choice.way) {
+        let completed = match (filled, choice.kind) {
             (Err(error), _) => Err(error),
-            (Ok(()), Way::Pointer(kind)) => match carrier.plan(kind, buffer, bytes) {
+            (Ok(()), TransferKind::Pointer(kind)) => match carrier.plan(kind, buffer, bytes) {
                 Ok(pointer) => {
                     let pages = buffer.buffer.pages_touched(bytes);
                     let request = Request {
@@ -277,7 +277,7 @@ impl Client {
         }
     }
 
-    /// Notes in the oracle, if there is one, that a read or write begins.
+    /// Notes the start of a read or write in the oracle.
     fn note(&self, direction: Direction, lba: u64, blocks: u32) -> Noted<'_> {
         let Some(oracle) = self.0.oracle.as_deref() else { return Noted::Nothing };
         match direction {
@@ -292,7 +292,7 @@ impl Client {
         }
     }
 
-    /// Holds what a read found, or why it failed, against what it may find.
+    /// Verifies what a read returned, or that it was allowed to fail.
     fn verify_end(
         &self,
         reading: &Reading<'_>,
@@ -312,7 +312,7 @@ impl Client {
         }
     }
 
-    /// Compares `blocks` blocks from `lba` on with what they must hold, or with the buffer if there is no oracle. A
+    /// Compares `blocks` blocks from `lba` on with their expected contents, or with the buffer without an oracle. A
     /// difference is [`Status::COMPARE_FAILURE`].
     pub async fn compare(
         &self,
@@ -342,12 +342,12 @@ impl Client {
         }
     }
 
-    /// Writes `blocks` blocks from `lba` on if they hold what they must, as one step: a Compare from `compared`, fused with a
-    /// Write from `written`. Without an oracle both buffers are taken as they are. A difference is
-    /// [`Status::COMPARE_FAILURE`], and nothing is written then.
+    /// Writes `blocks` blocks from `lba` on if they have their expected contents, atomically: a Compare from
+    /// `compared`, fused with a Write from `written`. Without an oracle both buffers are used unchanged. A difference
+    /// is [`Status::COMPARE_FAILURE`], and nothing is written.
     ///
-    /// The drive takes at most [`IdentifyController::acwu`](byteway_wire::nvme::IdentifyController::acwu) blocks, counted from
-    /// 0. Payloads go by data pointer, whatever the client's rules say.
+    /// The drive accepts at most [`IdentifyController::acwu`](byteway_wire::nvme::IdentifyController::acwu) blocks,
+    /// zero-based. Payloads use the data pointer, whatever the client's rules say.
     pub async fn compare_and_write(
         &self,
         compared: &mut IoBuffer,
@@ -372,7 +372,7 @@ impl Client {
         };
         let mut oracle = oracle.borrow_mut();
         oracle.end_write(write, result.as_ref().map_or_else(|(_, outcome)| *outcome, |_| Outcome::Done));
-        // After the write's end: it is not what the comparison has met.
+        // After the end of the write, because the write itself is not what the comparison met.
         let touched = oracle.first_touched(read, lba, u64::from(blocks));
         oracle.end_read(read);
         match (result, touched) {
@@ -383,10 +383,10 @@ impl Client {
         }
     }
 
-    /// The same with a wrong byte in what is compared, so that nothing may be written.
+    /// As [`Client::compare_and_write`], with a wrong byte in the comparison, so that nothing may be written.
     ///
     /// # Errors
-    /// [`BlockError::WroteUnequal`]; or what else the Compare failed with than a difference.
+    /// [`BlockError::WroteUnequal`], or any failure of the Compare other than a difference.
     pub async fn compare_and_write_wrong(
         &self,
         compared: &mut IoBuffer,
@@ -399,7 +399,7 @@ impl Client {
         self.0.carrier.fits(written, bytes)?;
         let Some(oracle) = self.0.oracle.as_deref() else { return Ok(()) };
         self.fill_expected(oracle, &compared.buffer, lba, bytes)?;
-        // In the last block, so that all before it are equal.
+        // In the last block, so that all previous ones are equal.
         let wrong = u64::from(bytes) - 1;
         self.fill_parts(&compared.buffer, bytes, |done, part| {
             let first = done * self.0.block.bytes() as u64;
@@ -421,7 +421,7 @@ impl Client {
         }
     }
 
-    /// Fills a buffer with what blocks must hold.
+    /// Fills a buffer with the expected contents of blocks.
     fn fill_expected(
         &self,
         oracle: &RefCell<Oracle>,
@@ -439,7 +439,7 @@ impl Client {
         expected.map_err(|lba| IoError::Client(BlockError::Unsettled { lba }))
     }
 
-    /// A Compare and a Write, fused, with one span for both. If it fails: what with, and what has become of the Write.
+    /// Executes a fused Compare and Write, with one span. On a failure: the error, and the outcome of the Write.
     async fn fused(
         &self,
         compared: &IoBuffer,
@@ -479,7 +479,7 @@ impl Client {
         }
     }
 
-    /// Waits until everything that was completed is on the medium.
+    /// Waits until everything completed is on the media.
     pub async fn flush(&self) -> Result<SpanRecord, BlockIoError> {
         let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
@@ -491,7 +491,7 @@ impl Client {
         result
     }
 
-    /// Deallocates `ranges`, 1 to 256: they read as zeroes afterwards. The buffer takes the list.
+    /// Deallocates `ranges`, 1 to 256: they read as zeroes afterwards. The buffer holds the list.
     pub async fn trim(&self, buffer: &mut IoBuffer, ranges: &[Range]) -> Result<SpanRecord, BlockIoError> {
         let count = ranges.len() as u64;
         let lba = ranges.first().map_or(0, |range| range.slba);
@@ -528,7 +528,7 @@ impl Client {
         result
     }
 
-    /// Writes zeroes to `blocks` blocks from `lba` on, with or without leave to deallocate them.
+    /// Writes zeroes to `blocks` blocks from `lba` on, optionally allowing deallocation.
     pub async fn write_zeroes(
         &self,
         lba: u64,
@@ -546,7 +546,7 @@ impl Client {
         result
     }
 
-    /// Has the drive read `blocks` blocks from `lba` on, and transfers none of them.
+    /// Verify: the drive reads `blocks` blocks from `lba` on without transferring them.
     pub async fn verify_media(&self, lba: u64, blocks: u32) -> Result<SpanRecord, BlockIoError> {
         self.bytes(lba, blocks)?;
         let span = Opened::open(self.port());
@@ -579,8 +579,8 @@ impl Client {
         result
     }
 
-    /// Has the drive copy `sources` (first blocks and counts, 1 to 256 ranges) to the blocks from `lba` on. The buffer
-    /// takes the list. With an oracle nothing may be written to the sources meanwhile, by the copy itself neither.
+    /// Copies `sources` (first blocks and counts, 1 to 256 ranges) to the blocks from `lba` on. The buffer holds the
+    /// list. With an oracle the sources must not be written meanwhile, not even by the copy itself.
     pub async fn copy(
         &self,
         buffer: &mut IoBuffer,
@@ -620,12 +620,12 @@ impl Client {
         result
     }
 
-    /// Fills the beginning of a buffer, for writes without an oracle.
+    /// Writes the beginning of a buffer, for writes without an oracle.
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
         self.0.carrier.put(buffer, from)
     }
 
-    /// Copies the beginning of a buffer out.
+    /// Reads the beginning of a buffer.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
         self.0.carrier.get(buffer, into)
     }
@@ -634,7 +634,7 @@ impl Client {
         self.0.carrier.queue.port()
     }
 
-    /// Bytes of `blocks` blocks, if they can be one command.
+    /// Length of `blocks` blocks in bytes, if they fit in one command.
     fn bytes(&self, lba: u64, blocks: u32) -> Result<u32, BlockIoError> {
         let possible = (1..=1 << 16).contains(&blocks) && lba.checked_add(u64::from(blocks)).is_some();
         possible
@@ -642,7 +642,7 @@ impl Client {
             .ok_or(IoError::Client(BlockError::Extent { lba, count: u64::from(blocks) }))
     }
 
-    /// A command with the first `bytes` of `buffer` as its data.
+    /// Executes a command with the first `bytes` of `buffer` as its data.
     async fn transfer(
         &self,
         opened: Opened,
@@ -681,7 +681,7 @@ impl Client {
         }
     }
 
-    /// Fills a buffer with what a write's blocks are to hold.
+    /// Fills a buffer with the new contents of a write's blocks.
     fn fill(&self, buffer: &Buffer, stamp: Stamp, bytes: u32) -> Result<(), IoError> {
         let is_sampled = u64::from(stamp.version).is_multiple_of(SAMPLED_ONE_IN);
         let from = |done| Stamp { lba: stamp.lba + done, ..stamp };
@@ -724,14 +724,14 @@ impl Client {
         verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))
     }
 
-    /// The pages that the first `bytes` of `buffer` are, if they are whole ones.
+    /// The pages of the first `bytes` of `buffer`, if they are whole pages.
     fn whole_pages(buffer: &Buffer, bytes: u32) -> Option<&[u64]> {
         let is_whole = buffer.offset() == 0 && bytes.is_multiple_of(UNIT_BYTES as u32);
         if is_whole { buffer.pages().get(..bytes as usize / UNIT_BYTES) } else { None }
     }
 
-    /// Lets `fill` write the first `bytes` of `buffer`, in parts of whole blocks, each with how many blocks came
-    /// before it.
+    /// Lets `fill` write the first `bytes` of `buffer`, in parts of whole blocks; each call gets the number of
+    /// preceding blocks.
     fn fill_parts(
         &self,
         buffer: &Buffer,
@@ -747,7 +747,7 @@ impl Client {
         })
     }
 
-    /// Shows the first `bytes` of `buffer`, likewise.
+    /// As [`Inner::fill_parts`], for reading.
     fn show_parts(
         &self,
         buffer: &Buffer,
@@ -763,7 +763,7 @@ impl Client {
         })
     }
 
-    /// Whether no block lies across pages that don't follow one another.
+    /// Whether every block is contiguous in memory.
     fn is_whole(&self, buffer: &Buffer, bytes: u32) -> bool {
         buffer.extents(bytes).all(|part| part.bytes.is_multiple_of(self.0.block.bytes() as u32))
     }
@@ -783,7 +783,7 @@ impl Client {
     }
 }
 
-/// An I/O that has begun, and is followed until it is closed.
+/// An I/O that is being traced, until it is closed.
 #[derive(Clone, Copy, Debug)]
 pub struct Opened {
     pub(crate) span: SpanId,
@@ -791,18 +791,18 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Begins to follow an I/O; over shared memory it has no span and only its times are known.
+    /// Starts tracing an I/O; over shared memory it has no span, and only its times are known.
     pub fn open(port: &Port) -> Opened {
         let begin = port.now();
         Opened { span: port.open_span(begin), begin }
     }
 
-    /// What follows it: for the commands that are its parts.
+    /// Its trace span, for commands that are parts of the I/O.
     pub fn span(self) -> SpanId {
         self.span
     }
 
-    /// The I/O has ended, however it did: when, and where its time went.
+    /// Ends the I/O: its times, and the stages of its latency.
     pub fn close(self, port: &Port) -> SpanRecord {
         match port.spans() {
             Some(spans) => {
@@ -814,7 +814,7 @@ impl Opened {
     }
 }
 
-/// What is certain of a write or flush that ended so; `done` if it succeeded.
+/// The certain outcome of a write or flush that ended with `result`; `done` if it succeeded.
 fn outcome(result: &Result<SpanRecord, BlockIoError>, done: Outcome) -> Outcome {
     if result.is_ok() { done } else { Outcome::Uncertain }
 }

@@ -1,5 +1,4 @@
-//! Memory that the host lends to a drive which asks for it (Host Memory Buffer, NVMe Base 2.1, 8.2.3), as drives do whose DRAM has no
-//! room for their map.
+//! Host Memory Buffer (NVMe Base 2.1, 8.2.3): memory lent to a drive whose DRAM is too small for its map.
 
 use crate::driver::Driver;
 use crate::error::DriverError;
@@ -8,8 +7,8 @@ use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::host::PlanError;
 use byteway_wire::nvme::feature::{HostBufferEntry, HostMemoryBuffer};
 
-/// What is lent to a drive: pages of one run of memory, and the list that names it. It is made once, and the drive's again after each
-/// reset.
+/// Memory lent to a drive: pages of one run of memory, and the list that describes them. Allocated once, and lent again
+/// after each reset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loan {
     pages: u32,
@@ -17,8 +16,8 @@ pub(crate) struct Loan {
 }
 
 impl Driver {
-    /// Lends what the drive would like to have, or as much as [`DriverConfig::lent_bytes_max`](crate::DriverConfig) lets, unless that
-    /// is too little for it. A drive that refuses it then does without.
+    /// Lends the preferred size, limited by [`DriverConfig::lent_bytes_max`](crate::DriverConfig), unless that is below
+    /// the drive's minimum. A drive that refuses it works without.
     pub(crate) async fn lend(&self) -> Result<(), DriverError> {
         let inner = &self.0;
         let (preferred, least) = {

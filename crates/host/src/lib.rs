@@ -1,39 +1,41 @@
-//! The other end of the queue: what a host does to use a drive, and how it knows that the drive did right.
+//! The host: everything that it does to use a drive, and to verify the drive.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`port`] | where registers and memory are: behind the simulated link, or shared with another process |
-//! | [`fabric`] | a controller beyond a network, simulated or real: one association, what its messages are |
+//! | [`port`] | access to registers and memory: over the simulated link, or shared with another process |
+//! | [`fabric`] | a controller beyond a network, simulated or real: an association and its messages |
 //! | [`driver`] | one controller: enable, identify, queues, reset, shutdown |
-//! | [`multipath`] | controllers of one subsystem as paths to it: which one a command takes, and what is done when that fails |
-//! | [`redirect`] | queue pairs of other drives by which a part of a drive's commands goes |
-//! | [`virtual_drive`] | a tenant's drive as a hypervisor shows it, some of whose data is on others |
-//! | [`discovery`] | where Discovery Services say that subsystems are |
-//! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
+//! | [`multipath`] | controllers of one subsystem as paths: selection and failover |
+//! | [`redirect`] | redirection of commands to queue pairs of other drives |
+//! | [`virtual_drive`] | a tenant's virtual drive, with some of its data on other drives |
+//! | [`discovery`] | the client of Discovery Services |
+//! | [`queue`] | a queue pair: slots, command identifiers, submission and waiting |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |
 //! | `event.rs` | Asynchronous Event Requests |
-//! | `lending.rs` | memory that a drive asks for |
+//! | `lending.rs` | the Host Memory Buffer |
 //! | `watchdog.rs` | timeouts: Abort, then reset |
-//! | [`costs`] | what all of this costs in processor time |
+//! | [`costs`] | processor time of the host's software |
 //! | `buffer.rs` | host memory for payloads |
-//! | `device_memory.rs`, `page_owner.rs` | payloads stored to the controller's memory; the page buffer's one owner |
-//! | `commit.rs` | commit records: pairs stored without a command |
-//! | `extension.rs` | what a controller offers beyond NVMe, shared by its queues |
-//! | `carrier.rs` | a command's payload to the device, by the way that rules and limits choose |
-//! | `stream.rs` | payloads in the fields of commands |
-//! | [`io`] | block I/O, each followed by a span and verified by an oracle |
-//! | [`split`] | an I/O longer than a command, as several |
-//! | [`payload`] | payloads of any length to and from the payload sink, by every method |
-//! | [`sink_oracle`] | what each byte of a payload sink must hold |
-//! | [`oracle`] | what each logical block must hold |
-//! | [`kv`] | key value operations, and what each key must hold |
-//! | [`request_layer`] | what commands go through before they are submitted, such as a block layer |
+//! | `device_memory.rs`, `page_owner.rs` | payloads stored to device memory; the owner of the page buffer |
+//! | `commit.rs` | commit records: key-value pairs stored without a command |
+//! | `extension.rs` | vendor extensions of a controller, shared by its queues |
+//! | `carrier.rs` | transfers a command's payload by the method that rules and limits choose |
+//! | `stream.rs` | payloads in command fields |
+//! | [`io`] | block I/O, traced by spans and verified by an oracle |
+//! | [`split`] | I/Os longer than a command, split into several |
+//! | [`payload`] | payloads to and from the payload sink, by every method |
+//! | [`sink_oracle`] | expected contents of a payload sink |
+//! | [`oracle`] | expected contents of each logical block |
+//! | [`kv`] | key-value operations, and expected contents of each key |
+//! | [`tables`] | tables, and queries over them |
+//! | [`request_layer`] | a layer above submission, such as a block layer |
 //! | [`member`] | a drive as a member of an array |
 //! | [`raw_flash`], [`endpoints`] | a drive's flash array, or several as one, for a translation layer on this host |
-//! | [`error`] | what can go wrong |
+//! | [`programs`] | programs that a drive runs, and its local memory |
+//! | [`error`] | errors |
 //!
-//! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
-//! of that unchecked. It chooses no workload (`lab` does), of a block layer it has only the splitting of long I/Os.
+//! What it does not do: it knows nothing of the device but what registers, queues and memory say, and uses none of that
+//! unchecked. It chooses no workload (`lab` does). Of a block layer it has only the splitting of long I/Os.
 
 mod buffer;
 mod carrier;
@@ -57,6 +59,7 @@ pub mod oracle;
 mod page_owner;
 pub mod payload;
 pub mod port;
+pub mod programs;
 pub mod queue;
 pub mod raw_flash;
 pub mod redirect;
@@ -64,6 +67,7 @@ pub mod request_layer;
 pub mod sink_oracle;
 pub mod split;
 mod stream;
+pub mod tables;
 pub mod virtual_drive;
 mod watchdog;
 
@@ -74,7 +78,7 @@ pub use carrier::{Carrier, Counts, Results, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
 pub use endpoints::Endpoints;
-pub use error::{AnyClientError, AnyIoError, ClientError, DriverError, IoError, Lost, Meaning};
+pub use error::{AnyClientError, AnyIoError, ClientError, ClientErrorKind, DriverError, IoError, Lost};
 pub use io::{BlockError, BlockIoError, Client, ClientConfig, Opened};
 pub use kv::{
     Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch,
@@ -85,11 +89,13 @@ pub use multipath::{Multipath, MultipathConfig, MultipathError, PathFigures};
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};
+pub use programs::{Execution, ProgramsClient, ProgramsError};
 pub use queue::{Band, OutOfBand, Pending, QueuePair, Request};
 pub use raw_flash::{RawFlash, RawFlashConfig};
 pub use redirect::{Redirection, RedirectionFigures, ShadowId};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};
+pub use tables::{Fetched, TablesClient, TablesConfig, TablesError, TablesIoError};
 pub use virtual_drive::{
     CopybackConfig, Hypervisor, HypervisorCosts, HypervisorDriveConfig, VirtualDrive, VirtualFigures,
 };

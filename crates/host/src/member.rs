@@ -1,10 +1,10 @@
-//! A drive as a member of an array: its namespace of blocks, over one queue pair.
+//! A drive as a member of an array: its block namespace, over one queue pair.
 //!
-//! [`MemberDrive`] carries out what an array asks ([`Member`]), each operation by one command. Data moves by DMA between the
-//! drive and a buffer of the operation's lane; from there it is taken as the content that it is.
+//! [`MemberDrive`] implements [`Member`], with one command per operation. Data moves by DMA between the drive and a
+//! buffer of the operation's lane, and is converted from there to unit contents.
 //!
-//! What it does not do: it keeps no order, splits nothing, and knows no other member. A command without a completion, as after
-//! a reset of the controller, is the end of the member: whether it took effect is not known.
+//! What it does not do: it orders nothing, splits nothing, and knows no other member. A command without a completion,
+//! as after a reset of the controller, ends the member, because it is unknown whether the command took effect.
 
 use crate::driver::Driver;
 use crate::error::{DriverError, Lost};
@@ -12,7 +12,7 @@ use crate::queue::{QueuePair, Request};
 use byteway_clock::SpanId;
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
-use byteway_member::{Gone, Member, MemberError, MemberShape};
+use byteway_member::{Member, MemberError, MemberLost, MemberShape};
 use byteway_transfer::host::{Buffer, PlanError, Planner, PointerKind};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use byteway_wire::nvme::{Flush, NvmOpcode, ReadWrite, Sqe, Status, WriteZeroes};
@@ -20,29 +20,29 @@ use std::rc::Rc;
 
 const UNIT: u64 = UNIT_BYTES as u64;
 
-/// Units of one command, at most, whatever the controller would take: 1 MiB.
+/// Maximum number of units of a command, whatever the controller's limit: 1 MiB.
 const COMMAND_UNITS_MAX: u64 = 256;
 
-/// How a host commands a member.
+/// Configuration of a member.
 #[derive(Clone, Debug)]
 pub struct MemberConfig {
-    /// Operations in flight at once: at least one, and as many buffers of the longest command.
+    /// Maximum number of operations in flight, at least one; each has a buffer of the longest command.
     pub lanes: usize,
-    /// How commands say where their data lies.
+    /// Kind of data pointers.
     pub pointer: PointerKind,
-    /// How contents that were read are kept.
+    /// How contents that were read are stored.
     pub keep: Keep,
-    /// What the drive is called in messages.
+    /// Name of the drive in messages.
     pub name: String,
 }
 
-/// Host memory of one operation at a time, with its lists.
+/// Host memory for one operation at a time, and its lists.
 struct Lane {
     buffer: Buffer,
     slot: usize,
 }
 
-/// A drive's first namespace of blocks, over one queue pair.
+/// The first block namespace of a drive, over one queue pair.
 pub struct MemberDrive {
     queue: QueuePair,
     nsid: u32,
@@ -54,11 +54,11 @@ pub struct MemberDrive {
 }
 
 impl MemberDrive {
-    /// The first namespace of blocks of a controller, by commands over `queue`, of which it takes up to `lanes` entries; none: it
-    /// has none with blocks of 512 or 4096 bytes without metadata.
+    /// Opens the first namespace of a controller with blocks of 512 or 4096 bytes without metadata, by commands over
+    /// `queue`, of which it uses up to `lanes` entries; `None`: there is no such namespace.
     ///
     /// # Errors
-    /// There is no memory for the lanes' buffers.
+    /// [`DriverError`] if no memory is available for the lanes' buffers.
     pub fn open(
         driver: &Driver,
         queue: QueuePair,
@@ -93,12 +93,13 @@ impl MemberDrive {
         self.queue.port().memory()
     }
 
-    /// Carries out a command without data.
+    /// Executes a command without data.
     async fn command(&self, span: SpanId, sqe: Sqe) -> Result<(), Failure> {
         checked(self.queue.execute(Request::from(sqe).within(span)).await?.status())
     }
 
-    /// Carries out a read or a write of `bytes` bytes, from byte `at` of the namespace on, by the first bytes of a lane's buffer.
+    /// Executes a read or a write of `bytes` bytes from byte `at` of the namespace on, with the first bytes of a lane's
+    /// buffer.
     async fn transfer(
         &self,
         span: SpanId,
@@ -140,7 +141,7 @@ impl MemberDrive {
         Ok(())
     }
 
-    /// Puts a content where a command takes it from.
+    /// Writes a unit's contents to host memory.
     fn put(&self, address: u64, content: &Content) -> Result<(), Failure> {
         match content.pattern() {
             Some(pattern) => self.memory().put_pattern(address, pattern)?,
@@ -177,7 +178,7 @@ impl MemberDrive {
         self.transfer(span, lane, NvmOpcode::WRITE, at, part.len() as u32, durable).await
     }
 
-    /// Writes zeroes, which deallocates: by as many commands as their 16-bit counts need.
+    /// Writes zeroes, which deallocates, by as many commands as their 16-bit block counts need.
     async fn write_zeroes(&self, span: SpanId, first: u64, count: u64) -> Result<(), Failure> {
         let per_unit = UNIT / self.block_bytes;
         let (mut block, end) = (first * per_unit, (first + count) * per_unit);
@@ -197,7 +198,7 @@ impl Member for MemberDrive {
         self.lanes.len()
     }
 
-    async fn describe(&self) -> Result<MemberShape, Gone> {
+    async fn describe(&self) -> Result<MemberShape, MemberLost> {
         Ok(self.shape.clone())
     }
 
@@ -249,7 +250,7 @@ impl Member for MemberDrive {
     }
 }
 
-/// Why an operation was not carried out.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("a command was lost: {0}")]
@@ -258,7 +259,7 @@ enum Failure {
     Status(Status),
     #[error("a command's data cannot be described: {0}")]
     Plan(#[from] PlanError),
-    #[error("a buffer is not memory any more: {0}")]
+    #[error("a buffer is no longer host memory: {0}")]
     Memory(#[from] Fault),
 }
 
@@ -267,7 +268,7 @@ impl From<Failure> for MemberError {
         match failure {
             Failure::Status(status) if status.is(Status::UNRECOVERED_READ_ERROR) => MemberError::Unreadable,
             Failure::Status(status) => MemberError::Refused(Rc::from(status.to_string())),
-            other => Gone::because(other).into(),
+            other => MemberLost::because(other).into(),
         }
     }
 }

@@ -1,18 +1,19 @@
-//! Several paths to one subsystem: controllers at different ports of it, of which each command takes one, as Linux' native multipath has
-//! it.
+//! Multipath: several paths to one subsystem, through controllers at different ports. Each command takes one of them,
+//! as in Linux' native multipath.
 //!
-//! Which path is good for a namespace the controllers say (Asymmetric Namespace Access, NVMe Base 2.1, 2.4.2): of those that are
-//! optimized the one with the fewest commands outstanding, in turn among equals; if there is none, of those that are not optimized.
-//! A path that is inaccessible, or lost, takes none until it is better again; one that changes is waited for.
+//! The controllers report the state of each path per namespace (Asymmetric Namespace Access, NVMe Base 2.1, 2.4.2). A
+//! command takes the optimized path with the fewest outstanding commands, round robin among equals; without an
+//! optimized path, a non-optimized one. An inaccessible or lost path is not used until it recovers; a path in
+//! transition is waited for.
 //!
-//! A command that a path has not carried out goes by another one. If the path was lost, that is not known, and what may be done then
-//! depends on the command (NVMe Base 2.1, 9.6.3):
+//! A command that a path did not execute is sent again by another one. If the path was lost, it is unknown whether the
+//! command was executed, and the command decides what is allowed (NVMe Base 2.1, 9.6.3):
 //!
-//! | command | |
+//! | command | after a lost path |
 //! |---|---|
-//! | Read, Compare, Verify, Flush; Retrieve, List, Exist | is sent again at once |
-//! | Write, Write Zeroes, Write Uncorrectable, Dataset Management | is sent again when the lost controller has surely ended its commands: else it could carry out the first one after what the host has written since |
-//! | any other, and fused ones | is lost: done twice, it would not be the same |
+//! | Read, Compare, Verify, Flush; Retrieve, List, Exist | sent again at once |
+//! | Write, Write Zeroes, Write Uncorrectable, Dataset Management | sent again when the lost controller has certainly ended its commands: otherwise it could execute the first one after later writes of the host |
+//! | any other, and fused ones | lost: executed twice, it could have another effect |
 
 use crate::driver::{Data, Driver, Namespace, QueueConfig};
 use crate::error::{DriverError, Lost};
@@ -31,13 +32,14 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::{Rc, Weak};
 
-/// How paths are used.
+/// Configuration of multipath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultipathConfig {
-    /// How long after a path was lost its controller may still carry out commands, at most: commands that change data wait for so long
-    /// before they are sent again. A controller that reports a longer Command Quiesce Time (CQT) is given that.
+    /// Maximum time after the loss of a path during which its controller may still execute commands: commands that
+    /// change data are delayed by this much before they are sent again. A longer Command Quiesce Time (CQT) of a
+    /// controller takes precedence.
     pub quiesce: Delay,
-    /// How long a command waits for a path that may come back.
+    /// Time for which a command waits for a path to come back.
     pub patience: Delay,
 }
 
@@ -47,69 +49,69 @@ impl Default for MultipathConfig {
     }
 }
 
-/// Why paths are not those of one subsystem.
+/// Why paths do not lead to one subsystem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MultipathError {
-    /// A controller does not say what it must.
+    /// A controller can't be identified.
     #[error("path {path}: {source}")]
     Driver {
-        /// Which path.
+        /// Name of the path.
         path: String,
-        /// What was asked.
+        /// The error.
         source: DriverError,
     },
     /// The controllers are of different subsystems.
     #[error("path {path} leads to another subsystem ({found}) than path {first} ({wanted})")]
     Subsystem {
-        /// Which path.
+        /// Name of the path.
         path: String,
         /// Its subsystem's name.
         found: String,
-        /// The first path.
+        /// Name of the first path.
         first: String,
         /// Its subsystem's name.
         wanted: String,
     },
-    /// A namespace is another one by another path.
+    /// A namespace differs between paths.
     #[error(
         "namespace {nsid} by path {path} is another one than by path {first}: its identifiers or its format differ"
     )]
     Namespace {
-        /// Which namespace.
+        /// The namespace.
         nsid: u32,
-        /// By which path.
+        /// Name of the path.
         path: String,
-        /// The first path.
+        /// Name of the first path.
         first: String,
     },
-    /// Nothing tells that a namespace is the same by all paths.
+    /// A namespace has no identifier by which paths can be compared.
     #[error(
         "namespace {nsid} has no NGUID, EUI64 or UUID: nothing tells whether all paths lead to the same one"
     )]
     NoIdentifier {
-        /// Which namespace.
+        /// The namespace.
         nsid: u32,
     },
 }
 
-/// What has gone by a path.
+/// Figures of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathFigures {
     /// Its name.
     pub name: String,
-    /// What it is good for now, for the namespace that was asked about: an ANA state, `lost`, `given up` or `refused`.
+    /// Its state for the requested namespace: an ANA state, `lost`, `given up` or `refused`.
     pub state: &'static str,
-    /// I/O commands that were sent by it.
+    /// I/O commands sent by it.
     pub commands: u64,
-    /// Of these, those that were sent again because of it, by this path or another.
+    /// The part of `commands` that were sent again because of it, by any path.
     pub failovers: u64,
-    /// How often its controller was connected again or reset.
+    /// Number of reconnections and resets of its controller.
     pub reconnects: u64,
-    /// Why it is not used any more, although there is a controller.
+    /// Why it is no longer used although a controller is connected.
     pub refusal: Option<MultipathError>,
 }
 
-/// What is known of a namespace, that must be the same by all paths.
+/// Identity of a namespace, which must be the same by all paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     identifiers: Vec<NamespaceDescriptor>,
@@ -117,19 +119,19 @@ struct Known {
     block_bytes: u32,
 }
 
-/// What a controller says of itself.
+/// Identity of a controller's subsystem and namespaces.
 struct Described {
     subsystem: String,
     namespaces: BTreeMap<u32, Known>,
 }
 
-/// Commands that a path is given again after as many attempts as there are paths have this pause in between.
+/// Pause of a command after it has tried as many paths as there are.
 const PAUSE: Delay = Delay::from_ms(10);
-/// How often it is looked whether a path is lost with whose controller something is done.
+/// Interval of checks whether a path was lost during an operation with its controller.
 const LOOK: Delay = Delay::from_ms(10);
-/// After so long a controller is asked again that has not answered as it must.
+/// Delay before a controller that did not answer correctly is asked again.
 const ASK_AGAIN: Delay = Delay::from_s(1);
-/// Bytes of the ANA log that are read, at most.
+/// Maximum length of the ANA log page that is read, in bytes.
 const LOG_BYTES_MAX: u64 = 64 << 10;
 /// CMIC: the subsystem reports asymmetric namespace access.
 const CMIC_ANA: u8 = 1 << 3;
@@ -138,15 +140,15 @@ const CMIC_ANA: u8 = 1 << 3;
 struct Path {
     name: String,
     driver: Driver,
-    /// By namespace; none: its controller knows no ANA.
+    /// ANA states by namespace; `None`: the controller does not support ANA.
     states: RefCell<Option<BTreeMap<u32, AnaState>>>,
-    /// The life of the controller (its resets) that has said so.
+    /// Number of the controller's resets when the states were read.
     learned: Cell<Option<u64>>,
-    /// It leads somewhere else now.
+    /// It now leads to another subsystem.
     refusal: RefCell<Option<MultipathError>>,
     /// The states may have changed.
     news: Notify,
-    /// Queues are made one by one.
+    /// Serializes the creation of queues.
     making: Semaphore,
     outstanding: Cell<u32>,
     commands: Cell<u64>,
@@ -159,47 +161,47 @@ struct Inner {
     paths: Vec<Path>,
     described: Described,
     queues: RefCell<Vec<Weak<PathQueues>>>,
-    /// A path may be better, or worse, than it was.
+    /// The state of a path may have changed.
     changed: Notify,
     turn: Cell<usize>,
 }
 
-/// Several paths to one subsystem. Cheap to clone.
+/// Multipath over one subsystem. Cheap to clone.
 #[derive(Clone)]
 pub struct Multipath(Rc<Inner>);
 
-/// The queue pairs of all paths that are one for who uses them.
+/// The queue pairs of all paths that form one for their user.
 struct PathQueues {
     inner: Rc<Inner>,
     config: QueueConfig,
     methods: Cell<Methods>,
-    /// By path; none: it was not there when they were made.
+    /// By path; `None`: the path was not available when they were created.
     pairs: RefCell<Vec<Option<QueuePair>>>,
 }
 
-/// Where a command can go.
+/// Where a command can be sent.
 enum Choice {
     Path(usize),
-    /// Paths are changing.
+    /// Nowhere now: paths are in transition.
     Change,
-    /// Some may come back.
+    /// Nowhere now: some may come back.
     Wait(Status),
-    /// None ever will.
+    /// Nowhere: none will come back.
     Never(Status),
-    /// All are given up.
+    /// Nowhere: all are given up.
     Gone,
 }
 
-/// Whether a command whose end is not known may be sent again.
+/// Whether a command with unknown outcome may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeat {
     AtOnce,
-    /// When the lost controller has ended its commands.
+    /// Once the lost controller has ended its commands.
     Later,
     Never,
 }
 
-/// What follows from how a command has ended.
+/// What to do after a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Final,
@@ -229,19 +231,21 @@ impl Repeat {
     }
 }
 
-/// The state of a namespace that a status tells of.
-fn told(status: Status) -> Option<AnaState> {
+/// The ANA state that a status reports.
+fn reported_state(status: Status) -> Option<AnaState> {
     AnaState::ALL.into_iter().find(|state| state.status().is_some_and(|own| own.is(status)))
 }
 
-/// What follows from how a command that was sent has ended.
+/// What to do after a command has ended.
 fn judge(ended: &Result<Cqe, Lost>, repeat: Repeat) -> Verdict {
     match ended {
         Ok(cqe) => match cqe.status() {
             status if status.is_success() || status.dnr() => Verdict::Final,
-            // It was not carried out.
-            status if told(status).is_some() || status.is(Status::NAMESPACE_NOT_READY) => Verdict::Again,
-            // It is over, whatever has become of it: nothing of it can come later.
+            // The command was not executed.
+            status if reported_state(status).is_some() || status.is(Status::NAMESPACE_NOT_READY) => {
+                Verdict::Again
+            }
+            // The command has ended, whatever its outcome, so it can't take effect later.
             status
                 if repeat != Repeat::Never
                     && (status.sct() == status::SCT_PATH || status.is(Status::TRANSIENT_TRANSPORT_ERROR)) =>
@@ -260,10 +264,11 @@ fn judge(ended: &Result<Cqe, Lost>, repeat: Repeat) -> Verdict {
 }
 
 impl Multipath {
-    /// Over these paths, each with its name: one at least. They stay used until the drivers are shut down.
+    /// Multipath over these named paths, at least one. They stay in use until the drivers are shut down.
     ///
     /// # Errors
-    /// The controllers are not of one subsystem with the same namespaces, or don't say so.
+    /// [`MultipathError`] if the controllers do not belong to one subsystem with the same namespaces, or can't be
+    /// identified.
     pub async fn new(
         paths: Vec<(String, Driver)>,
         config: MultipathConfig,
@@ -322,11 +327,11 @@ impl Multipath {
         Ok(Multipath(inner))
     }
 
-    /// Creates a queue pair by each path, which are one for who uses it: commands that are executed go by any of them. Those that are
+    /// Creates a queue pair on each path, which form one for the user: executed commands go by any of them; commands
     /// submitted in batches, or fused, go by the first.
     ///
     /// # Errors
-    /// A controller refuses, or there is no path in time.
+    /// [`DriverError`] if a controller refuses, or no path becomes available in time.
     pub async fn create_queue_pair(&self, config: QueueConfig) -> Result<QueuePair, DriverError> {
         let inner = &self.0;
         let pairs = RefCell::new(vec![None; inner.paths.len()]);
@@ -350,10 +355,10 @@ impl Multipath {
         }
     }
 
-    /// Enables methods for a queue pair by each path, as [`Driver::enable_methods`] does.
+    /// Enables methods for the queue pairs of all paths, as [`Driver::enable_methods`].
     ///
     /// # Errors
-    /// A controller refuses what it offers.
+    /// [`DriverError`] if a controller refuses what it offers.
     pub async fn enable_methods(&self, pair: &QueuePair, wanted: Methods) -> Result<(), DriverError> {
         let Some(queues) = self.0.find(pair) else { return Err(DriverError::NoSuchQueue(pair.qid())) };
         queues.methods.set(queues.methods.get().or(wanted));
@@ -368,10 +373,10 @@ impl Multipath {
         Ok(())
     }
 
-    /// Deletes a queue pair: by paths that are lost, once they are back.
+    /// Deletes a queue pair; on lost paths, when they are back.
     ///
     /// # Errors
-    /// A controller refuses. The queue may be there by some paths then.
+    /// [`DriverError`] if a controller refuses. The queue may then still exist on some paths.
     pub async fn delete_queue_pair(&self, pair: &QueuePair) -> Result<(), DriverError> {
         let inner = &self.0;
         let Some(queues) = inner.find(pair) else { return Err(DriverError::NoSuchQueue(pair.qid())) };
@@ -384,10 +389,10 @@ impl Multipath {
         Ok(())
     }
 
-    /// Shuts the controllers down that are there. No command can be submitted any more.
+    /// Shuts down the connected controllers. No command can be submitted afterwards.
     ///
     /// # Errors
-    /// One doesn't say in time that it has.
+    /// [`DriverError`] if one does not report completion in time.
     pub async fn shutdown(&self) -> Result<(), DriverError> {
         let mut result = Ok(());
         for path in self.0.paths.iter().filter(|path| path.driver.is_up()) {
@@ -398,17 +403,17 @@ impl Multipath {
         result
     }
 
-    /// The driver of a path that is there now.
+    /// The driver of an available path.
     pub fn any_driver(&self) -> Option<Driver> {
         self.0.paths.iter().map(|path| &path.driver).find(|driver| driver.is_up()).cloned()
     }
 
-    /// Completions that contradicted what was submitted, by all paths.
+    /// Number of completions that contradicted what was submitted, over all paths.
     pub fn protocol_errors(&self) -> u64 {
         self.0.paths.iter().map(|path| path.driver.protocol_errors()).sum()
     }
 
-    /// What has gone by each path, and what it is good for now for a namespace.
+    /// Figures of each path, with its state for a namespace.
     pub fn figures(&self, nsid: u32) -> Vec<PathFigures> {
         let figures = self.0.paths.iter().map(|path| PathFigures {
             name: path.name.clone(),
@@ -427,7 +432,7 @@ impl Multipath {
     }
 }
 
-/// Enables methods for a queue pair; a reset does that, too.
+/// Enables methods for a queue pair; a reset in between enables them, too.
 async fn enable(driver: &Driver, pair: &QueuePair, methods: Methods) -> Result<(), DriverError> {
     match driver.enable_methods(pair, methods).await {
         Ok(_) | Err(DriverError::Lost { .. }) => Ok(()),
@@ -435,7 +440,7 @@ async fn enable(driver: &Driver, pair: &QueuePair, methods: Methods) -> Result<(
     }
 }
 
-/// Deletes a queue pair, once more if the controller is reset meanwhile: that makes it again.
+/// Deletes a queue pair, again if the controller is reset meanwhile, which recreates it.
 async fn delete(driver: Driver, pair: QueuePair) -> Result<(), DriverError> {
     while driver.up().await {
         let life = driver.resets();
@@ -453,7 +458,7 @@ fn failed(path: &str, source: DriverError) -> MultipathError {
     MultipathError::Driver { path: path.to_owned(), source }
 }
 
-/// What a controller says of its subsystem and its namespaces.
+/// Reads the identity of a controller's subsystem and namespaces.
 async fn describe(driver: &Driver) -> Result<Described, DriverError> {
     let name: Vec<u8> = driver.identity().subnqn.iter().copied().take_while(|byte| *byte != 0).collect();
     let mut namespaces = BTreeMap::new();
@@ -479,7 +484,7 @@ async fn describe(driver: &Driver) -> Result<Described, DriverError> {
 }
 
 impl Described {
-    /// Whether another path leads to the same; a namespace that it does not have is nothing wrong.
+    /// Checks that another path leads to the same subsystem; a missing namespace is allowed.
     fn check(&self, first: &str, path: &str, other: &Described) -> Result<(), MultipathError> {
         let (first, path) = (first.to_owned(), path.to_owned());
         if self.subsystem != other.subsystem {
@@ -496,12 +501,12 @@ impl Described {
 }
 
 impl Path {
-    /// It will never be used again.
+    /// Whether it will never be used again.
     fn is_over(&self) -> bool {
         self.refusal.borrow().is_some() || self.driver.is_gone()
     }
 
-    /// What it is good for; none: nothing now.
+    /// Its state for a namespace; `None`: not usable now.
     fn state(&self, nsid: u32) -> Option<AnaState> {
         let is_known = self.learned.get() == Some(self.driver.resets());
         if self.refusal.borrow().is_some() || !is_known || !self.driver.is_up() {
@@ -509,7 +514,7 @@ impl Path {
         }
         let states = self.states.borrow();
         match &*states {
-            // Of no namespace, or of all.
+            // For commands of no namespace, or of all.
             Some(_) if matches!(nsid, 0 | NSID_ALL) => Some(AnaState::OPTIMIZED),
             Some(states) => Some(states.get(&nsid).copied().unwrap_or(AnaState::INACCESSIBLE)),
             None => Some(AnaState::OPTIMIZED),
@@ -521,19 +526,19 @@ impl Path {
         states.as_ref().is_some_and(|states| states.values().any(|state| *state == AnaState::CHANGE))
     }
 
-    /// How long a group may be in the change state.
+    /// Time limit of the transition state.
     fn transition(&self) -> Delay {
         Delay::from_s(u64::from(self.driver.identity().anatt).max(1))
     }
 }
 
 impl Inner {
-    /// Keeps what is known of a path what its controller says.
+    /// Keeps the states of a path up to date.
     async fn attend(self: Rc<Self>, index: usize) {
         let path = &self.paths[index];
         loop {
             match path.has_change() {
-                // It is asked again if it doesn't say in time that the change is over.
+                // Ask again if the controller does not report the end of the transition in time.
                 true => drop(self.clock.within(path.transition(), path.news.notified()).await),
                 false => path.news.notified().await,
             }
@@ -542,7 +547,7 @@ impl Inner {
                 if self.renew(index).await.is_ok() {
                     break;
                 }
-                // One that was lost meanwhile is waited for; one that refuses is asked again, but not at once.
+                // A path lost meanwhile is waited for; a controller that refuses is asked again, with a delay.
                 if path.driver.is_up() && path.driver.resets() == life {
                     self.clock.timer(ASK_AGAIN).await;
                 }
@@ -554,7 +559,7 @@ impl Inner {
         }
     }
 
-    /// Tells when the controller of a path is another one, or there will be none.
+    /// Notifies when the controller of a path was replaced, or is given up.
     async fn follow(self: Rc<Self>, index: usize) {
         let path = &self.paths[index];
         while !path.driver.is_gone() {
@@ -563,7 +568,7 @@ impl Inner {
         }
     }
 
-    /// Asks the controller of a path again, once there is one: all of it, if it is another one.
+    /// Asks the controller of a path again, once it is connected: everything, if it was replaced.
     async fn renew(&self, index: usize) -> Result<(), DriverError> {
         let path = &self.paths[index];
         if !path.driver.up().await {
@@ -586,7 +591,8 @@ impl Inner {
         self.learn(index, life).await
     }
 
-    /// Has the controller of a path tell of changes, and asks for the states. In this life of it, it has been found to be the right one.
+    /// Enables notifications of a path's controller, and reads the states. The controller has been identified since its
+    /// last reset.
     async fn learn(&self, index: usize, life: u64) -> Result<(), DriverError> {
         let path = &self.paths[index];
         let identity = path.driver.identity();
@@ -624,8 +630,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Does work with the controller of a path, and waits for its end, unless the path is lost: then it goes on by itself, and may take
-    /// as long as it takes to connect another controller.
+    /// Runs an operation with the controller of a path, and waits for its end, unless the path is lost: then the
+    /// operation continues in the background, possibly until another controller is connected.
     async fn while_up(
         &self,
         path: &Path,
@@ -657,7 +663,7 @@ impl Inner {
     }
 }
 
-/// The state of each namespace that an ANA log page names.
+/// The state of each namespace in an ANA log page.
 fn parse(page: &[u8]) -> BTreeMap<u32, AnaState> {
     let mut states = BTreeMap::new();
     let Ok((header, mut rest)) = AnaLogHeader::read_from_prefix(page) else { return states };
@@ -672,7 +678,7 @@ fn parse(page: &[u8]) -> BTreeMap<u32, AnaState> {
     states
 }
 
-/// Counts a command as outstanding by a path until it is dropped.
+/// Counts a command as outstanding on a path until it is dropped.
 struct Outstanding<'a>(&'a Path);
 
 impl<'a> Outstanding<'a> {
@@ -698,7 +704,7 @@ impl PathQueues {
         self.pairs.borrow().get(index).cloned().flatten()
     }
 
-    /// Makes the queue pair of a path, if it is there and has none.
+    /// Creates the queue pair of a path, if the path is available and has none.
     async fn open(&self, index: usize) -> Result<(), DriverError> {
         let path = &self.inner.paths[index];
         let _turn = path.making.acquire(1).await;
@@ -725,14 +731,14 @@ impl PathQueues {
                 // They were deleted meanwhile.
                 if is_wanted { Ok(()) } else { delete(path.driver.clone(), pair).await }
             }
-            // Its next controller will have them.
+            // Its next controller will get them.
             Err(DriverError::Lost { lost: Lost::Reset, .. }) => Ok(()),
             Err(error) if path.driver.is_up() => Err(error),
             Err(_) => Ok(()),
         }
     }
 
-    /// Where a command for `nsid` can go, rather not where it has just been.
+    /// Where a command for `nsid` can be sent, preferably not to the path that it used last.
     fn choose(&self, nsid: u32, last: Option<usize>) -> Choice {
         let paths = &self.inner.paths;
         let pairs = self.pairs.borrow();
@@ -770,10 +776,10 @@ impl PathQueues {
         }
     }
 
-    /// Waits until a command can go somewhere: by which path.
+    /// Waits for a path for a command; returns its index.
     ///
     /// # Errors
-    /// It can't, or not in time.
+    /// The result with which the command ends, if there is no path in time.
     async fn find(&self, nsid: u32, last: Option<usize>) -> Result<usize, Result<Cqe, Lost>> {
         let Inner { clock, config, .. } = &*self.inner;
         let begun = clock.now();
@@ -817,7 +823,7 @@ impl PathQueues {
                     path.commands.set(path.commands.get() + 1);
                     pending.await
                 }
-                // It was not sent: any other path will do.
+                // It was not submitted: any other path may be used.
                 Err(Lost::Reset | Lost::Failed) => {
                     last = Some(index);
                     continue;
@@ -827,9 +833,9 @@ impl PathQueues {
             drop(outstanding);
             let verdict = judge(&ended, repeat);
             if let Ok(cqe) = &ended
-                && let Some(state) = told(cqe.status())
+                && let Some(state) = reported_state(cqe.status())
             {
-                // The next command must not find that out by itself.
+                // Record the state, so that the next command does not have to fail in the same way.
                 if let Some(states) = &mut *path.states.borrow_mut() {
                     states.insert(nsid, state);
                 }
@@ -868,30 +874,31 @@ mod tests {
         Ok(Cqe::new(0, status, 0, 0))
     }
 
-    // Without this a command would be done twice that must not be, or fail where another path would have carried it out.
+    // Without this a command that must not be executed twice would be, or a command would fail that another path could
+    // execute.
     #[test]
     fn what_is_sent_again_depends_on_the_command_and_its_end() {
         use Verdict::{Again, AgainLater, Final};
         let repeat = |opcode| Repeat::of(&ReadWrite::default().sqe(opcode, 0, 1), false);
         let (read, write) = (repeat(NvmOpcode::READ), repeat(NvmOpcode::WRITE));
         let copy = Repeat::of(&Copy::default().sqe(0, 1), false);
-        let told = |ended: &Result<Cqe, Lost>| [read, write, copy].map(|repeat| judge(ended, repeat));
-        assert_eq!(told(&ended(Status::SUCCESS)), [Final; 3]);
-        assert_eq!(told(&ended(Status::COMPARE_FAILURE)), [Final; 3]);
+        let verdicts = |ended: &Result<Cqe, Lost>| [read, write, copy].map(|repeat| judge(ended, repeat));
+        assert_eq!(verdicts(&ended(Status::SUCCESS)), [Final; 3]);
+        assert_eq!(verdicts(&ended(Status::COMPARE_FAILURE)), [Final; 3]);
         for refused in [
             Status::ANA_INACCESSIBLE,
             Status::ANA_PERSISTENT_LOSS,
             Status::ANA_TRANSITION,
             Status::NAMESPACE_NOT_READY,
         ] {
-            assert_eq!(told(&ended(refused)), [Again; 3]);
-            assert_eq!(told(&ended(refused.with_dnr())), [Final; 3]);
+            assert_eq!(verdicts(&ended(refused)), [Again; 3]);
+            assert_eq!(verdicts(&ended(refused.with_dnr())), [Final; 3]);
         }
-        assert_eq!(told(&ended(Status::INTERNAL_PATH_ERROR)), [Again, Again, Final]);
-        assert_eq!(told(&ended(Status::TRANSIENT_TRANSPORT_ERROR)), [Again, Again, Final]);
-        assert_eq!(told(&Err(Lost::Reset)), [Again, AgainLater, Final]);
-        assert_eq!(told(&Err(Lost::ShutDown)), [Final; 3]);
-        // Write is Store's opcode, and Read is Retrieve's.
+        assert_eq!(verdicts(&ended(Status::INTERNAL_PATH_ERROR)), [Again, Again, Final]);
+        assert_eq!(verdicts(&ended(Status::TRANSIENT_TRANSPORT_ERROR)), [Again, Again, Final]);
+        assert_eq!(verdicts(&Err(Lost::Reset)), [Again, AgainLater, Final]);
+        assert_eq!(verdicts(&Err(Lost::ShutDown)), [Final; 3]);
+        // Write shares its opcode with Store, and Read with Retrieve.
         let pair = |opcode| Repeat::of(&ReadWrite::default().sqe(opcode, 0, 1), true);
         assert_eq!((pair(NvmOpcode::WRITE), pair(NvmOpcode::READ)), (Repeat::Never, Repeat::AtOnce));
         let compare = ReadWrite::default().sqe(NvmOpcode::COMPARE, 0, 1);
@@ -899,7 +906,7 @@ mod tests {
         assert_eq!(Repeat::of(&compare.with_fuse(FUSE_FIRST), false), Repeat::Never);
     }
 
-    // A drive that is served anew under its old name is none of the paths to what was there before.
+    // A drive served again under its old name is not a path to the former contents.
     #[test]
     fn another_namespace_of_the_same_number_is_found() {
         let known = |id: u8, blocks| Known {
@@ -920,7 +927,7 @@ mod tests {
         assert_eq!(check(&[(1, known(1, 8))]), differs(1));
     }
 
-    // A page that lies about its length, or ends early, must not be believed beyond its end.
+    // A malformed or truncated page must not be read past its end.
     #[test]
     fn a_log_page_is_read_as_far_as_it_goes() {
         let header = AnaLogHeader { chgcnt: 1, ngrps: u16::MAX, reserved_10: [0; 6] };

@@ -1,32 +1,32 @@
-//! The host's own memory of what each logical block must hold.
+//! The block oracle: the host's own record of the expected contents of each logical block.
 //!
-//! Every write gives its blocks a new version, so a block's bytes say which write they are of ([`Stamp`]). The oracle
-//! keeps the version of each block and shares nothing with the drive's translation.
+//! Every write gives its blocks a new version, so the bytes of a block identify their write ([`Stamp`]). The oracle
+//! keeps the version of each block, and shares nothing with the drive's translation layer.
 //!
-//! What a read may return is what a register with concurrent operations may (each block on its own):
-//! - what the block held when the read was submitted, or any version whose write was under way at some time between
-//!   the read's submission and its completion;
-//! - after writes that were under way at the same time, any of them; after a write that failed, the old or the new;
-//! - but once a read, begun after all of them had ended, has returned one of these, that one.
+//! A read may return what a register with concurrent operations may return, for each block separately:
+//! - the contents at its submission, or any version whose write was in flight at some time between its submission and
+//!   its completion;
+//! - after concurrent writes, the version of any of them; after a failed write, the old or the new version;
+//! - but once a read that began after all of them had ended has returned one of these, only that one.
 //!
-//! An oracle that is made for it ([`Oracle::with_power_cuts`]) knows what a power cut may leave, too. A write is
-//! *durable* when it has completed and the drive is protected from power loss, or it had Force Unit Access, or a Flush
-//! that was submitted after its completion has completed (NVM Command Set 1.1, 3.3.3 and 7.1). After a cut each block
-//! holds, whole, its last durable value or any value of a write that ended after that one began, or was under way: one
-//! of them, and always the same once it was read, through every further cut. Trims and Write Zeroes are writes of
-//! zeroes. Write Uncorrectable is a write of something that can't be read.
+//! An oracle created for it ([`Oracle::with_power_cuts`]) also knows what a power cut may leave. A write is *durable*
+//! when it has completed and either the drive has power-loss protection, or the write had Force Unit Access, or a Flush
+//! submitted after its completion has completed (NVM Command Set 1.1, 3.3.3 and 7.1). After a cut each block holds,
+//! whole, its last durable value, or any value of a write that ended after that one began or was in flight: one of
+//! them, and always the same one after it was read, through every further cut. Deallocations and Write Zeroes are
+//! writes of zeroes. Write Uncorrectable is a write of unreadable contents.
 //!
-//! What it verifies: every byte of every block read, and that no write is lost, undone or misplaced by more than this
-//! allows. What it does not: the order among different blocks, metadata, whether a block that was not read between two
-//! cuts is the same after both.
+//! It verifies every byte of every block read, and that no write is lost, undone or misplaced beyond what this allows.
+//! It does not verify the order among different blocks, metadata, or whether a block that was not read between two cuts
+//! is the same after both.
 //!
-//! A client need not look at every byte: where memory keeps only the name of a page's pattern, that is compared
-//! ([`Oracle::verify_patterns`]). Whatever isn't exactly what is at rest is then read, and [`Oracle::verify_read`] decides.
-//! So that reading the bytes stays tested, it is done for one read in [`SAMPLED_ONE_IN`] anyway, and for all if the client
-//! is told so.
+//! A client need not read every byte: where memory stores only the name of a page's pattern, the name is compared
+//! ([`Oracle::verify_patterns`]). Whatever is not exactly the settled contents is then read, and
+//! [`Oracle::verify_read`] decides. One read in [`SAMPLED_ONE_IN`] is compared in bytes anyway, so that this path stays
+//! tested; optionally all reads are.
 //!
-//! A block at rest is one 32-bit cell. Only blocks with several writes under way, or a failed one, have more; and those
-//! of which a cut may leave one of several things, if cuts are followed.
+//! A settled block is one 32-bit cell. Only blocks with several writes in flight, or a failed one, take more; and, if
+//! cuts are followed, blocks of which a cut may leave one of several things.
 
 mod cells;
 mod found;
@@ -34,7 +34,7 @@ mod survivors;
 #[cfg(test)]
 mod tests;
 
-pub use found::{Found, Mismatch};
+pub use found::{BlockContents, Mismatch};
 
 use byteway_wire::content::{BlockSize, Pattern, Stamp};
 use cells::Cells;
@@ -42,19 +42,19 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use survivors::{Certainty, Survivors};
 
-/// What the namespace held before the first I/O.
+/// Contents of the namespace before the first I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BaseState {
     /// Zeroes: an empty drive.
     Zeroes,
-    /// Version 0 of each block with this tag: a preconditioned drive.
+    /// Version 0 of each block, with this tag: a preconditioned drive.
     Stamped {
         /// The stamps' tag.
         tag: u16,
     },
 }
 
-/// What a block holds, in 31 bits: 0 is the base state, then versions, then what can't be read, and zeroes.
+/// The contents of a block, in 31 bits: 0 is the base state; then versions; then unreadable, and zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Value(u32);
 
@@ -65,11 +65,11 @@ impl Value {
     const ZEROES: Value = Value(0x7fff_fffe);
 }
 
-/// A cell: a value, and in the top bit whether a write is under way. [`CONTESTED`]: see the side table.
+/// A cell: a value, with a flag in the top bit for a write in flight. [`CONTESTED`]: see the side table.
 const WRITING: u32 = 1 << 31;
 const CONTESTED: u32 = 0x7fff_ffff;
 
-/// A write, trim or Write Zeroes under way.
+/// A write, deallocation or Write Zeroes in flight.
 #[derive(Clone, Copy)]
 struct Write {
     lba: u64,
@@ -84,26 +84,26 @@ impl Write {
     }
 }
 
-/// A block that may hold one of several things.
+/// A block that may hold one of several values.
 #[derive(Default)]
 struct Contested {
-    /// What it may hold when nothing is under way, each with the moment at which its write ended.
+    /// Possible values without writes in flight, each with the moment at which its write ended.
     possible: Vec<(Value, u64)>,
-    /// Writes under way, each with the moment at which it began.
+    /// Values of writes in flight, each with the moment at which the write began.
     writing: Vec<(Value, u64)>,
 }
 
-/// What a block could hold until `at`.
+/// A value that a block could hold until `at`.
 struct Replaced {
     lba: u64,
     value: Value,
     at: u64,
 }
 
-/// One read in so many is compared in bytes, whatever else could be compared; one write in so many is filled in bytes.
+/// One read in this many is compared in bytes, even if names would do; one write in this many is generated in bytes.
 pub const SAMPLED_ONE_IN: u64 = 64;
 
-/// A read under way; ends by [`Oracle::end_read`].
+/// A read in flight; ends by [`Oracle::end_read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadToken {
     index: u64,
@@ -111,41 +111,41 @@ pub struct ReadToken {
 }
 
 impl ReadToken {
-    /// Whether it is one of those whose bytes are to be compared: every [`SAMPLED_ONE_IN`]th.
+    /// Whether its bytes must be compared: true for one read in [`SAMPLED_ONE_IN`].
     pub fn is_sampled(self) -> bool {
         (self.index + 1).is_multiple_of(SAMPLED_ONE_IN)
     }
 }
 
-/// A write under way; ends by [`Oracle::end_write`].
+/// A write in flight; ends by [`Oracle::end_write`].
 #[must_use = "a write that doesn't end leaves its blocks undecided"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct WriteToken(u32);
 
-/// How a write ended.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It succeeded.
     Done,
-    /// It succeeded, and is on the medium: with Force Unit Access.
+    /// It succeeded, and is on the media: with Force Unit Access.
     Durable,
-    /// It failed, was aborted or lost: it may have taken effect or not.
+    /// It failed, was aborted or lost, and may have taken effect.
     Uncertain,
-    /// It failed, and has had no effect: the Write of a Compare and Write whose Compare failed.
+    /// It failed without any effect: the Write of a Compare and Write whose Compare failed.
     Undone,
 }
 
-/// A flush under way; ends by [`Oracle::end_flush`].
+/// A flush in flight; ends by [`Oracle::end_flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushToken(u64);
 
-/// What a Copy has written: what its sources held, under the copy's own version.
+/// The contents written by a Copy: those of its sources, under the copy's own version.
 struct Copied {
     lba: u64,
-    found: Vec<Found>,
+    found: Vec<BlockContents>,
 }
 
-/// What each logical block of a namespace must hold.
+/// The expected contents of each logical block of a namespace.
 pub struct Oracle {
     block: BlockSize,
     blocks: u64,
@@ -156,15 +156,15 @@ pub struct Oracle {
     spare: Vec<Contested>,
     writes: Vec<Option<Write>>,
     writes_free: Vec<u32>,
-    /// Reads that may be under way, by age: when each began, and whether it still is.
+    /// Reads that may be in flight, by age: when each began, and whether it is in flight.
     reads: VecDeque<(u64, bool)>,
-    /// Index of the first of them, counting from the run's beginning.
+    /// Index of the first of them, counted from the start of the run.
     reads_first: u64,
-    /// What was replaced while a read was under way that may still return it, by time.
+    /// Values replaced during a read in flight that may still return them, by time.
     replaced: VecDeque<Replaced>,
-    /// What copies wrote, by version.
+    /// Contents written by copies, by version.
     copies: BTreeMap<u32, Copied>,
-    /// If power cuts are followed.
+    /// Set if power cuts are followed.
     survivors: Option<Survivors>,
     /// Every read may fail.
     reads_fail: bool,
@@ -174,7 +174,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// For a namespace of `blocks` blocks that holds `base`. Writes are stamped with `tag`.
+    /// An oracle for a namespace of `blocks` blocks that holds `base`. Writes are stamped with `tag`.
     pub fn new(blocks: u64, block: BlockSize, tag: u16, base: BaseState) -> Self {
         Oracle {
             block,
@@ -198,39 +198,38 @@ impl Oracle {
         }
     }
 
-    /// Follows from now on what a power cut may leave. `protected`: whatever the drive has acknowledged is durable.
-    /// To be called before the first I/O.
+    /// Follows what power cuts may leave, from now on. `protected`: acknowledged writes are durable. Call it before the
+    /// first I/O.
     pub fn with_power_cuts(self, protected: bool) -> Self {
         Oracle { survivors: Some(Survivors::new(protected)), ..self }
     }
 
-    /// From now on every read may fail, as on a medium that is worn or told to fail. What is read all the same must be
-    /// right.
+    /// Lets every read fail from now on, as on worn media or with injected faults. Successful reads are still verified.
     pub fn let_reads_fail(&mut self) {
         self.reads_fail = true;
     }
 
-    /// Logical blocks.
+    /// Number of logical blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Their size.
+    /// Size of a logical block.
     pub fn block(&self) -> BlockSize {
         self.block
     }
 
-    /// Blocks that were read and found right.
+    /// Number of blocks verified by reads.
     pub fn verified_blocks(&self) -> u64 {
         self.verified
     }
 
-    /// Blocks that may hold one of several things at this moment.
+    /// Number of blocks that may hold one of several values now.
     pub fn contested_blocks(&self) -> usize {
         self.contested.len()
     }
 
-    /// Blocks of which a power cut may leave one of several things.
+    /// Number of blocks of which a power cut may leave one of several values.
     pub fn volatile_blocks(&self) -> usize {
         self.survivors.as_ref().map_or(0, Survivors::len)
     }
@@ -240,14 +239,14 @@ impl Oracle {
         self.moment
     }
 
-    /// A read is about to be submitted.
+    /// Notes that a read is about to be submitted.
     pub fn begin_read(&mut self) -> ReadToken {
         let begin = self.next_moment();
         self.reads.push_back((begin, true));
         ReadToken { index: self.reads_first + self.reads.len() as u64 - 1, begin }
     }
 
-    /// The read has ended, verified or not.
+    /// Ends a read, verified or not.
     pub fn end_read(&mut self, read: ReadToken) {
         let index = read.index.wrapping_sub(self.reads_first);
         if let Some((_, under_way)) = self.reads.get_mut(index as usize) {
@@ -271,7 +270,7 @@ impl Oracle {
         }
     }
 
-    /// A write of `blocks` blocks from `lba` on is about to be submitted: the stamp that it must write.
+    /// Notes that a write of `blocks` blocks from `lba` on is about to be submitted; returns the stamp to write.
     ///
     /// # Panics
     /// After 2^31 - 4 writes.
@@ -287,22 +286,22 @@ impl Oracle {
         self.version
     }
 
-    /// A trim or Write Zeroes of `blocks` blocks from `lba` on is about to be submitted.
+    /// Notes that a deallocation or Write Zeroes of `blocks` blocks from `lba` on is about to be submitted.
     pub fn begin_zeroes(&mut self, lba: u64, blocks: u64) -> WriteToken {
         let value = if self.base == BaseState::Zeroes { Value::BASE } else { Value::ZEROES };
         self.begin(lba, blocks, value)
     }
 
-    /// A Write Uncorrectable of `blocks` blocks from `lba` on is about to be submitted.
+    /// Notes that a Write Uncorrectable of `blocks` blocks from `lba` on is about to be submitted.
     pub fn begin_marred(&mut self, lba: u64, blocks: u64) -> WriteToken {
         self.begin(lba, blocks, Value::MARRED)
     }
 
-    /// A Copy of `sources` (first blocks and counts) to the blocks from `lba` on is about to be submitted. Nothing may
-    /// be written to its sources until it has ended.
+    /// Notes that a Copy of `sources` (first blocks and counts) to the blocks from `lba` on is about to be submitted.
+    /// The sources must not be written until it has ended.
     ///
     /// # Errors
-    /// The first block of the sources of which it isn't certain at this moment what it holds.
+    /// The first source block whose contents are uncertain now.
     ///
     /// # Panics
     /// After 2^31 - 4 writes.
@@ -310,7 +309,7 @@ impl Oracle {
         let mut found = Vec::new();
         for source in sources.iter().flat_map(|(first, blocks)| *first..first.saturating_add(*blocks)) {
             match self.certain(source) {
-                Some(held) if held != Found::Unreadable => found.push(held),
+                Some(held) if held != BlockContents::Unreadable => found.push(held),
                 _ => return Err(source),
             }
         }
@@ -320,14 +319,14 @@ impl Oracle {
         Ok(self.begin(lba, blocks, Value(version)))
     }
 
-    /// What a block holds, if that is certain at this moment.
-    fn certain(&self, lba: u64) -> Option<Found> {
+    /// The contents of a block, if they are certain now.
+    fn certain(&self, lba: u64) -> Option<BlockContents> {
         let cell = self.cells.get(lba);
         (lba < self.blocks && cell != CONTESTED && cell & WRITING == 0).then(|| self.look(lba, Value(cell)))
     }
 
     fn begin(&mut self, lba: u64, blocks: u64, value: Value) -> WriteToken {
-        // What lies beyond the namespace the drive must refuse; here it is nothing.
+        // The drive must refuse blocks past the namespace; ignore them here.
         let blocks = blocks.min(self.blocks.saturating_sub(lba));
         let begin = self.next_moment();
         for lba in lba..lba + blocks {
@@ -341,7 +340,7 @@ impl Oracle {
                 self.cells.set(lba, cell | WRITING);
             } else {
                 let other = self.writes.iter().flatten().find(|write| write.covers(lba)).copied();
-                let other = other.expect("a block marked as being written has a write under way");
+                let other = other.expect("a block marked as being written has a write in flight");
                 let mut contested = self.spare.pop().unwrap_or_default();
                 contested.possible.push((Value(cell & !WRITING), 0));
                 contested.writing.extend([(other.value, other.begin), (value, begin)]);
@@ -362,7 +361,7 @@ impl Oracle {
         }
     }
 
-    /// A write, trim or Write Zeroes has ended.
+    /// Ends a write, deallocation or Write Zeroes.
     pub fn end_write(&mut self, write: WriteToken, outcome: Outcome) {
         let Some(ended) = self.writes.get_mut(write.0 as usize).and_then(Option::take) else { return };
         self.writes_free.push(write.0);
@@ -397,7 +396,7 @@ impl Oracle {
         }
     }
 
-    /// A write has had no effect: its blocks are as if it had never begun.
+    /// Ends a write without effect: its blocks are as if it had never begun.
     fn undo_write(&mut self, undone: Write) {
         for lba in undone.lba..undone.lba + undone.blocks {
             if let Some(survivors) = &mut self.survivors {
@@ -420,7 +419,7 @@ impl Oracle {
             contested.writing.swap_remove(own);
         }
         if outcome != Outcome::Uncertain {
-            // What had ended before this one began has been replaced by it; what was under way with it may stand.
+            // It has replaced writes that had ended before it began; concurrent ones may have come after it.
             contested.possible.retain(|(value, end)| {
                 let stands = *end > ended.begin;
                 if !stands {
@@ -434,7 +433,7 @@ impl Oracle {
         self.settle(lba, contested);
     }
 
-    /// Keeps a block in the side table only if it may still hold different things.
+    /// Keeps a block in the side table only while it may hold several values.
     fn settle(&mut self, lba: u64, mut contested: Contested) {
         let value = contested.possible.first().map(|(value, _)| *value);
         match value {
@@ -462,7 +461,7 @@ impl Oracle {
         }
     }
 
-    /// The host has lost every command under way (a power cut): writes may have taken effect or not.
+    /// Notes that every command in flight is lost (a power cut): writes may have taken effect.
     pub fn abandon(&mut self) {
         for index in 0..self.writes.len() as u32 {
             self.end_write(WriteToken(index), Outcome::Uncertain);
@@ -472,12 +471,12 @@ impl Oracle {
         self.replaced.clear();
     }
 
-    /// A Flush is about to be submitted, or an orderly shutdown.
+    /// Notes that a Flush is about to be submitted, or an orderly shutdown.
     pub fn begin_flush(&mut self) -> FlushToken {
         FlushToken(self.next_moment())
     }
 
-    /// A Flush has ended. If it succeeded, everything is durable that had completed before it was submitted.
+    /// Ends a Flush. If it succeeded, everything that had completed before its submission is durable.
     pub fn end_flush(&mut self, flush: FlushToken, outcome: Outcome) {
         if let Some(survivors) = &mut self.survivors
             && outcome != Outcome::Uncertain
@@ -486,10 +485,10 @@ impl Oracle {
         }
     }
 
-    /// The power is cut: every command under way is lost, and each block holds one of the things that may survive.
+    /// Notes a power cut: every command in flight is lost, and each block holds one of the values that may survive.
     ///
     /// # Panics
-    /// If cuts are not followed ([`Oracle::with_power_cuts`]).
+    /// If power cuts are not followed ([`Oracle::with_power_cuts`]).
     pub fn cut_power(&mut self) {
         self.abandon();
         let now = self.next_moment();
@@ -512,12 +511,12 @@ impl Oracle {
         });
     }
 
-    /// What a value looks like.
-    fn look(&self, lba: u64, value: Value) -> Found {
-        let stamp = |version, tag| Found::Stamp(Stamp { lba, version, tag, block: self.block });
+    /// The contents that a value stands for.
+    fn look(&self, lba: u64, value: Value) -> BlockContents {
+        let stamp = |version, tag| BlockContents::Stamp(Stamp { lba, version, tag, block: self.block });
         match (value, self.base) {
-            (Value::MARRED, _) => Found::Unreadable,
-            (Value::ZEROES, _) | (Value::BASE, BaseState::Zeroes) => Found::Zeroes,
+            (Value::MARRED, _) => BlockContents::Unreadable,
+            (Value::ZEROES, _) | (Value::BASE, BaseState::Zeroes) => BlockContents::Zeroes,
             (Value::BASE, BaseState::Stamped { tag }) => stamp(0, tag),
             (Value(version), _) => match self.copies.get(&version) {
                 Some(copied) => copied.found[(lba - copied.lba) as usize],
@@ -526,18 +525,18 @@ impl Oracle {
         }
     }
 
-    /// Whether a read has returned exactly what is at rest now, which is right whatever happened since it began. `units`
-    /// are the patterns of the units that it returned, from `lba` on, as memory names them; with one that it doesn't name
-    /// nothing can be said. If this is false nothing was verified, and [`Oracle::verify_read`] tells.
+    /// Whether a read has returned exactly the settled contents, which are correct whatever happened since it began.
+    /// `units` are the pattern names of the units that it returned, from `lba` on; a unit without a name is undecided.
+    /// On `false` nothing was verified, and [`Oracle::verify_read`] decides.
     pub fn verify_patterns(&mut self, lba: u64, units: impl Iterator<Item = Option<Pattern>>) -> bool {
         let mut next = lba;
         for unit in units {
             let Some(pattern) = unit else { return false };
             for index in 0..self.block.per_unit() as u64 {
                 let found = match pattern {
-                    Pattern::Zero => Found::Zeroes,
+                    Pattern::Zero => BlockContents::Zeroes,
                     Pattern::Stamp(stamp) => {
-                        Found::Stamp(Stamp { lba: stamp.lba.wrapping_add(index), ..stamp })
+                        BlockContents::Stamp(Stamp { lba: stamp.lba.wrapping_add(index), ..stamp })
                     }
                 };
                 let cell = self.cells.get(next);
@@ -551,15 +550,15 @@ impl Oracle {
         true
     }
 
-    /// Verifies what the read returned: `bytes` are whole blocks from `lba` on. To be called before the read ends.
+    /// Verifies what the read returned: `bytes` are whole blocks from `lba` on. Call it before the read ends.
     ///
     /// # Errors
-    /// The first block that holds what it must not.
+    /// [`Mismatch`] of the first wrong block.
     pub fn verify_read(&mut self, read: ReadToken, lba: u64, bytes: &[u8]) -> Result<(), Box<Mismatch>> {
         for (index, block) in bytes.chunks_exact(self.block.bytes()).enumerate() {
-            let lba = lba.wrapping_add(index as u64); // a drive may claim to have read beyond 2^64
+            let lba = lba.wrapping_add(index as u64); // a drive may claim to have read past 2^64
             let cell = self.cells.get(lba);
-            // What is at rest now is right whatever happened since the read began; so is what a write under way
+            // The settled value is correct whatever happened since the read began, as is a value that a write in flight
             // has not replaced yet.
             if cell != CONTESTED && self.look(lba, Value(cell & !WRITING)).holds(block) {
                 self.verified += 1;
@@ -579,7 +578,7 @@ impl Oracle {
         cell: u32,
         block: &[u8],
     ) -> Result<(), Box<Mismatch>> {
-        let found = Found::of(block);
+        let found = BlockContents::of(block);
         if !self.may_be(read, lba, cell, found) {
             return Err(self.mismatch(lba, cell, found, block));
         }
@@ -587,21 +586,21 @@ impl Oracle {
         Ok(())
     }
 
-    /// Verifies that a read of `blocks` blocks from `lba` on could fail because one of them can't be read. To be called
-    /// before the read ends. Without power cuts to follow, every read may fail.
+    /// Verifies that a read of `blocks` blocks from `lba` on was allowed to fail because one of them may be unreadable.
+    /// Call it before the read ends. If power cuts are not followed, every read may fail.
     ///
     /// # Errors
-    /// The first block, if all of them can be read.
+    /// [`Mismatch`] of the first block, if all of them are readable.
     pub fn verify_unreadable(&mut self, read: ReadToken, lba: u64, blocks: u64) -> Result<(), Box<Mismatch>> {
         if self.survivors.is_none() || self.reads_fail {
             return Ok(());
         }
-        let may_be = |lba: &u64| self.may_be(read, *lba, self.cells.get(*lba), Found::Unreadable);
+        let may_be = |lba: &u64| self.may_be(read, *lba, self.cells.get(*lba), BlockContents::Unreadable);
         let mut marred = (lba..lba.saturating_add(blocks)).filter(may_be);
         match (marred.next(), marred.next()) {
-            (None, _) => Err(self.mismatch(lba, self.cells.get(lba), Found::Unreadable, &[])),
+            (None, _) => Err(self.mismatch(lba, self.cells.get(lba), BlockContents::Unreadable, &[])),
             (Some(only), None) => {
-                self.pin(read, only, Found::Unreadable);
+                self.pin(read, only, BlockContents::Unreadable);
                 Ok(())
             }
             (Some(_), Some(_)) => Ok(()),
@@ -609,7 +608,7 @@ impl Oracle {
     }
 
     /// Whether a read may have found this in a block.
-    fn may_be(&self, read: ReadToken, lba: u64, cell: u32, found: Found) -> bool {
+    fn may_be(&self, read: ReadToken, lba: u64, cell: u32, found: BlockContents) -> bool {
         let is_found = |value: &Value| self.look(lba, *value) == found;
         let now = match self.contested.get(&lba) {
             Some(contested) if cell == CONTESTED => {
@@ -625,8 +624,8 @@ impl Oracle {
         now || replaced.any(|replaced| replaced.lba == lba && is_found(&replaced.value))
     }
 
-    /// A read has found this. If nothing was under way while it did, the block holds that and nothing else.
-    fn pin(&mut self, read: ReadToken, lba: u64, found: Found) {
+    /// Notes that a read has found this. If no write was in flight meanwhile, it is the block's contents.
+    fn pin(&mut self, read: ReadToken, lba: u64, found: BlockContents) {
         let Some(contested) = self.contested.get(&lba) else { return };
         let is_found = |value: &Value| self.look(lba, *value) == found;
         let held = contested.possible.iter().find(|(value, _)| is_found(value)).map(|(value, _)| *value);
@@ -637,7 +636,7 @@ impl Oracle {
         let Some(mut contested) = self.contested.remove(&lba) else { return };
         let at = self.next_moment();
         for (other, _) in contested.possible.drain(..).filter(|(other, _)| *other != held) {
-            // A read that began earlier may have seen it.
+            // An earlier read may have seen it.
             self.replaced.push_back(Replaced { lba, value: other, at });
         }
         contested.possible.push((held, 0));
@@ -648,8 +647,8 @@ impl Oracle {
         }
     }
 
-    fn mismatch(&self, lba: u64, cell: u32, found: Found, block: &[u8]) -> Box<Mismatch> {
-        let expected: Vec<Found> = match self.contested.get(&lba) {
+    fn mismatch(&self, lba: u64, cell: u32, found: BlockContents, block: &[u8]) -> Box<Mismatch> {
+        let expected: Vec<BlockContents> = match self.contested.get(&lba) {
             Some(contested) if cell == CONTESTED => contested
                 .possible
                 .iter()
@@ -659,16 +658,15 @@ impl Oracle {
             _ => vec![self.look(lba, Value(cell & !WRITING))],
         };
         let mut wanted = vec![0; block.len()];
-        if let Some(Found::Stamp(stamp)) = expected.last() {
+        if let Some(BlockContents::Stamp(stamp)) = expected.last() {
             stamp.fill(&mut wanted);
         }
         let offset = wanted.iter().zip(block).position(|(wanted, byte)| wanted != byte).unwrap_or(0);
         Box::new(Mismatch { lba, expected, found, offset })
     }
 
-    /// The first of `blocks` blocks from `lba` on that something was written to since the read was submitted, or is
-    /// being written to: what a Compare finds there may be neither what the block held before nor what it holds now. To
-    /// be called before the read ends.
+    /// The first of `blocks` blocks from `lba` on that was written since the read was submitted, or is being written: a
+    /// Compare may have found other contents there than those before and after. Call it before the read ends.
     pub fn first_touched(&self, read: ReadToken, lba: u64, blocks: u64) -> Option<u64> {
         let replaced = || self.replaced.iter().rev().take_while(|replaced| replaced.at > read.begin);
         let is_touched = |lba: &u64| {
@@ -678,16 +676,16 @@ impl Oracle {
         (lba..lba.saturating_add(blocks)).find(is_touched)
     }
 
-    /// Fills `bytes` (whole blocks from `lba` on) with what they must hold: for Compare.
+    /// Fills `bytes` (whole blocks from `lba` on) with the expected contents, for a Compare.
     ///
     /// # Errors
-    /// The first block of which that isn't certain at this moment.
+    /// The first block whose contents are uncertain now.
     pub fn expected(&self, lba: u64, bytes: &mut [u8]) -> Result<(), u64> {
         for (index, block) in bytes.chunks_exact_mut(self.block.bytes()).enumerate() {
             let lba = lba.wrapping_add(index as u64);
             match self.certain(lba) {
-                Some(Found::Stamp(stamp)) => stamp.fill(block),
-                Some(Found::Zeroes) => block.fill(0),
+                Some(BlockContents::Stamp(stamp)) => stamp.fill(block),
+                Some(BlockContents::Zeroes) => block.fill(0),
                 _ => return Err(lba),
             }
         }

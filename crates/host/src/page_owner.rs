@@ -1,16 +1,16 @@
-//! Who decides where values go in a page buffer of the device.
+//! The owner of a device's page buffer, which decides the positions of values.
 
 use byteway_clock::{Clock, Notify, Semaphore};
 use byteway_transfer::cxl_mem::PageBuffer;
 use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use std::cell::RefCell;
 
-/// The one owner of a page buffer: all clients of its namespace ask it where values go, and tell it of those that the
-/// controller places. Whoever stores without it makes values be refused, which are then placed anew.
+/// The only owner of a page buffer: all clients of its namespace ask it for positions, and report values that the
+/// controller places. Stores that bypass it make the controller refuse values, which are then placed again.
 pub struct PageOwner {
     pub(crate) log: DeviceMemoryLog,
     pub(crate) page: RefCell<PageBuffer>,
-    /// Who comes first is served first: else one kind of stores would keep the other out for ever.
+    /// Serves stores in order of arrival: otherwise one kind of stores could starve the other.
     pub(crate) line: Semaphore,
     pub(crate) changed: Notify,
 }
@@ -25,12 +25,12 @@ impl PageOwner {
         })
     }
 
-    /// The controller was reset.
+    /// Forgets all values, after a controller reset.
     pub(crate) fn forget(&self) {
         self.page.borrow_mut().forget();
     }
 
-    /// The longest value that it places, bytes.
+    /// The longest value that it places, in bytes.
     pub(crate) fn bytes_max(&self) -> u32 {
         self.log.page_bytes
     }

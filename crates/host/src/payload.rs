@@ -1,28 +1,27 @@
-//! Payloads to and from a payload sink, of any length and by every method, each followed from start to end by a span.
+//! The client of the payload sink: payloads of any length by every method, traced by spans.
 //!
-//! Every write compares the checksum that the drive has made of what it stored with that of what was sent; every read
-//! the checksum of what the drive has sent with that of what arrived. An oracle knows in addition what the bytes of the
-//! sink must be.
+//! Every write compares the drive's checksum of what it stored with that of what was sent; every read compares the
+//! drive's checksum of what it sent with that of what arrived. With an oracle, the bytes themselves are verified, too.
 
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
 use crate::carrier::{Carrier, Counts, Results, TransferConfig};
 use crate::error::Lost;
-use crate::error::{ClientError, IoError, Meaning};
+use crate::error::{ClientError, ClientErrorKind, IoError};
 use crate::io::Opened;
 use crate::port::Port;
 use crate::queue::{Came, QueuePair, Request};
 use crate::sink_oracle::{SinkOracle, SinkToken, WrongByte};
 use byteway_clock::SpanRecord;
 use byteway_transfer::host::Buffer;
-use byteway_transfer::{Choice, Way};
+use byteway_transfer::{TransferChoice, TransferKind};
 use byteway_wire::nvme::vendor::{ResultSlot, Sink};
 use byteway_wire::nvme::{Cqe, VendorOpcode};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How a client moves its payloads. Its oracle is shared by the clients of one sink; without one buffers are written as they
-/// are, and only checksums are compared.
+/// How a client transfers its payloads. Clients of a sink share the oracle; without one buffers are written unchanged,
+/// and only checksums are compared.
 pub type PayloadConfig = TransferConfig<SinkOracle>;
 
 struct Inner {
@@ -32,34 +31,32 @@ struct Inner {
     oracle: Option<Rc<RefCell<SinkOracle>>>,
 }
 
-/// What can go wrong with payloads of the sink, beside what can with any I/O.
+/// Errors specific to sink payloads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// The drive has no payload sink.
     #[error("the drive has no payload sink")]
     NoSink,
-    /// What crossed is not what was sent: the checksums differ.
-    #[error(
-        "the payload at {offset} was corrupted: its CRC-32C is {found:#010x} and must be {expected:#010x}"
-    )]
+    /// Data was corrupted: the checksums of sender and receiver differ.
+    #[error("the payload at {offset} was corrupted: its CRC-32C is {found:#010x}, expected {expected:#010x}")]
     Corrupt {
-        /// Where in the sink.
+        /// Offset in the sink.
         offset: u64,
-        /// The sender's checksum.
+        /// Checksum of the sender.
         expected: u32,
-        /// The receiver's.
+        /// Checksum of the receiver.
         found: u32,
     },
-    /// A byte of the sink that was read holds what it must not.
+    /// A byte read from the sink is wrong.
     #[error(transparent)]
     WrongByte(#[from] WrongByte),
 }
 
 impl ClientError for PayloadError {
-    fn meaning(&self) -> Meaning {
+    fn kind(&self) -> ClientErrorKind {
         match self {
-            PayloadError::Corrupt { .. } | PayloadError::WrongByte(_) => Meaning::WrongData,
-            PayloadError::NoSink => Meaning::Refused,
+            PayloadError::Corrupt { .. } | PayloadError::WrongByte(_) => ClientErrorKind::WrongData,
+            PayloadError::NoSink => ClientErrorKind::Refused,
         }
     }
 }
@@ -73,12 +70,12 @@ impl From<IoError> for PayloadIoError {
     }
 }
 
-/// Payloads to and from a drive's sink over one queue pair. Cheap to clone; any number may be under way, each with a
+/// Payloads to and from a drive's sink over one queue pair. Cheap to clone; any number may be in flight, each with a
 /// buffer of its own.
 #[derive(Clone)]
 pub struct PayloadClient(Rc<Inner>);
 
-/// Ends an operation in the oracle that was dropped before its end.
+/// Ends an operation in the oracle if it is dropped.
 struct Noted<'a> {
     oracle: Option<&'a RefCell<SinkOracle>>,
     token: Option<SinkToken>,
@@ -105,10 +102,10 @@ impl Drop for Noted<'_> {
 }
 
 impl PayloadClient {
-    /// A client of namespace `nsid`'s sink on `queue`, which has been enabled for [`PayloadConfig::methods`].
+    /// A client of the sink through namespace `nsid` on `queue`, which has been enabled for [`PayloadConfig::methods`].
     ///
     /// # Errors
-    /// The drive has no sink.
+    /// [`PayloadError`] if the drive has no sink.
     pub fn new(queue: QueuePair, nsid: u32, config: PayloadConfig) -> Result<PayloadClient, PayloadIoError> {
         if queue.capabilities().sink_bytes == 0 {
             return Err(IoError::Client(PayloadError::NoSink));
@@ -123,51 +120,50 @@ impl PayloadClient {
         &self.0.carrier.queue
     }
 
-    /// Bytes of the sink.
+    /// Size of the sink, in bytes.
     pub fn sink_bytes(&self) -> u64 {
         self.queue().capabilities().sink_bytes
     }
 
-    /// Payloads by the way that they went.
+    /// Counts of payloads by transfer method.
     pub fn counts(&self) -> Counts {
         self.0.carrier.counts.get()
     }
 
-    /// What its reads are compared with.
+    /// The oracle that verifies its reads.
     pub fn oracle(&self) -> Option<&Rc<RefCell<SinkOracle>>> {
         self.0.oracle.as_ref()
     }
 
-    /// The way of a payload of the first `bytes` of `buffer` to the device.
-    pub fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
+    /// The transfer method of a payload of `bytes` bytes in `buffer`.
+    pub fn choose(&self, buffer: &IoBuffer, bytes: u32) -> TransferChoice {
         self.0.carrier.choose(buffer, bytes)
     }
 
-    /// A buffer for payloads of up to [`PayloadConfig::bytes_max`], in pages that follow one another.
+    /// A buffer for payloads of up to [`PayloadConfig::bytes_max`], in consecutive pages.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         self.0.carrier.buffer()
     }
 
-    /// Takes a buffer that was made elsewhere: scattered, or with an offset in its first page.
+    /// Wraps a buffer that was allocated elsewhere: scattered, or with an offset in its first page.
     pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
         self.0.carrier.adopt(buffer)
     }
 
-    /// Fills the beginning of a buffer, for writes without an oracle.
+    /// Writes the beginning of a buffer, for writes without an oracle.
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
         self.0.carrier.put(buffer, from)
     }
 
-    /// Copies the beginning of a buffer out.
+    /// Reads the beginning of a buffer.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
         self.0.carrier.get(buffer, into)
     }
 
-    /// Writes the first `bytes` of `buffer`, filled with a new pattern if there is an oracle, to the sink from `offset`
-    /// on.
+    /// Writes the first `bytes` of `buffer`, filled with a new pattern if there is an oracle, to the sink at `offset`.
     ///
     /// # Errors
-    /// A command of it failed or was lost, or the drive stored something else ([`PayloadError::Corrupt`]).
+    /// [`PayloadIoError`] if a command failed or was lost; [`PayloadError::Corrupt`] if the drive stored other data.
     pub async fn write(
         &self,
         buffer: &mut IoBuffer,
@@ -198,11 +194,11 @@ impl PayloadClient {
         Ok(record)
     }
 
-    /// Reads `bytes` of the sink from `offset` on into the beginning of `buffer`, and verifies them.
+    /// Reads `bytes` bytes of the sink at `offset` into the beginning of `buffer`, and verifies them.
     ///
     /// # Errors
-    /// The command failed or was lost, what arrived is not what the drive sent ([`PayloadError::Corrupt`]), or not what was
-    /// written ([`PayloadError::WrongByte`]).
+    /// [`PayloadIoError`] if the command failed or was lost; [`PayloadError::Corrupt`] if other data arrived than the
+    /// drive sent, [`PayloadError::WrongByte`] if it is not what was written.
     pub async fn read(
         &self,
         buffer: &mut IoBuffer,
@@ -227,7 +223,7 @@ impl PayloadClient {
         verified.map(|()| record)
     }
 
-    /// Sends a payload, of which `expected` is the checksum.
+    /// Sends a payload with the checksum `expected`.
     async fn send(
         &self,
         opened: Opened,
@@ -239,13 +235,15 @@ impl PayloadClient {
         let choice = carrier.choose(buffer, sink.bytes);
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: sink.bytes };
         let head = sink.sqe(VendorOpcode::SINK_STORE, 0, self.0.nsid);
-        let streamed = match choice.way {
-            Way::Piggyback => carrier.send_serialized(opened.span, payload, head).await,
-            Way::PiggybackPipelined => carrier.send_pipelined(opened.span, payload, head, expected).await,
+        let streamed = match choice.kind {
+            TransferKind::Piggyback => carrier.send_serialized(opened.span, payload, head).await,
+            TransferKind::PiggybackPipelined => {
+                carrier.send_pipelined(opened.span, payload, head, Some(expected)).await
+            }
             _ => Err(Lost::NotPlaced),
         };
         let completed = match streamed {
-            // It is not a stream, or cannot be one: there is no room for it, or a reset has changed what the queue takes.
+            // Not a stream, or it can't be one: it does not fit, or a reset has changed the enabled methods.
             Err(Lost::NotPlaced) => {
                 let sqe = sink.sqe(VendorOpcode::SINK_WRITE, 0, self.0.nsid);
                 carrier.send(opened.span, sqe, buffer, sink.bytes).await?
@@ -258,7 +256,7 @@ impl PayloadClient {
         check(&completed, sink.offset, expected)
     }
 
-    /// Fetches bytes of the sink and gives the checksum that the drive has made of them.
+    /// Reads bytes of the sink; returns the drive's checksum of them.
     async fn fetch(&self, opened: Opened, buffer: &IoBuffer, sink: Sink) -> Result<u32, PayloadIoError> {
         let carrier = &self.0.carrier;
         let pointer = carrier.plan(carrier.result_kind(sink.bytes), buffer, sink.bytes)?;
@@ -284,7 +282,7 @@ impl PayloadClient {
         carrier.queue.submit(request).await?.with_result(taken).await?
     }
 
-    /// Whether a result of `bytes` may come behind its completion.
+    /// Whether a result of `bytes` may follow its completion.
     fn results_behind(&self, bytes: u32) -> bool {
         let queue = self.queue();
         let fits = bytes <= queue.capabilities().inline_result_bytes_max
@@ -307,7 +305,7 @@ impl PayloadClient {
     }
 }
 
-/// Whether the drive has stored what was sent.
+/// Checks that the drive has stored what was sent.
 fn check(completed: &Cqe, offset: u64, expected: u32) -> Result<(), PayloadIoError> {
     match completed.status() {
         status if !status.is_success() => Err(IoError::Status(status)),

@@ -1,49 +1,49 @@
-//! Where a controller's registers and the host's memory are: behind the simulated link, with the process that serves the
-//! drive, which shares memory with this one, or beyond a network.
+//! Ports: access to a controller's registers and to host memory, over the simulated link, shared with the process that
+//! serves the drive, or beyond a network.
 
 use crate::fabric::Initiator;
 use byteway_clock::{Clock, Notify, SpanId, Spans, Time};
-use byteway_link::{HdmRange, HostEnd, Manner, Memory, Purpose, Watch};
+use byteway_link::{HdmRange, HostEnd, Memory, Purpose, StoreOrdering, Watch};
 use byteway_transfer::host::PointerKind;
 use std::rc::Rc;
 
-/// The registers of a controller that another process serves.
+/// The registers of a controller in another process.
 pub trait Registers {
-    /// Reads the `bytes` (4 or 8) at `offset`. All ones: nobody is there.
+    /// Reads `bytes` (4 or 8) at `offset`. All ones: there is no controller.
     fn read(&self, offset: u64, bytes: u32) -> u64;
 
-    /// Writes the low `bytes` (4 or 8) of `value` at `offset`; before any later access. Doorbells come this way, too,
-    /// where they are not stored to memory.
+    /// Writes the low `bytes` (4 or 8) of `value` at `offset`, before any later access. Doorbells are written through
+    /// this, too, unless they are in shared memory.
     fn write(&self, offset: u64, value: u64, bytes: u32);
 
-    /// Stores `bytes` at `offset` of BAR0, in the controller's buffer for payload. They are there when this returns, so that
-    /// no doorbell is seen before them, however it is rung.
+    /// Stores `bytes` at `offset` in BAR0, in the controller's payload buffer. They are there on return, so no doorbell
+    /// write overtakes them, by whatever path.
     fn store(&self, offset: u64, bytes: &[u8]);
 }
 
-/// A controller in another process, and the memory shared with it.
+/// A controller in another process, and the shared memory.
 pub struct SharedPort {
     registers: Box<dyn Registers>,
-    /// The doorbells' memory, by their offsets in BAR0, where they are stored to memory.
+    /// Memory of the doorbells, by their offsets in BAR0, if they are shared.
     doorbells: Option<Memory>,
     memory: Memory,
     clock: Clock,
 }
 
-/// The way to a controller. Cheap to clone.
+/// A port to a controller. Cheap to clone.
 #[derive(Clone)]
 pub enum Port {
-    /// Over the simulated link: crossings take time, completions and interrupts wake who waits for them.
+    /// Over the simulated link: crossings take time, and completions and interrupts wake waiting tasks.
     Link(HostEnd),
-    /// With another process: nothing wakes this side, so it looks again and again.
+    /// Shared with another process: nothing wakes this side, so it polls.
     Shared(Rc<SharedPort>),
-    /// Beyond a network: doorbells send capsules, registers are properties, and every completion interrupts.
+    /// Beyond a network: doorbell writes send capsules, registers are properties, and every completion interrupts.
     Fabric(Rc<Initiator>),
 }
 
 impl Port {
-    /// To a controller in another process. `doorbells`: memory in which the doorbells lie by their offsets in BAR0;
-    /// None: they are written like other registers.
+    /// A port to a controller in another process. `doorbells`: shared memory of the doorbells, by their offsets in
+    /// BAR0; `None`: they are written like other registers.
     pub fn shared(
         registers: Box<dyn Registers>,
         doorbells: Option<Memory>,
@@ -62,7 +62,7 @@ impl Port {
         }
     }
 
-    /// Now, as latencies are measured: over shared memory by a look at the wall clock.
+    /// The current time, for latencies: over shared memory, from the wall clock.
     pub fn now(&self) -> Time {
         match self {
             Port::Link(end) => end.clock().now(),
@@ -74,7 +74,7 @@ impl Port {
         }
     }
 
-    /// The memory in which queues and buffers lie.
+    /// The memory of queues and buffers.
     pub fn memory(&self) -> &Memory {
         match self {
             Port::Link(end) => end.memory(),
@@ -83,7 +83,7 @@ impl Port {
         }
     }
 
-    /// The spans of the I/Os that are followed. None over shared memory: the other process could not charge them.
+    /// The trace spans. `None` over shared memory, because the other process can't charge them.
     pub fn spans(&self) -> Option<&Spans> {
         match self {
             Port::Link(end) => Some(end.spans()),
@@ -92,19 +92,19 @@ impl Port {
         }
     }
 
-    /// Begins to follow an I/O at `now`, if I/Os are followed here.
+    /// Opens a trace span at `now`, if I/Os are traced here.
     pub fn open_span(&self, now: Time) -> SpanId {
         let span = self.spans().map_or(SpanId::NONE, |spans| spans.open(now));
         self.clock().io_begins(span);
         span
     }
 
-    /// Whether nothing wakes this side.
+    /// Whether this side must poll.
     pub fn is_shared(&self) -> bool {
         matches!(self, Port::Shared(_))
     }
 
-    /// Reads a 32-bit register. All ones: nothing is there.
+    /// Reads a 32-bit register. All ones: there is no controller.
     pub async fn read32(&self, offset: u64) -> u32 {
         match self {
             Port::Link(end) => end.read32(offset).await,
@@ -113,7 +113,7 @@ impl Port {
         }
     }
 
-    /// Reads a 64-bit register. All ones: nothing is there.
+    /// Reads a 64-bit register. All ones: there is no controller.
     pub async fn read64(&self, offset: u64) -> u64 {
         match self {
             Port::Link(end) => end.read64(offset).await,
@@ -140,8 +140,8 @@ impl Port {
         }
     }
 
-    /// Stores `bytes` at `offset` of BAR0, in the controller's buffer for payload: posted, in stores of 64 bytes, none of which
-    /// a later ring of a doorbell passes.
+    /// Stores `bytes` at `offset` in BAR0, in the controller's payload buffer: posted, in stores of 64 bytes, which
+    /// later doorbell writes do not overtake.
     pub fn store(&self, offset: u64, bytes: &[u8]) {
         match self {
             Port::Link(end) => _ = end.store(offset, bytes),
@@ -150,7 +150,7 @@ impl Port {
         }
     }
 
-    /// The controller's memory that this side stores to over CXL.mem. None over shared memory: a served drive has none.
+    /// Device memory over CXL.mem. `None` over shared memory: a served drive has none.
     pub fn device_memory(&self) -> Option<HdmRange> {
         match self {
             Port::Link(end) => end.hdm(),
@@ -158,24 +158,24 @@ impl Port {
         }
     }
 
-    /// Stores `bytes` to the controller's memory from device address `address` on. With a `manner` they are there when this
-    /// returns; else a doorbell may pass them.
-    pub async fn store_lines(&self, address: u64, bytes: &[u8], manner: Option<Manner>) {
-        match (self, manner) {
-            (Port::Link(end), Some(manner)) => end.store_lines(address, bytes, manner).await,
+    /// Stores `bytes` to device memory at `address`. With a `ordering` they are there on return; otherwise a doorbell
+    /// write may overtake them.
+    pub async fn store_lines(&self, address: u64, bytes: &[u8], ordering: Option<StoreOrdering>) {
+        match (self, ordering) {
+            (Port::Link(end), Some(ordering)) => end.store_lines(address, bytes, ordering).await,
             (Port::Link(_), None) => self.store_lines_unordered(address, bytes),
             (Port::Shared(_) | Port::Fabric(_), _) => {}
         }
     }
 
-    /// Stores `bytes` to the controller's memory past the cache, and waits for nothing.
+    /// Stores `bytes` to device memory, non-temporally and without waiting.
     pub(crate) fn store_lines_unordered(&self, address: u64, bytes: &[u8]) {
         if let Port::Link(end) = self {
             end.store_lines_unordered(address, bytes);
         }
     }
 
-    /// Loads from the controller's memory: zeroes, where there is none.
+    /// Loads from device memory: zeroes, if there is none.
     pub async fn load_lines(&self, address: u64, into: &mut [u8]) {
         match self {
             Port::Link(end) => end.load_lines(address, into).await,
@@ -183,17 +183,17 @@ impl Port {
         }
     }
 
-    /// Rings the head doorbell of an I/O completion queue at `offset`, posted.
+    /// Writes the head doorbell of an I/O completion queue at `offset`, posted.
     pub fn ring_head(&self, offset: u64, value: u32) {
         match self {
             Port::Link(end) => end.ring_head(offset, value),
             Port::Shared(_) => self.ring(offset, value),
-            // What the adapter has posted it has room for: there are as many commands as entries.
+            // The adapter never posts more completions than there are entries, since there are only as many commands.
             Port::Fabric(_) => {}
         }
     }
 
-    /// Rings the doorbell at `offset`, posted.
+    /// Writes the doorbell at `offset`, posted.
     pub fn ring(&self, offset: u64, value: u32) {
         match self {
             Port::Link(end) => end.write32(offset, value, Purpose::Doorbell),
@@ -208,7 +208,7 @@ impl Port {
         }
     }
 
-    /// To wait for completions that arrive in the `bytes` from `address`. None over shared memory.
+    /// Watches for completions in the `bytes` bytes at `address`. `None` over shared memory.
     pub(crate) fn watch(&self, address: u64, bytes: u64) -> Option<Watch> {
         match self {
             Port::Link(end) => Some(end.watch(address, bytes)),
@@ -223,7 +223,7 @@ impl Port {
         }
     }
 
-    /// A nudge at each interrupt of `vector`. None over shared memory.
+    /// Notified at each interrupt of `vector`. `None` over shared memory.
     pub(crate) fn interrupt(&self, vector: u16) -> Option<Rc<Notify>> {
         match self {
             Port::Link(end) => Some(end.interrupt(vector)),
@@ -232,14 +232,14 @@ impl Port {
         }
     }
 
-    /// Says which I/O what is stored at `index` of a ring in the controller's memory belongs to.
+    /// Sets the span of what is stored at `index` of a ring in device memory.
     pub(crate) fn follow_stored(&self, index: u32, span: SpanId) {
         if let Port::Link(end) = self {
             end.follow_stored(index, span);
         }
     }
 
-    /// Says which I/O the command in `slot` of submission queue `qid` belongs to.
+    /// Sets the span of the command in `slot` of submission queue `qid`.
     pub(crate) fn follow(&self, qid: u16, slot: u16, span: SpanId) {
         match self {
             Port::Link(end) => end.follow(qid, slot, span),
@@ -248,7 +248,7 @@ impl Port {
         }
     }
 
-    /// How data is described there: a fabric has no PRPs.
+    /// The kind of data pointers: fabrics do not have PRPs.
     pub(crate) fn pointer_kind(&self) -> PointerKind {
         match self {
             Port::Link(_) | Port::Shared(_) => PointerKind::Prp,
@@ -257,5 +257,5 @@ impl Port {
     }
 }
 
-/// What an empty slot answers to a register read.
+/// The value of a register read from an empty slot.
 pub(crate) const ABSENT: u64 = u64::MAX;

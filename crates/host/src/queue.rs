@@ -1,11 +1,11 @@
-//! A queue pair as a driver uses it: commands go in where there is a free slot, completions come back to who waits.
+//! Queue pairs, as drivers use them: submission of commands, and waiting for their completions.
 //!
-//! The submission ring lies in host memory. A command takes a slot of the ring until the controller says, by SQHD,
-//! that it has fetched it, and a command identifier until it has completed: two different things, of which either
-//! may run out first. Waiting for one allocates nothing: waiters stand in line, command records are reused.
+//! The submission ring is in host memory. A command occupies a slot of the ring until the controller reports, by SQHD,
+//! that it has fetched it, and a command identifier until it has completed. These are two resources, either of which
+//! may run out first. Waiting for them allocates nothing: waiters queue up, and command records are reused.
 //!
-//! Entries may carry payload: a train behind its command, chunks of a payload that is put together by its identifier. A
-//! command and what is placed with it get their room at once, or wait for it.
+//! Entries may carry payload: a train after its command, or chunks of a payload that is assembled by identifier. A
+//! command gets the slots for itself and its payload at once, or waits for them.
 
 use crate::buffer::Part;
 use crate::completion::{CompletionQueue, Work};
@@ -34,7 +34,7 @@ pub(crate) struct Chunks<'a> {
     pub payload: Part<'a>,
     pub first: u32,
     pub step: u32,
-    /// The last one asks for a completion.
+    /// The last one requests a completion.
     pub completes: bool,
 }
 
@@ -44,55 +44,56 @@ impl Chunks<'_> {
     }
 }
 
-/// What the host itself moves with a command.
+/// Payload that the host itself moves with a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Carried<'a> {
     /// Nothing.
     #[default]
     Nothing,
-    /// Payload in the entries behind it.
+    /// Payload in the entries after the command.
     Train(Part<'a>),
-    /// Payload stored to the device's buffer, before it.
+    /// Payload stored to the device's payload buffer, before the command.
     Stores(Area, Part<'a>),
-    /// Chunks of its payload, before it: so that it doesn't wait for those of its own queue, with a completion's place.
+    /// Chunks of its payload, placed before the command, so that a command with a completion slot never waits for
+    /// chunks after it in its own queue.
     Chunks(Chunks<'a>),
 }
 
-/// A command to submit.
+/// A command to be submitted.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The command; its identifier is replaced.
     pub sqe: Sqe,
-    /// The I/O that it belongs to.
+    /// Trace span of the I/O.
     pub span: SpanId,
-    /// Pages of payload that the driver describes for it: processor time.
+    /// Pages of payload that the driver describes: this costs processor time.
     pub pages: u32,
-    /// May stay outstanding for ever: no timeout applies (Asynchronous Event Request).
+    /// May stay outstanding indefinitely: no timeout applies (Asynchronous Event Request).
     pub patient: bool,
-    /// Payload that goes with it.
+    /// Payload that the host moves with it.
     pub(crate) carried: Carried<'a>,
-    /// What the queue must be enabled for when it is placed.
+    /// Methods that must be enabled when it is placed.
     pub(crate) needs: Methods,
-    /// If the queue has been reset since, or is being reset, it is not placed.
+    /// If the queue was reset since, or is being reset, the command is not placed.
     pub(crate) epoch: Option<u64>,
-    /// Bits 15:0 of its CDW2 name the first command that is submitted together with it.
+    /// Bits 15:0 of its CDW2 name the first command submitted with it.
     pub(crate) names_first: bool,
-    /// Its result may come behind its completion: this many bytes, or none.
+    /// Length of the result that may follow its completion; 0: none.
     pub(crate) result_bytes: u32,
-    /// Or fewer.
+    /// The result may be shorter.
     pub(crate) may_be_short: bool,
-    /// From which band its identifier is.
+    /// The band of its identifier.
     pub(crate) band: Band,
 }
 
-/// Command identifiers of one owner of a queue pair. Where two share it, a completion says by its identifier whose it is
-/// (light-weight NVMe-oF, section 4).
+/// Bands of command identifiers, one per owner of a queue pair. If two owners share it, the identifier in a completion
+/// tells the owner (light-weight NVMe-oF, section 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Band {
-    /// Those that a block layer's tags are.
+    /// Identifiers that are a block layer's tags.
     #[default]
     Tags,
-    /// Those above: of commands that came past the block layer.
+    /// Higher identifiers, for commands that bypass the block layer.
     OutOfBand,
 }
 
@@ -115,13 +116,13 @@ impl From<Sqe> for Request<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// As a part of the I/O that `span` follows, wherever that began: on another link, too.
+    /// Makes it a part of the I/O of `span`, which may have begun on another link.
     pub fn within(mut self, span: SpanId) -> Self {
         self.span = span;
         self
     }
 
-    /// With `train` in the entries behind it, as the command's data pointer or CDW3 says.
+    /// Adds `train` in the entries after it, as announced by the data pointer or CDW3.
     pub fn with_train(self, train: Part<'a>) -> Self {
         let needs = match inline::is_described(&self.sqe) {
             true => self.needs.with_inline(true),
@@ -130,22 +131,22 @@ impl<'a> Request<'a> {
         Request { carried: Carried::Train(train), needs, ..self }
     }
 
-    /// With its payload in an area of the device's buffer, as the command's data pointer says.
+    /// Adds its payload in an area of the payload buffer, as the data pointer says.
     pub(crate) fn with_stores(self, area: Area, payload: Part<'a>) -> Self {
         Request { carried: Carried::Stores(area, payload), needs: self.needs.with_mmio(true), ..self }
     }
 
-    /// With chunks of its payload, which the command's data pointer names.
+    /// Adds chunks of its payload, which the data pointer names.
     pub(crate) fn with_chunks(self, chunks: Chunks<'a>) -> Self {
         Request { carried: Carried::Chunks(chunks), needs: self.needs.with_reassembly(true), ..self }
     }
 
-    /// Entries that it takes.
+    /// Number of entries that it takes.
     fn slots(&self) -> usize {
         1 + self.entries_carried() as usize
     }
 
-    /// Entries that carry payload.
+    /// Number of entries with payload.
     fn entries_carried(&self) -> u32 {
         match self.carried {
             Carried::Nothing | Carried::Stores(..) => 0,
@@ -154,7 +155,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Lines that are stored.
+    /// Number of stored lines.
     fn lines(&self) -> u32 {
         match self.carried {
             Carried::Stores(_, payload) => payload.bytes.div_ceil(mmio::LINE_BYTES),
@@ -163,41 +164,43 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A command on its way by one of several paths.
+/// A command sent by one of several paths.
 pub(crate) type Routed<'a> = Pin<Box<dyn Future<Output = Result<Cqe, Lost>> + 'a>>;
 
-/// Several queue pairs that are one for who uses them.
+/// Several queue pairs that form one for their user.
 pub(crate) trait Routes {
-    /// Carries a command out by one of them.
+    /// Executes a command on one of them.
     fn execute<'a>(&'a self, request: &'a Request<'a>) -> Routed<'a>;
 
-    /// Whether what is submitted without being executed may go by the queue pair itself.
+    /// Whether batches may be submitted to the queue pair itself.
     fn takes_batches(&self) -> bool {
         true
     }
 }
 
-/// A submission queue and the completion queue that takes its completions. Cheap to clone.
+/// A submission queue and its completion queue. Cheap to clone.
 #[derive(Clone)]
 pub struct QueuePair {
     pub(crate) submission: Rc<SubmissionQueue>,
     pub(crate) completion: Rc<CompletionQueue>,
-    /// Whose commands these are.
+    /// The owner of these commands.
     pub(crate) band: Band,
-    /// What they go through first.
+    /// The layer that they pass first.
     pub(crate) layer: Option<Rc<dyn RequestLayer>>,
-    /// Commands that are executed go by one of these instead.
+    /// If set, executed commands go by one of these instead.
     pub(crate) routes: Option<Rc<dyn Routes>>,
 }
 
 impl QueuePair {
-    /// The same queue pair for an owner whose commands go through `layer` one by one ([`QueuePair::execute`]); batches do not.
+    /// The same queue pair for an owner whose commands pass `layer` one by one ([`QueuePair::execute`]); batches do
+    /// not.
     pub fn behind(&self, layer: Rc<dyn RequestLayer>) -> QueuePair {
         QueuePair { layer: Some(layer), ..self.clone() }
     }
 
-    /// The same queue pair for another owner, whose commands have identifiers out of the range of the first one's: as many as
-    /// [`QueueConfig::out_of_band`](crate::QueueConfig::out_of_band) says, which is its share of the queue. None: it has none.
+    /// The same queue pair for a second owner, whose identifiers do not overlap those of the first:
+    /// [`QueueConfig::out_of_band`](crate::QueueConfig::out_of_band) of them, which is its share of the queue. `None`:
+    /// it has none.
     pub fn out_of_band(&self) -> Option<QueuePair> {
         let has_any = self.submission.identifiers.len() > 1;
         has_any.then(|| QueuePair { band: Band::OutOfBand, ..self.clone() })
@@ -213,33 +216,33 @@ impl QueuePair {
         self.completion.cqid
     }
 
-    /// Entries of the submission ring; one of them is always empty.
+    /// Size of the submission ring in entries, one of which always stays empty.
     pub fn entries(&self) -> u32 {
         self.submission.entries
     }
 
-    /// Slots that a command can be placed in now, and that nobody has reserved.
+    /// Free slots that are not reserved.
     pub fn slots_free(&self) -> usize {
         self.submission.slots.available()
     }
 
-    /// Commands that have been placed and not been completed.
+    /// Commands that were placed and have not completed.
     pub fn outstanding(&self) -> usize {
         let commands = self.submission.commands.borrow();
         commands.iter().filter(|command| command.progress.is_outstanding()).count()
     }
 
-    /// Extensions that are enabled for it ([`Driver::enable_methods`](crate::Driver::enable_methods)).
+    /// Methods enabled for it ([`Driver::enable_methods`](crate::Driver::enable_methods)).
     pub fn enabled(&self) -> Methods {
         self.submission.enabled()
     }
 
-    /// What its controller offers beyond NVMe.
+    /// Vendor extensions of its controller.
     pub fn capabilities(&self) -> Capabilities {
         self.submission.extensions.capabilities()
     }
 
-    /// What bounds the payloads of its commands.
+    /// Payload limits of its commands.
     pub fn limits(&self) -> Limits {
         self.submission.extensions.limits(self.enabled(), self.entries())
     }
@@ -249,15 +252,15 @@ impl QueuePair {
         &self.submission.port
     }
 
-    /// The processor that pays for submissions.
+    /// The processor charged for submissions.
     pub fn cpu(&self) -> &Rc<Station> {
         &self.submission.cpu
     }
 
-    /// Waits for a free slot and identifier, pays for the submission, places the command and rings.
+    /// Waits for a free slot and identifier, charges the submission, places the command and writes the doorbell.
     ///
     /// # Errors
-    /// The queue is gone, or the controller has failed.
+    /// [`Lost`] if the queue is gone, or the controller has failed.
     pub async fn submit(&self, request: impl Into<Request<'_>>) -> Result<Pending, Lost> {
         self.takes_batches()?;
         let request = Request { band: self.band, ..request.into() };
@@ -265,11 +268,11 @@ impl QueuePair {
         Ok(self.submission.pending(cid))
     }
 
-    /// Submits several with as few doorbells as there is room for: one, if all fit. Appends to `pending` in order. They are the
-    /// first owner's.
+    /// Submits several commands with as few doorbell writes as free slots allow: one, if all fit. Appends to `pending`
+    /// in order. They belong to the first owner.
     ///
     /// # Errors
-    /// As [`QueuePair::submit`]; those that went before are in `pending`.
+    /// As [`QueuePair::submit`]; the commands submitted before are in `pending`.
     pub async fn submit_batch(
         &self,
         requests: &[Request<'_>],
@@ -280,10 +283,11 @@ impl QueuePair {
         queue.enter(requests, false, |cid| pending.push(queue.pending(cid))).await
     }
 
-    /// Submits several with one doorbell, as soon as there is room for all. Appends to `pending` in order.
+    /// Submits several commands with one doorbell write, when there are free slots for all. Appends to `pending` in
+    /// order.
     ///
     /// # Errors
-    /// As [`QueuePair::submit`]. There can never be room for all: [`Lost::NotPlaced`].
+    /// As [`QueuePair::submit`]; [`Lost::NotPlaced`] if the queue can never hold all of them.
     pub async fn submit_together(
         &self,
         requests: &[Request<'_>],
@@ -294,7 +298,7 @@ impl QueuePair {
         queue.enter(requests, true, |cid| pending.push(queue.pending(cid))).await
     }
 
-    /// Refuses what would pass by the queue pair's routes.
+    /// Refuses batches that would bypass the queue pair's routes.
     fn takes_batches(&self) -> Result<(), Lost> {
         match &self.routes {
             Some(routes) if !routes.takes_batches() => Err(Lost::NotPlaced),
@@ -305,13 +309,13 @@ impl QueuePair {
     /// Submits a command and waits for its completion.
     ///
     /// # Errors
-    /// The command has no completion and never will.
+    /// [`Lost`] if the command never completes.
     pub async fn execute(&self, request: impl Into<Request<'_>>) -> Result<Cqe, Lost> {
         let request = Request { band: self.band, ..request.into() };
         self.execute_placed(&request).await
     }
 
-    /// The same for who has a place for the request, so that it is not moved, and has said whose it is.
+    /// As [`QueuePair::execute`], with a request that is not moved, and whose band is set.
     pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
         if let Some(routes) = &self.routes {
             return routes.execute(request).await;
@@ -348,8 +352,8 @@ impl QueuePair {
     }
 }
 
-/// A command under way; the completion when it is awaited. Dropped, the command goes on and its result is lost:
-/// memory that it uses must stay.
+/// A command in flight; await it for the completion. If it is dropped the command continues and its result is
+/// discarded: memory that it uses must stay allocated.
 #[must_use = "the completion comes only when it is awaited"]
 pub struct Pending {
     queue: Rc<SubmissionQueue>,
@@ -389,7 +393,7 @@ impl Pending {
         self.queue.release(self.cid);
     }
 
-    /// Waits for the completion and shows, with it, what of a result came behind it.
+    /// Waits for the completion; passes the result after it to `show`.
     pub(crate) async fn with_result<R>(
         mut self,
         look: impl FnOnce(&Cqe, Came, &[u8]) -> R,
@@ -414,18 +418,18 @@ impl Drop for Pending {
     }
 }
 
-/// Where a command is.
+/// State of a command identifier.
 #[derive(Clone, Copy)]
 enum Progress {
-    /// The identifier is free.
+    /// Free.
     Free,
-    /// The controller has it and somebody waits.
+    /// In flight, with a waiting task.
     InFlight,
-    /// The controller has it and nobody waits.
+    /// In flight, without a waiting task.
     Abandoned,
-    /// Completed; who waits has not looked yet.
+    /// Completed; the waiting task has not seen it yet.
     Done(Cqe),
-    /// It will not complete; who waits has not looked yet.
+    /// It will never complete; the waiting task has not seen it yet.
     Lost(Lost),
 }
 
@@ -435,7 +439,7 @@ impl Progress {
     }
 }
 
-/// What is known of a command identifier.
+/// The record of a command identifier.
 struct Command {
     progress: Progress,
     waiter: Option<TaskId>,
@@ -443,11 +447,11 @@ struct Command {
     submitted: Time,
     patient: bool,
     aborting: bool,
-    /// From which band its identifier is.
+    /// Its band.
     band: Band,
-    /// Its payload comes in chunks, by this identifier.
+    /// Identifier of its payload, if that comes in chunks.
     payload: Option<u16>,
-    /// How long a result may come behind its completion, whether it did, and what it is.
+    /// Expected length of the result after its completion, how the result came, and its bytes.
     result_bytes: u32,
     may_be_short: bool,
     came: Came,
@@ -457,34 +461,34 @@ struct Command {
 /// How a result came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// To where the data pointer says, if there is one at all.
+    /// To the data pointer, if at all.
     #[default]
     ByPointer,
-    /// Behind the completion.
+    /// After the completion.
     Behind,
-    /// Behind the completion, but not all of it.
+    /// After the completion, but incomplete.
     Broken,
 }
 
-/// Whether commands may be placed.
+/// State of a submission queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Live,
-    /// A reset is under way: submissions wait for its end.
+    /// A reset is in progress: submissions wait.
     Resetting,
     Gone(Lost),
 }
 
-/// Identifiers of a queue pair's second owner.
+/// Command identifiers of a queue pair's second owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfBand {
-    /// How many: the most commands that it may have outstanding.
+    /// Number of identifiers, which limits its outstanding commands.
     pub count: u16,
-    /// The first one. None: that above the first owner's. Any lower one is a mistake, which a test makes on purpose.
+    /// The first identifier; `None`: the next after the first owner's. A lower one is a deliberate error, for a test.
     pub first: Option<u16>,
 }
 
-/// The identifiers of a band that are free, and credits for them.
+/// Free identifiers of a band, and credits for them.
 struct Identifiers {
     credits: Semaphore,
     free: RefCell<Vec<u16>>,
@@ -496,22 +500,22 @@ impl Identifiers {
     }
 }
 
-/// What a submission queue is made of.
+/// Parameters of a submission queue.
 pub(crate) struct SubmissionConfig {
     pub qid: u16,
     pub entries: u32,
     pub address: u64,
     pub dstrd: u8,
-    /// Command identifiers: 1 to 65535.
+    /// Number of command identifiers: 1 to 65535.
     pub identifiers: u16,
-    /// Further ones, out of the range of these.
+    /// Identifiers of a second owner, in addition.
     pub out_of_band: Option<OutOfBand>,
     pub cpu: Rc<Station>,
     pub costs: HostCosts,
     pub extensions: Rc<Extensions>,
 }
 
-/// The submission ring and the commands that went through it.
+/// The submission ring, and its commands in flight.
 pub(crate) struct SubmissionQueue {
     pub(crate) qid: u16,
     pub(crate) entries: u32,
@@ -520,9 +524,9 @@ pub(crate) struct SubmissionQueue {
     port: Port,
     doorbell: u64,
     tail: Cell<u32>,
-    /// As the controller last said.
+    /// SQHD of the last completion.
     head: Cell<u32>,
-    /// Credits: entries - 1 - ((tail - head) mod entries), less what is reserved.
+    /// Credits for slots: entries - 1 - ((tail - head) mod entries), minus reserved ones.
     slots: Semaphore,
     /// By [`Band`].
     identifiers: Vec<Identifiers>,
@@ -533,47 +537,51 @@ pub(crate) struct SubmissionQueue {
     pub(crate) costs: HostCosts,
     work: Rc<Work>,
     pub(crate) extensions: Rc<Extensions>,
-    /// Extensions that are to be enabled, and that are.
+    /// Requested methods; `enabled`: enabled ones.
     wanted: Cell<Methods>,
     enabled: Cell<Methods>,
-    /// Resets that it has gone through.
+    /// Number of resets.
     epoch: Cell<u64>,
-    /// Payloads of which a chunk was placed here whose completion has not come.
+    /// Payloads with chunks here whose requested completion has not arrived.
     chunks: RefCell<Vec<u16>>,
-    /// Leave to have a stream open that is not submitted at once.
+    /// Credit for an open stream that is not submitted as a whole.
     pub(crate) stream: Semaphore,
 }
 
-/// Credits for commands that are about to be placed; given back if they aren't.
-pub(crate) struct Room<'a> {
+/// Credits for commands that are about to be placed; unused ones are returned when dropped.
+pub(crate) struct PlaceCredits<'a> {
     queue: &'a SubmissionQueue,
     band: Band,
     commands: usize,
     slots: usize,
 }
 
-/// A command for which there is room, while its submission is paid for.
+/// A command with credits, while its submission is charged.
 struct Entering<'a> {
-    room: Room<'a>,
-    /// None: it costs nothing.
+    credits: PlaceCredits<'a>,
+    /// `None`: the submission costs nothing.
     service: Option<Service>,
 }
 
-impl Room<'_> {
-    /// What a command takes of it, that is placed now.
+impl PlaceCredits<'_> {
+    /// Uses credits for commands that are placed now.
     fn spend(&mut self, commands: usize, slots: usize) {
+        debug_assert!(
+            self.commands >= commands && self.slots >= slots,
+            "more is placed than there are credits for"
+        );
         self.commands -= commands;
         self.slots -= slots;
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for PlaceCredits<'_> {
     fn drop(&mut self) {
         if self.slots > 0 {
             self.queue.slots.release(self.slots);
         }
         if self.commands > 0 {
-            self.queue.credits(self.band).release(self.commands);
+            self.queue.identifier_credits(self.band).release(self.commands);
         }
     }
 }
@@ -628,48 +636,48 @@ impl SubmissionQueue {
         }
     }
 
-    /// Credits for identifiers.
+    /// Credits for identifiers of a band.
     #[inline]
-    fn credits(&self, band: Band) -> &Semaphore {
+    fn identifier_credits(&self, band: Band) -> &Semaphore {
         &self.identifiers[band as usize].credits
     }
 
-    /// Extensions that are to be enabled.
+    /// Methods to be enabled.
     pub(crate) fn wanted(&self) -> Methods {
         self.wanted.get()
     }
 
-    /// Adds to what is to be enabled, and gives all of it.
+    /// Adds methods to be enabled; returns all of them.
     pub(crate) fn want(&self, more: Methods) -> Methods {
         self.wanted.set(self.wanted.get().or(more));
         self.wanted.get()
     }
 
-    /// Extensions that are enabled.
+    /// Enabled methods.
     pub(crate) fn enabled(&self) -> Methods {
         self.enabled.get()
     }
 
-    /// The controller has enabled `methods`, and nothing else.
+    /// Sets the methods that the controller has enabled.
     pub(crate) fn enable(&self, methods: Methods) {
         self.enabled.set(methods);
     }
 
-    /// Resets that it has gone through.
+    /// Number of resets.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.get()
     }
 
-    /// Commands that can be outstanding at once, each an entry: the more a stream has, the more are submitted together.
+    /// Maximum number of outstanding commands of one entry each: streams submit that many together.
     pub(crate) fn commands_max(&self) -> usize {
         self.commands.borrow().len().min(self.entries as usize - 1)
     }
 
-    /// Takes a free slot and identifier for a command and reserves the processor for its submission, if both are there
-    /// now, as they nearly always are.
+    /// Takes a free slot and identifier for a command and reserves the processor for its submission, if both are free
+    /// now, which is nearly always the case.
     #[inline]
     fn enter_now(&self, request: &Request<'_>) -> Option<Entering<'_>> {
-        let room = self.room_now(request.band, request.slots())?;
+        let credits = self.try_credits(request.band, request.slots())?;
         if self.state.get() != State::Live {
             return None;
         }
@@ -678,29 +686,29 @@ impl SubmissionQueue {
             _ => self.cost(std::slice::from_ref(request)),
         };
         let service = (cost > Delay::ZERO).then(|| self.cpu.reserve_for("submit", cost));
-        Some(Entering { room, service })
+        Some(Entering { credits, service })
     }
 
-    /// Places the command, which has been paid for, and rings.
+    /// Places the command, whose submission was charged, and writes the doorbell.
     #[inline]
     fn entered(&self, mut entering: Entering<'_>, request: &Request<'_>) -> Result<u16, Lost> {
         let placed = self.allows(request).map(|()| {
-            entering.room.spend(1, request.slots());
+            entering.credits.spend(1, request.slots());
             self.place(request, None)
         });
         self.ring();
         placed
     }
 
-    /// Waits for a free slot and identifier, pays for the submission, places the command and rings.
+    /// Waits for a free slot and identifier, charges the submission, places the command and writes the doorbell.
     async fn submit(&self, request: &Request<'_>) -> Result<u16, Lost> {
         let mut cid = 0;
         self.enter(std::slice::from_ref(request), false, |placed| cid = placed).await?;
         Ok(cid)
     }
 
-    /// Places `requests` in order, in as few batches as there is room for (in one, if `together`), and rings after each
-    /// batch.
+    /// Places `requests` in order, in as few batches as free slots allow (in one, if `together`), with a doorbell write
+    /// after each batch.
     async fn enter(
         &self,
         requests: &[Request<'_>],
@@ -710,8 +718,12 @@ impl SubmissionQueue {
         let mut first = None;
         let mut rest = requests;
         while !rest.is_empty() {
-            let mut room = if together { self.room_for_all(rest).await? } else { self.room(rest).await? };
-            let (batch, later) = rest.split_at(room.commands);
+            let mut credits = if together {
+                self.credits_for_all(rest).await?
+            } else {
+                self.wait_for_credits(rest).await?
+            };
+            let (batch, later) = rest.split_at(credits.commands);
             let cost = self.cost(batch);
             if cost > Delay::ZERO {
                 let service = self.cpu.reserve_for("submit", cost);
@@ -731,7 +743,7 @@ impl SubmissionQueue {
                 if refused.is_err() {
                     break;
                 }
-                room.spend(1, request.slots());
+                credits.spend(1, request.slots());
                 let cid = self.place(request, first);
                 first.get_or_insert(cid);
                 placed(cid);
@@ -755,7 +767,7 @@ impl SubmissionQueue {
             + self.costs.store * lines
     }
 
-    /// Whether a command may be placed as things are now: a reset may have changed them.
+    /// Whether a command may be placed now: a reset may have changed the conditions.
     fn allows(&self, request: &Request<'_>) -> Result<(), Lost> {
         if request.epoch.is_some_and(|epoch| epoch != self.epoch.get()) {
             return Err(Lost::Reset);
@@ -773,7 +785,7 @@ impl SubmissionQueue {
         if allowed { Ok(()) } else { Err(Lost::NotPlaced) }
     }
 
-    /// Waits for slots for chunks of a payload whose command is in another queue; they are the caller's to give back.
+    /// Waits for slots for chunks of a payload whose command is in another queue. The caller must use or return them.
     pub(crate) async fn reserve(&self, slots: usize) -> Result<(), Lost> {
         if let State::Gone(lost) = self.state.get() {
             return Err(lost);
@@ -782,7 +794,7 @@ impl SubmissionQueue {
         Ok(())
     }
 
-    /// Gives slots back that were reserved.
+    /// Returns reserved slots.
     pub(crate) fn unreserve(&self, slots: usize) {
         self.slots.release(slots);
     }
@@ -792,8 +804,8 @@ impl SubmissionQueue {
         self.state.get() == State::Live
     }
 
-    /// Room for all of `requests`.
-    pub(crate) async fn room_for_all(&self, requests: &[Request<'_>]) -> Result<Room<'_>, Lost> {
+    /// Waits for credits for all of `requests`.
+    pub(crate) async fn credits_for_all(&self, requests: &[Request<'_>]) -> Result<PlaceCredits<'_>, Lost> {
         let (commands, slots) = (requests.len(), requests.iter().map(Request::slots).sum::<usize>());
         if let State::Gone(lost) = self.state.get() {
             return Err(lost);
@@ -803,17 +815,17 @@ impl SubmissionQueue {
         }
         let begin = self.clock.now();
         let band = requests.first().map_or(Band::Tags, |request| request.band);
-        let identifiers = self.credits(band).acquire(commands).await;
+        let identifiers = self.identifier_credits(band).acquire(commands).await;
         self.slots.acquire(slots).await.forget();
         identifiers.forget();
         if self.clock.now() > begin {
             self.charge(requests, Delay::ZERO, Stage::Queueing);
         }
-        Ok(Room { queue: self, band, commands, slots })
+        Ok(PlaceCredits { queue: self, band, commands, slots })
     }
 
-    /// Room for the first of `requests`, and for as many more as there is now.
-    async fn room(&self, requests: &[Request<'_>]) -> Result<Room<'_>, Lost> {
+    /// Waits for credits for the first of `requests`; takes those for as many more as are available.
+    async fn wait_for_credits(&self, requests: &[Request<'_>]) -> Result<PlaceCredits<'_>, Lost> {
         if let State::Gone(lost) = self.state.get() {
             return Err(lost);
         }
@@ -822,35 +834,35 @@ impl SubmissionQueue {
             return Err(Lost::NotPlaced);
         }
         let begin = self.clock.now();
-        let mut room = match self.room_now(band, first) {
-            Some(room) => room,
+        let mut credits = match self.try_credits(band, first) {
+            Some(credits) => credits,
             None => {
-                let identifier = self.credits(band).acquire(1).await;
+                let identifier = self.identifier_credits(band).acquire(1).await;
                 let slots = self.slots.acquire(first).await;
                 identifier.forget();
                 slots.forget();
-                Room { queue: self, band, commands: 1, slots: first }
+                PlaceCredits { queue: self, band, commands: 1, slots: first }
             }
         };
-        let (commands, slots) = self.more(band, &requests[1..]);
+        let (commands, slots) = self.more_credits(band, &requests[1..]);
         if commands > 0
-            && let Some(identifiers) = self.credits(band).try_acquire(commands)
+            && let Some(identifiers) = self.identifier_credits(band).try_acquire(commands)
             && let Some(permit) = self.slots.try_acquire(slots)
         {
             identifiers.forget();
             permit.forget();
-            room.commands += commands;
-            room.slots += slots;
+            credits.commands += commands;
+            credits.slots += slots;
         }
         if self.clock.now() > begin {
-            self.charge(&requests[..room.commands], Delay::ZERO, Stage::Queueing);
+            self.charge(&requests[..credits.commands], Delay::ZERO, Stage::Queueing);
         }
-        Ok(room)
+        Ok(credits)
     }
 
-    /// How many of `requests` there is room for now, and slots for them.
-    fn more(&self, band: Band, requests: &[Request<'_>]) -> (usize, usize) {
-        let commands_max = requests.len().min(self.credits(band).available());
+    /// How many of `requests` have credits available now, and the number of their slots.
+    fn more_credits(&self, band: Band, requests: &[Request<'_>]) -> (usize, usize) {
+        let commands_max = requests.len().min(self.identifier_credits(band).available());
         let slots_max = self.slots.available();
         let mut slots = 0;
         for (commands, request) in requests[..commands_max].iter().enumerate() {
@@ -862,17 +874,17 @@ impl SubmissionQueue {
         (commands_max, slots)
     }
 
-    /// Room for one command, if there is room now and nobody waits for it.
+    /// Credits for one command, if they are available and no task waits for them.
     #[inline]
-    fn room_now(&self, band: Band, slots: usize) -> Option<Room<'_>> {
-        if !self.credits(band).try_take(1) {
+    fn try_credits(&self, band: Band, slots: usize) -> Option<PlaceCredits<'_>> {
+        if !self.identifier_credits(band).try_take(1) {
             return None;
         }
         if !self.slots.try_take(slots) {
-            self.credits(band).release(1);
+            self.identifier_credits(band).release(1);
             return None;
         }
-        Some(Room { queue: self, band, commands: 1, slots })
+        Some(PlaceCredits { queue: self, band, commands: 1, slots })
     }
 
     #[inline]
@@ -894,14 +906,14 @@ impl SubmissionQueue {
         }
     }
 
-    /// Submits a plain command without waiting for anything and without paying; None if there is no room.
+    /// Submits a plain command without waiting and without a charge; `None` if there is no credit.
     pub(crate) fn try_submit(self: &Rc<Self>, request: Request<'_>) -> Option<Pending> {
         if self.state.get() != State::Live {
             return None;
         }
-        let mut room = self.room_now(request.band, request.slots())?;
+        let mut credits = self.try_credits(request.band, request.slots())?;
         self.allows(&request).ok()?;
-        room.spend(1, request.slots());
+        credits.spend(1, request.slots());
         let cid = self.place(&request, None);
         self.ring();
         Some(self.pending(cid))
@@ -911,8 +923,8 @@ impl SubmissionQueue {
         Pending { queue: self.clone(), cid, finished: false }
     }
 
-    /// Writes the entry at the tail, and what it carries. Credits for it are held. `first` was submitted together with
-    /// it.
+    /// Writes the entry at the tail, and its payload. The caller holds the credits. `first` is the first command
+    /// submitted with it.
     fn place(&self, request: &Request<'_>, first: Option<u16>) -> u16 {
         let free = &self.identifiers[request.band as usize].free;
         let cid = free.borrow_mut().pop().expect("a credit stands for a free identifier");
@@ -921,8 +933,9 @@ impl SubmissionQueue {
             _ => None,
         };
         {
-            // Field by field: the memory for its result stays where it is.
             let command = &mut self.commands.borrow_mut()[cid as usize];
+            // Not asserted to be free: a second owner whose identifiers overlap (`OutOfBand`) is found where it completes.
+            // Assign fields, not the struct: the memory of its result is reused.
             command.progress = Progress::InFlight;
             command.waiter = None;
             command.span = request.span;
@@ -957,20 +970,20 @@ impl SubmissionQueue {
         cid
     }
 
-    /// Places a command for which there is `room`, now, and rings.
+    /// Places a command with the credits `credits`, and writes the doorbell.
     pub(crate) fn place_alone(
         self: &Rc<Self>,
-        mut room: Room<'_>,
+        mut credits: PlaceCredits<'_>,
         request: &Request<'_>,
     ) -> Result<Pending, Lost> {
         self.allows(request)?;
-        room.spend(1, request.slots());
+        credits.spend(1, request.slots());
         let cid = self.place(request, None);
         self.ring();
         Ok(self.pending(cid))
     }
 
-    /// Writes entries with chunks at the tail. Credits for them are held.
+    /// Writes entries with chunks at the tail. The caller holds the credits.
     pub(crate) fn place_chunks(&self, chunks: &Chunks<'_>) {
         let (chunked, count) = (chunks.chunked, chunks.count());
         for nth in 0..count {
@@ -987,7 +1000,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Stores payload to the device's buffer.
+    /// Stores a payload to the device's payload buffer.
     fn store(&self, area: Area, payload: Part<'_>) {
         let base = self.extensions.capabilities().bar_offset + u64::from(area.first);
         let mut at = 0;
@@ -1012,8 +1025,8 @@ impl SubmissionQueue {
         self.port.ring(self.doorbell, self.tail.get());
     }
 
-    /// Takes a completion of this queue. False if it contradicts what was submitted; what can be believed of it has
-    /// then been taken.
+    /// Takes a completion of this queue. `false` if it contradicts what was submitted; its valid parts have then been
+    /// used.
     pub(crate) fn complete(&self, cqe: Cqe, queued: Delay) -> bool {
         let believable = self.advance(u32::from(cqe.sqhd));
         if cqe.cid >= PAYLOAD_ID_MIN {
@@ -1048,8 +1061,8 @@ impl SubmissionQueue {
         believable
     }
 
-    /// Takes the completion of a chunk: what it says of the chunk, its command's completion will say, too. False if none
-    /// was asked for.
+    /// Takes the completion of a chunk, which only frees slots: the command's completion reports any error. `false` if
+    /// none was requested.
     fn complete_chunk(&self, id: u16) -> bool {
         let mut chunks = self.chunks.borrow_mut();
         let Some(index) = chunks.iter().position(|chunk| *chunk == id) else { return false };
@@ -1058,7 +1071,7 @@ impl SubmissionQueue {
         true
     }
 
-    /// How long the result is that comes behind this completion of a command; 0: there is none.
+    /// Length of the result after this completion of a command; 0: none.
     pub(crate) fn result_behind(&self, cqe: &Cqe) -> u32 {
         let commands = self.commands.borrow();
         let Some(command) = commands.get(cqe.cid as usize) else { return 0 };
@@ -1070,8 +1083,8 @@ impl SubmissionQueue {
         if may { cqe.dw1 } else { 0 }
     }
 
-    /// Lets `join` put the result of the command that `cqe` completes together, in memory that is used again. False: it
-    /// is not whole. False, too, if the completion promises another result than was agreed to.
+    /// Lets `join` assemble the result of the command that `cqe` completes, in reused memory. `false` if it is
+    /// incomplete, or another result than agreed.
     pub(crate) fn join_result(&self, cqe: &Cqe, join: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let behind = self.result_behind(cqe) > 0;
         let mut commands = self.commands.borrow_mut();
@@ -1086,12 +1099,12 @@ impl SubmissionQueue {
         is_whole
     }
 
-    /// The I/O of a command.
+    /// Trace span of a command.
     pub(crate) fn span(&self, cid: u16) -> SpanId {
         self.commands.borrow().get(cid as usize).map_or(SpanId::NONE, |command| command.span)
     }
 
-    /// The controller has fetched up to `head`: the slots before it are free.
+    /// Takes SQHD: the controller has fetched all entries before `head`. `false` if that is impossible.
     fn advance(&self, head: u32) -> bool {
         if head == self.head.get() {
             return true;
@@ -1109,7 +1122,7 @@ impl SubmissionQueue {
         if to >= from { to - from } else { (to + self.entries).saturating_sub(from) }
     }
 
-    /// How a command ended, once it has; its identifier stays taken.
+    /// The end of a command, once it has ended; its identifier stays in use.
     #[inline]
     fn poll_end(&self, cid: u16) -> Poll<Result<Cqe, Lost>> {
         let mut commands = self.commands.borrow_mut();
@@ -1124,7 +1137,7 @@ impl SubmissionQueue {
         }
     }
 
-    /// Nobody waits for the command any more.
+    /// Notes that no task waits for the command any more.
     #[cold]
     fn abandon(&self, cid: u16) {
         {
@@ -1146,7 +1159,7 @@ impl SubmissionQueue {
             command.band
         };
         self.identifiers[band as usize].free.borrow_mut().push(cid);
-        self.credits(band).release(1);
+        self.identifier_credits(band).release(1);
     }
 
     pub(crate) fn is(&self, state: State) -> bool {
@@ -1158,7 +1171,7 @@ impl SubmissionQueue {
         self.changed.notify_all();
     }
 
-    /// The controller has forgotten the queue: what is outstanding is lost, and the ring begins anew.
+    /// Handles a reset of the queue: outstanding commands are lost, and the ring starts over.
     pub(crate) fn restart(&self, lost: Lost) {
         let identifiers = self.commands.borrow().len() as u16;
         for cid in 0..identifiers {
@@ -1168,7 +1181,7 @@ impl SubmissionQueue {
                 if command.progress.is_outstanding()
                     && let Some(id) = command.payload.take()
                 {
-                    self.extensions.end_payload(id, lost == Lost::Reset); // which keeps nothing
+                    self.extensions.end_payload(id, lost == Lost::Reset); // a reset controller keeps no chunks
                 }
                 match command.progress {
                     Progress::InFlight => {
@@ -1194,12 +1207,12 @@ impl SubmissionQueue {
         self.slots.release(fetched as usize);
     }
 
-    /// The first command from `from` on that has been outstanding for longer than `timeout`, and whether an Abort
-    /// was sent for it.
+    /// The first command from `from` on that is outstanding for longer than `timeout`, and whether an Abort was sent
+    /// for it.
     pub(crate) fn overdue(&self, from: u16, timeout: Delay) -> Option<(u16, bool)> {
         let now = self.clock.now();
         let commands = self.commands.borrow();
-        // Asked again and again while a host has nothing to do: not of each of many thousands then.
+        // An idle host asks repeatedly: do not scan thousands of free records.
         if self.identifiers.iter().map(|band| band.free.borrow().len()).sum::<usize>() == commands.len() {
             return None;
         }
@@ -1212,7 +1225,7 @@ impl SubmissionQueue {
             .map(|(cid, command)| (cid as u16, command.aborting))
     }
 
-    /// Notes that an Abort was sent for a command: it gets the same time once more.
+    /// Notes that an Abort was sent for a command, which restarts its timeout.
     pub(crate) fn note_abort(&self, cid: u16) {
         let now = self.clock.now();
         if let Some(command) = self.commands.borrow_mut().get_mut(cid as usize) {

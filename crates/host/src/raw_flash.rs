@@ -1,20 +1,20 @@
-//! A drive's flash array across the link: the other end of a raw flash namespace
-//! ([`byteway_wire::nvme::vendor::raw_flash`]), for a translation layer that runs on this host.
+//! Far flash: a drive's flash array across the link, through its raw flash namespace
+//! ([`byteway_wire::nvme::vendor::raw_flash`]), for a translation layer on this host.
 //!
-//! [`RawFlash`] carries out what [`Far`](byteway_flash::Far) asks, each operation by one command over one queue pair. Data
-//! moves by DMA between the array and a buffer of the operation's lane; from there it is taken as the content that it is.
+//! [`RawFlash`] executes the operations of [`Far`](byteway_flash::Far), one command each, over one queue pair. Data
+//! moves by DMA between the array and a buffer of the operation's lane, and is converted from there to unit contents.
 //!
-//! What it does not do: it keeps no order and knows no mapping. A command that has no completion, as after a reset of
-//! the controller, ends it for good: whether it took effect is not known. Commands have no spans of their own; what they
-//! take is flash to whoever waits for them.
+//! What it does not do: it orders nothing and knows no mapping. A command without a completion, as after a reset of the
+//! controller, ends it permanently, because it is unknown whether the command took effect. Commands have no spans of
+//! their own; their time counts as flash time of the operations that wait for them.
 
 use crate::driver::Driver;
 use crate::error::{DriverError, Lost};
 use crate::queue::{QueuePair, Request};
 use byteway_clock::Semaphore;
 use byteway_flash::{
-    BlockId, BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Geometry, Gone, Mark, Mode,
-    Priority, Spare, SystemVerb,
+    BlockId, BlockMark, BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Geometry, Gone,
+    Mode, Priority, Spare, SystemRequest,
 };
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
@@ -29,26 +29,26 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// How a host commands raw flash.
+/// Configuration of raw flash access.
 #[derive(Clone, Copy, Debug)]
 pub struct RawFlashConfig {
-    /// Operations under way at once: at least one, and as many buffers of a stripe.
+    /// Maximum number of operations in flight, at least one; each has a buffer of a stripe.
     pub lanes: usize,
-    /// How commands say where their data lies.
+    /// Kind of data pointers.
     pub pointer: PointerKind,
-    /// How contents that were read are kept.
+    /// How contents that were read are stored.
     pub keep: Keep,
 }
 
-/// Host memory of one operation at a time, with its lists.
+/// Host memory for one operation at a time, and its lists.
 struct Lane {
     buffer: Buffer,
     slot: usize,
-    /// Metadata on its way.
+    /// Buffer for metadata.
     metadata: RefCell<Vec<u8>>,
 }
 
-/// A drive's raw flash namespace, over one queue pair.
+/// The raw flash namespace of a drive, over one queue pair.
 pub struct RawFlash {
     driver: Driver,
     queue: QueuePair,
@@ -62,11 +62,11 @@ pub struct RawFlash {
 }
 
 impl RawFlash {
-    /// The raw flash namespace of a controller, by commands over `queue`, of which it takes up to `lanes` entries; none: it has
-    /// none.
+    /// Opens the raw flash namespace of a controller, by commands over `queue`, of which it uses up to `lanes` entries;
+    /// `None`: there is no such namespace.
     ///
     /// # Errors
-    /// Identify failed or says what can't be, or there is no memory for the lanes' buffers.
+    /// [`DriverError`] if Identify failed or is inconsistent, or no memory is available for the lanes' buffers.
     pub async fn open(
         driver: &Driver,
         queue: QueuePair,
@@ -98,12 +98,12 @@ impl RawFlash {
         self.queue.port().memory()
     }
 
-    /// A command without data.
+    /// Executes a command without data.
     async fn command(&self, sqe: Sqe) -> Result<Cqe, Failure> {
         Ok(self.queue.execute(sqe).await?)
     }
 
-    /// A command whose data are the first `bytes` of a lane's buffer.
+    /// Executes a command with the first `bytes` of a lane's buffer as its data.
     async fn transfer(&self, sqe: Sqe, lane: &Lane, bytes: u32) -> Result<Cqe, Failure> {
         let sqe = self.planner.plan(lane.slot, &lane.buffer, bytes)?.placed_in(sqe);
         let pages = lane.buffer.pages_touched(bytes);
@@ -194,7 +194,7 @@ impl RawFlash {
         Ok(())
     }
 
-    /// All of a part of the system area, if it is there.
+    /// Reads all of a part of the system area, if it exists.
     async fn read_part(&self, part: RawPart) -> Result<Option<Vec<u8>>, Failure> {
         let mut read = Vec::new();
         loop {
@@ -231,29 +231,29 @@ impl RawFlash {
         Ok(())
     }
 
-    async fn carry_out(&self, verb: SystemVerb) -> Result<Vec<Rc<[u8]>>, Failure> {
+    async fn carry_out(&self, request: SystemRequest) -> Result<Vec<Rc<[u8]>>, Failure> {
         let _turn = self.aside_turn.acquire(1).await;
         let root = |slot: usize| if slot == 0 { RawPart::Root0 } else { RawPart::Root1 };
-        let part = match verb {
-            SystemVerb::ReadRoot(slot) => self.read_part(root(slot)).await?,
-            SystemVerb::ReadRecord => self.read_part(RawPart::Record).await?,
-            SystemVerb::ReadJournal => {
+        let part = match request {
+            SystemRequest::ReadRoot(slot) => self.read_part(root(slot)).await?,
+            SystemRequest::ReadRecord => self.read_part(RawPart::Record).await?,
+            SystemRequest::ReadJournal => {
                 let journal = self.read_part(RawPart::Journal).await?.unwrap_or_default();
                 return Ok(raw_flash::pages(&journal).map(Rc::from).collect());
             }
-            SystemVerb::WriteRoot(slot, bytes) => {
+            SystemRequest::WriteRoot(slot, bytes) => {
                 self.write_part(root(slot), &bytes).await?;
                 None
             }
-            SystemVerb::WriteRecord(bytes) => {
+            SystemRequest::WriteRecord(bytes) => {
                 self.write_part(RawPart::Record, &bytes).await?;
                 None
             }
-            SystemVerb::AppendJournal(page) => {
+            SystemRequest::AppendJournal(page) => {
                 self.write_part(RawPart::Journal, &page).await?;
                 None
             }
-            SystemVerb::CutJournal(pages) => {
+            SystemRequest::CutJournal(pages) => {
                 let pages = u32::try_from(pages).unwrap_or(u32::MAX);
                 self.manage(RawAction::CutJournal { pages }).await?;
                 None
@@ -294,11 +294,11 @@ impl FarFlash for RawFlash {
         Ok(written(&self.command(sqe).await?)?)
     }
 
-    async fn mark(&self, block: BlockId, mark: Mark) -> Result<(), Gone> {
+    async fn mark(&self, block: BlockId, mark: BlockMark) -> Result<(), Gone> {
         let block = block.0;
         let action = match mark {
-            Mark::Bad => RawAction::MarkBad { block },
-            Mark::Mode(mode) => RawAction::SetMode { block, one_bit: mode == Mode::OneBit },
+            BlockMark::Bad => RawAction::MarkBad { block },
+            BlockMark::Mode(mode) => RawAction::SetMode { block, one_bit: mode == Mode::OneBit },
         };
         Ok(self.manage(action).await?)
     }
@@ -307,12 +307,12 @@ impl FarFlash for RawFlash {
         Ok(self.manage(RawAction::Sync).await?)
     }
 
-    async fn system(&self, verb: SystemVerb) -> Result<Vec<Rc<[u8]>>, Gone> {
-        Ok(self.carry_out(verb).await?)
+    async fn system(&self, request: SystemRequest) -> Result<Vec<Rc<[u8]>>, Gone> {
+        Ok(self.carry_out(request).await?)
     }
 }
 
-/// Why raw flash is of no use any more.
+/// Why raw flash access has ended.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("a raw flash command was lost: {0}")]
@@ -321,11 +321,11 @@ enum Failure {
     Status(Status),
     #[error("a raw flash command's data cannot be described: {0}")]
     Plan(#[from] PlanError),
-    #[error("a buffer of raw flash is not memory any more: {0}")]
+    #[error("a raw flash buffer is no longer host memory: {0}")]
     Memory(#[from] Fault),
-    #[error("the metadata of a stripe is not what it must be")]
+    #[error("the metadata of a stripe is malformed")]
     Metadata,
-    #[error("a part of the system area is longer than it can be, or has changed while it was read")]
+    #[error("a part of the system area is too long, or changed while it was read")]
     Part,
 }
 
@@ -342,7 +342,7 @@ fn checked(completed: &Cqe) -> Result<(), Failure> {
     }
 }
 
-/// Whether a program, a copy or an erase was done; that the array could not do it is no failure of the link.
+/// Whether a program, a copy or an erase succeeded; a failure of the array is not a failure of the link.
 fn written(completed: &Cqe) -> Result<bool, Failure> {
     match completed.status() {
         status if status.is(Status::WRITE_FAULT) || status.is(Status::UNRECOVERED_READ_ERROR) => Ok(false),
@@ -350,7 +350,7 @@ fn written(completed: &Cqe) -> Result<bool, Failure> {
     }
 }
 
-/// What Identify says; none, if that is of another version.
+/// Decodes Identify; `None` if it is of another version.
 fn shape(bytes: &[u8]) -> Option<FarShape> {
     let id = RawFlashIdentify::parse(bytes)?;
     let RawFlashIdentify { channels, ways, planes, blocks, pages, page_bytes, .. } = id;

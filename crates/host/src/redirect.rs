@@ -1,27 +1,33 @@
-//! Shadow queue pairs: queue pairs of other drives by which a part of a queue pair's commands goes ("Espresso", 4.4).
+//! Redirection: a part of a queue pair's commands goes through shadow queue pairs, which belong to other drives
+//! ("Espresso", 4.4).
 //!
-//! A drive that is busy borrows the processors of others: each lends it a queue pair of its own, whose commands it executes on the
-//! borrower's data. To who uses the borrower's queue pair there is one; here each command is sent by it, or, with the shares that are
-//! set, by a shadow queue pair. Which one is drawn from a stream of random numbers, so a run is the same again.
+//! A busy drive borrows the processors of others: each lends it a queue pair, whose commands it executes on the
+//! borrower's data. Users of the borrower's queue pair see one queue pair; each command goes through it, or, with the
+//! configured shares, through a shadow queue pair. The choice is drawn from a random stream, so runs are reproducible.
 //!
-//! Only Read, Write, Write Zeroes, Compare and Verify are redirected, without a payload of their own in the queue, and not fused: what
-//! concerns more than its blocks (Flush, Dataset Management, Copy, vendor commands) is the borrower's own to do. NVMe orders no commands
-//! (NVMe Base 2.1, 3.3.2), so commands by several queue pairs are as good as by one; who needs an order waits for completions, which is
-//! the same by any of them.
+//! Only Read, Write, Write Zeroes, Compare and Verify are redirected, and in KV namespaces Retrieve and Store (which
+//! share the opcodes of Read and Write), without payload in the queue, and not fused. Commands that concern more than
+//! their blocks or their pair (Flush, Dataset Management, Copy, vendor commands) stay with the borrower. So does a
+//! Store with a precondition on its key: executed twice, it would give another answer. NVMe does not order commands
+//! (NVMe Base 2.1, 3.3.2), so several queue pairs are as good as one; a user that needs an order waits for completions,
+//! in any of them.
 //!
-//! A command that a lender has not carried out (Command Interrupted, or aborted by its driver's own time limit, or its queue is gone)
-//! goes by the borrower's queue pair. It may have been carried out in part, or whole: those that are redirected are the same if done
-//! twice, as long as the lender does not go on with the first when the second is under way. That is ensured so:
+//! A command that a lender has not executed (Command Interrupted, aborted by its driver's time limit, or its queue is
+//! gone) goes to the borrower's queue pair. It may have been executed in part, or in whole: redirected commands are
+//! idempotent, as long as the lender does not continue the first execution while the second is in flight. That is
+//! ensured as follows:
 //!
-//! - One that has completed is not gone on with.
-//! - One that has no completion, as the lender has failed ("multiple I/O timeouts occur", 4.5), may still be gone on with: so the borrower
-//!   revokes the loan before the command goes by its queue pair ([`Redirection::bind_loan`]). What the lender does after that
-//!   reaches nothing of the borrower's. If the borrower can't be asked, the command is lost as the lender's commands are.
+//! - A command that has completed is not continued.
+//! - A command without a completion, because the lender has failed ("multiple I/O timeouts occur", 4.5), may be
+//!   continued. So the borrower revokes the loan before the command goes to its queue pair
+//!   ([`Redirection::bind_loan`]). Later actions of the lender do not reach the borrower's data. If the borrower can't
+//!   be asked, the command is lost like the lender's commands.
 //!
-//! A controller that was reset has its queue pair for its own from then on, so nothing goes by it any more until it is bound anew.
+//! A reset makes a shadow queue pair its controller's own again, so no command goes through it until it is bound anew.
 //!
-//! An Abort names a queue and an identifier there: those of a redirected command are the shadow queue pair's, which its users can't
-//! know. The lender's driver aborts it when it takes too long; an Abort of the borrower's finds nothing, and says so.
+//! An Abort names a queue and an identifier there: those of a redirected command belong to the shadow queue pair, and
+//! its users can't know them. The lender's driver aborts it when it takes too long; an Abort at the borrower does not
+//! find it, and reports that.
 
 use crate::driver::Driver;
 use crate::error::{DriverError, Lost};
@@ -34,32 +40,32 @@ use byteway_wire::nvme::{Cqe, NvmOpcode, SetFeatures, Sqe, Status, fid};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A shadow queue pair of a [`Redirection`].
+/// Identifies a shadow queue pair of a [`Redirection`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowId(u64);
 
 struct Shadow {
     id: ShadowId,
     queue: QueuePair,
-    /// How often the queue pair had been reset when it was bound: a reset makes it the lender's own again.
+    /// Reset count of the queue pair at binding: a reset makes it the lender's own again.
     epoch: u64,
-    /// The part of all commands that goes by it.
+    /// The share of commands that goes through it.
     share: Cell<f64>,
-    under_way: Cell<u32>,
-    /// No further command goes by it.
+    in_flight: Cell<u32>,
+    /// No further command goes through it.
     is_leaving: Cell<bool>,
-    /// What the borrower revokes when the lender has failed.
+    /// The loan that the borrower revokes when the lender has failed.
     loan: Option<LoanOf>,
     revocation: Cell<Revocation>,
 }
 
-/// A loan as the borrower's host has it.
+/// A loan, from the view of the borrower's host.
 struct LoanOf {
     borrower: Driver,
     lender: u8,
 }
 
-/// How far the borrower is with revoking a loan.
+/// Progress of the borrower in revoking a loan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Revocation {
     NotAsked,
@@ -67,27 +73,27 @@ enum Revocation {
     Done,
 }
 
-/// What went which way.
+/// Counts of a redirection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedirectionFigures {
-    /// Commands in all.
+    /// Commands.
     pub commands: u64,
-    /// Those that went by a shadow queue pair.
+    /// The part of `commands` sent to a shadow queue pair.
     pub redirected: u64,
-    /// Of these, those that came back and went by the borrower's queue pair.
+    /// The part of `redirected` that was not executed there, and sent to the borrower's queue pair.
     pub returned: u64,
-    /// Loans that were revoked, as their lenders had failed.
+    /// Loans revoked because their lenders had failed.
     pub revoked: u64,
 }
 
-/// A queue pair with shadow queue pairs. Cheap to clone; clones are the same.
+/// A queue pair with shadow queue pairs. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct Redirection(Rc<Inner>);
 
 struct Inner {
     own: QueuePair,
     draws: RefCell<Stream>,
-    /// Processor time for each command, to decide.
+    /// Processor time of the decision, per command.
     cost: Delay,
     clock: Clock,
     shadows: RefCell<Vec<Rc<Shadow>>>,
@@ -97,8 +103,8 @@ struct Inner {
 }
 
 impl Redirection {
-    /// Of `own`, without any as yet. Which way a command goes is drawn from `draws`, and takes `cost` of the processor that submits
-    /// as long as there are any.
+    /// A redirection of `own`, without shadow queue pairs yet. Decisions are drawn from `draws`, and take `cost` of the
+    /// submitting processor while there are shadow queue pairs.
     pub fn new(clock: &Clock, own: QueuePair, draws: Stream, cost: Delay) -> Redirection {
         Redirection(Rc::new(Inner {
             own,
@@ -112,17 +118,18 @@ impl Redirection {
         }))
     }
 
-    /// The queue pair for those who use it: what is [executed](QueuePair::execute) by it may be redirected. Batches are not.
+    /// The queue pair for users: commands [executed](QueuePair::execute) on it may be redirected. Batches are refused.
     pub fn queue(&self) -> QueuePair {
         QueuePair { routes: Some(self.0.clone()), ..self.0.own.clone() }
     }
 
-    /// Binds a shadow queue pair, by which nothing goes as yet. If its controller is reset, nothing goes by it any more.
+    /// Binds a shadow queue pair, with a share of 0. A reset of its controller ends its use.
     pub fn bind(&self, queue: QueuePair) -> ShadowId {
         self.add(queue, None)
     }
 
-    /// The same, where the lender is known to the drive of `borrower` by its number, and can be lost in the middle of commands.
+    /// As [`Redirection::bind`], for a lender that `borrower`'s drive knows by number, and that may fail during
+    /// commands.
     pub fn bind_loan(&self, queue: QueuePair, borrower: &Driver, lender: u8) -> ShadowId {
         self.add(queue, Some(LoanOf { borrower: borrower.clone(), lender }))
     }
@@ -130,75 +137,77 @@ impl Redirection {
     fn add(&self, queue: QueuePair, loan: Option<LoanOf>) -> ShadowId {
         let id = ShadowId(self.0.next.replace(self.0.next.get() + 1));
         let epoch = queue.submission.epoch();
-        let (share, under_way, is_leaving) = Default::default();
+        let (share, in_flight, is_leaving) = Default::default();
         let revocation = Cell::new(Revocation::NotAsked);
-        let shadow = Shadow { id, queue, epoch, share, under_way, is_leaving, loan, revocation };
+        let shadow = Shadow { id, queue, epoch, share, in_flight, is_leaving, loan, revocation };
         self.0.shadows.borrow_mut().push(Rc::new(shadow));
         id
     }
 
-    /// Whether commands may go by a shadow queue pair: it is not on its way out, and its controller has not been reset or given up.
+    /// Whether commands may go through a shadow queue pair: it is not leaving, and its controller was not reset or
+    /// given up.
     pub fn holds(&self, id: ShadowId) -> bool {
         let holds =
             |shadow: Rc<Shadow>| !shadow.is_leaving.get() && shadow.queue.submission.epoch() == shadow.epoch;
         self.0.find(id).is_some_and(holds)
     }
 
-    /// No further command goes by a shadow queue pair.
+    /// Stops sending commands through a shadow queue pair.
     pub fn leave(&self, id: ShadowId) {
         if let Some(shadow) = self.0.find(id) {
             shadow.is_leaving.set(true);
         }
     }
 
-    /// Forgets a shadow queue pair, whatever is under way by it.
+    /// Removes a shadow queue pair, even with commands in flight.
     pub fn forget(&self, id: ShadowId) {
         self.0.shadows.borrow_mut().retain(|shadow| shadow.id != id);
     }
 
-    /// From now on this part of the commands goes by a shadow queue pair, from 0 to 1. If all together are more than 1, those that
-    /// were bound first have theirs.
+    /// Sets the share of commands, from 0 to 1, for a shadow queue pair. If the sum exceeds 1, earlier bindings take
+    /// precedence.
     pub fn set_share(&self, id: ShadowId, share: f64) {
         if let Some(shadow) = self.0.find(id) {
             shadow.share.set(share.clamp(0.0, 1.0));
         }
     }
 
-    /// The part of the commands that goes by a shadow queue pair.
+    /// The share of commands of a shadow queue pair.
     pub fn share(&self, id: ShadowId) -> f64 {
         self.0.find(id).map_or(0.0, |shadow| shadow.share.get())
     }
 
-    /// Takes a shadow queue pair away, and waits until no command is under way by it.
+    /// Removes a shadow queue pair, after waiting until none of its commands is in flight.
     pub async fn unbind(&self, id: ShadowId) {
         let Some(shadow) = self.0.find(id) else { return };
         shadow.is_leaving.set(true);
-        while shadow.under_way.get() > 0 {
+        while shadow.in_flight.get() > 0 {
             self.0.ended.notified().await;
         }
         self.forget(id);
     }
 
-    /// Commands under way by a shadow queue pair.
-    pub fn under_way(&self, id: ShadowId) -> u32 {
-        self.0.find(id).map_or(0, |shadow| shadow.under_way.get())
+    /// Commands in flight through a shadow queue pair.
+    pub fn in_flight(&self, id: ShadowId) -> u32 {
+        self.0.find(id).map_or(0, |shadow| shadow.in_flight.get())
     }
 
-    /// What went which way.
+    /// The counts so far.
     pub fn figures(&self) -> RedirectionFigures {
         self.0.figures.get()
     }
 }
 
-/// Counts a command by a shadow queue pair, also if who waits for it is dropped.
-struct UnderWay<'a> {
+/// Counts a command through a shadow queue pair, even if its future is dropped.
+struct InFlight<'a> {
     inner: &'a Inner,
     shadow: Rc<Shadow>,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        self.shadow.under_way.set(self.shadow.under_way.get() - 1);
+        debug_assert!(self.shadow.in_flight.get() > 0, "a command leaves twice");
+        self.shadow.in_flight.set(self.shadow.in_flight.get() - 1);
         self.inner.ended.notify_all();
     }
 }
@@ -214,8 +223,8 @@ impl Inner {
         self.figures.set(figures);
     }
 
-    /// The shadow queue pair that a command goes by.
-    fn draw(&self) -> Option<UnderWay<'_>> {
+    /// Draws the shadow queue pair for a command; `None`: the borrower's own.
+    fn draw(&self) -> Option<InFlight<'_>> {
         let drawn = self.draws.borrow_mut().unit();
         let mut sum = 0.0;
         let shadows = self.shadows.borrow();
@@ -223,26 +232,30 @@ impl Inner {
             sum += shadow.share.get();
             drawn < sum
         })?;
-        shadow.under_way.set(shadow.under_way.get() + 1);
-        Some(UnderWay { inner: self, shadow: shadow.clone() })
+        shadow.in_flight.set(shadow.in_flight.get() + 1);
+        Some(InFlight { inner: self, shadow: shadow.clone() })
     }
 
-    async fn go(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
+    async fn redirect(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
         self.count(|figures| figures.commands += 1);
-        if self.shadows.borrow().is_empty() || !may_go(request) {
+        if self.shadows.borrow().is_empty() || !is_redirectable(request) {
             return self.own.execute_placed(request).await;
         }
+        // The choice is drawn after this wait, from the shares and bindings as they are when the command is sent.
         let service = self.own.cpu().reserve_for("submit", self.cost);
         self.clock.sleep_until(service.end).await;
-        if let Some(under_way) = self.draw() {
+        if let Some(in_flight) = self.draw() {
             self.count(|figures| figures.redirected += 1);
-            let attempt = Request { epoch: Some(under_way.shadow.epoch), ..*request };
-            match under_way.shadow.queue.execute_placed(&attempt).await {
-                Ok(cqe) if !was_given_back(cqe.status()) => return Ok(cqe),
+            // With the epoch of the binding: after a reset the queue pair belongs to the lender again, and refuses the
+            // command.
+            let attempt = Request { epoch: Some(in_flight.shadow.epoch), ..*request };
+            match in_flight.shadow.queue.execute_placed(&attempt).await {
+                Ok(cqe) if !was_not_executed(cqe.status()) => return Ok(cqe),
                 Ok(_) => {}
                 Err(lost) => {
-                    under_way.shadow.is_leaving.set(true);
-                    if !self.revoke(&under_way.shadow).await {
+                    // Stop first: while the borrower is asked, no further command may go to a lender that has failed.
+                    in_flight.shadow.is_leaving.set(true);
+                    if !self.revoke(&in_flight.shadow).await {
                         return Err(lost);
                     }
                 }
@@ -254,15 +267,16 @@ impl Inner {
 }
 
 impl Inner {
-    /// Has the borrower take nothing more from a lender that does not answer. False: it can't be asked.
+    /// Makes the borrower revoke the loan of a lender that does not answer. `false`: it can't be asked.
     async fn revoke(&self, shadow: &Shadow) -> bool {
         let Some(loan) = &shadow.loan else { return true };
         while shadow.revocation.get() == Revocation::Asked {
-            self.ended.notified().await; // by another command
+            self.ended.notified().await; // another command is asking
         }
         if shadow.revocation.get() == Revocation::Done {
             return true;
         }
+        debug_assert!(shadow.revocation.get() == Revocation::NotAsked, "a loan is revoked twice");
         shadow.revocation.set(Revocation::Asked);
         let asking = Asking { inner: self, shadow };
         let cdw11 = Loans::new().with_lender(loan.lender).with_revoke(true).into_bits();
@@ -270,7 +284,7 @@ impl Inner {
             .borrower
             .set_features(SetFeatures { fid: fid::LOANS, cdw11, ..SetFeatures::default() })
             .await;
-        // A borrower that is reset, or gone, takes nothing more from anyone.
+        // A borrower that was reset, or is gone, accepts nothing more from any lender.
         let is_done = match answer {
             Ok(status) => status.is_success(),
             Err(DriverError::Lost { .. } | DriverError::Gone(_)) => true,
@@ -285,7 +299,7 @@ impl Inner {
     }
 }
 
-/// Has another command ask if this is dropped without an answer.
+/// Lets another command ask if this one is dropped before the answer.
 struct Asking<'a> {
     inner: &'a Inner,
     shadow: &'a Shadow,
@@ -300,21 +314,28 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// Whether a lender has ended a command without having carried it out: the loan is over, or its driver has aborted it, as it was under
-/// way for too long.
-fn was_given_back(status: Status) -> bool {
+/// Whether a lender ended a command without executing it: the loan is over, or the lender's driver aborted it after its
+/// time limit.
+fn was_not_executed(status: Status) -> bool {
     status.is(Status::COMMAND_INTERRUPTED) || status.is(Status::ABORT_REQUESTED)
 }
 
 impl Routes for Inner {
     fn execute<'a>(&'a self, request: &'a Request<'a>) -> Routed<'a> {
-        Box::pin(self.go(request))
+        Box::pin(self.redirect(request))
     }
 }
 
-/// Whether a command may be carried out by a lender.
-fn may_go(request: &Request<'_>) -> bool {
+/// The options of a Store in CDW11 (NVMe KV Command Set 1.0, figure 26). A Write has bits 40 to 42 of its first block
+/// there, which no drive in a box reaches.
+const STORE_OPTIONS: u32 = 7 << 8;
+
+/// Whether a command may be redirected.
+fn is_redirectable(request: &Request<'_>) -> bool {
     let sqe: &Sqe = &request.sqe;
+    if sqe.opcode() == NvmOpcode::WRITE.0 && sqe.cdw11 & STORE_OPTIONS != 0 {
+        return false;
+    }
     let opcodes =
         [NvmOpcode::READ, NvmOpcode::WRITE, NvmOpcode::WRITE_ZEROES, NvmOpcode::COMPARE, NvmOpcode::VERIFY];
     matches!(request.carried, Carried::Nothing)

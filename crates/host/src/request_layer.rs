@@ -1,4 +1,5 @@
-//! What commands of a queue pair go through before they are submitted, such as the block layer of the host's system.
+//! The request layer: what commands of a queue pair pass before submission, such as the block layer of the host's
+//! operating system.
 
 use byteway_clock::{SpanId, Station};
 use byteway_wire::nvme::{Sqe, Status};
@@ -6,13 +7,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// Work that is not over yet.
+/// Work in progress.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// See [`QueuePair::behind`](crate::QueuePair::behind).
 pub trait RequestLayer {
-    /// Makes a request of a command, and waits until it may be submitted by `cpu`. The result is to be awaited behind the command's
-    /// completion; dropped, the request is over at once.
+    /// Makes a request of a command, and waits until `cpu` may submit it. Await the result after the command's
+    /// completion; if it is dropped, the request ends at once.
     ///
     /// # Errors
     /// The status with which the layer refuses the command.

@@ -1,38 +1,38 @@
-//! What each byte of a payload sink must hold.
+//! The sink oracle: the expected contents of a payload sink.
 //!
-//! Bytes that were written and have settled are known; those of writes that overlapped each other, failed or were lost
-//! are not, until they are written again. A read that met a write under way is not compared.
+//! Bytes of settled writes are known. Bytes of writes that overlapped, failed or were lost are unknown until they are
+//! written again. A read that overlapped a write is not compared.
 
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Bytes that are kept together: few, for what is written at random is short.
+/// Granularity of allocation, in bytes: small, because random writes are short.
 const PAGE: u64 = 512;
 
-/// What the sink holds before anything was written to it.
+/// Contents of the sink before the first write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SinkBase {
-    /// Zeroes, as after the drive was made.
+    /// Zeroes, as in a new drive.
     #[default]
     Zeroes,
-    /// Nobody knows: others have used it.
+    /// Unknown: others have used it.
     Unknown,
 }
 
-/// A byte that is not what it must be.
+/// A byte that differs from its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("byte {offset} of the sink is {found:#04x} and must be {expected:#04x}")]
+#[error("byte {offset} of the sink is {found:#04x}, expected {expected:#04x}")]
 pub struct WrongByte {
-    /// Where in the sink.
+    /// Offset in the sink.
     pub offset: u64,
-    /// What it must be.
+    /// Expected value.
     pub expected: u8,
-    /// What it is.
+    /// Value found.
     pub found: u8,
 }
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkToken(u64);
 
@@ -41,13 +41,13 @@ struct Operation {
     begin: u64,
     end: u64,
     is_write: bool,
-    /// It overlapped with a write while it was under way.
+    /// It overlapped a write in flight.
     is_contested: bool,
 }
 
 struct Page {
     bytes: [u8; PAGE as usize],
-    /// Bit by byte: whether it is certain.
+    /// Bit mask of the bytes with certain contents.
     known: [u64; PAGE as usize / 64],
 }
 
@@ -66,7 +66,7 @@ impl Page {
     }
 }
 
-/// The words of a bitmap that `range` touches, each with the bits that are in it.
+/// The words of a bitmap that `range` touches, each with a mask of its bits.
 fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     (range.start / 64..range.end.div_ceil(64)).map(move |word| {
         let first = range.start.max(word * 64) % 64;
@@ -75,7 +75,7 @@ fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// What the bytes of a sink must hold; shared by its clients.
+/// The expected contents of a sink, shared by its clients.
 pub struct SinkOracle {
     base: SinkBase,
     pages: FxHashMap<u64, Box<Page>>,
@@ -92,7 +92,7 @@ impl fmt::Debug for SinkOracle {
 }
 
 impl SinkOracle {
-    /// Of a sink that holds `base`.
+    /// An oracle for a sink that holds `base`.
     pub fn new(base: SinkBase) -> SinkOracle {
         SinkOracle {
             base,
@@ -104,27 +104,27 @@ impl SinkOracle {
         }
     }
 
-    /// Bytes read that were compared.
+    /// Number of bytes that reads compared.
     pub fn verified_bytes(&self) -> u64 {
         self.verified
     }
 
-    /// Bytes read that could not be: what they held was not certain.
+    /// Number of bytes read that were not compared, because their contents were uncertain.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped
     }
 
-    /// Operations under way.
+    /// Number of operations in flight.
     pub fn under_way(&self) -> usize {
         self.operations.len()
     }
 
-    /// A write of `bytes` at `offset` begins.
+    /// Notes that a write of `bytes` at `offset` begins.
     pub fn begin_write(&mut self, offset: u64, bytes: u32) -> SinkToken {
         self.begin(offset, bytes, true)
     }
 
-    /// A read begins.
+    /// Notes that a read begins.
     pub fn begin_read(&mut self, offset: u64, bytes: u32) -> SinkToken {
         self.begin(offset, bytes, false)
     }
@@ -147,7 +147,7 @@ impl SinkOracle {
         Some(self.operations.swap_remove(index))
     }
 
-    /// The payload of write `token` at `offset`: a pattern that is no other write's.
+    /// Generates the payload of write `token` at `offset`, unique to that write.
     pub fn fill(token: SinkToken, offset: u64, into: &mut [u8]) {
         let mut word = (token.0 ^ offset << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         for part in into.chunks_mut(8) {
@@ -156,7 +156,7 @@ impl SinkOracle {
         }
     }
 
-    /// A write ends: `payload` if it succeeded; None if nobody knows what it did.
+    /// Ends a write: `payload` if it succeeded; `None` if its outcome is unknown.
     pub fn end_write(&mut self, token: SinkToken, payload: Option<&[u8]>) {
         let Some(Operation { begin, end, is_contested, .. }) = self.end(token) else { return };
         match payload.filter(|payload| !is_contested && payload.len() as u64 == end - begin) {
@@ -168,15 +168,15 @@ impl SinkOracle {
         }
     }
 
-    /// A read ends that brought nothing.
+    /// Ends a read that returned nothing.
     pub fn abandon_read(&mut self, token: SinkToken) {
         self.end(token);
     }
 
-    /// A read ends that brought `found`.
+    /// Ends a read that returned `found`.
     ///
     /// # Errors
-    /// The first byte that is not what it must be.
+    /// [`WrongByte`] of the first wrong byte.
     pub fn end_read(&mut self, token: SinkToken, found: &[u8]) -> Result<(), WrongByte> {
         let Some(Operation { begin, end, is_contested, .. }) = self.end(token) else { return Ok(()) };
         if is_contested || found.len() as u64 != end - begin {
@@ -217,7 +217,7 @@ impl SinkOracle {
         Ok(())
     }
 
-    /// Calls `act` with each page of `begin..end`, the range within it, and how many bytes came before.
+    /// Calls `act` with each page of `begin..end`, the range within it, and the number of preceding bytes.
     fn each(&mut self, begin: u64, end: u64, mut act: impl FnMut(&mut Page, Range<usize>, usize)) {
         let known = if self.base == SinkBase::Zeroes { u64::MAX } else { 0 };
         let mut at = begin;
@@ -270,7 +270,8 @@ mod tests {
         assert_eq!((oracle.skipped_bytes(), oracle.under_way()), (0, 0));
     }
 
-    // What overlapped, failed or was never written is anybody's guess: an oracle that insists would accuse a good drive.
+    // The contents after overlapping, failed or missing writes are unknown: an oracle that insists would accuse a
+    // correct drive.
     #[test]
     fn what_is_not_certain_is_not_compared() {
         let mut oracle = SinkOracle::new(SinkBase::Unknown);
@@ -279,12 +280,12 @@ mod tests {
         assert_eq!(read(&mut oracle, 0, &[9; 10]), Ok(()), "before it");
         assert_eq!(read(&mut oracle, 19, &[1, 7]), Ok(()), "behind it");
         assert_eq!(read(&mut oracle, 19, &[7, 7]).unwrap_err().offset, 19);
-        // A write that failed.
+        // A failed write.
         let token = oracle.begin_write(12, 2);
         oracle.end_write(token, None);
         assert_eq!(read(&mut oracle, 10, &[1, 1, 5, 6, 1]), Ok(()));
         assert_eq!(read(&mut oracle, 10, &[1, 2, 5, 6, 1]).unwrap_err().offset, 11);
-        // Two that overlap: all of either is open, until it is written again.
+        // Two overlapping writes: all bytes of both are unknown until written again.
         let (first, second) = (oracle.begin_write(100, 10), oracle.begin_write(105, 10));
         oracle.end_write(first, Some(&[1; 10]));
         oracle.end_write(second, Some(&[2; 10]));
@@ -298,7 +299,7 @@ mod tests {
         oracle.end_write(writing, Some(&[5]));
         assert_eq!(oracle.end_read(reading, &[9]), Ok(()));
         assert_eq!(read(&mut oracle, 103, &[5]), Ok(()));
-        // Two reads don't disturb each other, and neighbours no one.
+        // Two reads do not affect each other, nor do neighbors.
         let (first, second) = (oracle.begin_read(100, 4), oracle.begin_read(100, 4));
         let neighbour = oracle.begin_write(104, 1);
         assert!(oracle.end_read(first, &[9; 4]).is_err());
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!((read(&mut oracle, 100, &[4, 4, 4, 5, 4]), oracle.under_way()), (Ok(()), 0));
     }
 
-    // Payloads that look alike would hide that one is where another belongs.
+    // Identical payloads would hide that one is in the place of another.
     #[test]
     fn patterns_differ_from_write_to_write_and_place_to_place() {
         let mut oracle = SinkOracle::new(SinkBase::Zeroes);

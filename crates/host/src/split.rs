@@ -1,45 +1,45 @@
-//! What Linux' block layer does with an I/O that is longer than a command may be: it is split into commands of the
-//! longest length and one for the rest, which are submitted together; the I/O ends when the last of them has.
+//! Splitting of I/Os that are longer than a command, as in Linux' block layer: into commands of the maximum length and
+//! one for the rest, submitted together; the I/O ends with the last of them.
 //!
-//! Linux splits at `max_hw_sectors`, which its NVMe driver takes from MDTS (NVMe Base 2.1, 5.1.13.2.1), and earlier where
-//! `max_sectors_kb` is lower or memory is scattered over too many segments. Here only the former binds.
+//! Linux splits at `max_hw_sectors`, which its NVMe driver derives from MDTS (NVMe Base 2.1, 5.1.13.2.1), and earlier
+//! if `max_sectors_kb` is lower or memory has too many segments. Here only the former applies.
 
 use crate::buffer::IoBuffer;
 use crate::error::IoError;
 use crate::io::{BlockError, BlockIoError, Client, Direction};
-use byteway_clock::{Notify, SpanRecord, Trail};
+use byteway_clock::{Notify, SpanRecord, SpanTrail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Memory for one I/O at a time: a buffer for each of its commands.
+/// Memory for one I/O at a time: a buffer per command.
 pub struct SplitBuffer(Vec<IoBuffer>);
 
 impl SplitBuffer {
-    /// The buffer of its first command, for those that are never split.
+    /// The buffer of its first command, for I/Os that are never split.
     pub fn first(&mut self) -> &mut IoBuffer {
         self.0.first_mut().expect("it is made with at least one, and an I/O gives all back")
     }
 }
 
-/// An I/O that has ended, as one command or several.
+/// An I/O that has ended, split or not.
 pub struct SplitDone {
-    /// What became of it: the record of the command that ended last, or the first error.
+    /// The result: the record of the command that ended last, or the first error.
     pub result: Result<SpanRecord, BlockIoError>,
-    /// Commands that it became.
+    /// Number of commands.
     pub commands: u32,
     /// The trail of the command that ended last, if there were several and it was recorded.
-    pub trail: Option<Trail>,
+    pub trail: Option<SpanTrail>,
 }
 
-/// One command of several.
+/// One of several commands.
 struct Part {
     index: usize,
     buffer: IoBuffer,
     result: Result<SpanRecord, BlockIoError>,
-    trail: Option<Trail>,
+    trail: Option<SpanTrail>,
 }
 
-/// Where the commands of an I/O meet again.
+/// Where the commands of an I/O are joined again.
 struct Gather {
     /// In the order in which they ended.
     ended: RefCell<Vec<Part>>,
@@ -48,13 +48,13 @@ struct Gather {
 }
 
 impl Client {
-    /// A buffer for I/Os of up to `blocks` blocks, in commands of at most what the client transfers by one.
+    /// A buffer for I/Os of up to `blocks` blocks, in commands of at most the client's maximum length.
     pub fn split_buffer(&self, blocks: u32) -> Result<SplitBuffer, IoError> {
         let count = blocks.div_ceil(self.blocks_max()).max(1);
         (0..count).map(|_| self.buffer()).collect::<Result<_, _>>().map(SplitBuffer)
     }
 
-    /// Reads `blocks` blocks from `lba` on and verifies them, or writes a new version of each.
+    /// Reads and verifies `blocks` blocks from `lba` on, or writes a new version of each.
     pub async fn read_or_write_split(
         &self,
         direction: Direction,
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// The same by several commands.
+    /// As [`Client::read_or_write_split`], by several commands.
     async fn split(
         &self,
         direction: Direction,
@@ -97,7 +97,7 @@ impl Client {
             clock.spawn("split", async move {
                 let lba = lba + u64::from(first);
                 let result = client.read_or_write(direction, &mut own, lba, most.min(blocks - first)).await;
-                // In the same poll as the close of its span: the next I/O that ends takes its place.
+                // Take it in the same poll in which its span closes: the next I/O that ends reuses its memory.
                 let trail = client.queue().port().spans().and_then(|spans| spans.take_trail());
                 gather.ended.borrow_mut().push(Part { index, buffer: own, result, trail });
                 gather.left.set(gather.left.get() - 1);
@@ -112,7 +112,7 @@ impl Client {
         let mut ended = gather.ended.take();
         let mut trail = None;
         for part in &mut ended {
-            // Only the last one is shown.
+            // Only the last trail is returned.
             if let Some(before) = trail.take()
                 && let Some(spans) = self.queue().port().spans()
             {
@@ -125,7 +125,7 @@ impl Client {
         let mut record = None;
         let mut wrong = None;
         for part in ended {
-            // At their old places, before those that this I/O did not need.
+            // At their former positions, before those that this I/O did not need.
             buffer.0.insert(part.index, part.buffer);
             match part.result {
                 Ok(found) if Some(part.index) == last => record = Some(found),
@@ -149,7 +149,7 @@ impl SplitDone {
     }
 }
 
-/// Of two errors the one that says more: a status is the drive's answer, anything else ends the client's work.
+/// The more informative of two errors: a status is the drive's answer, anything else ends the client's work.
 fn worse(first: Option<BlockIoError>, second: BlockIoError) -> BlockIoError {
     match first {
         None => second,

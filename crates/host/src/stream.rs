@@ -1,5 +1,5 @@
-//! Payloads in the fields of commands: a head that says what is to be done with them, and pieces. Serialized, one command
-//! after the other; or pipelined, all under way at once.
+//! Streams: payloads in command fields, a head that begins the stream, and pieces. Serialized, one command after
+//! another; or pipelined, with several commands in flight.
 
 use crate::buffer::Part;
 use crate::carrier::Carrier;
@@ -10,7 +10,7 @@ use byteway_transfer::piggyback::Pieces;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 
-/// The commands of a stream under way: memory that is used again.
+/// Commands of a stream in flight, in reused memory.
 #[derive(Default)]
 pub(crate) struct Stream {
     requests: Vec<Request<'static>>,
@@ -18,7 +18,7 @@ pub(crate) struct Stream {
 }
 
 impl Carrier {
-    /// One command after the other. Gives the last completion, or the first that says that the stream has failed.
+    /// Sends the commands one after another. Returns the last completion, or the first one that reports a failure.
     pub(crate) async fn send_serialized(
         &self,
         span: SpanId,
@@ -49,19 +49,19 @@ impl Carrier {
         }
     }
 
-    /// All commands at once, as far as the queue has room. Gives the completion whose dword 0 is `expected` (a checksum, if
-    /// the drive makes one), or one that says that the stream has failed. The I/O's time is the last command's, and what it
-    /// takes then until all have completed.
+    /// Sends all commands at once, as far as the queue has free slots. Returns the completion with the answer in dword
+    /// 0: `expected` (a checksum, if the drive computes one; `None`: anything but 0), or one that reports a failure.
+    /// The I/O's time is that of the last command, including the wait until all have completed.
     pub(crate) async fn send_pipelined(
         &self,
         span: SpanId,
         payload: Part<'_>,
         head: Sqe,
-        expected: u32,
+        expected: Option<u32>,
     ) -> Result<Cqe, Lost> {
         let submission = &self.queue.submission;
         let cut = Pieces { bytes: payload.bytes, pipelined: true };
-        // The first command's identifier names the stream, so it stays taken until the others have completed.
+        // The identifier of the first command names the stream, so it stays in use until the others have completed.
         let window = submission.commands_max().saturating_sub(1);
         let count = cut.count() as usize;
         if count > 1 && window == 0 {
@@ -82,7 +82,7 @@ impl Carrier {
         sent
     }
 
-    /// The commands of a pipelined stream: all together if they are no more than `window`, else the first, and then
+    /// Sends the commands of a pipelined stream: all together if they fit in `window`, otherwise the first, and then
     /// windows of the others.
     async fn send_windows(
         &self,
@@ -91,7 +91,7 @@ impl Carrier {
         (cut, window): (Pieces, usize),
         payload: Part<'_>,
         head: Sqe,
-        expected: u32,
+        expected: Option<u32>,
     ) -> Result<Cqe, Lost> {
         let queue = &self.queue;
         let Stream { requests, pending } = stream;
@@ -146,10 +146,11 @@ impl Carrier {
     }
 }
 
-/// Takes the completion of a command of a pipelined stream into account: a failure stays, and only one of them has the
-/// checksum.
-fn judge(answer: &mut Cqe, completed: Cqe, expected: u32) {
-    let is_better = !completed.status().is_success() || answer.dw0 != expected;
+/// Evaluates the completion of a command of a pipelined stream: the first failure counts, and otherwise the one
+/// completion with the answer.
+fn judge(answer: &mut Cqe, completed: Cqe, expected: Option<u32>) {
+    let is_the_one = expected.map_or(answer.dw0 != 0, |expected| answer.dw0 == expected);
+    let is_better = !completed.status().is_success() || !is_the_one;
     if answer.status().is_success() && is_better {
         *answer = completed;
     }

@@ -1,6 +1,6 @@
-//! Looks for commands that the controller keeps too long: takes completions of which no interrupt has told, aborts what
-//! is overdue still, and if that doesn't help resets the controller. A reset has commands of its own; one that doesn't end
-//! is the end of the controller.
+//! The watchdog of commands that the controller keeps too long: it takes completions whose interrupt was lost, aborts
+//! commands that are still overdue, and resets the controller if that does not help. A reset has commands of its own;
+//! if one of those is overdue, the controller is given up.
 
 use crate::driver::Driver;
 use crate::error::Lost;
@@ -8,8 +8,8 @@ use crate::queue::{QueuePair, Request, State};
 use byteway_clock::Delay;
 use byteway_wire::nvme::Abort;
 
-/// Watches all queues of `driver`, and its commit records, until the controller is gone. Each look arms a timer, so a
-/// simulation in which this runs never stands still.
+/// Watches all queues of `driver`, and its commit records, until the controller is gone. Each check arms a timer, so a
+/// simulation with a watchdog never stalls.
 pub(crate) async fn watch(driver: Driver, timeout: Delay) {
     let period = driver.0.config.timeout_period.max(Delay::from_us(1));
     loop {
@@ -30,10 +30,10 @@ pub(crate) async fn watch(driver: Driver, timeout: Delay) {
     }
 }
 
-/// Looks at what a reset has asked of the controller.
+/// Checks the commands of a reset.
 fn look_at_reset(driver: &Driver, timeout: Delay) {
     let admin = &driver.0.admin;
-    // Before it is enabled again there is only what was asked before.
+    // Before the controller is enabled again, only commands from before the reset are there.
     let is_overdue = || admin.submission.is(State::Live) && admin.submission.overdue(0, timeout).is_some();
     if is_overdue() {
         admin.completion.drain(); // its interrupt may have been lost
@@ -43,7 +43,7 @@ fn look_at_reset(driver: &Driver, timeout: Delay) {
     }
 }
 
-/// Aborts what is overdue in one queue. True if only a reset can help.
+/// Aborts overdue commands of a queue. `true` if only a reset can help.
 fn look(driver: &Driver, pair: &QueuePair, timeout: Delay) -> bool {
     if pair.submission.overdue(0, timeout).is_some() {
         pair.completion.drain(); // its interrupt may have been lost
@@ -52,12 +52,12 @@ fn look(driver: &Driver, pair: &QueuePair, timeout: Delay) -> bool {
     while let Some((cid, aborting)) = pair.submission.overdue(next, timeout) {
         let qid = pair.qid();
         if aborting || qid == 0 {
-            return true; // its Abort has not helped, or it is an admin command
+            return true; // its Abort did not help, or it is an admin command
         }
-        // Nobody waits for the Abort's own completion; if it doesn't come, it will be overdue itself.
+        // No task waits for the Abort's own completion; if that does not arrive, the Abort becomes overdue itself.
         let abort = Request::from(Abort { sqid: qid, cid }.sqe(0));
         if driver.0.admin.submission.try_submit(abort).is_none() {
-            return false; // no room: the next look tries again
+            return false; // no credit: the next check tries again
         }
         pair.submission.note_abort(cid);
         next = cid + 1;

@@ -1,56 +1,57 @@
-//! How much DRAM helps a drive, by its curve of miss ratios (4.5).
+//! The demand of a drive for DRAM, from its miss ratio curve (4.5).
 
 use byteway_firmware::MapMonitor;
 use byteway_trace::reuse::MissRatioCurve;
 use byteway_trace::shards::Shards;
 use std::cell::{Cell, RefCell};
 
-/// Below such a miss ratio a drive borrows nothing more.
+/// Miss ratio below which a drive borrows no further DRAM.
 pub const MISS_RATIO_WANTED: f64 = 0.10;
 
-/// What helps less than this is spare: shares of all look-ups.
+/// DRAM that saves a smaller fraction of look-ups from missing is spare.
 const NO_HELP: f64 = 0.001;
 
-/// This part of its DRAM a drive keeps whatever its curve says: pages that change need places until they are in flash.
+/// Divisor of the part of its DRAM that a drive always keeps: changed pages need frames until they are in flash.
 const KEPT_PARTS: u32 = 16;
 
-/// How a drive's look-ups are sampled.
+/// How the look-ups of a drive are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleConfig {
-    /// Pages that a sample keeps, at least one.
+    /// Pages in a sample, at least one.
     pub pages: usize,
-    /// A sample is fresh for so many periods at least: another one begins then.
+    /// Minimum age of a sample, in periods, before another one begins.
     pub periods: u32,
-    /// And it has seen each page so often, in the mean: the first time counts as a miss whatever is cached, and should not count for
-    /// much.
+    /// Minimum number of look-ups per page, in the mean: the first look-up of a page counts as a miss whatever is
+    /// cached, and must weigh little.
     pub looks_of_page: u32,
-    /// But after so many times as many periods another one begins in any case, so that the curve follows the workload.
+    /// Maximum age of a sample, as a multiple of [`SampleConfig::periods`], so that the curve follows the workload.
     pub periods_most: u32,
 }
 
 impl Default for SampleConfig {
-    /// 8,192 pages, a sample for 200 ms to 2 s of the paper's periods.
+    /// 8,192 pages; a sample lives for 200 ms to 2 s with the paper's period.
     fn default() -> Self {
         SampleConfig { pages: 8192, periods: 20, looks_of_page: 20, periods_most: 10 }
     }
 }
 
-/// Two samples, one of which began later: the curve is the older one's, and when that is old enough the other one takes its place.
+/// Two samples, of which one began later. The curve is that of the older one; when that is old enough, the newer one
+/// replaces it.
 struct Samples {
     older: Shards,
     newer: Shards,
-    /// Look-ups that each has seen.
+    /// Look-ups that each sample has seen.
     older_looks: u64,
     looks: u64,
     /// Periods since the newer one began.
     periods: u32,
-    /// The older one took its place by age alone.
+    /// The last replacement was by maximum age, before enough look-ups were seen.
     is_by_age: bool,
     number: u64,
 }
 
-/// A drive's monitor of its DRAM: a curve of miss ratios that follows its look-ups (SHARDS with samples of fixed size), and how many
-/// look-ups there were.
+/// A drive's DRAM monitor: the number of look-ups, and a miss ratio curve that follows them (SHARDS with fixed-size
+/// samples).
 pub struct MapSample {
     config: SampleConfig,
     seed: u64,
@@ -59,7 +60,7 @@ pub struct MapSample {
 }
 
 impl MapSample {
-    /// One that has seen nothing. Which pages it keeps follows from `seed`.
+    /// An empty sample. `seed` determines which pages it keeps.
     pub fn new(config: SampleConfig, seed: u64) -> Self {
         let [older, newer] = [0, 1].map(|number| Shards::new(config.pages, seed ^ number));
         let samples = RefCell::new(Samples {
@@ -74,7 +75,7 @@ impl MapSample {
         MapSample { config, seed, samples, looks: Cell::default() }
     }
 
-    /// Forgets what it has seen: another load has come.
+    /// Discards all look-ups so far: the workload has changed.
     pub fn restart(&self) {
         let mut samples = self.samples.borrow_mut();
         samples.number += 2;
@@ -84,7 +85,7 @@ impl MapSample {
         (samples.older_looks, samples.looks, samples.periods, samples.is_by_age) = (0, 0, 0, false);
     }
 
-    /// A period has ended: the curve of what is looked up lately.
+    /// Ends a period; returns the curve of recent look-ups.
     pub fn curve(&self) -> MissRatioCurve {
         let mut samples = self.samples.borrow_mut();
         samples.periods += 1;
@@ -100,7 +101,8 @@ impl MapSample {
         samples.older.curve()
     }
 
-    /// Whether the curve says what a drive can do without: not if most look-ups that it has seen were of pages that were new to it.
+    /// Whether the curve tells what a drive can do without. It does not if most sampled look-ups were of pages new to
+    /// the sample.
     pub fn is_reliable(&self) -> bool {
         let samples = self.samples.borrow();
         samples.is_by_age || self.is_enough(samples.older_looks, &samples.older)
@@ -110,7 +112,7 @@ impl MapSample {
         looks as f64 >= sample.keys() * f64::from(self.config.looks_of_page)
     }
 
-    /// Look-ups in all.
+    /// Number of look-ups.
     pub fn looks(&self) -> u64 {
         self.looks.get()
     }
@@ -127,12 +129,12 @@ impl MapMonitor for MapSample {
     }
 }
 
-/// Segments of a drive's cached map, and what a segment holds.
+/// Segments of a drive's cached map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Of its own.
+    /// Segments of its own.
     pub own: u32,
-    /// Translation pages in each.
+    /// Translation pages per segment.
     pub pages: u32,
 }
 
@@ -141,9 +143,9 @@ impl Segments {
         u64::from(segments) * u64::from(self.pages)
     }
 
-    /// How many segments more it takes until the miss ratio is below `wanted`, at most `most`: 0 if it is already. If no DRAM brings it
-    /// there, as what is looked up is new again and again, or the sample is young: until it is above what DRAM can do nothing about by
-    /// less than `wanted`. If `most` is too few for that, as many as help.
+    /// Number of further segments, at most `most`, that bring the miss ratio below `wanted`; 0 if it already is. If no
+    /// amount of DRAM does, because look-ups keep hitting new pages or the sample is young: as many as bring it within
+    /// `wanted` of the lowest possible ratio. If `most` is too few for that, as many as help.
     pub fn to_borrow(self, curve: &MissRatioCurve, wanted: f64, most: u32) -> u32 {
         let floor = curve.at(u64::MAX);
         let wanted = if floor < wanted { wanted } else { floor + wanted };
@@ -156,7 +158,7 @@ impl Segments {
         enough.unwrap_or_else(|| first(most, |more| misses(more) <= best + NO_HELP).unwrap_or(most))
     }
 
-    /// How many of its own segments help it nothing, and can be lent; one is kept.
+    /// Number of its own segments that save no misses and can be lent; it keeps at least one.
     pub fn to_lend(self, curve: &MissRatioCurve) -> u32 {
         let best = curve.at(self.entries(self.own));
         let needed = first(self.own, |held| curve.at(self.entries(held)) <= best + NO_HELP);
@@ -165,7 +167,7 @@ impl Segments {
     }
 }
 
-/// The least number up to `most` for which something holds that holds for all larger ones.
+/// The least number up to `most` for which a monotone condition holds.
 fn first(most: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
     if !holds(most) {
         return None;
@@ -191,7 +193,7 @@ mod tests {
     use byteway_clock::random::Rng;
     use byteway_trace::shards::Shards;
 
-    /// Uniform accesses to so many pages, by a sample.
+    /// The curve of uniform accesses to `pages` pages.
     fn uniform(pages: u64) -> MissRatioCurve {
         let mut shards = Shards::new(4096, 1);
         let mut stream = Rng::new(7).stream("pages");
@@ -199,7 +201,8 @@ mod tests {
         shards.curve()
     }
 
-    // Uniform accesses miss as often as what is held is less than all: a half of the map borrows until nine tenths are there.
+    // Uniform accesses miss in proportion to what is not cached: with half of the map cached, a drive borrows until
+    // nine tenths are.
     #[test]
     fn a_drive_borrows_what_brings_it_below_its_aim() {
         let curve = uniform(1000);
@@ -213,7 +216,8 @@ mod tests {
         assert_eq!(whole.to_borrow(&curve, MISS_RATIO_WANTED, 100), 0);
     }
 
-    // A young sample takes most pages for new ones; a drive that borrowed all that there is for that would starve its peers.
+    // A young sample takes most pages for new ones; a drive that borrowed everything because of that would starve its
+    // peers.
     #[test]
     fn a_drive_borrows_for_misses_that_dram_can_help() {
         let mut young = Shards::new(4096, 1);
@@ -227,7 +231,7 @@ mod tests {
         assert!(more <= 2, "{more}");
     }
 
-    // What is lent must not be missed: a lender's own miss ratio stays.
+    // Lent DRAM must not be missed: the lender's own miss ratio stays.
     #[test]
     fn a_drive_lends_what_helps_it_nothing() {
         let few = uniform(150);
@@ -240,7 +244,8 @@ mod tests {
         assert_eq!(Segments { own: 0, pages: 100 }.to_lend(&few), 0);
     }
 
-    // A curve of all that ever was would have a drive keep for good what it needed once; one that forgets too early takes first accesses
+    // With a curve of all look-ups since power-on, a drive would keep forever what it needed once; one that forgets too
+    // early takes first accesses for misses.
     // for misses.
     #[test]
     fn the_curve_follows_the_workload() {
@@ -262,12 +267,12 @@ mod tests {
         let few = (0..40).map(|_| period(5000, 150)).last().unwrap();
         assert_eq!((after(&few), Segments { own: 5, pages: 100 }.to_lend(&few)), (0, 3));
         assert_eq!(sample.looks(), 70 * 2000);
-        // A drive that does nothing more needs nothing more.
+        // An idle drive needs no further DRAM.
         let idle = (0..200).map(|_| sample.curve()).last().unwrap();
         assert_eq!((after(&idle), drive.to_lend(&idle)), (0, 1));
     }
 
-    // Accesses that never come again gain by no DRAM at all; a drive that borrowed all there is for them would starve the others.
+    // Accesses that never repeat gain from no DRAM; a drive that borrowed everything for them would starve the others.
     #[test]
     fn what_never_helps_is_not_borrowed() {
         let mut shards = Shards::new(1024, 1);

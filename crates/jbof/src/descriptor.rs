@@ -1,108 +1,109 @@
-//! Idle-resource descriptors: what a drive has to lend, and who has borrowed it (4.3, Figure 7).
+//! Idle-resource descriptors: what a drive offers to lend, and which peer has borrowed it (4.3, Figure 7).
 //!
-//! | bits | what |
+//! | bits | content |
 //! |---|---|
 //! | 0 | valid |
 //! | 1 | type: 0 a processor, 1 DRAM |
-//! | 2 to 9 | the borrower, FFh: none |
-//! | 10 | the lender serves: its shadow queue executes the borrower's commands |
-//! | 11 | the host has bound the shadow queue, and may redirect commands to it |
+//! | 2 to 9 | the borrower; FFh: none |
+//! | 10 | served: the lender's shadow queue executes the borrower's commands |
+//! | 11 | bound: the host has bound the shadow queue, and may redirect commands to it |
 //! | 12 to 31 | zero |
-//! | 32 to 63 | how much: of a processor the utilisation of the borrower, then of the lender, 16 bits each; of DRAM segments |
-//! | 64 to 127 | what the others need: of a processor the borrower's directory of the map, its completion queue, the shadow completion queue; of DRAM the head of the list of segments, the borrower's first log page |
+//! | 32 to 63 | amount: of a processor the utilization of the borrower, then of the lender, 16 bits each; of DRAM segments |
+//! | 64 to 127 | locations: of a processor the borrower's directory of the map, its completion queue, the shadow completion queue; of DRAM the head of the list of segments, the borrower's first log page |
 //!
-//! The widths are the paper's, the order is not in it, nor are bits 10 and 11. A table has 256 bytes, so sixteen descriptors. Peers
-//! read it over the fabric and act on what they have read, which may be stale by then: so who borrows names what it has seen, and gets
-//! the resource only if it is still so ([`IdleTable::claim`]).
+//! The widths are the paper's; the order, and bits 10 and 11, are not in it. A table has 256 bytes, so sixteen
+//! descriptors. Peers read it over the fabric and act on what they have read, which may be out of date by then. So a
+//! borrower names the descriptor as it has read it, and gets the resource only if it is unchanged
+//! ([`IdleTable::claim`]).
 //!
-//! **A processor is lent in steps**, since lender, borrower and host look at different moments, and a command that comes by a shadow
-//! queue must never be executed for the wrong drive:
+//! **A processor is lent in steps**, because lender, borrower and host act at different moments, and a command sent
+//! through a shadow queue must never be executed for the wrong drive:
 //!
 //! ```text
 //! published - claimed (borrower) - served (lender lends its queue) - bound (host redirects)
 //!                                                                       |
-//! taken back (lender) - unbound (host: nothing is under way) - given back (borrower) or withdrawn (lender)
+//! taken back (lender) - unbound (host: nothing is in flight) - given back (borrower) or withdrawn (lender)
 //! ```
 //!
-//! The host binds what is valid, claimed and served alone, and unbinds what is not any more. The lender takes its queue back when the
-//! host has unbound it, and not before: as long as that takes a descriptor that was withdrawn keeps its place, invalid.
+//! The host binds only a descriptor that is valid, claimed and served, and unbinds one that no longer is. The lender
+//! takes its queue back only after the host has unbound it; until then a withdrawn descriptor stays allocated, invalid.
 //!
-//! **DRAM** needs no host. It is empty when it is published; who has claimed it uses it until it gives it back, and it is empty again
-//! then. A descriptor that was withdrawn keeps its place, invalid, until its borrower has done so: before that the lender must not use
-//! the DRAM for anything else.
+//! **DRAM** needs no host. It is empty when it is published, and again when its borrower returns it. A withdrawn
+//! descriptor stays allocated, invalid, until its borrower has returned it: before that the lender must not use the
+//! DRAM.
 
 use crate::DriveId;
 use std::cell::Cell;
 
-/// Bytes of a table.
+/// Size of a table, in bytes.
 pub const TABLE_BYTES: usize = 256;
-/// Bytes of a descriptor.
+/// Size of a descriptor, in bytes.
 pub const DESCRIPTOR_BYTES: usize = 16;
-/// Descriptors of a table.
+/// Number of descriptors in a table.
 pub const DESCRIPTORS: usize = TABLE_BYTES / DESCRIPTOR_BYTES;
 
 const NO_BORROWER: u8 = 0xFF;
 
-/// How much of the time something is busy, in 65,535ths.
+/// Utilization, in 65,535ths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Utilisation(pub u16);
 
 impl Utilisation {
-    /// A share from 0 to 1; what lies beyond is taken as the nearer of them.
+    /// From a fraction of 0 to 1; other values are clamped.
     pub fn of(share: f64) -> Self {
         Utilisation((share.clamp(0.0, 1.0) * f64::from(u16::MAX)).round() as u16)
     }
 
-    /// From 0 to 1.
+    /// As a fraction from 0 to 1.
     pub fn share(self) -> f64 {
         f64::from(self.0) / f64::from(u16::MAX)
     }
 }
 
-/// What there is to lend.
+/// A resource to lend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// A processor.
     Processor {
-        /// How busy the borrower's is; 0 as long as there is none.
+        /// Utilization of the borrower's processor; 0 without a borrower.
         borrower: Utilisation,
-        /// How busy the lender's is.
+        /// Utilization of the lender's processor.
         lender: Utilisation,
-        /// Where the borrower's directory of the map begins, in lines of its exposed DRAM.
+        /// Start of the borrower's directory of the map, in lines of its exposed DRAM.
         directory: u32,
-        /// The completion queue of the borrower whose commands are redirected.
+        /// The borrower's completion queue whose commands are redirected.
         borrower_queue: u16,
         /// The shadow completion queue.
         shadow_queue: u16,
     },
     /// DRAM.
     Dram {
-        /// How many segments.
+        /// Number of segments.
         segments: u32,
-        /// The first of the list of segments.
+        /// Head of the list of segments.
         list: u32,
-        /// The borrower's log page of the first; the others follow it.
+        /// The borrower's log page of the first segment; the others follow it.
         log: u32,
     },
 }
 
-/// What a drive says of something that it lends.
+/// A descriptor: the state of a resource offered by a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Whether it is lent still.
+    /// Offered or lent; `false`: withdrawn.
     pub valid: bool,
-    /// Who has it; none: it is free.
+    /// The borrower; `None`: free.
     pub borrower: Option<DriveId>,
     /// The lender serves the borrower.
     pub served: bool,
     /// The host has bound the shadow queue.
     pub bound: bool,
-    /// What it is.
+    /// The resource.
     pub resource: Resource,
 }
 
 impl Descriptor {
-    /// What is free.
+    /// A descriptor of a free resource.
     pub fn free(resource: Resource) -> Descriptor {
         Descriptor { valid: true, borrower: None, served: false, bound: false, resource }
     }
@@ -112,7 +113,7 @@ impl Descriptor {
         self.valid && self.served && self.borrower.is_some()
     }
 
-    /// Whether the lender may take its queue back, and use the descriptor for something else.
+    /// Whether the lender may take its queue back, and reuse the descriptor.
     fn is_over(&self) -> bool {
         let is_used = match self.resource {
             Resource::Processor { .. } => self.bound || self.served,
@@ -121,7 +122,7 @@ impl Descriptor {
         !is_used && !self.valid
     }
 
-    /// Its two words. A borrower FFh can't be told from none: there is none with this number.
+    /// Encodes it in two words. Borrower FFh would mean none; no drive has this number.
     pub fn encode(&self) -> [u64; 2] {
         let borrower = self.borrower.map_or(NO_BORROWER, |DriveId(number)| number);
         let flags = u64::from(self.valid) | u64::from(self.served) << 10 | u64::from(self.bound) << 11;
@@ -139,7 +140,7 @@ impl Descriptor {
         }
     }
 
-    /// What two words say; none: nothing is lent there, and nothing was that is not over. What must be zero is not looked at.
+    /// Decodes two words; `None`: nothing is offered there, and no earlier loan is left. Reserved bits are ignored.
     pub fn decode([first, second]: [u64; 2]) -> Option<Descriptor> {
         let [valid, served, bound] = [0, 10, 11].map(|bit: u32| first >> bit & 1 == 1);
         let (borrower, amount) = ((first >> 2) as u8, (first >> 32) as u32);
@@ -155,40 +156,39 @@ impl Descriptor {
         };
         let borrower = (borrower != NO_BORROWER).then_some(DriveId(borrower));
         let descriptor = Descriptor { valid, borrower, served, bound, resource };
-        // A word of zeroes names borrower 0 of a processor, which nobody serves.
+        // A word of zeroes names borrower 0 of a processor that no lender serves.
         (!descriptor.is_over()).then_some(descriptor)
     }
 }
 
-/// Why a resource was not had.
+/// Why a claim failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// There is no such descriptor.
-    #[error("a table has {DESCRIPTORS} descriptors, and no number {0}")]
+    /// The index is out of range.
+    #[error("descriptor {0} is out of range (a table has {DESCRIPTORS})")]
     NoDescriptor(usize),
-    /// It is not as it was seen.
+    /// It has changed since it was read.
     #[error("the descriptor has changed since it was read")]
     Stale,
-    /// Another one has it.
+    /// It has a borrower.
     #[error("the resource has a borrower")]
     Taken,
-    /// A number that says that there is no borrower.
-    #[error("no drive can have the number 255")]
+    /// The number FFh, which means no borrower.
+    #[error("drive number 255 is reserved")]
     Number,
 }
 
-/// The descriptors of a drive. What is done here is done under the lock of one descriptor, at once; what that costs over the fabric
-/// is its caller's to pay.
+/// The descriptors of a drive. Each change is atomic, under the lock of one descriptor; the caller charges the fabric.
 #[derive(Debug, Default)]
 pub struct IdleTable([Cell<[u64; 2]>; DESCRIPTORS]);
 
 impl IdleTable {
-    /// What a peer reads; none: nothing is lent there, or there is no such descriptor.
+    /// A descriptor as a peer reads it; `None`: nothing is offered there, or the index is out of range.
     pub fn read(&self, index: usize) -> Option<Descriptor> {
         Descriptor::decode(self.0.get(index)?.get())
     }
 
-    /// All that is lent, with its number.
+    /// All used descriptors, with their indexes.
     pub fn iter(&self) -> impl Iterator<Item = (usize, Descriptor)> {
         self.0.iter().enumerate().filter_map(|(index, words)| Some((index, Descriptor::decode(words.get())?)))
     }
@@ -200,22 +200,23 @@ impl IdleTable {
         }
     }
 
-    /// The lender offers something: the number of its descriptor; none: all are in use.
+    /// Offers a resource; returns the index of its descriptor, or `None` if all are in use.
     pub fn publish(&self, resource: Resource) -> Option<usize> {
         let index = self.0.iter().position(|words| Descriptor::decode(words.get()).is_none())?;
         self.0[index].set(Descriptor::free(resource).encode());
         Some(index)
     }
 
-    /// Lender or borrower say anew what changes while something is lent. Of what is not lent nothing is said.
+    /// Updates the fields that change while a resource is lent, for lender or borrower. Unused descriptors stay
+    /// unchanged.
     pub fn update(&self, index: usize, change: impl FnOnce(&mut Resource)) {
         self.change(index, |descriptor| change(&mut descriptor.resource));
     }
 
-    /// A peer takes what it has `seen`, free, as number `index`.
+    /// Claims descriptor `index`, which was free when the peer read it as `seen`.
     ///
     /// # Errors
-    /// It is not so any more. Nothing has changed then.
+    /// [`ClaimError`] if it has changed since. Nothing changes then.
     pub fn claim(&self, index: usize, seen: &Descriptor, borrower: DriveId) -> Result<(), ClaimError> {
         if borrower.0 == NO_BORROWER {
             return Err(ClaimError::Number);
@@ -224,12 +225,12 @@ impl IdleTable {
             return Err(ClaimError::NoDescriptor(index));
         }
         let now = self.read(index).filter(|now| now.valid).ok_or(ClaimError::Stale)?;
-        // One that was given back is served, or bound, until lender and host have seen that.
+        // A returned descriptor stays served or bound until lender and host have noticed.
         if now.borrower.is_some() || now.served || now.bound {
             return Err(ClaimError::Taken);
         }
         let is_same = match (now.resource, seen.resource) {
-            // How busy it is changes all the time, and takes nothing away.
+            // Utilizations change all the time and do not invalidate the claim.
             (Resource::Processor { shadow_queue: now, .. }, Resource::Processor { shadow_queue, .. }) => {
                 now == shadow_queue
             }
@@ -243,37 +244,37 @@ impl IdleTable {
         Ok(())
     }
 
-    /// A peer takes a descriptor without a look at who has it: for tests that must find what comes of that.
+    /// Takes a descriptor even if another peer has it: for tests that must detect the damage.
     pub fn take(&self, index: usize, borrower: DriveId) {
         self.change(index, |descriptor| descriptor.borrower = Some(borrower));
     }
 
-    /// The drive's power has come: it lends nothing.
+    /// Clears the table at power-on: the drive lends nothing.
     pub fn clear(&self) {
         self.0.iter().for_each(|words| words.set([0; 2]));
     }
 
-    /// The lender serves the borrower from now on, for whom `borrower_queue` is redirected: its shadow queue is lent to it.
+    /// Marks a descriptor as served, for commands of `borrower_queue`: the shadow queue is lent to the borrower.
     pub fn serve(&self, index: usize) {
         self.change(index, |descriptor| {
             descriptor.served = descriptor.valid && descriptor.borrower.is_some()
         });
     }
 
-    /// The host looks whether it may redirect commands to the shadow queue, and says that it does: to whom the queue is lent. None: it
-    /// may not.
+    /// Marks a descriptor as bound if the host may redirect commands to the shadow queue; returns the borrower. `None`:
+    /// it may not.
     pub fn bind(&self, index: usize) -> Option<DriveId> {
         let descriptor = self.read(index).filter(Descriptor::may_be_bound)?;
         self.change(index, |descriptor| descriptor.bound = true);
         descriptor.borrower
     }
 
-    /// The host redirects nothing more to the shadow queue, and nothing is under way there.
+    /// Marks a descriptor as unbound: no command is redirected to the shadow queue, or in flight there.
     pub fn unbind(&self, index: usize) {
         self.change(index, |descriptor| descriptor.bound = false);
     }
 
-    /// A borrower gives back what it has. What it has not stays as it is.
+    /// Returns a descriptor on behalf of its borrower. Others stay unchanged.
     pub fn give_back(&self, index: usize, borrower: DriveId) {
         self.change(index, |descriptor| {
             if descriptor.borrower == Some(borrower) {
@@ -282,27 +283,28 @@ impl IdleTable {
         });
     }
 
-    /// The lender lends something no more. Gives who has it still, and is to learn of that.
+    /// Withdraws a descriptor. Returns the borrower that still has it, and must be notified.
     pub fn withdraw(&self, index: usize) -> Option<DriveId> {
         let borrower = self.read(index)?.borrower;
         self.change(index, |descriptor| descriptor.valid = false);
         borrower
     }
 
-    /// Whether the lender may take its queue back that it has served with: the host redirects nothing there, nor will it.
+    /// Whether the lender may take back the queue that serves the descriptor: the host redirects nothing there, and
+    /// will not.
     pub fn is_service_over(&self, index: usize) -> bool {
         self.read(index).is_some_and(|now| now.served && !now.bound && !now.may_be_bound())
     }
 
-    /// The lender, which has taken its queue back, serves no more: the descriptor is free for another borrower, or for something else
-    /// if it was withdrawn. As long as the service is not over, nothing happens.
+    /// Ends the service after the lender has taken its queue back: the descriptor is free for another borrower, or
+    /// unused if it was withdrawn. No effect while the service is not over.
     pub fn end_service(&self, index: usize) {
         if self.is_service_over(index) {
             self.change(index, |descriptor| (descriptor.served, descriptor.borrower) = (false, None));
         }
     }
 
-    /// A peer is gone: what it had is free.
+    /// Frees all claims of a peer that is gone.
     pub fn forget(&self, borrower: DriveId) {
         (0..DESCRIPTORS).for_each(|index| self.give_back(index, borrower));
     }
@@ -317,7 +319,7 @@ mod tests {
         Resource::Processor { borrower, lender, directory: 0xDEAD_BEEF, borrower_queue: 0, shadow_queue }
     }
 
-    // The paper gives the widths; a field that reaches into its neighbour makes one drive's queue another's.
+    // The paper gives the widths; a field that overlaps its neighbor turns one drive's queue into another's.
     #[test]
     fn every_field_has_its_own_bits() {
         assert_eq!(size_of::<IdleTable>(), TABLE_BYTES);
@@ -343,7 +345,8 @@ mod tests {
         assert_eq!(none.map(Descriptor::decode), [None; 3]);
     }
 
-    // Views are stale for up to a period: what is taken by one must not be taken by another, nor what is withdrawn.
+    // Views are out of date for up to a period: what one peer has taken, or the lender has withdrawn, must not be
+    // taken.
     #[test]
     fn a_stale_view_takes_nothing() {
         let table = IdleTable::default();
@@ -366,7 +369,7 @@ mod tests {
         assert_eq!(table.claim(dram, &seen, DriveId(255)), Err(ClaimError::Number));
     }
 
-    // A table that takes more than it has room for overwrites what is lent.
+    // Publishing more descriptors than a table has would overwrite lent ones.
     #[test]
     fn a_table_has_sixteen_places() {
         let table = IdleTable::default();
@@ -381,7 +384,7 @@ mod tests {
         assert_eq!((table.publish(processor(0.0, 50)), table.iter().count()), (Some(9), DESCRIPTORS));
     }
 
-    // A lender that used DRAM again while its borrower has not left it would hold two drives' pages in one place.
+    // A lender that reused DRAM before its borrower has left it would mix the pages of two drives.
     #[test]
     fn dram_that_was_withdrawn_stays_its_borrowers_until_it_is_given_back() {
         let table = IdleTable::default();
@@ -399,14 +402,14 @@ mod tests {
         assert_eq!(table.read(1), None, "one that has no borrower is gone at once");
     }
 
-    /// What lender, borrower and host are at, for one descriptor of a processor.
+    /// The states of lender, borrower and host, for one descriptor of a processor.
     #[derive(Default)]
     struct Three {
         table: IdleTable,
         seen: Option<Descriptor>,
-        /// To whom the lender's queue is lent.
+        /// The borrower that the lender's queue is lent to.
         lent_to: Option<DriveId>,
-        /// To whose commands the host gives the shadow queue, and how many are under way there.
+        /// The borrower whose commands the host redirects to the shadow queue, and the number in flight there.
         bound: Option<DriveId>,
         under_way: u32,
     }
@@ -422,14 +425,14 @@ mod tests {
                 }
                 2 => self.table.give_back(0, me),
                 3 => {
-                    // The lender, at one look.
+                    // The lender acts once.
                     match self.table.read(0) {
                         None => _ = self.table.publish(processor(0.1, 3)),
                         Some(now) if now.served => {
                             if self.table.is_service_over(0) {
                                 assert_eq!(
                                     self.under_way, 0,
-                                    "the queue is taken back while commands are under way"
+                                    "the queue is taken back while commands are in flight"
                                 );
                                 self.table.end_service(0);
                                 self.lent_to = None;
@@ -463,8 +466,8 @@ mod tests {
         }
     }
 
-    // Lender, borrowers and host look in any order, and what they saw may be old. Without the two bits that the paper does not have, a
-    // queue that is empty for a moment is taken back while the host still uses it.
+    // Lender, borrowers and host act in any order, on views that may be out of date. Without the two bits that the
+    // paper does not have, a queue that is empty for a moment would be taken back while the host still uses it.
     #[test]
     fn in_whatever_order_they_look_no_command_is_executed_for_the_wrong_drive() {
         let mut bound = 0;
@@ -476,7 +479,7 @@ mod tests {
                 three.step(stream.below(8), me);
                 bound += u64::from(three.bound.is_some());
             }
-            // Left alone, it ends: whatever was under way, the descriptor is of use again.
+            // Without further action it ends: whatever was in flight, the descriptor becomes usable again.
             three.table.withdraw(0);
             for _ in 0..3 {
                 (three.under_way, three.seen) = (0, None);

@@ -1,30 +1,31 @@
-//! The CXL fabric of a box: a tree of switches, the host at its root, drives at its leaves (Figure 9).
+//! The CXL fabric of a box: a tree of switches, with the host at its root and drives at its leaves (Figure 9).
 //!
-//! A message is cut through: it is on every hop of its way at once, and takes what the slowest of them takes, the latency of each
-//! switch and the framing at its end. Every port sends one message after another in either direction, so messages contend wherever
-//! their ways meet.
+//! Messages are cut through: a message occupies every hop of its path at once, and takes the time of the slowest hop,
+//! the latency of each switch, and the framing at its end. Every port sends one message after another in each
+//! direction, so messages contend wherever their paths meet.
 //!
-//! Flits of 256 bytes carry 15 slots of 16 bytes (CXL 3.0, 4.3): a line of 64 bytes is a slot of header and four of data. Messages
-//! share flits, so a message takes its slots' part of them.
+//! A flit of 256 bytes carries 15 slots of 16 bytes (CXL 3.0, 4.3): a line of 64 bytes takes one slot of header and
+//! four of data. Messages share flits, so a message is charged its slots' part of them.
 //!
-//! **A port that is down** ([`Fabric::set_up`]): the link between a drive and its switch is lost, as by a cable that is pulled out, and may
-//! come back. What was sent before is there or arrives. From then on nothing enters or leaves the drive:
+//! **A port that is down** ([`Fabric::set_up`]): the link between a drive and its switch is lost, as when a cable is
+//! removed, and may come back. Messages sent before arrive. From then on nothing enters or leaves the drive:
 //!
-//! - Accesses of firmware to another drive's memory, and messages into its queues, *wait* ([`Way::closed`]): the port holds them, as
-//!   the link layer holds flits for its retry. They go when the link is back, or never, if who has sent them gives up.
-//! - Who can do without an answer *asks first* ([`Fabric::reaches`]), as a port tells its requester at once that it is down (CXL 3.0, 12.3,
-//!   isolation): a daemon that reads a table is told that there is none.
+//! - Firmware accesses to another drive's memory, and messages to its queues, *wait* ([`LinkDirection::closed`]): the
+//!   port holds them, as the link layer holds flits for its retry. They proceed when the link is back, or never, if
+//!   their sender gives up.
+//! - A requester that can do without an answer *checks first* ([`Fabric::reaches`]), because a port reports at once
+//!   that it is down (CXL 3.0, 12.3, isolation): a daemon then treats a table as unreadable.
 //!
-//! Links between drives and host, by which payload, commands and completions go, are others, and are not concerned.
+//! The links between drives and host, which carry payload, commands and completions, are separate and unaffected.
 //!
-//! What it does not do: no back pressure between switches, and no priority of one kind of message over another.
+//! What it does not do: there is no back pressure between switches, and no priority among kinds of messages.
 
 use byteway_clock::{Clock, Delay, Notify, Passage, Pipe, Rate};
-use byteway_firmware::{Distance, Way};
+use byteway_firmware::{LinkDirection, SiteLink};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A line of memory.
+/// Size of a line of memory, in bytes.
 pub const LINE_BYTES: u64 = 64;
 const FLIT_BYTES: u64 = 256;
 const SLOTS_OF_FLIT: u64 = 15;
@@ -33,21 +34,21 @@ const SLOTS_OF_LINE: u64 = 5;
 /// The constants of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricConfig {
-    /// Drives, at least one.
+    /// Number of drives, at least one.
     pub drives: usize,
-    /// Drives at each switch of the lowest level, at least one.
+    /// Drives per lowest-level switch, at least one.
     pub drives_of_switch: usize,
-    /// What a port carries each way, bytes a second.
+    /// Bandwidth of a port in each direction, in bytes per second.
     pub port: Rate,
-    /// From one port of a switch to another.
+    /// Latency between two ports of a switch.
     pub switch: Delay,
-    /// Putting a message into flits and taking it out.
+    /// Latency of packing a message into flits and unpacking it.
     pub framing: Delay,
 }
 
 impl FabricConfig {
-    /// That of the paper's simulator: ports of 16 GB/s, framing of 20 ns, 16 to 25 ns a switch (Table 2; the simulator's published
-    /// configuration), for so many drives.
+    /// For `drives` drives, with the constants of the paper's simulator: ports of 16 GB/s, framing of 20 ns, 16 to 25
+    /// ns per switch (Table 2; the simulator's published configuration).
     pub fn of_drives(drives: usize) -> Self {
         FabricConfig {
             drives,
@@ -59,7 +60,7 @@ impl FabricConfig {
     }
 }
 
-/// An end of the fabric.
+/// An endpoint of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// The host, at the root.
@@ -68,15 +69,15 @@ pub enum Node {
     Drive(usize),
 }
 
-/// Both directions of a port.
+/// The two directions of a port.
 struct Port {
-    /// To the switch above.
+    /// To the switch.
     up: Pipe,
-    /// From there.
+    /// From the switch.
     down: Pipe,
 }
 
-/// A fabric. Cheap to clone; clones are the same.
+/// A fabric. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct Fabric(Rc<Inner>);
 
@@ -86,25 +87,25 @@ struct Inner {
     host: Port,
     switches: Vec<Port>,
     drives: Vec<Port>,
-    /// Of the drives.
+    /// One per drive.
     links: Vec<Link>,
 }
 
-/// Whether a drive's link to its switch is there.
+/// State of the link between a drive and its switch.
 struct Link {
     is_down: Cell<bool>,
-    /// It is back.
+    /// The link is back.
     is_back: Notify,
 }
 
-/// Bytes that a message of so many bytes of data takes on the wire; one of none is a header.
+/// Wire bytes of a message with `data` bytes; without data it is a header.
 pub fn wire_bytes(data: u64) -> u64 {
     let slots = data.div_ceil(LINE_BYTES).saturating_mul(SLOTS_OF_LINE).max(1);
     slots.saturating_mul(FLIT_BYTES).div_ceil(SLOTS_OF_FLIT)
 }
 
 impl Fabric {
-    /// A fabric that is idle.
+    /// An idle fabric.
     pub fn new(clock: &Clock, config: FabricConfig) -> Fabric {
         let pipe = || Pipe::new(clock, config.port, Delay::ZERO);
         let ports = |count: usize| (0..count).map(|_| Port { up: pipe(), down: pipe() }).collect();
@@ -116,10 +117,10 @@ impl Fabric {
         Fabric(Rc::new(Inner { host, switches, drives: ports(drives), links, clock, config }))
     }
 
-    /// The link between a drive and its switch is there from now on, or is not. At first it is.
+    /// Brings the link between a drive and its switch up or down. Links are up initially.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If the drive does not exist.
     pub fn set_up(&self, drive: usize, is_up: bool) {
         let link = &self.0.links[drive];
         link.is_down.set(!is_up);
@@ -128,22 +129,22 @@ impl Fabric {
         }
     }
 
-    /// The link that is not there of those that a message between two ends has to pass.
+    /// The link that is down among those that a message between two nodes would pass.
     fn lost_link(&self, from: Node, to: Node) -> Option<&Link> {
         let of = |node| if let Node::Drive(drive) = node { self.0.links.get(drive) } else { None };
         let is_down = |link: &&Link| link.is_down.get();
         if from == to {
-            return None; // its own memory
+            return None; // access to own memory
         }
         of(from).filter(is_down).or_else(|| of(to).filter(is_down))
     }
 
-    /// Whether what is sent from one end to another gets there now.
+    /// Whether a message between two nodes would arrive now.
     pub fn reaches(&self, from: Node, to: Node) -> bool {
         self.lost_link(from, to).is_none()
     }
 
-    /// Drives that it has ports for.
+    /// Number of drives.
     pub fn drives(&self) -> usize {
         self.0.drives.len()
     }
@@ -152,11 +153,11 @@ impl Fabric {
         drive / self.0.config.drives_of_switch.max(1)
     }
 
-    /// Sends a message with `data` bytes from one end to another, behind what was sent before. The caller waits for what it needs of
-    /// the passage. What stays within a drive takes no time.
+    /// Sends a message with `data` bytes between two nodes, after earlier ones. The caller waits for the part of the
+    /// passage that it needs. A message within a drive takes no time.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If a drive does not exist.
     pub fn send(&self, from: Node, to: Node, data: u64) -> Passage {
         let Inner { clock, config, host, switches, drives, .. } = &*self.0;
         let bytes = wire_bytes(data);
@@ -199,7 +200,7 @@ impl Fabric {
         }
     }
 
-    /// How long a message takes that meets no other, beyond its bytes.
+    /// Latency of a message on an idle fabric, without the time of its bytes.
     pub fn latency(&self, from: Node, to: Node) -> Delay {
         let config = &self.0.config;
         let hops = match (from, to) {
@@ -212,13 +213,13 @@ impl Fabric {
         config.framing + config.switch * hops
     }
 
-    /// What lies between two ends, for firmware that works at one on what is at the other.
-    pub fn distance(&self, here: Node, there: Node) -> Distance {
+    /// The distance between two nodes, for firmware that runs at one and uses memory at the other.
+    pub fn distance(&self, here: Node, there: Node) -> SiteLink {
         let way = |from, to| Rc::new(FabricWay { fabric: self.clone(), from, to, bytes: Cell::default() });
-        Distance::over(&self.0.clock, way(here, there), way(there, here))
+        SiteLink::over(&self.0.clock, way(here, there), way(there, here))
     }
 
-    /// Bytes on the wire that an end's port has carried: from it, to it.
+    /// Wire bytes that a node's port has carried: from the node, to the node.
     pub fn bytes(&self, node: Node) -> (u64, u64) {
         match node {
             Node::Host => (self.0.host.down.bytes(), self.0.host.up.bytes()),
@@ -226,7 +227,7 @@ impl Fabric {
         }
     }
 
-    /// How long each direction of an end's port has been busy: from it, to it.
+    /// Busy time of each direction of a node's port: from the node, to the node.
     pub fn busy(&self, node: Node) -> (Delay, Delay) {
         match node {
             Node::Host => (self.0.host.down.busy(), self.0.host.up.busy()),
@@ -235,7 +236,7 @@ impl Fabric {
     }
 }
 
-/// The way from one end of a fabric to another.
+/// The path between two nodes of a fabric.
 struct FabricWay {
     fabric: Fabric,
     from: Node,
@@ -243,7 +244,7 @@ struct FabricWay {
     bytes: Cell<u64>,
 }
 
-impl Way for FabricWay {
+impl LinkDirection for FabricWay {
     fn send(&self, bytes: u64) -> Passage {
         self.bytes.set(self.bytes.get() + bytes);
         self.fabric.send(self.from, self.to, bytes)
@@ -262,7 +263,7 @@ impl Way for FabricWay {
     }
 }
 
-/// What a message has met so far.
+/// The progress of a message.
 struct Met {
     queued: Delay,
     through: Option<Passage>,
@@ -286,14 +287,14 @@ mod tests {
         Fabric::new(executor.clock(), FabricConfig::of_drives(12))
     }
 
-    // A line costs what its slots are of a flit, whatever else is in the flit; a message that cost a whole flit would make locks and
-    // entries of the map look four times as dear.
+    // A line costs its slots' part of a flit, whatever else the flit carries; at the price of a whole flit, locks and
+    // map entries would look four times as expensive.
     #[test]
     fn a_line_is_five_slots_of_fifteen() {
         assert_eq!([0, 1, 64, 65, 4096].map(wire_bytes), [18, 86, 86, 171, 5462]);
     }
 
-    // Neighbours are one switch apart, others three; the host two.
+    // Neighbors are one switch apart, other drives three; the host is two away.
     #[test]
     fn a_message_takes_its_bytes_and_its_switches() {
         let executor = Executor::new();
@@ -314,8 +315,8 @@ mod tests {
         assert_eq!(fabric.send(Node::Drive(5), Node::Drive(5), 64).arrival, Time::ZERO, "its own memory");
     }
 
-    // A message that got through a lost link would make a drive work on what it can't see; one that never went on would hold its command
-    // after the link is back.
+    // A message that crossed a lost link would let a drive work on memory that it can't reach; one that is held for too
+    // long would hold its command after the link is back.
     #[test]
     fn what_meets_a_lost_link_waits_until_it_is_back() {
         let executor = Executor::new();
@@ -355,7 +356,8 @@ mod tests {
             .unwrap();
     }
 
-    // Messages that share a port wait for each other, and those that don't do not: without that twelve drives are twelve fabrics.
+    // Messages that share a port wait for each other, others do not: without that, twelve drives would have twelve
+    // fabrics.
     #[test]
     fn messages_contend_where_their_ways_meet() {
         let executor = Executor::new();

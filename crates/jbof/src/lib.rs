@@ -1,16 +1,16 @@
-//! A box of drives on one coherent fabric, which lend each other processors and DRAM ("Espresso").
+//! A box of drives on one coherent fabric that lend each other processors and DRAM ("Espresso"): the decisions.
 //!
-//! Section numbers are that paper's.
+//! Section numbers refer to that paper.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`fabric`] | the CXL fabric: ports, switches, flits |
-//! | [`descriptor`] | idle-resource descriptors and the table of them that each drive shows (4.3) |
-//! | [`policy`] | when a processor is lent or borrowed, from whom, and how many commands are redirected (4.4) |
-//! | [`demand`] | how much DRAM helps, by the curve of miss ratios (4.5) |
-//! | [`cost`] | what drives cost to buy and to run (2.2, 5.2, Table 2) |
+//! | [`descriptor`] | idle-resource descriptors, and each drive's table of them (4.3) |
+//! | [`policy`] | when and to whom a processor is lent, and how many commands are redirected (4.4) |
+//! | [`demand`] | the demand for DRAM, from the miss ratio curve (4.5) |
+//! | [`cost`] | purchase and running costs of drives (2.2, 5.2, Table 2) |
 //!
-//! What it does not do: it knows no drive and no command. Who measures a drive and executes these decisions stands above it.
+//! What it does not do: it knows no drive and no command. `assembly` measures drives and carries these decisions out.
 
 pub mod cost;
 pub mod demand;
@@ -18,6 +18,6 @@ pub mod descriptor;
 pub mod fabric;
 pub mod policy;
 
-/// Which of the drives in a box.
+/// Number of a drive in its box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DriveId(pub u8);

@@ -1,22 +1,23 @@
-//! When a processor is lent or borrowed, from whom, and how many commands are redirected (4.3, 4.4).
+//! The lending policy for processors: when to lend or borrow, from which peer, and how many commands to redirect (4.3,
+//! 4.4).
 
 use crate::descriptor::Utilisation;
 
-/// Above it something is busy.
+/// Utilization above which a processor or data-end is busy.
 pub const WATERMARK: f64 = 0.75;
 
-/// What a drive does about its processor.
+/// What a drive does with its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: more processor would not help, and it has none to spare.
+    /// Neither: more processor time would not help, and there is none to spare.
     Nothing,
-    /// It lends.
+    /// Lend it.
     Lend,
-    /// It borrows.
+    /// Borrow another.
     Borrow,
 }
 
-/// What a drive is to do whose processor and data-end are so busy, shares from 0 to 1 (Table 1).
+/// The action of a drive, from the utilizations of its processor and data-end, each from 0 to 1 (Table 1).
 pub fn action(processor: f64, data_end: f64, watermark: f64) -> Action {
     match (processor > watermark, data_end > watermark) {
         (true, true) => Action::Nothing,
@@ -25,8 +26,8 @@ pub fn action(processor: f64, data_end: f64, watermark: f64) -> Action {
     }
 }
 
-/// The best fit: of those that offer, the one that offers least of those with at least `wanted`; if none has, the one with most.
-/// Among equals the first. None: nothing is offered.
+/// Best fit: the index of the smallest offer of at least `wanted`, or of the largest if there is none; among equals the
+/// first. `None`: there are no offers.
 pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<usize> {
     let mut best: Option<(usize, u64)> = None;
     for (index, offer) in offers.into_iter().enumerate().filter(|(_, offer)| *offer > 0) {
@@ -42,7 +43,7 @@ pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<us
     best.map(|(index, _)| index)
 }
 
-/// A queue among those of its drive: its own weight, and the sum over all I/O submission queues of the drive.
+/// Arbitration weight of a queue, and the sum over all I/O submission queues of its drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
     /// Of the queue.
@@ -52,7 +53,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// The queue's share of what the drive fetches.
+    /// The queue's share of the drive's fetching.
     fn share(self) -> f64 {
         if self.all == 0 {
             1.0
@@ -65,42 +66,41 @@ impl Weight {
 /// One end of a redirection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// How busy its processor is.
+    /// Utilization of its processor.
     pub utilisation: Utilisation,
-    /// Its queue: the borrower's, or the shadow queue.
+    /// Weight of its queue: the borrower's, or the shadow queue.
     pub weight: Weight,
 }
 
 impl Load {
-    /// How many commands this end can take, beside others': the weight of its queue over how busy it is.
+    /// Relative number of commands that this end can take: the weight of its queue divided by its utilization.
     ///
-    /// A processor that does nothing would take infinitely many by the paper's formula; one that is less than 1 % busy counts as 1 %
-    /// busy.
+    /// The paper's formula gives infinity for an idle processor; here the utilization is at least 1 %.
     fn capacity(self) -> f64 {
         self.weight.share() / self.utilisation.share().max(0.01)
     }
 }
 
-/// How the commands of a queue are shared out: the shares of `lenders`, in their order, each from 0 to 1; what they lack of 1 is the
-/// borrower's own.
+/// Shares of a queue's commands for `lenders`, in their order, each from 0 to 1; the rest stays with the borrower.
 ///
-/// The paper's formula is of one lender: `N_borrow / N_lend = U_lend / U_borrow * sum_lend W / W_shadow * W_borrow / sum_borrow W`, by
-/// which either end gets commands as its queue's share of the drive over its utilisation. With several lenders each gets its part by
-/// the same measure.
+/// The paper's formula for one lender is `N_borrow / N_lend = U_lend / U_borrow * sum_lend W / W_shadow * W_borrow /
+/// sum_borrow W`: either end gets commands in proportion to its queue's share of the drive, divided by its utilization.
+/// Several lenders share by the same measure.
 pub fn shares(borrower: Load, lenders: &[Load]) -> Vec<f64> {
     let all = lenders.iter().fold(borrower.capacity(), |sum, lender| sum + lender.capacity());
     lenders.iter().map(|lender| lender.capacity() / all).collect()
 }
 
-/// The least part that a lender has: what it can do shows only if it does something.
+/// The least share of a lender: its capacity shows only if it gets some commands.
 const LEAST: f64 = 0.01;
 
-/// The shares of `lenders` for the next period, from those of the last one, `now`, by which everybody was as busy as the loads say.
+/// Shares of `lenders` for the next period, from those of the last one (`now`), in which the ends had these loads.
 ///
-/// The formula says where they should be, if commands cost the same everywhere; but how busy an end is follows from the share that it
-/// had. If all that one period says were followed, a lender that did nothing would have everything in the next, and nothing in the one
-/// after that. So shares go half of the way. And a lender has no more than leaves it at the watermark, so that its own work does not
-/// wait: the formula alone makes both equally busy, which is too busy where the borrower has no end of commands.
+/// The formula gives the target shares if commands cost the same everywhere, but utilization depends on the last
+/// shares. Following one period's measurement at once would give an idle lender everything in the next period, and
+/// nothing in the one after. So shares move half of the way. In addition, a lender gets no more than leaves it at the
+/// watermark, so that its own work does not wait: the formula alone makes both ends equally busy, which is too busy if
+/// the borrower's commands never run out.
 pub fn next_shares(now: &[f64], borrower: Load, lenders: &[Load], watermark: f64) -> Vec<f64> {
     let wanted = shares(borrower, lenders);
     let next = now.iter().zip(wanted).zip(lenders).map(|((now, wanted), lender)| {
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    // A borrower that takes the largest offer leaves none for those who need it.
+    // A borrower that takes the largest offer leaves none for a peer that needs it.
     #[test]
     fn the_smallest_offer_that_is_enough_is_taken() {
         assert_eq!(best_fit([9, 5, 7], 6), Some(2));
@@ -150,12 +150,13 @@ mod tests {
     fn the_ratio_is_the_papers() {
         let quarter = shares(load(0.2, 1, 1), &[load(0.6, 1, 1)]);
         assert!((quarter[0] - 0.25).abs() < 1e-4, "{quarter:?}");
-        // U_lend / U_borrow = 0.5, sum_lend W / W_shadow = 3, W_borrow / sum_borrow W = 2 / 4: 0.75 go to the borrower for each.
+        // U_lend / U_borrow = 0.5, sum_lend W / W_shadow = 3, W_borrow / sum_borrow W = 2 / 4: the borrower keeps 0.75
+        // for each that goes to the lender.
         let weighed = shares(load(0.8, 2, 4), &[load(0.4, 1, 3)]);
         assert!((weighed[0] - 1.0 / 1.75).abs() < 1e-4, "{weighed:?}");
     }
 
-    // What the paper leaves open must have an answer: nothing is divided by zero, and shares are shares.
+    // Cases that the paper leaves open must be defined: no division by zero, and shares between 0 and 1.
     #[test]
     fn undefined_cases_are_defined() {
         let idle = shares(load(0.9, 1, 1), &[load(0.0, 1, 1)]);
@@ -169,7 +170,7 @@ mod tests {
         assert!(shares(load(0.5, 1, 1), &[]).is_empty());
     }
 
-    // Shares that follow a period blindly swing between all and nothing: two drives then do less than one.
+    // Shares that follow each period directly oscillate between all and nothing: two drives then do less than one.
     #[test]
     fn shares_settle() {
         for (own_of_lender, demand) in [(0.0, 1.0), (0.0, 3.0), (0.3, 1.2), (0.6, 2.0)] {

@@ -1,3 +1,3 @@
-//! Drives that lend each other what they have, as hosts see them.
+//! Drives that lend each other resources, as hosts see them.
 
 mod redirect;

@@ -1,8 +1,8 @@
-//! Commands of a drive that go by the queue pairs of others, with the drivers of a host at both ends.
+//! Redirected commands through queue pairs of other drives, with host drivers at both ends.
 //!
-//! Verified: that what is written by any of them is read by any of them, against an oracle, while shares change, lenders come and go,
-//! are reset and lose their power, and while the borrower itself is reset; how many go which way; that what concerns more than its
-//! blocks stays; that the same seed gives the same run.
+//! Verified: data written through any of them is read through any of them, against an oracle, while shares change,
+//! lenders come and go, are reset and lose power, and while the borrower itself is reset; the number of redirected
+//! commands; that commands beyond their own blocks stay; reproducibility for a seed.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -24,7 +24,7 @@ use byteway_world::{DriveBay, PoweredDrive};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Of the borrower's namespace with blocks of 4 KiB, so many are used.
+/// Used blocks of the borrower's namespace with blocks of 4 KiB.
 const BLOCKS: u64 = 256;
 /// Namespaces of the small drive: blocks of 512 bytes, and of 4 KiB.
 const NS_4K: usize = 1;
@@ -34,11 +34,11 @@ struct Box3 {
     clock: Clock,
     drives: Vec<PoweredDrive>,
     drivers: Vec<Driver>,
-    /// By which of the borrower's routes a lender works for it.
+    /// The borrower's route for each lender.
     routes: Vec<Route>,
     redirection: Redirection,
     client: Rc<Client>,
-    /// The last one.
+    /// The last loan.
     loan: RefCell<Option<Rc<Loan>>>,
 }
 
@@ -97,7 +97,7 @@ fn run<T: 'static>(seed: u64, test: impl AsyncFnOnce(Box3, Stream) -> T + 'stati
 }
 
 impl Box3 {
-    /// A lender lends a queue pair, by which that part of the commands goes from now on.
+    /// Makes a lender lend a queue pair, and redirects that share of the commands to it.
     async fn bind(&self, lender: usize, share: f64) -> (ShadowId, QueuePair) {
         let queue = self.drivers[lender].create_queue_pair(QueueConfig::new(32)).await.unwrap();
         self.lend(lender, &queue);
@@ -112,7 +112,7 @@ impl Box3 {
         self.loan.replace(Some(loan.unwrap()));
     }
 
-    /// Spawns `workers` that do `each` random I/Os, all verified. Gives how many have ended.
+    /// Spawns `workers` tasks with `each` random, verified I/Os. Returns the number that have ended.
     fn work(&self, workers: u64, each: u64, stream: &mut Stream) -> Rc<Cell<u64>> {
         let ended = Rc::new(Cell::new(0));
         for _ in 0..workers {
@@ -137,7 +137,7 @@ impl Box3 {
         }
     }
 
-    /// Reads everything, and sees that nothing is left taken.
+    /// Reads everything, and checks that nothing has leaked.
     async fn end(self) -> (RedirectionFigures, Time) {
         let mut buffer = self.client.buffer().unwrap();
         for lba in (0..BLOCKS).step_by(16) {
@@ -165,7 +165,7 @@ async fn ask(client: &Client, buffer: &mut IoBuffer, stream: &mut Stream) {
     }
 }
 
-// The paper's ratio is of commands: a share that is not kept leaves one processor idle and the other one full.
+// The paper's ratio is one of commands: a share that is not kept leaves one processor idle and the other full.
 #[test]
 fn as_many_go_as_the_share_says() {
     let (figures, _) = run(1, async |whole, _| {
@@ -193,7 +193,7 @@ fn as_many_go_as_the_share_says() {
     assert!((figures.redirected as f64 / 2000.0 - 0.75).abs() < 0.05 && figures.returned == 0, "{figures:?}");
 }
 
-// Commands that overtake each other by different queues, bindings that come and go: whatever happens, what was written last is read.
+// Commands overtake each other in different queues while bindings come and go: reads must return what was written last.
 #[test]
 fn bindings_come_and_go_under_load() {
     let mut redirected = 0;
@@ -221,8 +221,8 @@ fn bindings_come_and_go_under_load() {
     assert!(redirected > 2000, "{redirected}");
 }
 
-// A lender's host resets it, in the middle of the borrower's commands: they come back, and go by the borrower. The queue pair is the
-// lender's own then: a command that still went by it would be executed on another tenant's data.
+// A lender's host resets it during the borrower's commands: they return, and go to the borrower. The queue pair is then
+// the lender's own: a further redirected command would be executed on another tenant's data.
 #[test]
 fn a_lender_is_reset_under_load() {
     let mut returned = 0;
@@ -246,7 +246,7 @@ fn a_lender_is_reset_under_load() {
     assert!(returned > 20, "{returned}");
 }
 
-// A lender that wants its processor back ends the loan: what it had under way is done anew by the borrower.
+// A lender that needs its processor ends the loan: its commands in flight are executed by the borrower instead.
 #[test]
 fn loans_end_under_load() {
     let mut returned = 0;
@@ -256,10 +256,10 @@ fn loans_end_under_load() {
             let ended = whole.work(6, 100, &mut stream);
             for _ in 0..3 {
                 whole.clock.sleep(Delay::from_us(stream.below(1000))).await;
-                // A new loan replaces the one that has ended, when nothing is under way any more.
+                // A new loan replaces the ended one, when nothing is in flight any more.
                 whole.redirection.set_share(id, 0.0);
                 whole.loan.borrow().as_ref().unwrap().end();
-                while whole.redirection.under_way(id) > 0 {
+                while whole.redirection.in_flight(id) > 0 {
                     whole.clock.sleep(Delay::from_us(5)).await;
                 }
                 whole.drives[1].drive.controller.take_back(queue.qid()).unwrap();

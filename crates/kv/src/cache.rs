@@ -1,10 +1,10 @@
-//! Units of index tables that DRAM holds: a clock with one hand.
+//! The DRAM cache of index units, with CLOCK replacement.
 
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::unit::UnitBytes;
 use rustc_hash::FxHashMap;
 
-/// Bytes of a unit.
+/// The bytes of one unit.
 pub(super) type Unit = [u8; UNIT_BYTES];
 
 struct Frame {
@@ -13,7 +13,8 @@ struct Frame {
     is_used: bool,
 }
 
-/// The cache. A unit's name is its table's number and its place there; neither is ever given again.
+/// The cache. Its key combines a table's number and the unit's index there; table numbers are never reused, so an entry
+/// never goes stale.
 pub(super) struct Cache {
     frames: Vec<Frame>,
     places: FxHashMap<u64, u32>,
@@ -56,7 +57,7 @@ impl Cache {
 mod tests {
     use super::*;
 
-    // A cache that gave another unit than the one asked for would answer with another table's entries.
+    // A cache that returned another unit than the one asked for would answer with another table's entries.
     #[test]
     fn what_is_used_stays_and_nothing_is_mixed_up() {
         let mut cache = Cache::new(3);

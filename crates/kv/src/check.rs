@@ -1,23 +1,23 @@
-//! What must be so at any moment: for tests.
+//! Invariants of a whole store, for tests.
 
 use super::inner::Kv;
-use super::record::Place;
+use super::record::ValueExtent;
 use super::segments::Use;
 use byteway_clock::{SpanId, Spans};
 use std::collections::BTreeMap;
 
 impl Kv {
-    /// Looks at everything: no two live values overlap, each lies in a segment of the value log, tables and free segments are
-    /// where nothing else is, and each level is in order. Says what is not so.
+    /// Checks everything: no two live values overlap, each lies in a segment of the value log, tables and free segments
+    /// are disjoint from all else, and each level is in order.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that names the first violation.
     #[doc(hidden)]
     pub async fn check(&self) -> Result<(), String> {
         self.ready().await;
         let spans = Spans::default();
         let mut cursor = self.seek(None);
-        let mut places: BTreeMap<(u32, u32), Place> = BTreeMap::new();
+        let mut places: BTreeMap<(u32, u32), ValueExtent> = BTreeMap::new();
         let mut last = None;
         while let Some((key, entry)) =
             cursor.next_entry(SpanId::NONE, &spans).await.map_err(|error| format!("cursor: {error}"))?
@@ -26,7 +26,7 @@ impl Kv {
                 return Err(format!("{key:?} comes behind {last:?}"));
             }
             last = Some(key);
-            for place in entry.places().iter().filter(|place| place.bytes > 0) {
+            for place in entry.extents().iter().filter(|place| place.bytes > 0) {
                 if let Some(other) = places.insert((place.segment, place.offset), *place) {
                     return Err(format!("{key:?}: {place:?} and {other:?}"));
                 }

@@ -1,7 +1,7 @@
-//! Merging tables: runs that wait go to level 1, and what a level has too much of goes to the next.
+//! Compaction: level-0 runs merge into level 1, and tables that a level has too many of merge into the next.
 //!
-//! A merge goes by rising keys. Where space is short it becomes what counts piece by piece: of the tables that went in, only the
-//! keys from there on count then (`Slice::from`), and those of which nothing is left are given up.
+//! A merge proceeds in key order. Where space is short it commits piece by piece: of the input tables, only keys after
+//! those merged count from then on (`Slice::from`), and tables that are merged completely are given up.
 
 use super::config::KvError;
 use super::inner::Inner;
@@ -13,21 +13,21 @@ use super::table::{Builder, Slice};
 use super::upkeep::Change;
 use super::version::{Run, Version};
 use byteway_clock::Spans;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use std::collections::BTreeSet;
 
-/// Entries after which their work is charged, and others have a turn.
+/// Entries after which their work is charged and other tasks run.
 const ENTRIES_AT_ONCE: u64 = 1024;
 
-/// What goes into a merge.
+/// The inputs and the target of a merge.
 struct Job {
-    /// The newest first; the last is that of the level it goes to.
+    /// The newest first; the last one is from the target level.
     runs: Vec<Run>,
-    /// The numbers of their tables.
+    /// Numbers of the input tables.
     inputs: BTreeSet<u64>,
-    /// The level that takes them; 0 is level 1.
+    /// Index of the target level; 0 is level 1.
     level: usize,
-    /// There is nothing below.
+    /// No level lies below the target, so tombstones can be dropped.
     is_bottom: bool,
 }
 
@@ -46,7 +46,7 @@ impl Job {
         Job { runs: above, inputs, level, is_bottom: version.levels.len() <= level + 1 }
     }
 
-    /// What the tables are when so much is merged: `outputs`, and of the inputs what is from `next` on.
+    /// The tables after a part of the merge: `outputs`, and of the inputs the keys from `next` on.
     fn apply(&self, version: &Version, outputs: &[Slice], next: Option<Key>) -> Version {
         let mut version = version.clone();
         let is_input = |slice: &Slice| self.inputs.contains(&slice.table.number);
@@ -74,7 +74,7 @@ impl Job {
 }
 
 impl Inner {
-    /// Merges, if there are too many runs, or a level is too large.
+    /// Merges if too many runs wait, or a level is too large. `false` if there was nothing to merge.
     pub(super) async fn compact_if_due(&self, spans: &Spans) -> Result<bool, KvError> {
         let job = {
             let state = self.state.borrow();
@@ -87,21 +87,21 @@ impl Inner {
                     |level: &usize| version.levels[*level].len() > Version::tables_max(*level, ratio);
                 (0..version.levels.len())
                     .find(is_full)
-                    .map(|level| self.turn_of(version, level, &state.turns))
+                    .map(|level| self.next_table_merge(version, level, &state.turns))
             }
         };
         self.merge_job(spans, job).await
     }
 
-    /// The merge of a level's next table into the level below.
-    fn turn_of(&self, version: &Version, level: usize, turns: &[Option<Key>]) -> Job {
+    /// The merge of a level's next table, in turn, into the level below.
+    fn next_table_merge(&self, version: &Version, level: usize, turns: &[Option<Key>]) -> Job {
         let run = &version.levels[level];
         let turn = turns.get(level).copied().flatten();
         let next = turn.and_then(|turn| run.iter().find(|slice| slice.from > turn)).or(run.first());
         Job::new(version, vec![next.into_iter().cloned().collect()], level + 1)
     }
 
-    /// Brings all that is known of each key a step closer to one place. False if it is there.
+    /// Takes one step towards a single entry per key. `false` if that is reached.
     pub(super) async fn merge_all(&self, spans: &Spans) -> Result<bool, KvError> {
         let (has_memory, job) = {
             let mut state = self.state.borrow_mut();
@@ -112,7 +112,7 @@ impl Inner {
             let version = &state.version;
             let job = match version.levels.iter().position(|run| !run.is_empty()) {
                 _ if version.is_merged() && !has_memory => {
-                    // What was stored meanwhile was looked up, or made this untrue again.
+                    // Stores since then have either looked up the old entry, or cleared this flag again.
                     state.is_exact = true;
                     state.wants.sums = false;
                     None
@@ -153,21 +153,21 @@ impl Inner {
     }
 }
 
-/// A merge that is under way.
+/// A merge in progress.
 struct Merge<'a> {
     inner: &'a Inner,
     spans: &'a Spans,
     job: Job,
     outputs: Vec<Slice>,
     builder: Option<Builder>,
-    /// What dropped entries take off the sums.
+    /// Cost of dropped entries, to be subtracted from the sums.
     tally: Tally,
     /// Entries whose work is not charged yet.
     charged: u64,
 }
 
 impl Merge<'_> {
-    /// What went in stays what counts; what was made of it since is of no use.
+    /// Frees the outputs that are not committed. The inputs stay valid.
     fn abandon(mut self) {
         let is_new = |slice: &Slice| !self.job.inputs.contains(&slice.table.number);
         let made = self.outputs.iter().filter(|slice| is_new(slice)).map(|slice| slice.table.segment);
@@ -192,7 +192,7 @@ impl Merge<'_> {
             let Some((key, mut entry)) = readers[at].pop() else { break };
             self.charged += 1;
             for reader in &mut readers[at + 1..] {
-                // The runs are in order of age, and so are those of the same key.
+                // The runs are ordered by age, so the entry taken first is the newest of its key.
                 if reader.head().is_some_and(|(other, _)| *other == key)
                     && let Some((_, old)) = reader.pop()
                 {
@@ -224,7 +224,8 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// The slice at a reader's head, if it can stay as it is: no other run has a key of its range, and it is not too small.
+    /// The slice at a reader's head, if it can be kept as it is: no other run has keys in its range, and it is large
+    /// enough.
     fn untouched(&self, readers: &[RunReader], at: usize) -> Option<Slice> {
         let slice = readers[at].whole()?;
         let table = &slice.table;
@@ -237,13 +238,13 @@ impl Merge<'_> {
         (is_large && !has_own && is_alone && slice.from == table.first).then(|| slice.clone())
     }
 
-    /// An entry of which there is a newer one.
+    /// Drops an entry that a newer one replaces.
     fn drop_entry(&mut self, key: &Key, newer: &mut Entry, old: &Entry) {
         let layout = &self.inner.layout;
         let state = &mut *self.inner.state.borrow_mut();
         state.counters.entries_dropped += 1;
         if newer.settles == 0 {
-            old.places().iter().for_each(|place| state.segments.died(layout, place));
+            old.extents().iter().for_each(|place| state.segments.mark_dead(layout, place));
             self.tally.lose(layout.cost(key.len(), old));
         }
         newer.settles = old.settles;
@@ -252,7 +253,7 @@ impl Merge<'_> {
     async fn charge(&mut self) {
         let count = std::mem::take(&mut self.charged);
         self.inner.state.borrow_mut().counters.entries_compacted += count;
-        self.inner.placement.run(Work::Compact, count).await;
+        self.inner.placement.run(WorkKind::Compact, count).await;
         self.inner.clock.yield_now().await;
     }
 
@@ -282,7 +283,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Between two tables: what is more urgent than the merge.
+    /// Does what is more urgent than the merge, between two tables.
     async fn between(&mut self, next: Key) -> Result<(), KvError> {
         let is_short = self.inner.state.borrow().segments.free() <= self.inner.layout.reserve;
         if is_short {
@@ -296,7 +297,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// What is merged counts from now on; of the inputs what is from `next` on.
+    /// Makes the merged tables valid; of the inputs the keys from `next` on remain valid.
     async fn commit(&mut self, next: Option<Key>) -> Result<(), KvError> {
         let (version, given_up) = {
             let state = self.inner.state.borrow();
@@ -305,7 +306,8 @@ impl Merge<'_> {
             let gone = state.version.slices().filter(|slice| !left.contains(&slice.table.number));
             (version, gone.map(|slice| slice.table.segment).collect())
         };
-        // From now on they are where the version has them, also those that went in and stay as they are.
+        // The version owns these tables now, including inputs that are kept unchanged: a later failure must not free
+        // them.
         for slice in self.outputs.drain(..) {
             self.job.inputs.remove(&slice.table.number);
         }

@@ -3,106 +3,108 @@
 use byteway_firmware::MediaError;
 use serde::{Deserialize, Serialize};
 
-/// Consecutive units of the drive.
+/// A run of consecutive units of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitExtent {
-    /// The first one.
+    /// First unit.
     pub first: u64,
-    /// How many.
+    /// Number of units.
     pub count: u64,
 }
 
-/// Where in a page of the value log a value goes (BandSlim, 3.3).
+/// Where a value goes in a page of the value log (BandSlim, 3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {
     /// Each value at the next multiple of 4 KiB.
     None,
-    /// Each value at the write pointer. What came by DMA is copied there.
+    /// Each value at the write pointer. Values that came by DMA are copied there.
     #[default]
     All,
-    /// What the processor holds at the write pointer; what came by DMA at the next multiple of 4 KiB, without a copy.
+    /// Values that the processor holds at the write pointer; values that came by DMA at the next multiple of 4 KiB,
+    /// without a copy.
     Selective,
-    /// As `Selective`, but the write pointer stays before what came by DMA, and the gap is filled.
+    /// As `Selective`, but the write pointer stays before a value that came by DMA, and later values fill the gap.
     Backfill,
 }
 
 impl Packing {
-    /// All of them.
+    /// All policies, in the order of the paper.
     pub const ALL: [Packing; 4] = [Packing::None, Packing::All, Packing::Selective, Packing::Backfill];
 }
 
-/// How a value came into the drive.
+/// How a value entered the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In commands or chunks: the processor has it.
+    /// In commands or chunks: the processor holds it.
     Memory,
     /// By the DMA engine.
     Dma,
-    /// By stores of the host's into the page buffer.
+    /// By host stores into the page buffer.
     Cxl,
 }
 
-/// What a host that places values itself is told after a store. Positions count bytes since power-on, modulo 2^32, and lie in
-/// the page buffer modulo its size, if that is a power of two.
+/// What a host that places values itself learns after a store. Positions count bytes since power-on, modulo 2^32;
+/// modulo the page buffer's size, if that is a power of two, they are offsets in the page buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The write pointer.
     pub pointer: u32,
-    /// Where the value is. One in several parts ends at the pointer.
+    /// First byte of the value. A value in several parts ends at the write pointer.
     pub place: u32,
-    /// Up to where the host may put values.
+    /// End of the area in which the host may place values.
     pub limit: u32,
 }
 
-/// Whether there must be a pair of that key before.
+/// Precondition of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreMode {
-    /// Whatever there is.
+    /// None.
     #[default]
     Any,
-    /// There must be one.
+    /// The key must exist.
     MustExist,
-    /// There must be none.
+    /// The key must not exist.
     MustNotExist,
 }
 
 /// Parameters of a store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KvConfig {
-    /// The units it may use.
+    /// Units that the store may use.
     pub extents: Vec<UnitExtent>,
-    /// Whose units they are: never given to another namespace.
+    /// Unique identifier of the namespace. It is never given to another, so that units of a former namespace are
+    /// recognized.
     pub uid: u64,
-    /// Units of a log page, which is a page of flash.
+    /// Units of a log page, which is a page of flash: 1 to 32.
     pub page_units: u32,
-    /// Units of a segment: a power of two, and a multiple of `page_units`.
+    /// Units of a segment: 4 to 16384, a power of two, and a multiple of `page_units`.
     pub segment_units: u32,
-    /// Where values go.
+    /// Placement policy for values.
     pub packing: Packing,
     /// Entries of the DMA log table of [`Packing::Backfill`].
     pub log_table_entries: u32,
-    /// Log pages in DRAM that take values.
+    /// Log pages in DRAM for open values: the page buffer, at most 1 GiB.
     pub buffer_pages: u32,
-    /// Index bytes in DRAM after which they are written to flash.
+    /// Index bytes in DRAM at which the memtable is flushed to flash.
     pub memtable_bytes: u64,
-    /// Of each table's filter; 0: none.
+    /// Bits per key of each table's bloom filter: 0 to 64; 0 means no filter.
     pub filter_bits_per_key: u32,
-    /// DRAM for filters. Tables beyond it have none.
+    /// DRAM for filters, in bytes. Tables that exceed it have none.
     pub filter_bytes: u64,
-    /// Index units of 4 KiB that DRAM caches.
+    /// Index units of 4 KiB cached in DRAM.
     pub cache_units: u32,
-    /// Runs that wait to be merged before they are.
+    /// Level-0 runs that may wait before a merge starts: 1 to 64.
     pub l0_runs: u32,
-    /// How many times larger each level is than the one above.
+    /// Size ratio of a level to the one above: 2 to 100.
     pub level_ratio: u32,
-    /// The longest value, in bytes.
+    /// The longest value, in bytes: at most 1 GiB, and at most 64 segments.
     pub value_bytes_max: u32,
-    /// With power-loss protection whatever was acknowledged is durable.
+    /// Power-loss protection: capacitors make everything acknowledged durable.
     pub plp: bool,
-    /// Of its filters' hash.
+    /// Seed of the filters' hash.
     pub seed: u64,
-    /// What is deliberately broken, for tests of tests.
+    /// A deliberate defect, for tests of tests.
     #[doc(hidden)]
     pub canary: Option<KvCanary>,
 }
@@ -131,72 +133,72 @@ impl Default for KvConfig {
     }
 }
 
-/// A store that is broken on purpose: whoever looks for faults must find it.
+/// A deliberate defect that fault searches must find.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvCanary {
-    /// A value that does not match its checksum counts.
+    /// Records are accepted although their value does not match its checksum.
     TrustTorn,
-    /// What capacitors should have saved is lost.
+    /// [`Kv::save`](crate::Kv::save) writes nothing.
     ForgetSave,
-    /// The older of two records of a key counts.
+    /// The older of two records of a key wins in recovery.
     OlderRecord,
-    /// A segment is used again before the manifest that gave it up is durable.
+    /// A segment is reused before the manifest that gave it up is durable.
     ReuseEarly,
-    /// A moved value is not looked at again before it is given its new place.
+    /// A moved value replaces its entry without a check that the entry is still current.
     MoveBlindly,
 }
 
-/// Why a store can't be made.
+/// Why a store can't be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KvConfigError {
-    /// Parameters that make no sense.
+    /// A parameter is out of range.
     #[error("{0}")]
     Parameter(&'static str),
-    /// Too little room.
+    /// The extents are too small.
     #[error("a key-value namespace of {units} units of 4 KiB is too small: it needs {least}")]
     TooSmall {
-        /// What it has.
+        /// Size of the extents, in units.
         units: u64,
-        /// What it needs.
+        /// Smallest size, in units.
         least: u64,
     },
-    /// Too much of it.
+    /// The extents have more segments than a store supports.
     #[error(
         "a key-value namespace of {units} units of 4 KiB has too many segments of {segment_units} units, at most {max} are \
          possible: choose larger ones (`kv.segment`), or a smaller capacity",
         max = super::segments::SEGMENTS_MAX
     )]
     TooLarge {
-        /// What it has.
+        /// Size of the extents, in units.
         units: u64,
-        /// Of each segment.
+        /// Units of a segment.
         segment_units: u32,
     },
 }
 
-/// Why the store can't do what it is asked. Nothing has changed then.
+/// Why an operation failed. It has changed nothing then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
-    /// There is no pair of that key.
+    /// The key does not exist.
     #[error("key does not exist")]
     NotFound,
-    /// There is one.
+    /// The key exists.
     #[error("key exists")]
     Exists,
-    /// No room.
+    /// No free space, and none can be reclaimed.
     #[error("capacity exceeded")]
     CapacityExceeded,
-    /// Longer than [`KvConfig::value_bytes_max`].
+    /// The value is longer than [`KvConfig::value_bytes_max`].
     #[error("value too long")]
     ValueTooLong,
-    /// A value is not where the write pointer is, or not what it was said to be.
+    /// A value in the page buffer is not at an allowed position, or its checksum differs.
     #[error("value not at the write pointer")]
     Misplaced,
-    /// Flash can't give or take it.
+    /// Flash can't be read or written.
     #[error(transparent)]
     Media(#[from] MediaError),
-    /// The drive is gone.
+    /// The drive or the namespace is gone.
     #[error("stopped")]
     Stopped,
 }

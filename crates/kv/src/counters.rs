@@ -1,25 +1,26 @@
-//! What a store has done so far, and how much of it is used.
+//! Counters of a store, and its space in use.
 
-/// What a store has done so far.
+/// Counters of a store since power-on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvCounters {
-    /// Log pages programmed for the host's values, those twice that were written when they were not full.
+    /// Log pages programmed for the host's values. A page flushed before it was full counts again when the rest is
+    /// written.
     pub log_pages: u64,
-    /// Of those, pages that were not full.
+    /// The part of `log_pages` that were not full.
     pub log_pages_partial: u64,
-    /// Log pages programmed for values that collection moved.
+    /// Log pages programmed for values that garbage collection moved.
     pub log_pages_moved: u64,
-    /// Units of record tables programmed.
+    /// Units of record tables that were programmed.
     pub record_units: u64,
-    /// Units of tables that were programmed when memory was full.
+    /// Units of tables programmed by memtable flushes.
     pub index_units_flushed: u64,
-    /// Units of tables that merging programmed.
+    /// Units of tables programmed by merges.
     pub index_units_compacted: u64,
-    /// Units of tables read from flash to look something up.
+    /// Units of tables read from flash by look-ups.
     pub index_units_read: u64,
-    /// Units of tables read from flash to merge them.
+    /// Units of tables read from flash by merges.
     pub index_units_merged: u64,
-    /// Look-ups of a table's unit that DRAM had.
+    /// Look-ups of a table's unit that the DRAM cache answered.
     pub cache_hits: u64,
     /// Units of the manifest programmed.
     pub manifest_units: u64,
@@ -29,46 +30,46 @@ pub struct KvCounters {
     pub value_units_read: u64,
     /// Values that the host stored.
     pub values_stored: u64,
-    /// Their bytes.
+    /// Bytes of those values.
     pub value_bytes_stored: u64,
-    /// Values that collection moved.
+    /// Values that garbage collection moved.
     pub values_moved: u64,
-    /// Their bytes.
+    /// Bytes of those values.
     pub value_bytes_moved: u64,
-    /// Bytes that the processor copied to their place.
+    /// Bytes that the processor copied into log pages.
     pub bytes_packed: u64,
-    /// Bytes left empty between values of the host's.
+    /// Bytes left empty between the host's values.
     pub padding_bytes: u64,
-    /// Tables that a filter spared a look-up.
+    /// Table reads that a filter avoided.
     pub filter_hits: u64,
-    /// Tables that were looked at although the key is not in them.
+    /// Tables that were read although they do not hold the key.
     pub filter_misses: u64,
-    /// Memtables written to flash.
+    /// Memtables flushed to flash.
     pub memtables_flushed: u64,
     /// Merges of tables.
     pub compactions: u64,
-    /// Entries that went into them.
+    /// Entries read by merges.
     pub entries_compacted: u64,
-    /// Of those, entries that were dropped because there were newer ones.
+    /// The part of `entries_compacted` that newer entries replaced.
     pub entries_dropped: u64,
-    /// Segments of the value log collected.
+    /// Segments of the value log that garbage collection freed.
     pub collections: u64,
-    /// Stores that had to wait for room.
+    /// Operations that waited for space.
     pub stalls: u64,
-    /// Records replayed when the power came back.
+    /// Records replayed in recovery.
     pub records_replayed: u64,
-    /// Of those, how many were dropped because their value was torn.
+    /// Records dropped in recovery because the value did not match its checksum.
     pub records_torn: u64,
 }
 
-/// How much of a store is used.
+/// Capacity of a store, and how much is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvUsage {
-    /// What pairs may take in all, with what their records and index entries take.
+    /// Capacity, in bytes of values, records and index entries together.
     pub capacity_bytes: u64,
-    /// What they take: an estimate that is never too low while no power was cut. Pairs that were stored anew without a
-    /// look at the old one count twice until they are merged.
+    /// Bytes in use: an estimate that is never too low unless power was lost. A pair that was overwritten without a
+    /// look-up counts twice until its entries are merged.
     pub used_bytes: u64,
-    /// How many pairs there are, estimated likewise.
+    /// Number of pairs, estimated likewise.
     pub keys: u64,
 }

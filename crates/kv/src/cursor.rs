@@ -1,4 +1,4 @@
-//! A stable view of the pairs, in order.
+//! A cursor: a snapshot of the key-value pairs, read in key order.
 
 use super::config::KvError;
 use super::inner::{Inner, Kv};
@@ -11,7 +11,7 @@ use byteway_clock::{SpanId, Spans};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a cursor sees.
+/// The memtables and tables that a cursor reads.
 struct View {
     snapshot: u64,
     epoch: u64,
@@ -20,13 +20,14 @@ struct View {
     version: Rc<Version>,
 }
 
-/// The pairs as they were when it was made, in order from a key on. While it is there, what it sees takes room.
+/// A snapshot of the key-value pairs, in key order from a start key on. While it exists, the segments that it reads are
+/// not reused.
 pub struct Cursor {
     kv: Kv,
-    /// From where the next pair is looked for; none behind the last key that there can be.
+    /// Where the next pair is looked for; `None` past the greatest key.
     from: Option<Key>,
     view: Option<View>,
-    /// It may stay for long: nobody waits for its end.
+    /// The host may keep it open indefinitely, so no operation waits for its end.
     is_lasting: bool,
     heads: Vec<Option<(Key, Entry)>>,
     readers: Vec<RunReader>,
@@ -59,10 +60,10 @@ impl Cursor {
         self.view = Some(view);
     }
 
-    /// The next pair: its key, and its value in `into`, which is cleared. None behind the last.
+    /// The next key. Its value replaces the contents of `into`. `None` after the last.
     ///
     /// # Errors
-    /// If flash can't give it.
+    /// [`KvError::Media`] if flash can't be read.
     pub async fn next(
         &mut self,
         span: SpanId,
@@ -118,7 +119,7 @@ impl Cursor {
     }
 }
 
-/// What of a run comes from a key on.
+/// The part of a run from a key on.
 fn from_key(run: &Run, from: &Key) -> Run {
     let mut slices: Run = run.iter().filter(|slice| slice.table.last >= *from).cloned().collect();
     slices.iter_mut().for_each(|slice| slice.from = slice.from.max(*from));

@@ -1,9 +1,9 @@
-//! A bloom filter: whether a key may be in a table.
+//! A bloom filter: tells whether a key may be in a table.
 
 use super::key::Key;
 use super::varint::Reader;
 
-/// A hash of a key.
+/// A seeded 64-bit hash of a key.
 #[inline]
 pub(super) fn hash(key: &Key, seed: u64) -> u64 {
     let (high, low) = key.words();
@@ -13,7 +13,7 @@ pub(super) fn hash(key: &Key, seed: u64) -> u64 {
     word ^ (word >> 32)
 }
 
-/// A filter over hashes.
+/// A bloom filter over key hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     words: Box<[u64]>,
@@ -21,7 +21,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Words of 8 bytes for so many keys.
+    /// Words of 8 bytes for `keys` keys.
     pub(super) fn words_for(keys: usize, bits_per_key: u32) -> usize {
         (keys * bits_per_key as usize).div_ceil(64)
     }
@@ -38,12 +38,12 @@ impl Filter {
         filter
     }
 
-    /// As many probes as let the fewest keys through that are not there: bits times ln 2.
+    /// The number of probes with the fewest false positives: bits per key times ln 2.
     fn probes(bits_per_key: u32) -> u32 {
         (bits_per_key * 69 / 100).clamp(1, 12)
     }
 
-    /// The filter that [`Filter::encode`] has written.
+    /// Decodes what [`Filter::encode`] has written; `None` if bytes are missing.
     pub(super) fn decode(reader: &mut Reader<'_>, words: usize, bits_per_key: u32) -> Option<Filter> {
         let words = (0..words).map(|_| reader.u64()).collect::<Option<_>>()?;
         Some(Filter { words, probes: Self::probes(bits_per_key) })
@@ -53,12 +53,12 @@ impl Filter {
         self.words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// Bytes of DRAM.
+    /// Size in DRAM, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }
 
-    /// How many words it has.
+    /// Length in words of 8 bytes.
     pub(super) fn words(&self) -> usize {
         self.words.len()
     }
@@ -74,7 +74,7 @@ impl Filter {
         }
     }
 
-    /// Whether a key of that hash may be there.
+    /// Whether a key with this hash may be in the table. `false` is certain.
     #[inline]
     pub(super) fn may_hold(&self, hash: u64) -> bool {
         let bits = self.words.len() as u64 * 64;
@@ -97,7 +97,7 @@ fn place(hash: u64, probe: u32, bits: u64) -> (usize, u64) {
 mod tests {
     use super::*;
 
-    // A filter that denies a key loses a pair; one that admits most is of no use.
+    // A filter that denies a stored key loses a pair; one that admits most keys saves no read.
     #[test]
     fn all_that_is_there_and_little_else() {
         let key = |n: u64| Key::new(&n.to_be_bytes()).unwrap();

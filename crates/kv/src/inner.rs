@@ -1,15 +1,15 @@
-//! What a store is made of, and the steps that all its verbs share.
+//! The parts of a store, and the steps that all its operations share.
 
 use super::config::{KvConfig, KvError};
 use super::filter;
 use super::key::Key;
 use super::segments::Layout;
-use super::state::{Found, HOST, Refusal, State};
+use super::state::{HOST, Lookup, Refusal, State};
 use super::table::Entries;
 use super::units::Units;
 use super::version;
 use byteway_clock::{Clock, Notify, SpanId, Spans, Stage, TaskId};
-use byteway_firmware::{MediaError, Placement, Work};
+use byteway_firmware::{MediaError, Placement, WorkKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -22,13 +22,13 @@ pub(super) struct Inner {
     pub(super) state: RefCell<State>,
     pub(super) is_ready: Cell<bool>,
     pub(super) readied: Notify,
-    /// There is something to be written.
+    /// The write queue is not empty.
     pub(super) queued: Notify,
-    /// Somebody wants something of the upkeep.
+    /// The upkeep task has work.
     pub(super) upkeep: Notify,
-    /// There may be room, or the queue is shorter.
+    /// Space may be free, the queue is shorter, or the state has changed otherwise.
     pub(super) changed: Notify,
-    /// Formats that were asked for, and done.
+    /// Formats requested, and done.
     pub(super) formats: Cell<(u64, u64)>,
     pub(super) tasks: RefCell<Vec<TaskId>>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Inner {
 #[derive(Clone)]
 pub struct Kv(pub(super) Rc<Inner>);
 
-/// Segments that are given up are not used again while this is there.
+/// Protects segments that are given up from reuse while it exists.
 pub(super) struct Pin<'a> {
     inner: &'a Inner,
     epoch: u64,
@@ -50,7 +50,7 @@ impl Drop for Pin<'_> {
 }
 
 impl Inner {
-    /// Makes a step, and calls those who have something to do then.
+    /// Takes a step, and wakes the tasks that have work afterwards.
     pub(super) fn step<T>(&self, step: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.borrow_mut();
         let done = step(&mut state);
@@ -67,7 +67,7 @@ impl Inner {
         done
     }
 
-    /// A step could not be made: waits until it may be, or gives the error.
+    /// Waits until a refused step may succeed, or returns the error.
     pub(super) async fn wait_for(
         &self,
         span: SpanId,
@@ -86,7 +86,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A log for the host's values is open, if there is a segment for it.
+    /// Opens a log segment for the host's values, if a free one is in the pool.
     pub(super) fn open_log(&self) {
         if self.is_ready.get() && self.state.borrow().logs[HOST].segment().is_none() {
             _ = self.step(|state| state.next_segment(HOST));
@@ -105,21 +105,21 @@ impl Inner {
     }
 
     pub(super) async fn charge_index(&self, span: SpanId, spans: &Spans) {
-        let service = self.placement.run(Work::Index, 1).await;
+        let service = self.placement.run(WorkKind::Index, 1).await;
         spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
     }
 
-    /// The processor copies bytes.
+    /// Charges the processor's copy of `bytes` bytes.
     pub(super) async fn charge_copy(&self, span: SpanId, spans: &Spans, bytes: u32) {
-        let service = self.placement.run(Work::Pack, u64::from(bytes.div_ceil(64))).await;
+        let service = self.placement.run(WorkKind::Pack, u64::from(bytes.div_ceil(64))).await;
         spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
-        let passage = self.placement.site(Work::Pack).dram("into a log page", u64::from(bytes));
+        let passage = self.placement.site(WorkKind::Pack).dram("into a log page", u64::from(bytes));
         self.clock.sleep_until(passage.arrival).await;
         spans.charge_split(span, self.clock.now(), passage.queued, Stage::Dram);
     }
 
-    /// What is known of a key: a tombstone is found, too.
-    pub(super) async fn find(&self, span: SpanId, spans: &Spans, key: &Key) -> Result<Found, KvError> {
+    /// Looks up a key. A tombstone is an entry, too.
+    pub(super) async fn find(&self, span: SpanId, spans: &Spans, key: &Key) -> Result<Lookup, KvError> {
         let (version, found) = {
             let state = self.state.borrow();
             state.check_known()?;
@@ -143,14 +143,15 @@ impl Inner {
                 if !self.layout.holds(&entry) {
                     return Err(KvError::Media(MediaError::Unreadable));
                 }
-                return Ok(Found { entry: Some(entry), ..found });
+                return Ok(Lookup { entry: Some(entry), ..found });
             }
             self.state.borrow_mut().counters.filter_misses += 1;
         }
         Ok(found)
     }
 
-    /// A failure of flash ends everything but reading. What waits to be written stays where it is read from.
+    /// Records a failure of flash: from now on the store only reads. Queued writes stay in the queue, where reads find
+    /// them.
     pub(super) fn fail(&self, error: MediaError) {
         self.state.borrow_mut().failed.get_or_insert(error);
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! A key: 1 to 16 bytes, ordered by its bytes, a shorter one before those that it begins.
+//! A key: 1 to 16 bytes, ordered bytewise; a prefix sorts before the keys that it begins.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,7 +9,7 @@ pub const KEY_BYTES_MAX: usize = 16;
 /// A key of the key-value command set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Zeroes behind the key, so that equal keys are equal structures.
+    /// Padded with zeroes, so that equal keys are equal structures.
     bytes: [u8; KEY_BYTES_MAX],
     len: u8,
 }
@@ -18,7 +18,7 @@ impl Key {
     /// The smallest key.
     pub const FIRST: Key = Key { bytes: [0; KEY_BYTES_MAX], len: 1 };
 
-    /// The key of these bytes; none, if they are not 1 to 16.
+    /// The key with these bytes; `None` unless there are 1 to 16.
     pub fn new(bytes: &[u8]) -> Option<Key> {
         if bytes.is_empty() || bytes.len() > KEY_BYTES_MAX {
             return None;
@@ -28,23 +28,23 @@ impl Key {
         Some(key)
     }
 
-    /// Its bytes.
+    /// The bytes, without padding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// How many bytes it has: 1 to 16.
+    /// Length in bytes: 1 to 16.
     #[allow(clippy::len_without_is_empty, reason = "no key is empty")]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// The next key in order; none behind the last.
+    /// The least key greater than this one; `None` for the greatest.
     pub fn next(&self) -> Option<Key> {
         if self.len() < KEY_BYTES_MAX {
             return Some(Key { len: self.len + 1, ..*self });
         }
-        // Sixteen bytes: the smallest that is greater ends where a byte can be raised.
+        // A key of sixteen bytes can't be extended: raise its last byte that is below 0xff, and cut there.
         let at = self.bytes.iter().rposition(|byte| *byte != u8::MAX)?;
         let mut bytes = [0; KEY_BYTES_MAX];
         bytes[..=at].copy_from_slice(&self.bytes[..=at]);
@@ -57,7 +57,7 @@ impl Key {
         u128::from_be_bytes(self.bytes)
     }
 
-    /// Two words of the same content as the key, for hashing.
+    /// Two words that equal keys share, for hashing.
     #[inline]
     pub(super) fn words(&self) -> (u64, u64) {
         let word = self.word();
@@ -89,7 +89,7 @@ impl fmt::Debug for Key {
 mod tests {
     use super::*;
 
-    // List in another order than that of the bytes would skip keys, or give them twice.
+    // A listing in another order than that of the bytes would skip or repeat keys.
     #[test]
     fn keys_are_ordered_as_their_bytes() {
         let texts: [&[u8]; 9] = [b"\0", b"\0\0", b"\0\x01", b"a", b"a\0", b"a\0b", b"ab", b"b", &[255; 16]];
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Key::FIRST, keys[0]);
     }
 
-    // A cursor that goes on behind a key must miss none in between.
+    // A cursor that continues after a key must not skip any.
     #[test]
     fn nothing_lies_between_a_key_and_the_next() {
         let next = |bytes: &[u8]| Key::new(bytes).unwrap().next();

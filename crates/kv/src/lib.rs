@@ -1,28 +1,28 @@
 //! The key-value store: an index and a value log on the translation layer's units.
 //!
-//! Values go to a *value log*: segments of log pages, packed as [`Packing`] says, each with a table of records at its end
-//! that tells what was stored and deleted (`log`). The *index* is a memtable, and sorted tables in levels, in segments of
-//! their own (`table`, `version`). A *manifest* names what counts (`manifest`); what it names is durable before it is written,
-//! and what it has stopped to name is used again only after it is durable. Recovery is the newest manifest, and a replay of
-//! the records that no table reflects (`recover`).
+//! Values go to a *value log*: segments of log pages, packed as [`Packing`] says. Each segment ends with a record table
+//! that lists what was stored and deleted (`log`). The *index* is a memtable and sorted tables in levels, in segments
+//! of their own (`table`, `version`). A *manifest* names the live segments (`manifest`). What it names is durable
+//! before the manifest is written; what it no longer names is reused only after the manifest is durable. Recovery loads
+//! the newest manifest and replays the records that no table covers (`recover`).
 //!
 //! | file | what |
 //! |---|---|
-//! | [`key`], `record` | a key; what is known of a pair, and how it is written |
+//! | [`key`], `record` | a key; an index entry and its encodings |
 //! | [`config`], [`counters`] | parameters and errors; figures |
-//! | `packing`, `log` | where a value goes in its page; an open segment |
+//! | `packing`, `log` | the placement of a value in its page; an open segment |
 //! | `memtable`, `table`, `filter`, `version` | the index |
-//! | `segments` | what each segment is used for, and when one may be used again |
-//! | `inner` | its parts, and the steps that all verbs share |
-//! | `state` | what is so at a moment, and the steps that change it |
-//! | `units` | reading and writing units of the range |
-//! | `upkeep`, `merge`, `compact`, `collect` | what goes on behind: one task |
-//! | `manifest`, `recover` | what survives |
+//! | `segments` | what each segment is used for, and when it may be reused |
+//! | `inner` | the parts of a store, and the steps that all operations share |
+//! | `state` | the state in DRAM, and the steps that change it without waiting |
+//! | `units` | reading and writing units of the store's range |
+//! | `upkeep`, `merge`, `compact`, `collect` | background work, in one task: flushes, merges, garbage collection |
+//! | `manifest`, `recover` | non-volatile state, and how it is read back |
 //! | [`cursor`] | a stable view, in order |
-//! | `check` | what must be so, for tests |
+//! | `check` | invariants, for tests |
 //!
-//! What it does not do: it compresses nothing, knows no command, and keeps no order between pairs of different keys that
-//! were not flushed when the power went.
+//! What it does not do: it does not compress, it parses no command, and it gives no order of durability between
+//! unflushed key-value pairs of different keys.
 
 mod cache;
 mod check;
@@ -68,20 +68,19 @@ use std::rc::Rc;
 use units::Units;
 
 impl KvConfig {
-    /// Whether there can be such a store.
+    /// Checks that a store can be made with these parameters.
     ///
     /// # Errors
-    /// If the parameters don't go together.
+    /// [`KvConfigError`] if a parameter is out of range, or the extents are too small or too large.
     pub fn check(&self) -> Result<(), KvConfigError> {
         Layout::new(self).map(drop)
     }
 }
 
 impl Kv {
-    /// A store over what its units hold. It looks at them in a task of its own: verbs wait until it has.
-    ///
+    /// Opens the store that its units hold. Recovery runs in a task of its own; every operation waits for it.
     /// # Errors
-    /// If the parameters don't go together.
+    /// As [`KvConfig::check`].
     pub fn power_on(
         clock: &Clock,
         placement: Placement,
@@ -113,19 +112,23 @@ impl Kv {
         Ok(Kv(inner))
     }
 
-    /// Waits until what flash holds is known, or nobody asks it any more.
+    /// Waits until recovery has ended, successfully or not, or the store is stopped.
     pub async fn ready(&self) {
         while !self.0.is_ready.get() && !self.0.state.borrow().is_stopped {
             self.0.readied.notified().await;
         }
     }
 
-    /// Stores a pair. With power-loss protection it is durable when this returns, else after the next [`Kv::flush`].
+    /// Stores a key-value pair. It is durable on return with power-loss protection, otherwise after the next
+    /// [`Kv::flush`].
     ///
-    /// Charges [`Work::Index`](byteway_firmware::Work::Index), [`Work::Pack`](byteway_firmware::Work::Pack) and DRAM for what the processor copies, and waiting for room.
+    /// Charges [`WorkKind::Index`](byteway_firmware::WorkKind::Index),
+    /// [`WorkKind::Pack`](byteway_firmware::WorkKind::Pack), DRAM for the bytes that the processor copies, and the wait
+    /// for free space.
     ///
     /// # Errors
-    /// If the value is too long, there is no room, or `mode` forbids it.
+    /// [`KvError::ValueTooLong`], [`KvError::CapacityExceeded`], or [`KvError::Exists`] and [`KvError::NotFound`] as
+    /// `mode` demands.
     pub async fn store(
         &self,
         span: SpanId,
@@ -141,7 +144,7 @@ impl Kv {
         self.store_told(span, spans, key, value, origin, mode).await.map(drop)
     }
 
-    /// As [`Kv::store`]; gives what a host is told that places values itself.
+    /// As [`Kv::store`]; returns where the value lies, for a host that places values itself.
     ///
     /// # Errors
     /// As [`Kv::store`].
@@ -196,10 +199,11 @@ impl Kv {
         Ok(told)
     }
 
-    /// Appends to `into` at most `bytes_max` bytes of the value from `offset` on; gives the whole value's length.
+    /// Appends to `into` at most `bytes_max` bytes of the value, starting at `offset`. Returns the length of the whole
+    /// value in bytes.
     ///
     /// # Errors
-    /// If there is no such pair, or flash can't give it.
+    /// [`KvError::NotFound`] if the key does not exist, [`KvError::Media`] if flash can't be read.
     pub async fn retrieve(
         &self,
         span: SpanId,
@@ -212,7 +216,8 @@ impl Kv {
         self.ready().await;
         let inner = &*self.0;
         inner.charge_index(span, spans).await;
-        // From the instant at which the key is looked for: of segments that were taken later, an older pin keeps none.
+        // Pin before the look-up: a pin protects only segments that were taken before it, so a later pin would not
+        // protect the segment that the look-up finds.
         let _pin = inner.pin();
         let found = inner.find(span, spans, &key).await?;
         let entry = found.entry.filter(|entry| !entry.is_tombstone()).ok_or(KvError::NotFound)?;
@@ -220,20 +225,20 @@ impl Kv {
         Ok(entry.bytes())
     }
 
-    /// Whether there is a pair of that key.
+    /// Whether the key exists.
     ///
     /// # Errors
-    /// If flash can't tell.
+    /// [`KvError::Media`] if flash can't be read.
     pub async fn exist(&self, span: SpanId, spans: &Spans, key: Key) -> Result<bool, KvError> {
         self.ready().await;
         self.0.charge_index(span, spans).await;
         Ok(self.0.find(span, spans, &key).await?.exists())
     }
 
-    /// Deletes a pair. It is durable as a [`Kv::store`] is.
+    /// Deletes a key. The deletion becomes durable like a [`Kv::store`].
     ///
     /// # Errors
-    /// If there is none.
+    /// [`KvError::NotFound`] if the key does not exist.
     pub async fn delete(&self, span: SpanId, spans: &Spans, key: Key) -> Result<(), KvError> {
         self.ready().await;
         let inner = &*self.0;
@@ -250,11 +255,11 @@ impl Kv {
         }
     }
 
-    /// Appends to `into` the keys from `from` on, in order, as many as `bytes_max` hold: each takes 2 bytes for its length
-    /// and its bytes, together a multiple of 4.
+    /// Appends to `into` the keys from `from` on, in order, as many as fit into `bytes_max`: each takes 2 bytes for its
+    /// length plus its bytes, rounded up to a multiple of 4.
     ///
     /// # Errors
-    /// If flash can't tell.
+    /// [`KvError::Media`] if flash can't be read.
     pub async fn list(
         &self,
         span: SpanId,
@@ -276,17 +281,17 @@ impl Kv {
         Ok(())
     }
 
-    /// A view of the pairs as they are now, from `from` on or from the first; as they are when it is first used, if that is
-    /// before the store is ready. While it is there, no segment that was in use when it was made is free again: a store may
-    /// find no room for that reason.
+    /// A snapshot of the key-value pairs, from `from` on or from the first key. It is taken now, or at its first use if
+    /// recovery has not ended. While the cursor exists, no segment that was in use when it was made becomes free, so a
+    /// store may run out of space.
     pub fn seek(&self, from: Option<Key>) -> Cursor {
         Cursor::new(self.clone(), from.unwrap_or(Key::FIRST), true)
     }
 
-    /// Waits until everything that was acknowledged is durable. With power-loss protection it is.
+    /// Waits until everything acknowledged is durable. With power-loss protection it already is.
     ///
     /// # Errors
-    /// If flash can't take it.
+    /// [`KvError::Media`] if flash can't be written.
     pub async fn flush(&self, span: SpanId, spans: &Spans) -> Result<(), KvError> {
         self.ready().await;
         let inner = &*self.0;
@@ -296,10 +301,11 @@ impl Kv {
         inner.flush_logs(span, spans).await
     }
 
-    /// Deletes all pairs, durably. Whatever waits meanwhile comes before or after.
+    /// Deletes all key-value pairs, durably. Operations that run meanwhile take effect either before or after.
     ///
     /// # Errors
-    /// If flash can't take it; then all pairs are there as before, unless it [isn't known](Kv::is_known) any more.
+    /// [`KvError::Media`] if flash can't be written. All pairs then remain, unless the store [is no longer
+    /// known](Kv::is_known).
     pub async fn format(&self) -> Result<(), KvError> {
         self.ready().await;
         let inner = &*self.0;
@@ -315,12 +321,13 @@ impl Kv {
         inner.state.borrow().check()
     }
 
-    /// Whether it is known what there is. Flash may have failed while it took what decides that.
+    /// Whether the contents are known. They are not if recovery failed, or if flash failed while a manifest that
+    /// decides them was being written.
     pub fn is_known(&self) -> bool {
         self.0.state.borrow().check_known().is_ok()
     }
 
-    /// What capacitors save: to be called when the power goes, before the translation layer's.
+    /// Writes what capacitors save. Call it when the power fails, before the translation layer saves its own state.
     pub fn save(&self) {
         let inner = &*self.0;
         if !inner.config.plp || !inner.is_ready.get() || inner.config.canary == Some(KvCanary::ForgetSave) {
@@ -334,7 +341,7 @@ impl Kv {
         }
     }
 
-    /// Ends its tasks: the drive, or the namespace, is gone.
+    /// Ends the store's tasks. Operations then fail with [`KvError::Stopped`].
     pub fn stop(&self) {
         for task in self.0.tasks.take() {
             self.0.clock.kill(task);
@@ -344,17 +351,17 @@ impl Kv {
         self.0.changed.notify_all();
     }
 
-    /// The clock that it runs by.
+    /// The clock that the store runs by.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// How much is used.
+    /// Capacity and space in use.
     pub fn usage(&self) -> KvUsage {
         self.0.state.borrow().usage()
     }
 
-    /// What it has done so far.
+    /// Counters since power-on.
     pub fn counters(&self) -> KvCounters {
         self.0.state.borrow().counters
     }
@@ -362,50 +369,51 @@ impl Kv {
 
 /// The page buffer as device memory (BandSlim, 4).
 impl Kv {
-    /// Bytes of the page buffer: a ring.
+    /// Size of the page buffer, which is a ring, in bytes.
     pub fn buffer_bytes(&self) -> u32 {
         self.0.config.buffer_pages * self.0.layout.page_bytes()
     }
 
-    /// The host stores bytes into the page buffer. What lies beyond it, or would fall on a value that is there, is not stored.
+    /// The host stores bytes into the page buffer at `offset`. Bytes beyond its end, or over a value that is already
+    /// there, are dropped.
     pub fn buffer_store(&self, offset: u32, bytes: &[u8]) {
         self.0.open_log();
         self.0.state.borrow_mut().logs[HOST].store(offset, bytes);
     }
 
-    /// The host loads bytes from the page buffer: zeroes where nothing is, and beyond it.
+    /// The host loads bytes from the page buffer at `offset`: zeroes beyond its end and where nothing was stored.
     pub fn buffer_load(&self, offset: u32, bytes: &mut [u8]) {
         self.0.state.borrow().logs[HOST].load(offset, bytes);
     }
 
-    /// Where in the page buffer the write pointer is.
+    /// The write pointer, as an offset in the page buffer.
     pub fn write_pointer(&self) -> u32 {
         self.0.open_log();
         let state = self.0.state.borrow();
         state.logs[HOST].ring_offset(state.logs[HOST].pointer())
     }
 
-    /// Bytes of one of its pages.
+    /// Size of a log page, in bytes.
     pub fn page_bytes(&self) -> u32 {
         self.0.layout.page_bytes()
     }
 
-    /// What values in it begin at multiples of.
+    /// Alignment of values in the page buffer, in bytes.
     pub fn value_align(&self) -> u32 {
         if self.0.config.packing == Packing::None { UNIT_BYTES as u32 } else { 1 }
     }
 
-    /// What the host is to be told of the page buffer now.
+    /// The write pointer and limit that a host which places values needs now.
     pub fn told(&self) -> Stored {
         self.0.open_log();
         self.0.state.borrow().logs[HOST].stored(0)
     }
 
-    /// Waits until a value of a page's length has a place where the host may put it; gives what the host is told then.
-    /// `gives_up`: the gaps before values that came by DMA are given up first, so that nothing lies behind the pointer.
+    /// Waits until the host may place a value of a page's length; returns the pointer and limit then. `gives_up`: first
+    /// give up the gaps before values that came by DMA, so that no value lies after the write pointer.
     ///
     /// # Errors
-    /// If there is no room, or flash can't take what is there.
+    /// [`KvError::CapacityExceeded`] if there is no free segment, [`KvError::Media`] if flash can't be written.
     pub async fn make_place(&self, span: SpanId, spans: &Spans, gives_up: bool) -> Result<Stored, KvError> {
         self.ready().await;
         let inner = &*self.0;
@@ -417,7 +425,7 @@ impl Kv {
                 }
             });
         }
-        // A new segment has a place, or none ever will.
+        // A new segment accepts a page; if it doesn't, no segment ever will.
         let mut is_new = false;
         loop {
             let made = inner.step(|state| {
@@ -438,12 +446,13 @@ impl Kv {
         }
     }
 
-    /// Stores a pair whose value is in the page buffer already, at `offset`. `crc` is its CRC-32C, if the host gives it.
-    /// Values of one page may come in any order; what they leave out is given up when one comes of a later page.
+    /// Stores a key-value pair whose value is already in the page buffer, at `offset`. `crc` is its CRC-32C, if the
+    /// host sent it. Values in one page may be stored in any order; the first value in a later page gives up the gaps
+    /// left in this one.
     ///
     /// # Errors
-    /// As [`Kv::store`]; and if the value lies over another, over a page's end or behind what the host was told, or has
-    /// another checksum.
+    /// As [`Kv::store`]; and [`KvError::Misplaced`] if the value overlaps another, crosses a page's end, lies past the
+    /// limit that the host was given, or has another checksum.
     #[allow(clippy::too_many_arguments, reason = "a command")]
     pub async fn store_placed(
         &self,

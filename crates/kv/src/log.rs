@@ -1,9 +1,9 @@
 //! An open segment of the value log: its log pages in DRAM, and its record table.
 //!
-//! Values fill a segment from its front. From its tail, backwards by units, it has a record for each of them and for each
-//! deletion, in order: that is the journal which recovery replays, and what tells the collector what a segment holds. Where
-//! the two would meet the segment ends. A page, or a unit of records, is written when it is full, or at a flush as far as
-//! it is filled; it is then written again in place.
+//! Values fill a segment from its front. Records fill it from its end, backwards by units: one for each value and each
+//! deletion, in order. The record table is the journal that recovery replays, and it tells garbage collection what the
+//! segment holds. Where the two would meet the segment ends. A page, or a unit of records, is written when it is full;
+//! a flush writes it as far as it is filled, and it is later written again in place.
 
 use super::cache::Unit;
 use super::config::Stored;
@@ -19,43 +19,43 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Units that are kept free for the records of values that the host has placed and whose commands are under way.
+/// Units reserved for the records of values that the host has placed and whose commands are in flight.
 const RECORD_UNITS: u32 = 2;
 
-/// "BwKr": a unit of records.
+/// "BwKr": the first bytes of a unit of records.
 const MAGIC: u32 = 0x724b_7742;
 const HEADER_BYTES: usize = 40;
 
-/// What is written.
+/// What a queued write contains, for the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     Page {
         is_partial: bool,
         is_moved: bool,
     },
-    /// More of a page that is counted already.
+    /// A further range of a page that is already counted.
     Rest,
     Records,
 }
 
-/// Units on their way to the translation layer.
+/// Units to be written by the translation layer.
 pub(super) struct Write {
     pub(super) first: u64,
     pub(super) units: Vec<UnitBytes>,
     pub(super) kind: Written,
 }
 
-/// Writes in order. What is here reads from here.
+/// Queued writes, in order. Reads find queued units here.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) writes: VecDeque<Write>,
-    /// How many have come, and how many have gone.
+    /// Writes queued and completed, since power-on.
     pub(super) queued: u64,
     pub(super) done: u64,
-    /// The oldest is on its way to flash.
+    /// The oldest write has been handed to the translation layer.
     pub(super) is_writing: bool,
     newest: FxHashMap<u64, UnitBytes>,
-    /// Emptied vectors.
+    /// Emptied vectors, for reuse.
     spare: Vec<Vec<UnitBytes>>,
 }
 
@@ -70,10 +70,11 @@ impl Queue {
         self.queued += 1;
     }
 
-    /// The oldest write has been taken over.
+    /// Removes the oldest write, which the translation layer has taken over.
     pub(super) fn pop(&mut self) {
         let Some(mut write) = self.writes.pop_front() else { return };
         for (unit, bytes) in (write.first..).zip(&write.units) {
+            // A newer write of the same unit may be queued behind this one: reads must keep finding that.
             if self.newest.get(&unit).is_some_and(|newest| newest.is(bytes)) {
                 self.newest.remove(&unit);
             }
@@ -81,6 +82,7 @@ impl Queue {
         write.units.clear();
         self.spare.push(write.units);
         self.done += 1;
+        debug_assert_eq!(self.done + self.writes.len() as u64, self.queued, "a queued write is lost");
     }
 
     pub(super) fn get(&self, unit: u64) -> Option<&UnitBytes> {
@@ -96,44 +98,44 @@ impl Queue {
 
 struct Page {
     units: Vec<UnitBytes>,
-    /// Units that changed since they were written.
+    /// Bit mask of units that changed since they were written.
     dirty: u32,
     was_written: bool,
 }
 
-/// The end of a segment: what is known of it then.
+/// What is known of a segment when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Closed {
     pub(super) segment: u32,
     pub(super) table_units: u32,
-    /// Bytes between its values that are empty.
+    /// Empty bytes between its values.
     pub(super) padding: u32,
     /// Bytes of its values.
     pub(super) placed: u32,
 }
 
-/// A segment that values go into.
+/// A segment that takes values.
 pub(super) struct Log {
     is_moved: bool,
     layout: Rc<Layout>,
     uid: u64,
     buffer_pages: u32,
     packer: Packer,
-    /// The segment and its generation.
+    /// The open segment and its generation.
     open: Option<(u32, u64)>,
-    /// From the first page that is not written for good.
+    /// Pages from the first that may still change.
     pages: VecDeque<Page>,
     first_page: u32,
-    /// The segment's first page, counted over all segments: its place in the ring follows from that.
+    /// The segment's first page, counted over all segments: it determines the page's position in the ring.
     base: u64,
     /// Bytes of values.
     placed: u32,
-    /// Where the last value has gone.
+    /// Offset of the last value placed.
     last: u32,
     table: UnitBytes,
     table_used: usize,
     table_count: u16,
-    /// Units of the table that are full.
+    /// Full units of the table.
     table_full: u32,
     table_dirty: bool,
     pub(super) records: u32,
@@ -143,7 +145,7 @@ pub(super) struct Log {
 
 impl Log {
     pub(super) fn new(config: &KvConfig, layout: &Rc<Layout>, is_moved: bool) -> Log {
-        // What is moved is in memory: nothing of it needs a boundary, but where all of it has one.
+        // Moved values are in memory already, so packing them needs no alignment, unless the policy aligns all values.
         let packing = match config.packing {
             packing if !is_moved => packing,
             Packing::None => Packing::None,
@@ -174,12 +176,12 @@ impl Log {
         }
     }
 
-    /// The segment that is open.
+    /// The open segment.
     pub(super) fn segment(&self) -> Option<u32> {
         self.open.map(|(segment, _)| segment)
     }
 
-    /// Opens a segment. The one before was closed.
+    /// Opens a segment. The previous one must be closed.
     pub(super) fn open(&mut self, segment: u32, generation: u64) {
         debug_assert!(self.open.is_none() && self.pages.is_empty());
         self.open = Some((segment, generation));
@@ -192,13 +194,13 @@ impl Log {
         (self.table_dirty, self.records) = (false, 0);
     }
 
-    /// Up to where values may go, once a record of so many bytes is there. None, if the table has the whole segment.
+    /// End of the area for values once a record of `record_bytes` is added; `None` if the table fills the segment.
     fn limit(&self, record_bytes: usize) -> Option<u32> {
         let more = u32::from(self.table_used + record_bytes > UNIT_BYTES);
         Some(self.layout.segment_units.checked_sub(self.table_full + 1 + more)? * UNIT)
     }
 
-    /// Where a value goes whose record takes so many bytes. None if the segment has no room for both.
+    /// Plans the position of a value with a record of `record_bytes`. `None` if the segment lacks space for both.
     pub(super) fn plan(&self, bytes: u32, origin: Origin, record_bytes: usize) -> Option<Placement> {
         self.open?;
         let limit = self.limit(record_bytes)?;
@@ -207,13 +209,15 @@ impl Log {
         has_room.then_some(plan)
     }
 
-    /// Whether the segment has room for a record alone.
+    /// Whether a record without a value fits.
     pub(super) fn takes_record(&self, record_bytes: usize) -> bool {
         self.open.is_some() && self.limit(record_bytes).is_some_and(|limit| self.packer.end() <= limit)
     }
 
-    /// Puts a value where [`Log::plan`] has said. Without bytes they are there already.
+    /// Places a value as [`Log::plan`] has planned. Without bytes, they are in the page already.
     pub(super) fn put(&mut self, plan: &Placement, value: Option<&[u8]>, bytes: u32, queue: &mut Queue) {
+        debug_assert!(plan.offset + bytes <= self.layout.segment_bytes());
+        debug_assert!(value.is_none_or(|value| value.len() == bytes as usize));
         let mut at = plan.offset;
         let end = plan.offset + bytes;
         while at < end {
@@ -229,8 +233,9 @@ impl Log {
         self.write_left(queue);
     }
 
-    /// The host has put a value where [`Log::plan_placed`] has said.
+    /// Takes over a value that the host has placed, as [`Log::plan_placed`] has planned.
     pub(super) fn put_placed(&mut self, plan: &Placement, bytes: u32, queue: &mut Queue) {
+        debug_assert!(plan.offset + bytes <= self.layout.segment_bytes());
         let (mut at, end) = (plan.offset, plan.offset + bytes);
         while at < end {
             self.change(at, None);
@@ -242,7 +247,7 @@ impl Log {
         self.write_left(queue);
     }
 
-    /// A part of a unit has changed, to these bytes if it is given.
+    /// Marks the unit at `at` dirty, and copies `bytes` there if given.
     fn change(&mut self, at: u32, bytes: Option<&[u8]>) {
         let page_bytes = self.layout.page_bytes();
         let Some(page) = self.page_mut(at / page_bytes) else { return };
@@ -254,7 +259,7 @@ impl Log {
         page.dirty |= 1 << unit;
     }
 
-    /// A page of the segment that is in DRAM; the next ones are made. None before the first.
+    /// A page of the segment in DRAM, created if it is new; `None` if it was written for good.
     fn page_mut(&mut self, page: u32) -> Option<&mut Page> {
         let index = page.checked_sub(self.first_page)? as usize;
         while self.pages.len() <= index {
@@ -268,7 +273,7 @@ impl Log {
         self.pages.get_mut(index)
     }
 
-    /// Writes the pages that the write pointer has left.
+    /// Writes the pages that the write pointer has passed.
     fn write_left(&mut self, queue: &mut Queue) {
         let page = self.packer.open_page() / self.layout.page_bytes();
         while self.first_page < page {
@@ -280,7 +285,7 @@ impl Log {
         }
     }
 
-    /// Writes what has changed of a page.
+    /// Writes the dirty units of a page, one write for each contiguous range.
     fn write_page(&mut self, index: usize, is_partial: bool, queue: &mut Queue) {
         let Some((segment, _)) = self.open else { return };
         let Some(page) = self.pages.get_mut(index) else { return };
@@ -290,6 +295,7 @@ impl Log {
         let mut dirty = std::mem::take(&mut page.dirty);
         while dirty != 0 {
             let from = dirty.trailing_zeros();
+            // One write takes one contiguous range: units that did not change are not written again.
             let count = (dirty >> from).trailing_ones();
             let units = page.units[from as usize..(from + count) as usize].iter().cloned();
             queue.push(first + u64::from(from), units, std::mem::replace(&mut kind, Written::Rest));
@@ -297,9 +303,11 @@ impl Log {
         }
     }
 
-    /// Appends a record. The caller knows that there is room.
+    /// Appends a record. The caller has checked that it fits.
     pub(super) fn append(&mut self, record: &[u8], queue: &mut Queue) {
+        debug_assert!(HEADER_BYTES + record.len() <= UNIT_BYTES, "a record fits into one unit");
         if self.table_used + record.len() > UNIT_BYTES {
+            // The unit is full and will not change, so it is queued now rather than at the next flush.
             self.write_table(queue);
             self.table_full += 1;
             self.table = self.zero.clone();
@@ -310,6 +318,10 @@ impl Log {
         self.table_used += record.len();
         self.table_count += 1;
         self.records += 1;
+        debug_assert!(
+            self.packer.end() <= (self.layout.segment_units - self.table_full - 1) * UNIT,
+            "records grow into values"
+        );
         self.table_dirty = true;
     }
 
@@ -326,13 +338,13 @@ impl Log {
         queue.push(unit, std::iter::once(self.table.clone()), Written::Records);
     }
 
-    /// Writes everything that has not been written, as far as it is filled.
+    /// Writes all dirty pages and records, even if they are not full.
     pub(super) fn flush(&mut self, queue: &mut Queue) {
         (0..self.pages.len()).for_each(|index| self.write_page(index, true, queue));
         self.write_table(queue);
     }
 
-    /// The segment ends.
+    /// Writes what is left, and ends the segment.
     pub(super) fn close(&mut self, queue: &mut Queue) -> Option<Closed> {
         let (segment, _) = self.open?;
         for index in 0..self.pages.len() {
@@ -347,7 +359,7 @@ impl Log {
         Some(Closed { segment, table_units, padding, placed: self.placed })
     }
 
-    /// A unit of the open segment, by its place there, if it is not written for good.
+    /// A unit of the open segment by its index, if its page may still change.
     pub(super) fn get(&self, segment: u32, unit: u32) -> Option<&UnitBytes> {
         if self.segment() != Some(segment) {
             return None;
@@ -356,7 +368,7 @@ impl Log {
         self.pages.get(page as usize)?.units.get((unit % self.layout.page_units) as usize)
     }
 
-    /// Forgets everything.
+    /// Discards the open segment.
     pub(super) fn abandon(&mut self) {
         self.first_page += self.pages.len() as u32;
         self.pages.clear();
@@ -364,9 +376,9 @@ impl Log {
     }
 }
 
-/// The page buffer as device memory: a ring of pages, of which those at the write pointer are next.
+/// The page buffer as device memory: a ring of pages that starts at the write pointer's page.
 impl Log {
-    /// Where in the ring a position of the segment is.
+    /// Offset in the ring of a position in the segment.
     pub(super) fn ring_offset(&self, at: u32) -> u32 {
         let page_bytes = self.layout.page_bytes();
         let page = (self.base + u64::from(at / page_bytes)) % u64::from(self.buffer_pages);
@@ -378,22 +390,22 @@ impl Log {
         self.packer.pointer()
     }
 
-    /// A position of the segment, counted over all segments, modulo 2^32.
-    fn told(&self, at: u32) -> u32 {
+    /// A position in the segment, counted over all segments, modulo 2^32.
+    fn absolute_position(&self, at: u32) -> u32 {
         (self.base * u64::from(self.layout.page_bytes())).wrapping_add(at.into()) as u32
     }
 
-    /// What the host is told after a value of `bytes` was placed.
+    /// Position, write pointer and limit after a value of `bytes` was placed.
     pub(super) fn stored(&self, bytes: u32) -> Stored {
-        let pointer = self.told(self.packer.pointer());
-        // Of a value in several parts, the last of them lies before the pointer.
+        let pointer = self.absolute_position(self.packer.pointer());
+        // Of a value in several parts, only the last part lies in this segment; it ends at the write pointer.
         let is_whole = self.last + bytes <= self.packer.end();
-        let place = if is_whole { self.told(self.last) } else { pointer.wrapping_sub(bytes) };
-        Stored { pointer, place, limit: self.told(self.limit_placed()) }
+        let place = if is_whole { self.absolute_position(self.last) } else { pointer.wrapping_sub(bytes) };
+        Stored { pointer, place, limit: self.absolute_position(self.limit_placed()) }
     }
 
-    /// Up to where the host may put values: not where the records of as many as may be under way will be, nor farther than
-    /// the ring goes.
+    /// End of the area in which the host may place values: before the records of all values that may be in flight, and
+    /// no more than the ring ahead.
     fn limit_placed(&self) -> u32 {
         let free = self.limit(UNIT_BYTES - HEADER_BYTES).unwrap_or(0);
         let records = free.saturating_sub(RECORD_UNITS * UNIT);
@@ -401,24 +413,25 @@ impl Log {
         records.min(ring)
     }
 
-    /// Whether a value of a page's length has a place where the host may put it.
+    /// Whether the host may place a value of a page's length.
     pub(super) fn takes_page(&self) -> bool {
         let bytes = self.layout.page_bytes();
         let plan = self.packer.plan(bytes, Origin::Cxl);
         self.open.is_some() && plan.offset + bytes <= self.limit_placed()
     }
 
-    /// The gaps before what came by DMA are given up.
+    /// Gives up the gaps before values that came by DMA.
     pub(super) fn give_up(&mut self, queue: &mut Queue) {
         self.packer.give_up();
         self.write_left(queue);
     }
 
-    /// The place in the ring `offset` for a value that the host has put there, and whose record takes so many bytes. None, if
-    /// it can't be there.
+    /// Plans the value that the host has placed at `offset` in the ring, with a record of `record_bytes`. `None` if the
+    /// position is not allowed.
     pub(super) fn plan_placed(&self, offset: u32, bytes: u32, record_bytes: usize) -> Option<Placement> {
         let plan = self.packer.plan_at(self.position(offset)?, bytes)?;
-        // Where nothing was stored since the segment was opened there is no value: it lay in the one before.
+        // A page that was never stored to since the segment was opened holds no value of it: what the host sees there
+        // belongs to the previous segment.
         let page = (plan.offset + bytes.max(1) - 1) / self.layout.page_bytes();
         if page.checked_sub(self.first_page)? as usize >= self.pages.len() {
             return None;
@@ -427,7 +440,7 @@ impl Log {
         (plan.offset + bytes <= limit && self.packer.end() <= limit).then_some(plan)
     }
 
-    /// The position in the segment that a place in the ring stands for now.
+    /// The position in the segment that an offset in the ring denotes now.
     fn position(&self, offset: u32) -> Option<u32> {
         let page_bytes = self.layout.page_bytes();
         let first_page = self.base + u64::from(self.first_page);
@@ -439,7 +452,7 @@ impl Log {
         u32::try_from(at).ok().filter(|at| *at < self.layout.segment_bytes())
     }
 
-    /// The host stores bytes into the ring. What would fall on a value is left out.
+    /// The host stores bytes into the ring. Bytes that would overwrite a value are dropped.
     pub(super) fn store(&mut self, offset: u32, bytes: &[u8]) {
         let ring = self.buffer_pages * self.layout.page_bytes();
         for (at, byte) in (offset..ring).zip(bytes) {
@@ -454,7 +467,7 @@ impl Log {
         }
     }
 
-    /// The host loads bytes from the ring: zeroes where there is nothing.
+    /// The host loads bytes from the ring: zeroes where nothing was stored.
     pub(super) fn load(&self, offset: u32, bytes: &mut [u8]) {
         let ring = self.buffer_pages * self.layout.page_bytes();
         bytes.fill(0);
@@ -466,7 +479,7 @@ impl Log {
         }
     }
 
-    /// The checksum of bytes that are there.
+    /// CRC-32C of `bytes` bytes at `at`.
     pub(super) fn checksum(&self, at: u32, bytes: u32) -> u32 {
         let (mut crc, mut next, end) = (0, at, at + bytes);
         let segment = self.segment().unwrap_or(u32::MAX);
@@ -481,19 +494,20 @@ impl Log {
     }
 }
 
-/// What a unit of records says of itself.
+/// Header of a unit of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) generation: u64,
     pub(super) segment: u32,
     pub(super) index: u32,
-    /// The number of its first record in the segment.
+    /// Number of its first record in the segment.
     pub(super) first_record: u32,
     pub(super) count: u16,
 }
 
 impl Head {
     fn seal(&self, uid: u64, used: u16, unit: &mut Unit) {
+        debug_assert!((HEADER_BYTES..=UNIT_BYTES).contains(&usize::from(used)));
         unit[0..4].copy_from_slice(&MAGIC.to_le_bytes());
         unit[8..16].copy_from_slice(&uid.to_le_bytes());
         unit[16..24].copy_from_slice(&self.generation.to_le_bytes());
@@ -506,7 +520,7 @@ impl Head {
         unit[4..8].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// The head of a unit, and its records, if it is one of that namespace.
+    /// Decodes the header and records of a unit; `None` if it is damaged or belongs to another namespace.
     pub(super) fn open(unit: &Unit, uid: u64) -> Option<(Head, Records<'_>)> {
         let mut reader = Reader(unit);
         let (magic, crc) = (reader.u32()?, reader.u32()?);
@@ -522,7 +536,7 @@ impl Head {
     }
 }
 
-/// Records of a unit.
+/// The records of a unit, in order.
 pub(super) struct Records<'a> {
     reader: Reader<'a>,
     left: u16,

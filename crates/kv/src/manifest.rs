@@ -1,5 +1,5 @@
-//! What counts: the tables, the segments of the value log, and the numbers to go on with. A whole snapshot in one of two slots
-//! in turn; the newer one that is whole is the truth.
+//! The manifest: a snapshot of the tables, the segments of the value log and the next numbers to use. Two slots are
+//! written alternately; the newer one that is complete is valid.
 
 use super::cache::Unit;
 use super::key::{KEY_BYTES_MAX, Key};
@@ -12,18 +12,18 @@ use byteway_wire::content::{Content, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// "BwKm".
+/// "BwKm": the first bytes of a manifest.
 const MAGIC: u32 = 0x6d4b_7742;
 const HEADER_BYTES: usize = 32;
 const FORM: u32 = 1;
 
-/// Tables have lower numbers: with a unit's they are its name in the cache.
+/// Bound of table numbers: a table's number and a unit's index together are the key in the cache.
 const TABLES_MAX: u64 = 1 << 47;
 
-/// What a manifest says.
+/// A decoded manifest.
 #[derive(Default)]
 pub(super) struct Manifest {
-    /// Rises from one to the next.
+    /// Sequence number of the manifest.
     pub(super) number: u64,
     pub(super) mount: u32,
     pub(super) next_sequence: u64,
@@ -32,7 +32,7 @@ pub(super) struct Manifest {
     pub(super) is_exact: bool,
     pub(super) pool: Vec<u32>,
     pub(super) values: BTreeMap<u32, ValueSegment>,
-    /// The tables without what only DRAM has.
+    /// Tables without fences and filters, which only DRAM holds.
     pub(super) version: Version,
 }
 
@@ -86,19 +86,19 @@ fn slice(reader: &mut Reader<'_>) -> Option<Slice> {
     Some(Slice { table: Rc::new(table), from: key(reader)? })
 }
 
-/// What a manifest is to say, beside the segments and numbers of a state.
+/// What a manifest records in addition to the segments and numbers of a state.
 pub(super) struct Snapshot<'a> {
     pub(super) uid: u64,
     pub(super) mount: u32,
     pub(super) version: &'a Version,
     pub(super) tally: Tally,
     pub(super) is_exact: bool,
-    /// Segments that are not named any more.
+    /// Segments that this manifest no longer names.
     pub(super) given_up: &'a [u32],
     pub(super) pool: Vec<u32>,
 }
 
-/// The manifest of a state.
+/// Encodes the manifest of a state.
 pub(super) fn encode(state: &State, snapshot: Snapshot<'_>) -> Vec<u8> {
     let Snapshot { uid, mount, version, tally, is_exact, given_up, pool } = snapshot;
     let mut out = vec![0; HEADER_BYTES];
@@ -146,7 +146,7 @@ pub(super) fn encode(state: &State, snapshot: Snapshot<'_>) -> Vec<u8> {
     out
 }
 
-/// How long the manifest is that begins with this unit, if it is one of that namespace.
+/// Length in bytes of the manifest that begins with this unit; `None` if it is not one of that namespace.
 pub(super) fn length(first: &Unit, uid: u64) -> Option<usize> {
     let mut reader = Reader(first);
     let magic = reader.u32()?;
@@ -155,19 +155,19 @@ pub(super) fn length(first: &Unit, uid: u64) -> Option<usize> {
     (magic == MAGIC && form == FORM && reader.u64()? == uid).then_some(length as usize)
 }
 
-/// Whether the manifest that these bytes are was written to its end.
+/// Whether the manifest was written completely: its checksum matches.
 pub(super) fn is_whole(bytes: &[u8]) -> bool {
     let (Some(head), Some(rest)) = (bytes.get(4..8), bytes.get(8..)) else { return false };
     *head == crc32c::crc32c(rest).to_le_bytes()
 }
 
-/// The manifest that these bytes are, if there can be such a one.
+/// Decodes a manifest; `None` if its contents are inconsistent.
 pub(super) fn decode(bytes: &[u8], layout: &Layout) -> Option<Manifest> {
     parse(bytes).filter(|manifest| manifest.is_sound(layout))
 }
 
 impl Manifest {
-    /// Whether numbers are such that nothing overflows, and no segment is two things.
+    /// Whether no number can overflow, and no segment has two uses. The media may hold anything.
     fn is_sound(&self, layout: &Layout) -> bool {
         let counters = [self.number, self.next_sequence];
         let sums = [self.tally.bytes, self.tally.keys];
@@ -241,7 +241,7 @@ fn parse(bytes: &[u8]) -> Option<Manifest> {
     Some(manifest)
 }
 
-/// Bytes as units, the last one filled up with zeroes.
+/// Bytes as units, the last one padded with zeroes.
 pub(super) fn units(bytes: &[u8]) -> impl Iterator<Item = Content> + '_ {
     bytes.chunks(UNIT_BYTES).map(|part| {
         let mut unit = [0; UNIT_BYTES];

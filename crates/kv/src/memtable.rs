@@ -1,4 +1,4 @@
-//! What was changed since the last table was written, in order.
+//! The memtable: changes since the last flush, in key order.
 
 use super::key::Key;
 use super::record::Entry;
@@ -6,18 +6,18 @@ use super::segments::Tally;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Changes in DRAM. The records of all of them are in the value log.
+/// Changes in DRAM. The value log holds a record of each, so that recovery can replay them.
 #[derive(Default)]
 pub(super) struct Memtable {
-    /// The newest of each key.
+    /// The newest entry of each key.
     newest: BTreeMap<Key, Entry>,
-    /// What cursors still see. Their memtables are kept for them; nobody else looks here.
+    /// Replaced entries that cursors still see. Only cursors read them, and they hold the memtable.
     older: BTreeMap<(Key, Reverse<u64>), Entry>,
-    /// About what it takes in an index table.
+    /// Approximate size in an index table, in bytes.
     pub(super) bytes: u64,
-    /// What it adds to the sums.
+    /// What its entries add to the sums over all pairs.
     pub(super) tally: Tally,
-    /// Of segments of the value log, how many records are covered when this is in flash.
+    /// For segments of the value log: the number of records that tables cover once this memtable is flushed.
     pub(super) covers: Vec<(u32, u32)>,
 }
 
@@ -34,7 +34,7 @@ impl Memtable {
         self.newest.get(key)
     }
 
-    /// What there was before `snapshot`, inclusive.
+    /// The entry at `snapshot`, inclusive.
     fn seen(&self, key: &Key, newest: &Entry, snapshot: u64) -> Option<Entry> {
         if newest.sequence <= snapshot {
             return Some(newest.clone());
@@ -43,7 +43,7 @@ impl Memtable {
         older.next().filter(|((found, _), _)| found == key).map(|(_, entry)| entry.clone())
     }
 
-    /// The first pair from `from` on, as it was at `snapshot`.
+    /// The first pair from `from` on, as of `snapshot`.
     pub(super) fn first_seen(&self, from: &Key, snapshot: u64) -> Option<(Key, Entry)> {
         let mut newest = self.newest.range(*from..);
         newest.find_map(|(key, entry)| Some((*key, self.seen(key, entry, snapshot)?)))
@@ -54,14 +54,14 @@ impl Memtable {
         self.newest.range(*from..)
     }
 
-    /// What the newest entry of a key settles is what the one that it replaced did.
+    /// Sets what the newest entry settles to what the entry that it replaced had settled.
     pub(super) fn inherit(&mut self, key: &Key, settles: u32) {
         if let Some(entry) = self.newest.get_mut(key) {
             entry.settles = settles;
         }
     }
 
-    /// Puts an entry in, and gives the one that it replaces. That is kept for snapshots up to `seen_to`.
+    /// Inserts an entry and returns the one that it replaces, which is kept if a snapshot up to `seen_to` sees it.
     pub(super) fn insert(&mut self, key: Key, entry: Entry, seen_to: u64) -> Option<Entry> {
         let sequence = entry.sequence;
         let old = self.newest.insert(key, entry);

@@ -1,4 +1,4 @@
-//! Entries of several runs in one order.
+//! Sequential readers of runs, and the merge order over them.
 
 use super::config::KvError;
 use super::inner::Inner;
@@ -11,15 +11,15 @@ use byteway_clock::{SpanId, Spans};
 use byteway_firmware::MediaError;
 use std::collections::VecDeque;
 
-/// Units of a table that are read at once.
+/// Units of a table that are read in one request.
 const READ_UNITS: u32 = 16;
 
-/// A run that is read from its first entry on.
+/// A sequential reader of a run.
 pub(super) struct RunReader {
     slices: VecDeque<Slice>,
     unit: u32,
     entries: VecDeque<(Key, Entry)>,
-    /// It has a slice of which nothing has been read.
+    /// The first slice is unread.
     is_whole: bool,
 }
 
@@ -28,7 +28,7 @@ impl RunReader {
         RunReader { slices: run.iter().cloned().collect(), unit: 0, entries: VecDeque::new(), is_whole: true }
     }
 
-    /// Its next entry; none behind the last, if [`RunReader::fill`] was called.
+    /// Its next entry; `None` after the last. Call [`RunReader::fill`] first.
     pub(super) fn head(&self) -> Option<&(Key, Entry)> {
         self.entries.front()
     }
@@ -38,30 +38,30 @@ impl RunReader {
         self.entries.pop_front()
     }
 
-    /// Whether [`RunReader::fill`] has something to read.
+    /// Whether the buffered entries are used up and the run has more.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty() && !self.slices.is_empty()
     }
 
-    /// The slice whose first entry is next, if nothing of it was taken.
+    /// The slice whose first entry is next, if none of its entries was taken.
     pub(super) fn whole(&self) -> Option<&Slice> {
         self.slices.front().filter(|_| self.is_whole)
     }
 
-    /// Leaves that slice out.
+    /// Skips that slice.
     pub(super) fn skip(&mut self) -> Option<Slice> {
         self.entries.clear();
         (self.unit, self.is_whole) = (0, true);
         self.slices.pop_front()
     }
 
-    /// Whether what was read can be.
+    /// Rejects entries whose value extents lie outside the segments: the media may hold anything.
     fn check(&self, inner: &Inner) -> Result<(), KvError> {
         let is_sound = self.entries.iter().all(|(_, entry)| inner.layout.holds(entry));
         is_sound.then_some(()).ok_or(KvError::Media(MediaError::Unreadable))
     }
 
-    /// The same for a cursor: a unit at a time, and by the cache.
+    /// As [`RunReader::fill`], for a cursor: one unit at a time, through the cache.
     pub(super) async fn fill_for(
         &mut self,
         inner: &Inner,
@@ -89,7 +89,7 @@ impl RunReader {
         Ok(())
     }
 
-    /// Reads on, if nothing is left of what was read.
+    /// Reads the next units once the buffered entries are used up.
     pub(super) async fn fill(&mut self, inner: &Inner, spans: &Spans) -> Result<(), KvError> {
         while self.entries.is_empty() {
             let Some(slice) = self.slices.front() else { return Ok(()) };
@@ -128,7 +128,7 @@ impl RunReader {
     }
 }
 
-/// The reader whose head is the smallest; among equal keys the first.
+/// The reader with the smallest key; among equal keys the first, which is the newest run.
 pub(super) fn smallest(readers: &[RunReader]) -> Option<usize> {
     let heads = readers.iter().enumerate().filter_map(|(at, reader)| Some((at, &reader.head()?.0)));
     heads.reduce(|best, other| if other.1 < best.1 { other } else { best }).map(|(at, _)| at)

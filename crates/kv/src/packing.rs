@@ -1,44 +1,45 @@
-//! Where in a segment's log pages a value goes (BandSlim, 3.3): the write pointer, and the log table of what came by DMA.
+//! Placement of values in a segment's log pages (BandSlim, 3.3): the write pointer, and the table of values that came
+//! by DMA.
 //!
-//! A value never crosses a log page unless it is longer than one; then it begins with a page. All positions are bytes from
-//! the segment's beginning. Nothing is placed before the write pointer, and all that lies behind it is in the log table;
-//! so no two values overlap, whatever the order in which they come.
+//! A value crosses no page boundary unless it is longer than a page; then it starts at a page boundary. All positions
+//! are bytes from the segment's beginning. No value is placed before the write pointer, and every value after it is in
+//! the table, so no two values overlap, in whatever order they arrive.
 
 use super::config::{Origin, Packing};
 use byteway_wire::content::UNIT_BYTES;
 use std::collections::VecDeque;
 
-/// A place for a value.
+/// The planned position of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placement {
-    /// Where it begins.
+    /// First byte of the value.
     pub(super) offset: u32,
-    /// Where the write pointer is then.
+    /// The write pointer afterwards.
     pointer: u32,
-    /// How many of the oldest entries of the log table are gone then.
+    /// How many of the table's oldest entries are dropped.
     dropped: usize,
-    /// It is a new entry of the log table.
+    /// The value becomes a new entry of the table.
     is_logged: bool,
     /// The processor copies it there.
     pub(super) is_copied: bool,
-    /// It goes into this one of the gaps.
+    /// Index of the gap that it fills.
     gap: Option<usize>,
 }
 
-/// The write pointer of a segment, and the log table.
+/// The write pointer of a segment, and the table of values that came by DMA.
 #[derive(Clone, Debug)]
 pub(super) struct Packer {
     packing: Packing,
     page_bytes: u32,
-    /// Of the log table.
+    /// Capacity of the table: at least 1.
     entries_max: usize,
-    /// How far before the write pointer's page a value may end.
+    /// How far beyond the start of the write pointer's page a value may end, in bytes.
     window_bytes: u32,
     pointer: u32,
-    /// What came by DMA and lies behind the write pointer: begin and end, in order.
+    /// Values after the write pointer, which came by DMA: begin and end of each, in order.
     log: VecDeque<(u32, u32)>,
-    /// What the host has left out so far before values that it has placed itself, all in one page: begin and end. Their
-    /// commands come in any order.
+    /// Gaps that the host has left before values that it placed itself, all in one page: begin and end. Their commands
+    /// may arrive in any order.
     gaps: Vec<(u32, u32)>,
 }
 
@@ -55,44 +56,44 @@ impl Packer {
         }
     }
 
-    /// A new segment.
+    /// Starts a new segment.
     pub(super) fn restart(&mut self) {
         self.pointer = 0;
         self.log.clear();
         self.gaps.clear();
     }
 
-    /// The write pointer: everything before it is given away, or given up.
+    /// The write pointer: all space before it is used or given up.
     pub(super) fn pointer(&self) -> u32 {
         self.pointer
     }
 
-    /// The end of all that is given away.
+    /// End of all placed values.
     pub(super) fn end(&self) -> u32 {
         self.log.back().map_or(self.pointer, |(_, end)| self.pointer.max(*end))
     }
 
-    /// Whether a position is given away, or given up.
+    /// Whether a position is used or given up.
     pub(super) fn is_taken(&self, at: u32) -> bool {
         let is_in = |(begin, end): &(u32, u32)| (*begin..*end).contains(&at);
         at < self.pointer && !self.gaps.iter().any(is_in) || self.log.iter().any(is_in)
     }
 
-    /// Where the first page begins that may still be changed.
+    /// Start of the first page that may still change.
     pub(super) fn open_page(&self) -> u32 {
         let first = self.gaps.first().map_or(self.pointer, |(begin, _)| self.pointer.min(*begin));
         first / self.page_bytes * self.page_bytes
     }
 
-    /// The gaps before what came by DMA are given up.
+    /// Gives up the gaps before values that came by DMA.
     pub(super) fn give_up(&mut self) {
         self.pointer = self.end();
         self.log.clear();
         self.gaps.clear();
     }
 
-    /// The place `at` for a value that the host has put there: behind the write pointer, or in a gap. None, if it is taken,
-    /// or no place that a value may have.
+    /// Plans a value that the host has placed at `at`: after the write pointer, or in a gap. `None` if the space is
+    /// used, or the position is not allowed for a value.
     pub(super) fn plan_at(&self, at: u32, bytes: u32) -> Option<Placement> {
         let end = at.checked_add(bytes)?;
         let align = if self.packing == Packing::None { UNIT_BYTES as u32 } else { 1 };
@@ -116,7 +117,7 @@ impl Packer {
         (at >= self.pointer).then_some(Placement { pointer: end, dropped, ..plan })
     }
 
-    /// What a value that the host has put behind the write pointer leaves out, in its page.
+    /// Records the gaps in its page that a value placed by the host leaves.
     fn leave_gaps(&mut self, at: u32) {
         let mut from = self.pointer.max(at / self.page_bytes * self.page_bytes);
         for (begin, end) in &self.log {
@@ -133,14 +134,14 @@ impl Packer {
         }
     }
 
-    /// Where `at` must move to, so that so many bytes don't cross a page.
+    /// `at`, moved to the next page if `bytes` bytes would cross a page boundary.
     fn fit(&self, at: u32, bytes: u32) -> u32 {
         let page = self.page_bytes;
         let crosses = !at.is_multiple_of(page) && at % page + bytes > page;
         if crosses { at.next_multiple_of(page) } else { at }
     }
 
-    /// Where a value of `bytes` goes that has come in this way.
+    /// Plans the position of a value of `bytes` with this origin.
     pub(super) fn plan(&self, bytes: u32, origin: Origin) -> Placement {
         let unit = UNIT_BYTES as u32;
         let is_dma = origin == Origin::Dma;
@@ -160,7 +161,7 @@ impl Packer {
                 whole(self.fit(self.pointer.next_multiple_of(unit), bytes), false)
             }
             Packing::Selective => whole(self.fit(self.pointer, bytes), is_processors),
-            // What is longer than a page leaves no gap that a page flip wouldn't give up.
+            // A value longer than a page starts at a page boundary, which gives up all gaps in the pages before.
             Packing::Backfill if bytes > self.page_bytes && !is_dma => {
                 whole(self.fit(self.end(), bytes), is_processors)
             }
@@ -169,10 +170,10 @@ impl Packer {
         }
     }
 
-    /// By DMA, with backfilling: at the next multiple of 4 KiB behind all others; the write pointer stays.
+    /// A value by DMA, with backfilling: at the next multiple of 4 KiB after all others. The write pointer stays.
     fn plan_behind(&self, bytes: u32) -> Placement {
         let offset = self.fit(self.end().next_multiple_of(UNIT_BYTES as u32), bytes);
-        // A full table gives up the oldest gap; so does a window that doesn't reach so far.
+        // A full table gives up the oldest gap, and so does a window that does not reach the new value.
         let (mut pointer, mut dropped) = (self.pointer, 0);
         let reach = offset + bytes.min(self.window_bytes);
         let page_of = |at: u32| at / self.page_bytes * self.page_bytes;
@@ -183,18 +184,18 @@ impl Packer {
             dropped += 1;
         }
         if page_of(pointer) + self.window_bytes < reach {
-            pointer = offset; // nothing is left behind it, so this gap is the last
+            pointer = offset; // no entry is left, so the last gap is given up, too
         }
         Placement { offset, pointer, dropped, is_logged: true, is_copied: false, gap: None }
     }
 
-    /// Not by DMA, with backfilling: at the write pointer, which jumps over what came by DMA.
+    /// A value that did not come by DMA, with backfilling: at the write pointer, which skips values that came by DMA.
     fn plan_before(&self, bytes: u32, is_copied: bool) -> Placement {
         let (mut at, mut dropped) = (self.pointer, 0);
         loop {
             at = self.fit(at, bytes);
             match self.log.get(dropped) {
-                // In a page that is left, or in the way.
+                // The entry overlaps the value, or lies in a page that the pointer has passed.
                 Some((begin, end)) if *begin < at + bytes || *end <= at => {
                     at = at.max(*end);
                     dropped += 1;
@@ -206,12 +207,13 @@ impl Packer {
         Placement { offset: at, pointer: at + bytes, dropped, is_logged: false, is_copied, gap: None }
     }
 
-    /// A value of the host's has gone where [`Packer::plan_at`] has said.
+    /// Commits a placement of [`Packer::plan_at`].
     pub(super) fn take_at(&mut self, placement: &Placement, bytes: u32) {
         let (at, end) = (placement.offset, placement.offset + bytes);
         match placement.gap {
             Some(gap) => {
                 let (begin, until) = std::mem::take(&mut self.gaps[gap]);
+                debug_assert!(begin <= at && end <= until, "a value exceeds its gap");
                 let rest = [(begin, at), (end, until)].into_iter().filter(|(begin, end)| begin < end);
                 self.gaps.splice(gap..=gap, rest);
             }
@@ -223,25 +225,33 @@ impl Packer {
         }
     }
 
-    /// A value goes to the page of `at`: gaps in those before are given up.
+    /// Gives up gaps in the pages before that of `at`, which will not change any more.
     fn close_pages(&mut self, at: u32) {
         let page = at / self.page_bytes * self.page_bytes;
         self.gaps.retain(|(begin, _)| *begin >= page);
     }
 
-    /// A value has gone where [`Packer::plan`] has said.
+    /// Commits a placement of [`Packer::plan`].
     pub(super) fn take(&mut self, placement: &Placement, bytes: u32) {
         if !placement.is_logged && bytes > 0 {
             self.close_pages(placement.offset);
         }
+        // Space before the write pointer may be on its way to flash: moving it back would hand out written space again.
+        debug_assert!(placement.pointer >= self.pointer, "the write pointer moves back");
+        debug_assert!(placement.dropped <= self.log.len());
         self.pointer = placement.pointer;
         self.log.drain(..placement.dropped);
+        debug_assert!(
+            !placement.is_logged || self.log.back().is_none_or(|(_, end)| *end <= placement.offset),
+            "entries of the table overlap"
+        );
         if placement.is_logged {
             match placement.offset + bytes {
                 end if placement.offset <= self.pointer => self.pointer = self.pointer.max(end),
                 end => self.log.push_back((placement.offset, end)),
             }
         }
+        debug_assert!(self.log.len() <= self.entries_max);
     }
 }
 
@@ -262,7 +272,7 @@ mod tests {
         placement.offset
     }
 
-    // Two live values over one another: the worst that packing can do. And one across a page boundary would need two
+    // Two live values that overlap are the worst that packing can do. A value across a page boundary would need two
     // page reads.
     #[test]
     fn values_never_overlap_nor_cross_pages() {
@@ -294,7 +304,7 @@ mod tests {
         }
     }
 
-    // The policies by hand, as the paper draws them.
+    // The policies, worked by hand as in the paper.
     #[test]
     fn each_policy_packs_as_it_says() {
         let sequence = [(100, Origin::Memory), (4000, Origin::Dma), (60, Origin::Memory), (8, Origin::Cxl)];
@@ -308,8 +318,8 @@ mod tests {
         assert_eq!(places(Packing::Backfill), [0, 4096, 100, 160]);
     }
 
-    // A small value that would run into what came by DMA goes behind it; an entry of a page that was left must not move the
-    // pointer of the next.
+    // A small value that would run into one that came by DMA goes after it. An entry of a page that the pointer has
+    // passed must not move the pointer of the next page.
     #[test]
     fn backfilling_jumps_over_and_forgets_what_is_left() {
         let mut packer = packer(Packing::Backfill);
@@ -322,8 +332,8 @@ mod tests {
         assert_eq!(put(&mut packer, 1, Origin::Memory), PAGE + 8000);
     }
 
-    // Commands of values that the host has placed come in any order. One that was refused for that would cost the host all it
-    // knows; one that is accepted over another, a value.
+    // Commands for values that the host has placed arrive in any order. Refusing one for its order would cost the host
+    // its whole state; accepting one over another loses a value.
     #[test]
     fn places_of_the_hosts_come_in_any_order() {
         let place = |packer: &mut Packer, at, bytes| {
@@ -343,7 +353,7 @@ mod tests {
         assert!(place(&mut packer, 8096, 10) && place(&mut packer, 400, 3696));
         assert_eq!((packer.gaps.len(), packer.log.len()), (0, 0));
         assert!(!place(&mut packer, PAGE - 10, 11), "over the page's end");
-        // The page is full, but what is left out may come; until a value of the next page does.
+        // The page is full, but its gaps may be filled until a value of the next page arrives.
         assert!(place(&mut packer, PAGE - 10, 10));
         assert_eq!((packer.pointer(), packer.open_page()), (PAGE, 0));
         assert!(place(&mut packer, 8106, 10));
@@ -357,7 +367,7 @@ mod tests {
         assert!(!place(&mut whole, 100, 10) && place(&mut whole, 4096, 10));
     }
 
-    // A full table must not lose an entry without giving up the gap before it: the pointer would run into a value.
+    // A full table must not drop an entry without giving up the gap before it: the pointer would run into a value.
     #[test]
     fn a_full_table_gives_up_the_oldest_gap() {
         let mut packer = packer(Packing::Backfill);

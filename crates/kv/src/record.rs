@@ -1,42 +1,42 @@
-//! What the store knows of a pair: an entry, as record tables and index tables hold it.
+//! An entry: what the store knows of a key-value pair, as record tables and index tables encode it.
 
 use super::key::{KEY_BYTES_MAX, Key};
 use super::varint::{self, Reader};
 use std::rc::Rc;
 
-/// A stretch of a segment that holds a value, or a part of one.
+/// The extent of a segment that holds a value, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ValueExtent {
     pub(super) segment: u32,
-    /// In bytes, from the segment's beginning.
+    /// In bytes from the segment's beginning.
     pub(super) offset: u32,
     pub(super) bytes: u32,
     /// CRC-32C of the bytes.
     pub(super) crc: u32,
 }
 
-impl Place {
+impl ValueExtent {
     pub(super) fn end(&self) -> u32 {
         self.offset + self.bytes
     }
 }
 
-/// Where a value is.
+/// The location of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// The pair was deleted.
+    /// The key was deleted.
     Tombstone,
-    One(Place),
-    /// In parts, in order: longer than a segment.
-    Many(Rc<[Place]>),
+    One(ValueExtent),
+    /// A value longer than a segment: its parts, in order.
+    Many(Rc<[ValueExtent]>),
 }
 
-/// The newest that somebody has done to a pair.
+/// The newest change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Rises from one change to the next; a value that is moved keeps its own.
+    /// Rises with each change. A value that garbage collection moves keeps its own.
     pub(super) sequence: u64,
-    /// What the entry before this one took, if that has been taken off the sums already: see `Tally`. 0: it has not.
+    /// Cost of the replaced entry, in bytes, if it was subtracted from the sums already (see `Tally`); otherwise 0.
     pub(super) settles: u32,
     pub(super) value: Value,
 }
@@ -46,7 +46,7 @@ const MANY: u8 = 2;
 const SETTLES: u8 = 4;
 
 impl Entry {
-    pub(super) fn places(&self) -> &[Place] {
+    pub(super) fn extents(&self) -> &[ValueExtent] {
         match &self.value {
             Value::Tombstone => &[],
             Value::One(place) => std::slice::from_ref(place),
@@ -60,7 +60,7 @@ impl Entry {
 
     /// The value's length in bytes.
     pub(super) fn bytes(&self) -> u32 {
-        self.places().iter().map(|place| place.bytes).sum()
+        self.extents().iter().map(|place| place.bytes).sum()
     }
 
     fn flags(&self) -> u8 {
@@ -80,7 +80,7 @@ impl Entry {
         if let Value::Many(places) = &self.value {
             varint::put(out, places.len() as u64);
         }
-        for place in self.places() {
+        for place in self.extents() {
             for number in [place.segment, place.offset, place.bytes] {
                 varint::put(out, u64::from(number));
             }
@@ -94,14 +94,14 @@ impl Entry {
         let settles = if flags & SETTLES != 0 { reader.varint32()? } else { 0 };
         let place = |reader: &mut Reader<'_>| {
             let (segment, offset) = (reader.varint32()?, reader.varint32()?);
-            Some(Place { segment, offset, bytes: reader.varint32()?, crc: reader.u32()? })
+            Some(ValueExtent { segment, offset, bytes: reader.varint32()?, crc: reader.u32()? })
         };
         let value = match flags & (TOMBSTONE | MANY) {
             0 => Value::One(place(reader)?),
             MANY => {
                 let count = reader.varint()?;
                 if count > reader.0.len() as u64 {
-                    return None; // each takes a byte at least
+                    return None; // each part takes at least one byte
                 }
                 Value::Many((0..count).map(|_| place(reader)).collect::<Option<_>>()?)
             }
@@ -111,7 +111,7 @@ impl Entry {
         Some(Entry { sequence, settles, value })
     }
 
-    /// Appends a record: the key and the entry.
+    /// Appends the record of a key and its entry.
     pub(super) fn encode_record(&self, key: &Key, out: &mut Vec<u8>) {
         out.push(self.flags() | (key.len() as u8 - 1) << 4);
         out.extend_from_slice(key.as_bytes());
@@ -125,7 +125,7 @@ impl Entry {
         Some((key, Entry::decode_value(head & 0x0f, reader)?))
     }
 
-    /// Appends an entry of an index unit: what the key has in common with the one before is left out.
+    /// Appends an entry of an index unit. The prefix that the key shares with the previous one is left out.
     pub(super) fn encode_indexed(&self, key: &Key, before: Option<&Key>, out: &mut Vec<u8>) {
         let common = |before: &Key| {
             let pairs = key.as_bytes().iter().zip(before.as_bytes());
@@ -138,7 +138,7 @@ impl Entry {
         self.encode_value(out);
     }
 
-    /// The next entry of an index unit.
+    /// Decodes the next entry of an index unit.
     #[inline]
     pub(super) fn decode_indexed(reader: &mut Reader<'_>, before: Option<&Key>) -> Option<(Key, Entry)> {
         let head = reader.byte()?;
@@ -164,8 +164,12 @@ mod tests {
     use super::*;
 
     fn entries() -> Vec<(Key, Entry)> {
-        let place =
-            |n: u32| Place { segment: n, offset: n * 1000, bytes: n * n, crc: n.wrapping_mul(0x9e37_79b9) };
+        let place = |n: u32| ValueExtent {
+            segment: n,
+            offset: n * 1000,
+            bytes: n * n,
+            crc: n.wrapping_mul(0x9e37_79b9),
+        };
         let values = [
             Value::Tombstone,
             Value::One(place(0)),
@@ -182,7 +186,7 @@ mod tests {
             .collect()
     }
 
-    // An entry that came back as another would point into another's value.
+    // An entry that is decoded as another would point into another's value.
     #[test]
     fn entries_come_back_from_both_forms() {
         let (mut records, mut index) = (Vec::new(), Vec::new());
@@ -202,7 +206,7 @@ mod tests {
         assert!(records.0.is_empty() && index.0.is_empty());
     }
 
-    // Bytes that are no entry must not be taken for one, nor take memory.
+    // Bytes that are no entry must be refused, without allocating what they claim.
     #[test]
     fn hostile_bytes_are_refused() {
         for head in 0..=255u8 {

@@ -1,17 +1,17 @@
-//! What flash holds, when the power has come back: the newest manifest, and the records that its tables don't reflect.
+//! Recovery: the newest manifest, and the records that its tables don't cover.
 //!
-//! Which segments of the value log may hold such records the manifest says: those that it names, and those of its pool, if
-//! they were opened in the life that it began. Their record tables are read up to the first unit that is not there; a
-//! record counts if its value matches its checksum. All this is decided by the medium alone, and nothing is written before a new
-//! manifest says what was found: so another cut changes nothing. What was open is closed for good, and units of former
-//! lives are known by their generation; so what was found is found again.
+//! The manifest tells which segments of the value log may hold such records: those that it names, and those of its
+//! pool, if they were opened in the mount that it began. Each record table is read up to its first missing unit; a
+//! record counts if its value matches its checksum. The media alone decide all this, and nothing is written until a new
+//! manifest records the result, so another power cut during recovery changes nothing. Segments that were open are
+//! closed for good, and units of former mounts are recognized by their generation, so a later recovery finds the same.
 
 use super::config::{KvCanary, KvError};
 use super::inner::Inner;
 use super::key::Key;
 use super::log::Head;
 use super::manifest::{self, Manifest};
-use super::record::{Entry, Place};
+use super::record::{Entry, ValueExtent};
 use super::segments::{UNIT, Use, ValueSegment};
 use super::state::State;
 use super::table::{Slice, Table};
@@ -23,33 +23,33 @@ use byteway_wire::content::{Content, UNIT_BYTES};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Units of values that are read at once to look at their checksums.
+/// Units of values that are read in one request to verify checksums.
 const WINDOW_UNITS: u32 = 32;
 
-/// A record that no table reflects.
+/// A record that no table covers.
 struct Replayed {
     key: Key,
     entry: Entry,
-    /// Which of two records of the same change is newer: one that was moved.
+    /// Orders two records of the same change: the later one is that of a moved value.
     age: (u64, u32),
 }
 
-/// What the record tables that were read say.
+/// The contents of the record tables that were read.
 #[derive(Default)]
 struct Journal {
     records: Vec<Replayed>,
-    /// The segments.
+    /// Segments whose record table was read.
     scanned: BTreeSet<u32>,
-    /// Values, or parts of them, of which the segment that holds them has a record.
+    /// Values, or parts of them, that have a record in their own segment, as segment and offset.
     present: BTreeSet<(u32, u32)>,
     next_sequence: u64,
 }
 
-/// What is in a manifest's slot.
+/// The state of a manifest's slot.
 enum Slot {
-    /// Nothing was written there.
+    /// Never written.
     Empty,
-    /// Something that was not written to its end.
+    /// Not written completely.
     Torn,
     Whole(Box<Manifest>),
 }
@@ -63,7 +63,7 @@ impl Slot {
     }
 }
 
-/// Units of a segment that were read.
+/// A cache of the units of a segment that were read last.
 #[derive(Default)]
 struct Window {
     segment: u32,
@@ -72,11 +72,11 @@ struct Window {
 }
 
 impl Inner {
-    /// Finds out what there is. The next manifest is to say so.
+    /// Reads the contents from the media. The caller then writes a manifest that records them.
     pub(super) async fn recover(&self, spans: &Spans) -> Result<(), KvError> {
         self.units.ftl().ready().await;
         match [self.read_manifest(spans, 0).await?, self.read_manifest(spans, 1).await?] {
-            // One at most was being written when the power went.
+            // At most one of the two was being written when the power failed.
             [Slot::Torn, Slot::Torn] => return Err(KvError::Media(MediaError::Unreadable)),
             slots => {
                 let found = slots.into_iter().filter_map(Slot::manifest);
@@ -113,17 +113,18 @@ impl Inner {
         if !manifest::is_whole(&bytes) {
             return Ok(Slot::Torn);
         }
-        // The one before it is not the truth any more.
+        // It was written completely, so the previous one is obsolete: if its contents are inconsistent, the store is
+        // damaged.
         let manifest = manifest::decode(&bytes, &self.layout);
         manifest.map(|manifest| Slot::Whole(Box::new(manifest))).ok_or(KvError::Media(MediaError::Unreadable))
     }
 
-    /// Takes over what a manifest says, and replays what came after it.
+    /// Takes over the contents of a manifest, and replays the records after it.
     async fn install(&self, spans: &Spans, manifest: Manifest) -> Result<(), KvError> {
         let damaged = KvError::Media(MediaError::Unreadable);
         let mut version = Version::default();
         let mut filter_bytes = self.config.filter_bytes;
-        // What is looked at most often has its filters first.
+        // Filters of the tables that are searched most often get DRAM first.
         for (runs, into) in [
             (&manifest.version.waiting, &mut version.waiting),
             (&manifest.version.levels, &mut version.levels),
@@ -158,23 +159,25 @@ impl Inner {
         }
         let Journal { records: mut replayed, scanned, present, next_sequence } = journal;
         let before = replayed.len();
-        // A part without a record of its own would be lost with its segment.
+        // A part without a record of its own would be lost when its segment is reused, so the record is dropped as
+        // torn.
         replayed.retain(|record| {
-            record.entry.places().iter().all(|place| {
+            record.entry.extents().iter().all(|place| {
                 let is_covered = !scanned.contains(&place.segment) && values.contains_key(&place.segment);
                 is_covered || present.contains(&(place.segment, place.offset))
             })
         });
         let torn = (before - replayed.len()) as u64;
-        // By sequence; of the same change the one that was moved last is the newest.
+        // By sequence. Among records of the same change, the one that was moved last is the newest.
         replayed.sort_by_key(|record| (record.entry.sequence, record.age));
-        // A value of many parts has its record in each of them, and one that was moved where it was, too: they count once.
-        let mut left: Vec<Place> = Vec::new();
+        // A value of many parts has a record in each of its segments, and a moved value has one at its old position,
+        // too: they count once.
+        let mut left: Vec<ValueExtent> = Vec::new();
         replayed.dedup_by(|later, before| {
             let is_same = later.key == before.key && later.entry.sequence == before.entry.sequence;
             if is_same {
-                let places = before.entry.places().iter();
-                left.extend(places.filter(|place| !later.entry.places().contains(place)));
+                let places = before.entry.extents().iter();
+                left.extend(places.filter(|place| !later.entry.extents().contains(place)));
                 std::mem::swap(later, before);
             }
             is_same
@@ -185,6 +188,7 @@ impl Inner {
         {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
+            debug_assert!(state.segments.pool.is_empty(), "recovery runs before any segment is opened");
             state.manifest = manifest.number;
             state.mount = manifest.mount;
             (state.next_sequence, state.next_table) = (next_sequence, manifest.next_table);
@@ -196,7 +200,7 @@ impl Inner {
                 }
             }
             state.segments.values = values;
-            left.iter().for_each(|place| state.segments.died(&state.layout, place));
+            left.iter().for_each(|place| state.segments.mark_dead(&state.layout, place));
             for slice in version.slices() {
                 state.segments.set(slice.table.segment, Use::Index);
             }
@@ -207,20 +211,22 @@ impl Inner {
             state.counters.records_replayed += replayed.len() as u64;
         }
         for Replayed { key, entry, .. } in replayed {
-            // What it settles was known to be dead.
+            // The store knew what this entry replaced, and had counted that as dead.
             let old = match entry.settles {
                 0 => None,
                 _ => self.find(SpanId::NONE, spans, &key).await?.entry,
             };
             let mut guard = self.state.borrow_mut();
             let State { segments, layout, .. } = &mut *guard;
-            let dead = old.iter().flat_map(Entry::places).filter(|place| !entry.places().contains(place));
-            dead.for_each(|place| segments.died(layout, place));
+            let dead = old.iter().flat_map(Entry::extents).filter(|place| !entry.extents().contains(place));
+            dead.for_each(|place| segments.mark_dead(layout, place));
             guard.insert(key, entry);
         }
         Ok(())
     }
 
+    /// Reads a table's fences and filter. The filter is dropped if it exceeds `filter_bytes`, the DRAM left for
+    /// filters.
     async fn load_table(
         &self,
         spans: &Spans,
@@ -247,8 +253,8 @@ impl Inner {
         Ok(table)
     }
 
-    /// Reads a segment's record table: one that the manifest names, or one of its pool that was opened since. Gives what it
-    /// is from now on; none, if it holds nothing.
+    /// Reads the record table of a segment that the manifest names, or of one of its pool that was opened since.
+    /// Returns the segment's new state; `None` if it holds no records.
     async fn scan(
         &self,
         spans: &Spans,
@@ -281,6 +287,7 @@ impl Inner {
             if !is_of_life || !follows {
                 break;
             }
+            // Only the first unit of a newly opened segment decides its generation; the others must share it.
             found.generation = head.generation;
             for (number, (key, entry)) in (head.first_record..).zip(records) {
                 if !self.layout.holds(&entry) {
@@ -288,8 +295,9 @@ impl Inner {
                     continue;
                 }
                 journal.next_sequence = journal.next_sequence.max(entry.sequence + 1);
-                let own = entry.places().iter().filter(|place| place.segment == segment);
+                let own = entry.extents().iter().filter(|place| place.segment == segment);
                 journal.present.extend(own.map(|place| (segment, place.offset)));
+                // Covered records are already in tables; they only prove that their value has a record here.
                 if number < found.covered {
                     continue;
                 }
@@ -304,19 +312,20 @@ impl Inner {
             found.table_units = index + 1;
         }
         if info.is_none_or(|info| info.is_open) {
-            // It ends here: what is left of it would be lost.
+            // It is closed here, so the space that was not filled counts as slack.
             let pairs = u64::from(found.records) * u64::from(self.layout.footprint(64));
             found.slack = u64::from(self.layout.segment_bytes()).saturating_sub(pairs) as u32 / 2;
         }
         Ok((found.table_units > 0).then_some(found))
     }
 
-    /// Whether a record's value is what its checksum says. One that flash can't give is not torn, but lost.
+    /// Whether a record's value matches its checksum. A value that flash can't read counts as whole: it was written,
+    /// and is lost.
     async fn is_whole(&self, spans: &Spans, entry: &Entry, window: &mut Window) -> Result<bool, KvError> {
         if self.is_broken(KvCanary::TrustTorn) {
             return Ok(true);
         }
-        for place in entry.places() {
+        for place in entry.extents() {
             match self.checksum(spans, place, window).await {
                 Ok(crc) if crc == place.crc => {}
                 Ok(_) => return Ok(false),
@@ -327,7 +336,13 @@ impl Inner {
         Ok(true)
     }
 
-    async fn checksum(&self, spans: &Spans, place: &Place, window: &mut Window) -> Result<u32, KvError> {
+    /// CRC-32C of an extent, read through `window`.
+    async fn checksum(
+        &self,
+        spans: &Spans,
+        place: &ValueExtent,
+        window: &mut Window,
+    ) -> Result<u32, KvError> {
         let mut crc = 0;
         let mut at = place.offset;
         let mut part = [0; UNIT_BYTES];

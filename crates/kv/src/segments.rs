@@ -1,28 +1,31 @@
-//! Segments: what each is used for, what is live in those of the value log, and when one that was given up may be used
-//! again.
+//! Segments: the use of each, the dead bytes of those in the value log, and the epochs that decide when one may be
+//! reused.
 
 use super::config::{KvConfig, KvConfigError, Packing, UnitExtent};
-use super::record::{Entry, Place};
+use super::record::{Entry, ValueExtent};
 use byteway_wire::content::UNIT_BYTES;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes of a unit.
 pub(super) const UNIT: u32 = UNIT_BYTES as u32;
 
-/// No value is longer.
+/// Upper bound of a value's length, in bytes.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
 
-/// Segments, at most: each costs memory, and a place in the manifest.
+/// Upper bound of the number of segments: each takes memory, and space in the manifest.
 pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
 
-/// What counts changes never gets so far: greater numbers in flash are wrong, and one more never overflows.
+/// Bound of sequence numbers and counters, far above what any run reaches. A greater number read from flash is damage,
+/// and one more than a smaller one never overflows.
 pub(super) const SEQUENCE_MAX: u64 = 1 << 62;
 
-/// What a pair takes beside its value and twice its key: a record, and an entry of the index with its share of a filter.
+/// Bytes that a key-value pair takes in addition to its value and twice its key: a record, and an index entry with its
+/// share of a filter.
 const PAIR_BYTES: u32 = 36;
 
-/// Sums over pairs. An entry adds what it takes. What the one before it took is taken off when that is dropped, or
-/// earlier, when it is known: then the new one *settles* it ([`Entry::settles`]), and nothing is taken off later.
+/// Sums over key-value pairs. An entry adds its own cost. The cost of the entry that it replaces is subtracted when
+/// that is dropped in a merge, or at once if it is known at the store: the new entry then *settles* it
+/// ([`Entry::settles`]), and nothing is subtracted later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) bytes: i64,
@@ -44,17 +47,18 @@ impl Tally {
     }
 }
 
-/// How the range is cut up. Units are numbered from the range's beginning.
+/// How the store's range is divided. Units are numbered from the range's beginning.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     extents: Vec<UnitExtent>,
     pub(super) page_units: u32,
     pub(super) segment_units: u32,
     pub(super) segments: u32,
-    /// Of each of the two slots.
+    /// Units of each of the two manifest slots.
     pub(super) manifest_units: u32,
     packing: Packing,
-    /// Segments that are left for what the store does by itself: stores leave this many free, and deletions half of it.
+    /// Free segments that are reserved for flushes, merges and garbage collection: stores leave this many free,
+    /// deletions half of it.
     pub(super) reserve: u32,
     /// Segments of the value log that may be opened without a new manifest.
     pub(super) pool: u32,
@@ -64,37 +68,37 @@ impl Layout {
     pub(super) fn new(config: &KvConfig) -> Result<Layout, KvConfigError> {
         let parameter = |is_good: bool, what| is_good.then_some(()).ok_or(KvConfigError::Parameter(what));
         let (page_units, segment_units) = (config.page_units, config.segment_units);
-        parameter((1..=32).contains(&page_units), "a log page has 1 to 32 units")?;
+        parameter((1..=32).contains(&page_units), "page_units must be 1 to 32")?;
         parameter(
             (4..=16384).contains(&segment_units)
                 && segment_units.is_power_of_two()
                 && segment_units.is_multiple_of(page_units),
-            "a segment has 4 to 16384 units: a power of two, and whole log pages",
+            "segment_units must be a power of two from 4 to 16384, and a multiple of page_units",
         )?;
         let buffer_bytes = u64::from(config.buffer_pages) * u64::from(page_units * UNIT);
         parameter(
             config.buffer_pages >= 1 && buffer_bytes <= 1 << 30,
-            "the page buffer has at least a page, and at most 1 GiB",
+            "buffer_pages must be at least 1, and the page buffer at most 1 GiB",
         )?;
-        parameter(config.l0_runs >= 1 && config.l0_runs <= 64, "1 to 64 runs wait to be merged")?;
+        parameter(config.l0_runs >= 1 && config.l0_runs <= 64, "l0_runs must be 1 to 64")?;
         parameter((2..=100).contains(&config.level_ratio), "level_ratio must be 2 to 100")?;
-        parameter(config.filter_bits_per_key <= 64, "a filter has at most 64 bits for each key")?;
-        parameter(config.memtable_bytes >= 1, "a memtable needs room")?;
-        parameter(config.value_bytes_max <= VALUE_BYTES_MAX, "the longest value is 1 GiB at most")?;
+        parameter(config.filter_bits_per_key <= 64, "filter_bits_per_key must be at most 64")?;
+        parameter(config.memtable_bytes >= 1, "memtable_bytes must be at least 1")?;
+        parameter(config.value_bytes_max <= VALUE_BYTES_MAX, "value_bytes_max must be at most 1 GiB")?;
         let units: u64 = config.extents.iter().map(|extent| extent.count).sum();
         let part = (segment_units - 1) * UNIT;
         let parts_max = config.value_bytes_max.div_ceil(part).max(1);
-        parameter(parts_max <= 64, "the longest value takes more than 64 segments")?;
+        parameter(parts_max <= 64, "value_bytes_max must fit into 64 segments")?;
         let too_large = KvConfigError::TooLarge { units, segment_units };
         let all = u32::try_from(units / u64::from(segment_units)).map_err(|_| too_large.clone())?;
         if all > SEGMENTS_MAX {
             return Err(too_large);
         }
-        // Each segment takes at most so much of the manifest, as a table or of the value log.
+        // Upper bound: each segment takes at most 100 bytes of the manifest, as a table or in the value log.
         let manifest_units = (u64::from(all) * 100 + 256).div_ceil(u64::from(UNIT)) as u32;
         let segments =
             (units.saturating_sub(2 * u64::from(manifest_units)) / u64::from(segment_units)) as u32;
-        // A memtable's tables may hold half of what they could, where units and tables end.
+        // A memtable's tables may be half full only, because units and tables end at entry boundaries.
         let of_memtable = (config.memtable_bytes * 2).div_ceil(u64::from(part)) as u32 + 1;
         let pool = (segments / 16).clamp(2, 16).max(parts_max + 2);
         let reserve = config.l0_runs + 3 + 3 * of_memtable + 2 + pool;
@@ -107,12 +111,13 @@ impl Layout {
         Ok(Layout { extents, page_units, segment_units, segments, manifest_units, packing, reserve, pool })
     }
 
-    /// Whether values that are moved are packed: then nothing is lost between them.
+    /// Whether moved values are packed. Then collecting a segment also gains the gaps between its values.
     pub(super) fn is_packed(&self) -> bool {
         self.packing != Packing::None
     }
 
-    /// What pairs may take in all: a quarter is left for what is dead and not known to be, and for what pages lose at their ends.
+    /// Bytes that key-value pairs may take in all. A quarter is left for dead values that are not known to be dead yet,
+    /// and for the ends of pages.
     pub(super) fn capacity(&self) -> u64 {
         u64::from(self.segments - self.reserve) * u64::from(self.segment_bytes()) / 4 * 3
     }
@@ -125,7 +130,7 @@ impl Layout {
         self.page_units * UNIT
     }
 
-    /// The longest part of a value that a segment takes.
+    /// The longest part of a value that fits into one segment, in bytes.
     pub(super) fn part_bytes(&self) -> u32 {
         (self.segment_units - 1) * UNIT
     }
@@ -135,16 +140,16 @@ impl Layout {
         self.first(self.segments)
     }
 
-    /// Whether an entry that flash has given can be one: its places are within segments, and its value no longer than any.
+    /// Whether an entry read from flash is possible: its extents lie within segments, and its value is not too long.
     pub(super) fn holds(&self, entry: &Entry) -> bool {
-        let is_within = |place: &Place| {
+        let is_within = |place: &ValueExtent| {
             place.segment < self.segments
                 && place.offset.checked_add(place.bytes).is_some_and(|end| end <= self.segment_bytes())
         };
-        let bytes: u64 = entry.places().iter().map(|place| u64::from(place.bytes)).sum();
+        let bytes: u64 = entry.extents().iter().map(|place| u64::from(place.bytes)).sum();
         entry.sequence <= SEQUENCE_MAX
             && bytes <= u64::from(VALUE_BYTES_MAX)
-            && entry.places().iter().all(is_within)
+            && entry.extents().iter().all(is_within)
     }
 
     /// The first unit of a segment.
@@ -152,12 +157,12 @@ impl Layout {
         2 * u64::from(self.manifest_units) + u64::from(segment) * u64::from(self.segment_units)
     }
 
-    /// The unit of a segment that is so far from its end: 0 is the last.
+    /// The unit of a segment at `index` from its end: 0 is the last unit.
     pub(super) fn table_unit(&self, segment: u32, index: u32) -> u64 {
         self.first(segment) + u64::from(self.segment_units - 1 - index)
     }
 
-    /// Where a unit lies on the drive, and how many of the next `count` follow it there.
+    /// The unit's address on the drive, and how many of the next `count` units are contiguous with it there.
     pub(super) fn locate(&self, unit: u64, count: u64) -> (u64, u64) {
         let mut before = 0;
         for extent in &self.extents {
@@ -170,13 +175,13 @@ impl Layout {
         unreachable!("units are within the range")
     }
 
-    /// What a value of so many bytes takes of the log, its share of what is left empty in pages included.
+    /// Bytes of the log that a value takes, including its share of what is left empty at the ends of pages.
     pub(super) fn footprint(&self, bytes: u32) -> u32 {
         let page = self.page_bytes();
         let bytes = if self.packing == Packing::None { bytes.next_multiple_of(UNIT) } else { bytes };
         match bytes {
             0 => 0,
-            // What is long may leave room at a segment's end that nothing as long can use.
+            // A long value may leave space at a segment's end that no equally long value can use.
             bytes if bytes > page => match self.part_bytes() / bytes.next_multiple_of(page) {
                 0 => bytes.div_ceil(self.part_bytes()) * self.segment_bytes(),
                 values => self.segment_bytes() / values,
@@ -185,7 +190,7 @@ impl Layout {
         }
     }
 
-    /// What a pair takes in all; 0 for one that was deleted.
+    /// Bytes that a key-value pair takes in all; 0 for a deleted one.
     pub(super) fn cost(&self, key_bytes: usize, entry: &Entry) -> u32 {
         if entry.is_tombstone() { 0 } else { self.cost_of(key_bytes, entry.bytes()) }
     }
@@ -195,38 +200,38 @@ impl Layout {
     }
 }
 
-/// What a segment is used for.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Free,
-    /// Given up; readers may still look at it.
+    /// No longer named by the manifest; readers may still read it.
     Freeing,
-    /// May become one of the value log, as the manifest says.
+    /// May be opened for the value log without a new manifest.
     Pool,
     Value,
     Index,
 }
 
-/// A segment of the value log.
+/// The state of a segment of the value log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ValueSegment {
-    /// Which of the lives of a segment this is: never the same again.
+    /// Identifies one use of the segment: no two openings of any segment share a generation.
     pub(super) generation: u64,
     pub(super) is_open: bool,
     /// Units of its record table, once it is closed.
     pub(super) table_units: u32,
     pub(super) records: u32,
-    /// How many of them tables in flash reflect.
+    /// The number of its records that tables in flash reflect.
     pub(super) covered: u32,
-    /// What values take that are known to be dead; some may be counted twice after a power cut.
+    /// Bytes of values known to be dead. Some may be counted twice after a power cut.
     pub(super) dead_bytes: u64,
     pub(super) dead_records: u32,
-    /// Room that nothing was put into, and that moving the rest would gain.
+    /// Bytes that no value uses, and that moving the live values would regain.
     pub(super) slack: u32,
 }
 
 impl ValueSegment {
-    /// Whether a manifest may say so.
+    /// Whether the numbers that a manifest gives are possible.
     pub(super) fn is_sound(&self, layout: &Layout) -> bool {
         let bytes = layout.segment_bytes();
         self.table_units <= layout.segment_units
@@ -238,21 +243,21 @@ impl ValueSegment {
     }
 }
 
-/// All segments.
+/// The use of all segments.
 pub(super) struct Segments {
     uses: Vec<Use>,
     free: VecDeque<u32>,
     pub(super) pool: VecDeque<u32>,
-    /// With the last epoch in which somebody may have begun to look at it.
+    /// Segments to be freed, each with the last epoch in which a reader may have started to use it.
     freeing: VecDeque<(u64, u32)>,
-    /// Of each segment, the epoch in which it was taken.
+    /// For each segment, the epoch in which it was taken.
     births: Vec<u64>,
     pub(super) values: BTreeMap<u32, ValueSegment>,
-    /// Those with records that no table reflects.
+    /// Segments with records that no table reflects: recovery must replay them.
     pub(super) uncovered: BTreeSet<u32>,
-    /// Rises with each manifest.
+    /// Rises with each durable manifest.
     epoch: u64,
-    /// Epochs in which somebody still reads, and how many do.
+    /// Epochs with active readers, and their number.
     pins: BTreeMap<u64, u32>,
 }
 
@@ -271,13 +276,13 @@ impl Segments {
         }
     }
 
-    /// All are free. Who reads now finds nothing that he could believe.
+    /// Frees all segments, keeping the pins: readers that are active now find nothing that passes their checks.
     pub(super) fn clear(&mut self) {
         let (epoch, pins) = (self.epoch, std::mem::take(&mut self.pins));
         *self = Segments { epoch, pins, ..Segments::new(self.uses.len() as u32) };
     }
 
-    /// What a manifest says is taken.
+    /// Sets the use of a segment, as the manifest names it.
     pub(super) fn set(&mut self, segment: u32, usage: Use) {
         self.uses[segment as usize] = usage;
         if matches!(usage, Use::Value | Use::Index) {
@@ -285,7 +290,8 @@ impl Segments {
         }
     }
 
-    /// What goes there is older than the segment: who began to read before it was taken may look for it there, too.
+    /// Marks a segment whose contents are older than itself (moved values): readers that started before it was taken
+    /// may look there, too.
     pub(super) fn show_to_all(&mut self, segment: u32) {
         self.births[segment as usize] = 0;
     }
@@ -294,22 +300,22 @@ impl Segments {
         self.uses.get(segment as usize).copied()
     }
 
-    /// After a look at a manifest: what is free.
+    /// Rebuilds the free list from the uses, after recovery.
     pub(super) fn gather_free(&mut self) {
         self.free = (0..self.uses.len() as u32).filter(|at| self.uses[*at as usize] == Use::Free).collect();
     }
 
-    /// How many can be used now, those of the pool among them.
+    /// Segments that can be used now, including those of the pool.
     pub(super) fn free(&self) -> u32 {
         (self.free.len() + self.pool.len()) as u32
     }
 
-    /// How many will be free when no reader is left.
+    /// Segments that become free when their readers end.
     pub(super) fn freeing(&self) -> u32 {
         self.freeing.len() as u32
     }
 
-    /// Free segments for the pool, as many as there are. It takes effect with the next manifest.
+    /// Moves up to `count` free segments into the pool. They may be opened once the next manifest is durable.
     pub(super) fn for_pool(&mut self, count: u32) -> Vec<u32> {
         let count = self.free.len().min(count as usize);
         let added: Vec<u32> = self.free.drain(..count).collect();
@@ -317,40 +323,49 @@ impl Segments {
         added
     }
 
-    /// A segment for a table.
+    /// Takes a segment for a table.
     pub(super) fn take(&mut self) -> Option<u32> {
         let segment = match self.free.pop_front() {
             Some(segment) => segment,
-            // The last ones may be in the pool. That is said by a manifest which names the table, too.
+            // The last free segments may be in the pool. The manifest that names the table also takes the segment off
+            // the pool.
             None if self.pool.len() > 2 => self.pool.pop_back()?,
             None => return None,
         };
+        debug_assert!(matches!(self.uses[segment as usize], Use::Free | Use::Pool));
         self.set(segment, Use::Index);
         Some(segment)
     }
 
-    /// A segment that nobody has named goes back.
+    /// Frees a segment that no manifest has named.
     pub(super) fn give_back(&mut self, segment: u32) {
+        // Only a segment in use may come back; a second return would put it on the free list twice.
+        debug_assert_ne!(self.uses[segment as usize], Use::Free, "segment {segment} is freed twice");
         self.set(segment, Use::Free);
         self.free.push_front(segment);
     }
 
-    /// A segment that no manifest names any more. Whoever reads now may still look at it.
+    /// Gives up a segment that no manifest names any more. Active readers may still read it.
     pub(super) fn give_up(&mut self, segment: u32) {
+        debug_assert!(
+            matches!(self.uses[segment as usize], Use::Pool | Use::Value | Use::Index),
+            "segment {segment} is given up as {:?}",
+            self.uses[segment as usize]
+        );
         self.set(segment, Use::Freeing);
         self.values.remove(&segment);
         self.uncovered.remove(&segment);
         self.freeing.push_back((self.epoch, segment));
     }
 
-    /// A manifest is durable.
+    /// To be called when a manifest is durable.
     pub(super) fn next_epoch(&mut self) {
         self.epoch += 1;
     }
 
-    /// The next segment that no reader looks at any more.
+    /// Takes a given-up segment that no reader uses any more.
     pub(super) fn unread(&mut self) -> Option<u32> {
-        // Who began before it was taken has never seen it.
+        // A reader that started before the segment was taken never saw it, so only pins from its birth on count.
         let is_unread = |(epoch, segment): &(u64, u32)| {
             self.pins.range(self.births[*segment as usize]..=*epoch).next().is_none()
         };
@@ -359,6 +374,7 @@ impl Segments {
     }
 
     pub(super) fn release(&mut self, segment: u32) {
+        debug_assert_eq!(self.uses[segment as usize], Use::Freeing, "segment {segment} is released in use");
         self.set(segment, Use::Free);
         self.free.push_back(segment);
     }
@@ -368,8 +384,9 @@ impl Segments {
         self.epoch
     }
 
-    /// Whether something may be free then.
+    /// Ends a pin. Returns whether a segment may have become free.
     pub(super) fn unpin(&mut self, epoch: u64) -> bool {
+        debug_assert!(self.pins.contains_key(&epoch), "epoch {epoch} has no pin to end");
         if let Some(count) = self.pins.get_mut(&epoch) {
             *count -= 1;
             if *count == 0 {
@@ -380,15 +397,15 @@ impl Segments {
         false
     }
 
-    /// A value, or a part of one, is of no use any more.
-    pub(super) fn died(&mut self, layout: &Layout, place: &Place) {
+    /// Counts a value, or a part of one, as dead.
+    pub(super) fn mark_dead(&mut self, layout: &Layout, place: &ValueExtent) {
         if let Some(segment) = self.values.get_mut(&place.segment) {
             segment.dead_bytes += u64::from(layout.footprint(place.bytes));
             segment.dead_records += 1;
         }
     }
 
-    /// Whether each segment is where its use says, and nowhere else.
+    /// Checks that each segment is in the list of its use, and in no other.
     pub(super) fn check(&self) -> Result<(), String> {
         let lists = self.free.iter().map(|segment| (*segment, Use::Free));
         let lists = lists.chain(self.pool.iter().map(|segment| (*segment, Use::Pool)));
@@ -403,7 +420,7 @@ impl Segments {
                 ));
             }
         }
-        // Those that a manifest is about to name, or that are being released, are nowhere for a moment.
+        // Segments that a manifest is about to name, or that are being released, are in no list for a moment.
         Ok(())
     }
 }
@@ -412,8 +429,9 @@ impl Segments {
 mod tests {
     use super::*;
 
-    // A cursor finds what was moved since it was made in a segment that is younger than it. If that were free before the
-    // cursor ends, it would find what came there next. What was stored since it doesn't see, and waits for nobody.
+    // A cursor finds values that were moved after it was made in a segment younger than itself. If that segment became
+    // free before the cursor ends, the cursor would read what is written there next. Segments for new values are
+    // invisible to it and wait for no reader.
     #[test]
     fn what_values_are_moved_to_waits_for_older_readers() {
         let mut segments = Segments::new(8);

@@ -1,4 +1,4 @@
-//! What the store is at a moment, and the steps that change it without a wait.
+//! The state of a store in DRAM, and the steps that change it without waiting.
 
 use super::cache::Cache;
 use super::config::{KvConfig, KvError, Origin};
@@ -6,7 +6,7 @@ use super::counters::{KvCounters, KvUsage};
 use super::key::Key;
 use super::log::{Log, Queue};
 use super::memtable::Memtable;
-use super::record::{Entry, Place, Value};
+use super::record::{Entry, Value, ValueExtent};
 use super::segments::{Layout, Segments, Tally, UNIT, Use, ValueSegment};
 use super::version::Version;
 use byteway_firmware::MediaError;
@@ -15,33 +15,33 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// Memtables that wait to be written.
+/// Full memtables that may wait for a flush before stores wait, too.
 const FULL_MEMTABLES_MAX: usize = 2;
 
-/// What was found of a key, and what that holds for.
+/// The result of a look-up, and what it depends on.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct Lookup {
     pub(super) entry: Option<Entry>,
-    /// It was in DRAM; else this is so until another memtable is in flash.
+    /// Lookup in DRAM. Otherwise the result is current until another memtable is flushed.
     pub(super) in_memory: bool,
     pub(super) flushes: u64,
 }
 
-impl Found {
-    /// Whether there is a pair.
+impl Lookup {
+    /// Whether the key exists.
     pub(super) fn exists(&self) -> bool {
         self.entry.as_ref().is_some_and(|entry| !entry.is_tombstone())
     }
 }
 
-/// Why a step can't be made now.
+/// Why a step can't be taken now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Something must happen first.
+    /// Wait for a change of the state, then try again.
     Wait,
-    /// What was found is no more so.
+    /// The look-up is no longer current: look up again.
     Stale,
-    /// It must be known what there is.
+    /// The step needs a look-up first.
     Look,
     Error(KvError),
 }
@@ -50,7 +50,7 @@ pub(super) enum Refusal {
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
     Bytes(&'a [u8]),
-    /// In the page buffer at this place: so many bytes.
+    /// Already in the page buffer, at offset `ring`: `bytes` bytes.
     Placed {
         ring: u32,
         bytes: u32,
@@ -67,14 +67,14 @@ impl Source<'_> {
     }
 }
 
-/// What somebody wants of the tasks behind.
+/// Requests to the upkeep task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
-    /// More segments for the value log.
+    /// More segments in the pool of the value log.
     pub(super) pool: bool,
     /// Free segments.
     pub(super) space: bool,
-    /// Sums that are exact: everything merged.
+    /// Exact sums: merge everything.
     pub(super) sums: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct State {
     pub(super) layout: Rc<Layout>,
     pub(super) segments: Segments,
     pub(super) memtable: Rc<RefCell<Memtable>>,
-    /// The oldest first.
+    /// Full memtables, the oldest first.
     pub(super) full: VecDeque<Rc<RefCell<Memtable>>>,
     pub(super) version: Rc<Version>,
     pub(super) logs: [Log; 2],
@@ -90,41 +90,41 @@ pub(super) struct State {
     pub(super) cache: Cache,
     pub(super) next_sequence: u64,
     pub(super) next_table: u64,
-    /// How often the power has come.
+    /// Number of power-ons and formats.
     pub(super) mount: u32,
     pub(super) next_generation: u32,
-    /// Manifests written.
+    /// Sequence number of the newest manifest.
     pub(super) manifest: u64,
-    /// Memtables that have gone to flash.
+    /// Memtables flushed to flash.
     pub(super) flushes: u64,
-    /// Of all that is in tables.
+    /// Sums over all pairs in tables.
     pub(super) tally: Tally,
-    /// Nothing was stored anew without a look since everything was merged.
+    /// No pair was stored without a look-up since everything was merged, so the sums are exact.
     pub(super) is_exact: bool,
-    /// The next sequence number when nothing could be reclaimed.
+    /// The next sequence number at the time when nothing could be reclaimed.
     pub(super) exhausted_at: Option<u64>,
     pub(super) is_formatting: bool,
     pub(super) wants: Wants,
-    /// Sequence numbers that cursors see up to, and how many do.
+    /// Sequence numbers up to which cursors see, and the number of cursors for each.
     pub(super) snapshots: BTreeMap<u64, u32>,
-    /// Cursors that may stay for long.
+    /// Open cursors that may stay indefinitely.
     pub(super) lasting: u32,
     pub(super) filter_bytes: u64,
-    /// Where the next merge of each level begins.
+    /// For each level, the key after which its next merge begins.
     pub(super) turns: Vec<Option<Key>>,
     pub(super) counters: KvCounters,
-    /// Flash has failed: nothing is changed any more.
+    /// Flash has failed: the store only reads.
     pub(super) failed: Option<MediaError>,
-    /// And what it holds is not known: nor can anything be read.
+    /// The contents are unknown: the store can't be read either.
     pub(super) is_lost: bool,
     pub(super) is_stopped: bool,
-    /// Segments of the value log that can't be collected: flash does not give all that is to be known of them.
+    /// Segments of the value log that can't be collected, because their record table is unreadable.
     pub(super) spoiled: BTreeSet<u32>,
     record: Vec<u8>,
     pub(super) contents: Vec<Vec<Content>>,
 }
 
-/// The log of the host's values, and that of those that collection moves.
+/// Index of the log for the host's values; [`MOVED`] is that for values that garbage collection moves.
 pub(super) const HOST: usize = 0;
 pub(super) const MOVED: usize = 1;
 
@@ -164,7 +164,7 @@ impl State {
         }
     }
 
-    /// Whether anything can be read.
+    /// Whether the store can be read.
     pub(super) fn check_known(&self) -> Result<(), KvError> {
         match self.failed {
             _ if self.is_stopped => Err(KvError::Stopped),
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// Whether anything may still be changed.
+    /// Whether the store can be changed.
     pub(super) fn check(&self) -> Result<(), KvError> {
         match self.failed {
             _ if self.is_stopped => Err(KvError::Stopped),
@@ -182,12 +182,12 @@ impl State {
         }
     }
 
-    /// Whether something of the queue is on its way to flash, or will be.
+    /// Whether a queued write is being written, or will be.
     pub(super) fn is_writing(&self) -> bool {
         self.queue.is_writing || self.failed.is_none() && !self.queue.writes.is_empty()
     }
 
-    /// The sums over all pairs.
+    /// The sums over all key-value pairs.
     pub(super) fn sums(&self) -> Tally {
         let mut sums = self.tally;
         sums.add(self.memtable.borrow().tally);
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// What DRAM has of a key.
+    /// The entry that DRAM has for a key.
     pub(super) fn find_in_memory(&self, key: &Key) -> Option<Entry> {
         if let Some(entry) = self.memtable.borrow().get(key) {
             return Some(entry.clone());
@@ -212,29 +212,30 @@ impl State {
         self.full.iter().rev().find_map(|memtable| memtable.borrow().get(key).cloned())
     }
 
-    /// What DRAM or tables have of a key, as it is found now.
-    pub(super) fn found(&self, entry: Option<Entry>, in_memory: bool) -> Found {
-        Found { entry, in_memory, flushes: self.flushes }
+    /// A look-up result, as of now.
+    pub(super) fn found(&self, entry: Option<Entry>, in_memory: bool) -> Lookup {
+        Lookup { entry, in_memory, flushes: self.flushes }
     }
 
-    /// Whether it is still so.
-    fn is_so(&self, key: &Key, found: &Found) -> bool {
+    /// Whether a look-up result is still current.
+    fn is_current(&self, key: &Key, found: &Lookup) -> bool {
         match self.find_in_memory(key) {
             Some(entry) => found.entry.as_ref().is_some_and(|old| old.sequence == entry.sequence),
             None => !found.in_memory && found.flushes == self.flushes,
         }
     }
 
-    /// The memtable is full: it waits to be written.
+    /// Puts the full memtable into the queue for flushes, and starts a new one.
     pub(super) fn rotate(&mut self) {
         let full = std::mem::take(&mut self.memtable);
+        // Records of these segments are covered once this memtable is flushed: all of them are in it or an older one.
         let segments = &self.segments;
         let records = |segment: &u32| Some((*segment, segments.values.get(segment)?.records));
         full.borrow_mut().covers = segments.uncovered.iter().filter_map(records).collect();
         self.full.push_back(full);
     }
 
-    /// Makes room in the memtable, if that is possible now.
+    /// Makes space in the memtable, if that is possible now.
     fn has_memory(&mut self, bytes_max: u64) -> Result<(), Refusal> {
         if self.memtable.borrow().bytes < bytes_max {
             return Ok(());
@@ -243,7 +244,7 @@ impl State {
             self.rotate();
             return Ok(());
         }
-        // Those that are full find no room in flash, and nobody will make some.
+        // Full memtables find no free segment in flash, and none can be gained.
         if self.is_exhausted() && !self.is_read() {
             return Err(Refusal::Error(KvError::CapacityExceeded));
         }
@@ -251,7 +252,7 @@ impl State {
         Err(Refusal::Wait)
     }
 
-    /// Puts an entry into the memtable. The sums and the segments learn what it adds, and what the one before it took.
+    /// Inserts an entry into the memtable, and updates the sums and the dead bytes of the segments.
     pub(super) fn insert(&mut self, key: Key, entry: Entry) -> bool {
         let seen_to = self.snapshots.last_key_value().map_or(0, |(snapshot, _)| *snapshot);
         let State { memtable, layout, segments, .. } = self;
@@ -261,7 +262,7 @@ impl State {
         memtable.tally.lose(settles);
         let Some(old) = memtable.insert(key, entry, seen_to) else { return false };
         if settles == 0 {
-            old.places().iter().for_each(|place| segments.died(layout, place));
+            old.extents().iter().for_each(|place| segments.mark_dead(layout, place));
             let cost = layout.cost(key.len(), &old);
             memtable.tally.lose(cost);
         }
@@ -271,13 +272,13 @@ impl State {
         true
     }
 
-    /// Whether there is room for a pair, by the sums. Gives what it settles.
-    fn admit(&mut self, key: &Key, cost: u32, found: Option<&Found>) -> Result<u32, Refusal> {
+    /// Whether the sums leave space for a key-value pair. Returns the cost of the entry that the new one settles.
+    fn admit(&mut self, key: &Key, cost: u32, found: Option<&Lookup>) -> Result<u32, Refusal> {
         let old =
             found.and_then(|found| found.entry.as_ref()).map_or(0, |old| self.layout.cost(key.len(), old));
         let sums = self.sums().bytes + i64::from(cost) - i64::from(old);
         let capacity = self.layout.capacity() as i64;
-        // Near the end it is looked what there is, so that the sums stay exact.
+        // Near the capacity every store looks up the old entry, so that the sums stay exact.
         if found.is_none() && sums > capacity - capacity / 16 {
             return Err(Refusal::Look);
         }
@@ -291,12 +292,13 @@ impl State {
         Err(Refusal::Wait)
     }
 
-    /// Whether segments that were given up will be free when a command ends; not a cursor, which may stay.
+    /// Whether given-up segments become free when running commands end. A cursor does not count: it may stay open
+    /// indefinitely.
     pub(super) fn is_read(&self) -> bool {
         self.segments.freeing() > 0 && self.lasting == 0
     }
 
-    /// Whether so many segments beyond those that are needed are free.
+    /// Whether more than `reserve` segments are free.
     fn has_space(&mut self, reserve: u32) -> Result<(), Refusal> {
         if self.segments.free() > reserve {
             return Ok(());
@@ -308,20 +310,22 @@ impl State {
         Err(Refusal::Wait)
     }
 
-    /// Stores a pair: place, copy and index entry are one step. Gives how many bytes the processor copied.
+    /// Stores a key-value pair: placement, copy and index entry in one step. Returns the number of bytes that the
+    /// processor copied.
     pub(super) fn store(
         &mut self,
         config: &KvConfig,
         key: &Key,
         source: Source<'_>,
         origin: Origin,
-        found: Option<&Found>,
+        found: Option<&Lookup>,
     ) -> Result<u32, Refusal> {
         self.check().map_err(Refusal::Error)?;
         if self.is_formatting {
             return Err(Refusal::Wait);
         }
-        if found.is_some_and(|found| !self.is_so(key, found)) {
+        // The look-up waited for flash; another command may have changed the key since.
+        if found.is_some_and(|found| !self.is_current(key, found)) {
             return Err(Refusal::Stale);
         }
         let bytes = source.bytes();
@@ -339,9 +343,10 @@ impl State {
         };
         if found.is_none() {
             self.is_exact = false;
+            // A single step without a wait: no other task sees the value without its entry, or the old value counted twice.
         }
         if let Some(found) = found.filter(|_| settles > 0) {
-            self.died(key, found);
+            self.mark_dead(key, found);
         }
         self.insert(*key, entry);
         self.counters.values_stored += 1;
@@ -350,13 +355,13 @@ impl State {
         Ok(copied)
     }
 
-    /// Deletes a pair that is there.
-    pub(super) fn delete(&mut self, config: &KvConfig, key: &Key, found: &Found) -> Result<(), Refusal> {
+    /// Deletes a key that exists.
+    pub(super) fn delete(&mut self, config: &KvConfig, key: &Key, found: &Lookup) -> Result<(), Refusal> {
         self.check().map_err(Refusal::Error)?;
         if self.is_formatting {
             return Err(Refusal::Wait);
         }
-        if !self.is_so(key, found) {
+        if !self.is_current(key, found) {
             return Err(Refusal::Stale);
         }
         self.has_memory(config.memtable_bytes)?;
@@ -364,6 +369,7 @@ impl State {
             return Err(Refusal::Wait);
         }
         self.has_space(self.layout.pool + (self.layout.reserve - self.layout.pool) / 2)?;
+        debug_assert!(found.exists(), "a deletion of a key that does not exist is answered before");
         let old = found.entry.as_ref().ok_or(Refusal::Error(KvError::NotFound))?;
         let settles = self.layout.cost(key.len(), old);
         let entry = Entry { sequence: self.next_sequence, settles, value: Value::Tombstone };
@@ -373,16 +379,16 @@ impl State {
         }
         self.next_sequence += 1;
         self.append(HOST);
-        self.died(key, found);
+        self.mark_dead(key, found);
         self.insert(*key, entry);
         Ok(())
     }
 
-    /// The value that was found is of no use any more. It may have been moved since.
-    fn died(&mut self, key: &Key, found: &Found) {
+    /// Counts the replaced value as dead, at its current position: it may have been moved since the look-up.
+    fn mark_dead(&mut self, key: &Key, found: &Lookup) {
         let Some(old) = self.find_in_memory(key).or_else(|| found.entry.clone()) else { return };
         let State { segments, layout, .. } = self;
-        old.places().iter().for_each(|place| segments.died(layout, place));
+        old.extents().iter().for_each(|place| segments.mark_dead(layout, place));
     }
 
     fn encode(&mut self, key: &Key, entry: &Entry) {
@@ -390,7 +396,7 @@ impl State {
         entry.encode_record(key, &mut self.record);
     }
 
-    /// Appends the record that is encoded to a log.
+    /// Appends the encoded record to a log.
     fn append(&mut self, log: usize) {
         let State { logs, queue, record, segments, .. } = self;
         logs[log].append(record, queue);
@@ -399,7 +405,7 @@ impl State {
         }
     }
 
-    /// Places a value in the open segment, or the next, with its record. Not for one that is longer than a segment takes.
+    /// Places a value with its record, in the open segment or a new one. The value must fit into a segment.
     fn place(
         &mut self,
         key: &Key,
@@ -423,7 +429,7 @@ impl State {
                 found
             }
         };
-        let place = Place { segment, offset: plan.offset, bytes, crc };
+        let place = ValueExtent { segment, offset: plan.offset, bytes, crc };
         let entry = Entry { sequence, settles, value: Value::One(place) };
         self.next_sequence += 1;
         let log = &mut self.logs[HOST];
@@ -437,7 +443,7 @@ impl State {
         Ok((entry, if plan.is_copied { bytes } else { 0 }))
     }
 
-    /// The place in the ring for a value that the host has put there, if it can be there.
+    /// Plans a value that the host has placed in the ring at offset `ring`, if its position is allowed.
     fn plan_placed(
         &mut self,
         key: &Key,
@@ -446,7 +452,7 @@ impl State {
         settles: u32,
     ) -> Result<(super::packing::Placement, u32), Refusal> {
         let place =
-            Place { segment: self.layout.segments, offset: self.layout.segment_bytes(), bytes, crc: 0 };
+            ValueExtent { segment: self.layout.segments, offset: self.layout.segment_bytes(), bytes, crc: 0 };
         let longest = Entry { sequence: self.next_sequence, settles, value: Value::One(place) };
         self.encode(key, &longest);
         let log = &self.logs[HOST];
@@ -454,7 +460,7 @@ impl State {
         plan.ok_or(Refusal::Error(KvError::Misplaced))
     }
 
-    /// Where a value would go with its record, in the open segment of a log or a new one.
+    /// Plans a value with its record, in the open segment of a log or a new one.
     pub(super) fn plan(
         &mut self,
         log: usize,
@@ -463,9 +469,9 @@ impl State {
         origin: Origin,
         settles: u32,
     ) -> Result<(super::packing::Placement, u32), Refusal> {
-        // The record's length hangs on the place: as long as it can be.
+        // The record's length depends on the position: assume the longest.
         let place =
-            Place { segment: self.layout.segments, offset: self.layout.segment_bytes(), bytes, crc: 0 };
+            ValueExtent { segment: self.layout.segments, offset: self.layout.segment_bytes(), bytes, crc: 0 };
         let longest = Entry { sequence: self.next_sequence, settles, value: Value::One(place) };
         self.encode(key, &longest);
         for _ in 0..2 {
@@ -478,16 +484,18 @@ impl State {
         Err(Refusal::Error(KvError::ValueTooLong))
     }
 
-    /// Places a value that is longer than a segment takes: each part at the beginning of one.
+    /// Places a value longer than a segment: each part at the beginning of a segment of its own.
     fn place_parts(&mut self, key: &Key, value: &[u8], settles: u32) -> Result<(Entry, u32), Refusal> {
         let part = self.layout.part_bytes() as usize;
         let count = value.len().div_ceil(part);
+        debug_assert!((2..=64).contains(&count), "a value of {count} parts");
+        // All segments must be in the pool now: a wait halfway would leave parts without the others.
         if self.segments.pool.len() < count + 1 {
             self.wants.pool = true;
             return Err(Refusal::Wait);
         }
         let parts = value.chunks(part).zip(self.segments.pool.iter());
-        let places = parts.map(|(bytes, segment)| Place {
+        let places = parts.map(|(bytes, segment)| ValueExtent {
             segment: *segment,
             offset: 0,
             bytes: bytes.len() as u32,
@@ -499,7 +507,8 @@ impl State {
         for bytes in value.chunks(part) {
             self.next_segment(HOST)?;
             let log = &mut self.logs[HOST];
-            // A record of many parts fits beside a whole part: the table's first unit is left for it.
+            // A record of many parts fits next to a whole part: the first unit of the record table is never used by
+            // values.
             let plan = log.plan(bytes.len() as u32, Origin::Memory, 0).expect("a new segment takes a part");
             log.put(&plan, Some(bytes), bytes.len() as u32, &mut self.queue);
             self.encode(key, &entry);
@@ -513,7 +522,7 @@ impl State {
         if self.is_formatting {
             return Err(Refusal::Wait);
         }
-        // The last one of the pool is left for what collection moves.
+        // The last segment of the pool is reserved for garbage collection, which must not wait for itself.
         if self.segments.pool.len() <= usize::from(log == HOST) {
             self.wants.pool = true;
             return Err(Refusal::Wait);
@@ -522,8 +531,10 @@ impl State {
         let segment = self.segments.pool.pop_front().ok_or(Refusal::Wait)?;
         let generation = u64::from(self.mount) << 32 | u64::from(self.next_generation);
         self.next_generation += 1;
+        debug_assert!(!self.segments.values.contains_key(&segment), "segment {segment} is opened twice");
         self.segments.set(segment, Use::Value);
         if log == MOVED {
+            // Moved values are older than the segment: cursors that were made before must keep it from reuse, too.
             self.segments.show_to_all(segment);
         }
         self.segments.uncovered.insert(segment);
@@ -539,10 +550,11 @@ impl State {
     /// Closes the open segment of a log.
     pub(super) fn close_log(&mut self, log: usize) {
         let Some(closed) = self.logs[log].close(&mut self.queue) else { return };
+        debug_assert!(closed.placed + closed.table_units * UNIT <= self.layout.segment_bytes());
         let mut slack = 0;
         if log == HOST {
             self.counters.padding_bytes += u64::from(closed.padding);
-            // With little in it the room behind it counts, too: what several such segments hold goes into one.
+            // In a sparse segment the space after the last value counts, too: several such segments fit into one.
             let is_sparse = closed.placed <= self.layout.part_bytes() / 2;
             let all = self.layout.segment_bytes().saturating_sub(closed.placed + closed.table_units * UNIT);
             slack = match self.layout.is_packed() {
@@ -559,35 +571,37 @@ impl State {
         }
     }
 
-    /// Moves a value to the collector's log: its bytes, and which place of its entry it had. False if somebody has
-    /// changed the pair meanwhile.
+    /// Moves the value at `from` to the log for moved values. `false` if the entry was changed meanwhile; with `looks`
+    /// false, that is not checked.
     pub(super) fn move_value(
         &mut self,
         key: &Key,
         old: &Entry,
-        from: &Place,
+        from: &ValueExtent,
         bytes: &[u8],
         looks: bool,
     ) -> Result<bool, Refusal> {
+        debug_assert_eq!(bytes.len(), from.bytes as usize);
         let now = self.find_in_memory(key);
         let current = match now {
-            Some(now) if looks && (now.sequence != old.sequence || !now.places().contains(from)) => {
+            Some(now) if looks && (now.sequence != old.sequence || !now.extents().contains(from)) => {
                 return Ok(false);
             }
             Some(now) if now.sequence == old.sequence => now,
             _ => old.clone(),
         };
+        debug_assert!(!current.is_tombstone(), "a deleted value has nothing to move");
         let settles = self.layout.cost(key.len(), &current);
-        let places = current.places();
-        let moved = |to: Place| match places {
+        let places = current.extents();
+        let moved = |to: ValueExtent| match places {
             [_] => Value::One(to),
             places => {
                 Value::Many(places.iter().map(|place| if place == from { to } else { *place }).collect())
             }
         };
         let sequence = current.sequence;
-        // A record of many places is longer.
-        let worst = Place { segment: u32::MAX, offset: u32::MAX, ..*from };
+        // A record with larger numbers is longer: assume the longest.
+        let worst = ValueExtent { segment: u32::MAX, offset: u32::MAX, ..*from };
         self.encode(key, &Entry { sequence, settles, value: moved(worst) });
         let record_bytes = self.record.len();
         let mut plan = None;
@@ -600,13 +614,13 @@ impl State {
             self.next_segment(MOVED)?;
         }
         let (plan, segment) = plan.ok_or(Refusal::Error(KvError::ValueTooLong))?;
-        let to = Place { segment, offset: plan.offset, ..*from };
+        let to = ValueExtent { segment, offset: plan.offset, ..*from };
         let entry = Entry { sequence, settles, value: moved(to) };
         self.logs[MOVED].put(&plan, Some(bytes), from.bytes, &mut self.queue);
         self.encode(key, &entry);
         self.append(MOVED);
         let State { segments, layout, .. } = self;
-        segments.died(layout, from);
+        segments.mark_dead(layout, from);
         self.insert(*key, entry);
         self.counters.values_moved += 1;
         self.counters.value_bytes_moved += u64::from(from.bytes);

@@ -1,5 +1,5 @@
-//! A sorted table: entries in order, in a segment of its own. Units of entries come first, then the first key of each unit
-//! and a filter; those two are in DRAM, too.
+//! A sorted table: entries in key order, in a segment of its own. The units of entries come first, then the first key
+//! of each unit (the fences) and a bloom filter, both of which DRAM holds, too.
 
 use super::cache::Unit;
 use super::filter::{Filter, hash};
@@ -11,27 +11,27 @@ use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;
 
-/// Of a unit: checksum, bytes used, entries, the table's number.
+/// Bytes of a unit's header: checksum, bytes used, number of entries, the table's number.
 const HEADER_BYTES: usize = 16;
 const BODY_BYTES: usize = UNIT_BYTES - HEADER_BYTES;
-/// More entries than units have, but such as are full of deletions of keys that begin alike.
+/// Upper bound of the entries in a unit. Only a unit full of deletions of keys with a common prefix comes near it.
 const ENTRIES_MAX: usize = BODY_BYTES / 8;
-/// Of a unit's first key: its length and 16 bytes.
+/// Bytes of a fence: the key's length and 16 bytes.
 const FENCE_BYTES: usize = KEY_BYTES_MAX + 1;
 
-/// A table, as DRAM knows it.
+/// A table's metadata in DRAM.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    /// Never given again.
+    /// Unique for the life of the store: never reused.
     pub(super) number: u64,
     pub(super) segment: u32,
     pub(super) data_units: u32,
-    /// Words of its filter in flash.
+    /// Length of its filter in flash, in words of 8 bytes.
     pub(super) filter_words: u32,
     /// CRC-32C of fences and filter.
     pub(super) meta_crc: u32,
     pub(super) entries: u64,
-    /// Of those, deletions.
+    /// The part of the entries that are deletions.
     pub(super) tombstones: u64,
     pub(super) first: Key,
     pub(super) last: Key,
@@ -40,13 +40,13 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Units of fences and filter, which lie behind the entries.
+    /// Units of fences and filter, which follow the entries.
     pub(super) fn meta_units(&self) -> u32 {
         let bytes = self.data_units as usize * FENCE_BYTES + self.filter_words as usize * 8;
         bytes.div_ceil(UNIT_BYTES) as u32
     }
 
-    /// Whether a manifest may say so.
+    /// Whether the sizes that a manifest gives are possible.
     pub(super) fn is_sound(&self, layout: &Layout) -> bool {
         self.data_units.saturating_add(self.meta_units()) <= layout.segment_units
             && self.tombstones <= self.entries
@@ -54,18 +54,18 @@ impl Table {
             && self.first <= self.last
     }
 
-    /// The unit that would hold a key.
+    /// The unit that would hold `key`.
     pub(super) fn unit_of(&self, key: &Key) -> Option<u32> {
         let after = self.fences.partition_point(|fence| fence <= key);
         if after == 0 || *key > self.last { None } else { Some(after as u32 - 1) }
     }
 
-    /// The name of a unit in the cache.
+    /// The cache key of a unit.
     pub(super) fn unit_name(&self, unit: u32) -> u64 {
         self.number << 16 | u64::from(unit)
     }
 
-    /// Fences and filter from their units. False if they are not this table's.
+    /// Loads fences and filter from their units. `false` if they are not this table's, or damaged.
     pub(super) fn load(&mut self, meta: &[u8], bits_per_key: u32) -> bool {
         let bytes = self.data_units as usize * FENCE_BYTES + self.filter_words as usize * 8;
         let Some(meta) = meta.get(..bytes) else { return false };
@@ -82,14 +82,14 @@ impl Table {
     }
 }
 
-/// A table in a run: only its keys from `from` on count, the ones before have been merged elsewhere.
+/// A table in a run of which only the keys from `from` on count; earlier keys have been merged elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct Slice {
     pub(super) table: Rc<Table>,
     pub(super) from: Key,
 }
 
-/// Entries of a unit. None if it is not that table's, or damaged.
+/// The entries of a unit. Opening gives `None` if the unit is not that table's, or damaged.
 pub(super) struct Entries<'a> {
     reader: Reader<'a>,
     left: u16,
@@ -107,7 +107,7 @@ impl<'a> Entries<'a> {
         is_whole.then_some(Entries { reader: Reader(body), left: (counts >> 16) as u16, before: None })
     }
 
-    /// The same for a unit that was looked at before.
+    /// As `open`, for a unit whose checksum was verified before.
     fn checked(unit: &'a Unit) -> Option<Entries<'a>> {
         let mut reader = Reader(&unit[4..]);
         let counts = reader.u32()?;
@@ -116,7 +116,7 @@ impl<'a> Entries<'a> {
         Some(Entries { reader: Reader(body), left: (counts >> 16) as u16, before: None })
     }
 
-    /// The entry of a key in a unit that was looked at before.
+    /// The entry of a key in a unit whose checksum was verified before.
     pub(super) fn find(unit: &'a Unit, key: &Key) -> Option<Entry> {
         let mut entries = Entries::checked(unit)?;
         entries.find(|(found, _)| found >= key).filter(|(found, _)| found == key).map(|(_, entry)| entry)
@@ -135,14 +135,14 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// A table that is being written.
+/// A table under construction.
 pub(super) struct Builder {
     number: u64,
     segment: u32,
     units_max: u32,
     bits_per_key: u32,
     seed: u64,
-    /// Units that are full and not taken yet.
+    /// Full units that have not been taken for writing.
     units: Vec<Content>,
     taken: u32,
     body: Vec<u8>,
@@ -182,12 +182,13 @@ impl Builder {
         self.segment
     }
 
-    /// How many units are there to be written.
+    /// Number of full units that wait for writing.
     pub(super) fn waiting(&self) -> usize {
         self.units.len()
     }
 
-    /// Appends an entry, which comes behind all before. False if the table is full: it then is not in it.
+    /// Appends an entry, whose key must be greater than all before. `false` if the table is full; the entry is then not
+    /// added.
     pub(super) fn add(&mut self, key: &Key, entry: &Entry) -> bool {
         self.scratch.clear();
         entry.encode_indexed(key, self.last.as_ref().filter(|_| self.count > 0), &mut self.scratch);
@@ -218,7 +219,7 @@ impl Builder {
         true
     }
 
-    /// Whether so many units of so many entries, with fences and filter, go into the segment.
+    /// Whether this many units and entries, with fences and filter, fit into the segment.
     fn has_room(&self, units: usize, entries: usize) -> bool {
         let words = Filter::words_for(entries, self.bits_per_key);
         let meta = (units * FENCE_BYTES + words * 8).div_ceil(UNIT_BYTES);
@@ -239,7 +240,7 @@ impl Builder {
         self.count = 0;
     }
 
-    /// Takes the units that are full; gives the place of the first of them in the segment.
+    /// Moves the full units to `into`; returns the index of the first of them in the segment.
     pub(super) fn take(&mut self, into: &mut Vec<Content>) -> u32 {
         let at = self.taken;
         self.taken += self.units.len() as u32;
@@ -247,8 +248,8 @@ impl Builder {
         at
     }
 
-    /// The table, if it has entries; the rest of its units can be taken then. A filter stays in DRAM if it takes no more
-    /// than `filter_bytes`.
+    /// Ends the table, if it has entries; its last units can be taken then. The filter stays in DRAM if it takes no
+    /// more than `filter_bytes`.
     pub(super) fn finish(&mut self, filter_bytes: u64) -> Option<Table> {
         let (first, last) = (self.first?, self.last?);
         if self.count > 0 {
@@ -289,11 +290,11 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{Place, Value};
+    use super::super::record::{Value, ValueExtent};
     use super::*;
 
-    // Deletions of keys that begin alike take next to nothing of a unit, but as much of a filter as others. A table that was
-    // longer than its segment would lie over the next one.
+    // Deletions of keys with a common prefix take next to nothing of a unit, but as much of a filter as others. A table
+    // longer than its segment would overwrite the next one.
     #[test]
     fn a_table_of_deletions_stays_in_its_segment() {
         for (units, bits) in (4..40).flat_map(|units| [1, 10, 64].map(|bits| (units, bits))) {
@@ -309,13 +310,13 @@ mod tests {
         }
     }
 
-    // A table that loses an entry between two units, or fills more than its segment, loses pairs.
+    // A table that loses an entry between two units, or exceeds its segment, loses pairs.
     #[test]
     fn a_full_table_gives_every_entry_back() {
         let mut builder = Builder::new(7, 3, 8, 10, 1);
         let key = |n: u64| Key::new(&(n * 3).to_be_bytes()).unwrap();
         let entry = |n: u64| {
-            let place = Place { segment: 1, offset: n as u32, bytes: 5, crc: 9 };
+            let place = ValueExtent { segment: 1, offset: n as u32, bytes: 5, crc: 9 };
             Entry { sequence: n, settles: 0, value: Value::One(place) }
         };
         let mut count = 0;

@@ -1,10 +1,10 @@
-//! Reading and writing units of the range: what waits to be written is read from there.
+//! Reading and writing units of the range. Queued writes are read from the queue.
 
 use super::config::KvCanary;
 use super::config::KvError;
 use super::inner::Inner;
 use super::log::{Write, Written};
-use super::record::{Entry, Place};
+use super::record::{Entry, ValueExtent};
 use super::segments::{Layout, UNIT};
 use super::state::State;
 use super::table::{Entries, Table};
@@ -14,7 +14,7 @@ use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;
 
-/// The range's units on the drive.
+/// The store's units on the drive.
 pub(super) struct Units {
     ftl: Ftl,
     layout: Rc<Layout>,
@@ -29,7 +29,7 @@ impl Units {
         &self.ftl
     }
 
-    /// Reads units; appends their contents.
+    /// Reads `count` units and appends their contents.
     pub(super) async fn read(
         &self,
         span: SpanId,
@@ -55,7 +55,7 @@ impl Units {
         if is_marred { Err(MediaError::Unreadable) } else { Ok(()) }
     }
 
-    /// Writes units: returns when the write buffer has them. Empties `contents`.
+    /// Writes units and empties `contents`. Returns when the translation layer's write buffer has them.
     pub(super) async fn write(
         &self,
         spans: &Spans,
@@ -75,7 +75,7 @@ impl Units {
         Ok(())
     }
 
-    /// What a segment held is of no use any more.
+    /// Tells the translation layer that units hold nothing of use.
     pub(super) async fn trim(&self, spans: &Spans, first: u64, count: u64) -> Result<(), MediaError> {
         let mut done = 0;
         while done < count {
@@ -86,7 +86,7 @@ impl Units {
         Ok(())
     }
 
-    /// Hands a write over when the power goes.
+    /// Hands a write to the translation layer when the power fails.
     pub(super) fn save(&self, write: &Write) {
         for (unit, bytes) in (write.first..).zip(&write.units) {
             let (at, _) = self.layout.locate(unit, 1);
@@ -107,7 +107,7 @@ pub(super) fn bytes_of(content: &Content) -> UnitBytes {
     }
 }
 
-/// The task that writes what is queued.
+/// The task that writes the queue to flash, in order.
 pub(super) async fn run(inner: Rc<Inner>) {
     let spans = Spans::default();
     let mut contents = Vec::new();
@@ -131,7 +131,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
         contents.clear();
         inner.state.borrow_mut().queue.is_writing = false;
         if let Err(error) = written {
-            // What flash doesn't take stays in DRAM, where it is read, and from where capacitors save it.
+            // A write that failed stays in the queue: reads find it there, and capacitors save it.
             inner.fail(error);
             continue;
         }
@@ -150,6 +150,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
             Written::Rest => {}
             Written::Records => counters.record_units += units,
         }
+        // Only now: until the write buffer has the units, reads find them in the queue.
         state.queue.pop();
         drop(state);
         inner.changed.notify_all();
@@ -157,9 +158,9 @@ pub(super) async fn run(inner: Rc<Inner>) {
 }
 
 impl Inner {
-    /// Writes everything that the logs have, and waits until it is durable.
+    /// Writes everything that the logs hold, and waits until it is durable.
     pub(super) async fn flush_logs(&self, span: SpanId, spans: &Spans) -> Result<(), KvError> {
-        // After a format there is nothing to write.
+        // A format discards what the logs hold, so nothing is left to write after it.
         while self.state.borrow().is_formatting && !self.state.borrow().is_stopped {
             self.changed.notified().await;
         }
@@ -172,7 +173,7 @@ impl Inner {
         Ok(self.units.ftl().flush(span, spans).await?)
     }
 
-    /// Waits until everything that is queued now has been written.
+    /// Waits until everything queued at the time of the call has been written.
     pub(super) async fn drain(&self) -> Result<(), KvError> {
         let target = self.state.borrow().queue.queued;
         self.written_to(target).await
@@ -191,7 +192,7 @@ impl Inner {
         }
     }
 
-    /// A unit of a table.
+    /// Reads one unit of a table, through the cache.
     pub(super) async fn index_unit(
         &self,
         span: SpanId,
@@ -229,7 +230,7 @@ impl Inner {
         self.state.borrow_mut().contents.push(contents);
     }
 
-    /// Reads units of a segment of the value log, as they are now.
+    /// Reads units of a segment of the value log, in their current state.
     pub(super) async fn log_units(
         &self,
         span: SpanId,
@@ -278,7 +279,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Appends the bytes of a value from `offset` on. A part that is read as a whole is held against its checksum.
+    /// Appends the bytes of a value from `offset` on. A part that is read as a whole is verified against its checksum.
     pub(super) async fn read_value(
         &self,
         span: SpanId,
@@ -289,7 +290,7 @@ impl Inner {
         into: &mut Vec<u8>,
     ) -> Result<(), KvError> {
         let (mut skip, mut left) = (offset, bytes_max);
-        for place in entry.places() {
+        for place in entry.extents() {
             if skip >= place.bytes && place.bytes > 0 {
                 skip -= place.bytes;
                 continue;
@@ -308,7 +309,7 @@ impl Inner {
         &self,
         span: SpanId,
         spans: &Spans,
-        place: &Place,
+        place: &ValueExtent,
         skip: u32,
         bytes: u32,
         into: &mut Vec<u8>,
@@ -338,7 +339,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether recovery is broken on purpose.
+    /// Whether this deliberate defect is configured.
     pub(super) fn is_broken(&self, canary: KvCanary) -> bool {
         self.config.canary == Some(canary)
     }

@@ -1,5 +1,5 @@
-//! What goes on behind the verbs, in one task: memtables go to flash, tables are merged, segments are collected, manifests
-//! are written. One task, so that nobody changes the tables under another's hands.
+//! The upkeep task: it flushes memtables, merges tables, collects segments and writes manifests. One task does all of
+//! it, so no two changes of the tables interleave.
 
 use super::config::KvCanary;
 use super::config::KvError;
@@ -13,18 +13,18 @@ use super::table::{Builder, Slice};
 use super::version::Version;
 use byteway_clock::{SpanId, Spans};
 use byteway_firmware::MediaError;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Units of a table that are written at once.
+/// Units of a table that are written in one request.
 const WRITE_UNITS: usize = 16;
 
-/// How many times as many runs as should wait to be merged may do so before nothing else is written.
+/// Flushes stop, and only merges proceed, when this many times `l0_runs` runs wait to be merged.
 const RUNS_BEHIND: usize = 4;
 
-/// The task.
+/// Recovers the store, then does background work until the store is stopped.
 pub(super) async fn run(inner: Rc<Inner>) {
     let spans = Spans::default();
     if let Err(error) = inner.recover(&spans).await {
@@ -36,11 +36,11 @@ pub(super) async fn run(inner: Rc<Inner>) {
     inner.is_ready.set(true);
     inner.readied.notify_all();
     loop {
-        match inner.turn(&spans).await {
+        match inner.do_next(&spans).await {
             Ok(true) => {}
             Ok(false) => inner.upkeep.notified().await,
             Err(KvError::CapacityExceeded) => {
-                inner.give_in();
+                inner.report_no_space();
                 inner.upkeep.notified().await;
             }
             Err(error) => inner.fail_with(error),
@@ -48,20 +48,20 @@ pub(super) async fn run(inner: Rc<Inner>) {
     }
 }
 
-/// A change of what the manifest says.
+/// A change of what the manifest names.
 #[derive(Default)]
 pub(super) struct Change {
-    /// The tables from now on.
+    /// The new set of tables.
     pub(super) version: Option<Version>,
-    /// Segments that are not named any more.
+    /// Segments that are no longer named.
     pub(super) given_up: Vec<u32>,
-    /// What is added to the sums.
+    /// Added to the sums.
     pub(super) tally: Tally,
-    /// The oldest full memtable is in it.
+    /// The oldest full memtable is flushed by this change.
     pub(super) is_flush: bool,
-    /// Values, too, must be durable before.
+    /// Queued values and records must be durable first.
     pub(super) with_logs: bool,
-    /// Nothing of what there was is there any more: a new life begins.
+    /// All contents are deleted, and a new mount begins.
     pub(super) is_format: bool,
 }
 
@@ -73,8 +73,8 @@ impl Inner {
         }
     }
 
-    /// There is no room for what must be done: that is said to whoever waits, until a reader ends or something is changed.
-    fn give_in(&self) {
+    /// Reports to all waiting operations that no space can be gained, until a reader ends or something changes.
+    fn report_no_space(&self) {
         let mut state = self.state.borrow_mut();
         (state.wants.space, state.wants.pool) = (false, false);
         state.exhausted_at = Some(state.next_sequence);
@@ -82,13 +82,13 @@ impl Inner {
         self.changed.notify_all();
     }
 
-    /// Does the most urgent thing. False if there is nothing to do.
-    async fn turn(&self, spans: &Spans) -> Result<bool, KvError> {
+    /// Does the most urgent work. `false` if there is none.
+    async fn do_next(&self, spans: &Spans) -> Result<bool, KvError> {
         let (wanted, done) = self.formats.get();
         if wanted > done {
             let formatted = self.do_format(spans).await;
             self.state.borrow_mut().is_formatting = false;
-            // Others may have been asked for meanwhile.
+            // Further formats may have been requested meanwhile.
             self.formats.set((self.formats.get().0, wanted));
             self.changed.notify_all();
             return formatted.map(|()| true);
@@ -99,7 +99,8 @@ impl Inner {
         if self.release(spans).await? {
             return Ok(true);
         }
-        // A host that is faster than merges would heap up runs without end, each of which takes segments and is looked at.
+        // Without this limit a host that is faster than merges would pile up runs: each takes segments, and every
+        // look-up searches each.
         let is_exhausted = self.state.borrow().is_exhausted();
         let waiting = self.state.borrow().version.waiting.len();
         if waiting > RUNS_BEHIND * self.config.l0_runs as usize && !is_exhausted {
@@ -118,14 +119,14 @@ impl Inner {
         if self.is_space_low() {
             return self.reclaim(spans).await;
         }
-        self.answer_for_space();
+        self.answer_space_requests();
         if self.state.borrow().wants.sums {
             return self.merge_all(spans).await;
         }
         Ok(false)
     }
 
-    /// Segments that nobody looks at any more are free.
+    /// Frees the given-up segments that no reader uses any more.
     pub(super) async fn release(&self, spans: &Spans) -> Result<bool, KvError> {
         let mut any = false;
         loop {
@@ -141,7 +142,7 @@ impl Inner {
         Ok(any)
     }
 
-    /// More segments for the value log, if they are wanted and there are some.
+    /// Moves free segments into the pool of the value log, if they are wanted and available.
     pub(super) async fn refill(&self, spans: &Spans) -> Result<bool, KvError> {
         let is_wanted = {
             let mut state = self.state.borrow_mut();
@@ -158,7 +159,7 @@ impl Inner {
         Ok(is_wanted)
     }
 
-    /// Whether segments must be reclaimed before they are needed.
+    /// Whether space must be reclaimed before it runs out.
     fn is_space_low(&self) -> bool {
         let state = self.state.borrow();
         let segments = &state.segments;
@@ -169,10 +170,10 @@ impl Inner {
             && (blocked <= self.layout.reserve / 2 || segments.free() > self.layout.reserve / 2)
     }
 
-    /// Whoever waits for space has it, or learns that there is none: what is free is still looked at.
-    fn answer_for_space(&self) {
+    /// Tells operations that wait for space to try again. If none was gained, they now get an error.
+    fn answer_space_requests(&self) {
         let mut state = self.state.borrow_mut();
-        // A reader that ends calls.
+        // If readers hold space back, the end of a reader wakes this task again.
         if state.wants.space && !state.is_read() {
             state.wants.space = false;
             if state.segments.free() <= self.layout.reserve {
@@ -183,7 +184,7 @@ impl Inner {
         }
     }
 
-    /// Gains a segment, or what it takes to know which one.
+    /// Frees a segment, or merges tables to learn which segments hold dead values.
     async fn reclaim(&self, spans: &Spans) -> Result<bool, KvError> {
         let segment_bytes = self.layout.segment_bytes();
         let victim = self.victim();
@@ -210,11 +211,11 @@ impl Inner {
         Ok(true)
     }
 
-    /// The oldest full memtable becomes tables.
+    /// Flushes the oldest full memtable to tables.
     pub(super) async fn flush_memtable(&self, spans: &Spans) -> Result<(), KvError> {
         let Some(memtable) = self.state.borrow().full.front().cloned() else { return Ok(()) };
         let count = memtable.borrow().len() as u64;
-        self.placement.run(Work::Compact, count).await;
+        self.placement.run(WorkKind::Compact, count).await;
         let (mut run, mut builder) = (Vec::new(), None);
         if let Err(error) = self.build_run(spans, &memtable, &mut run, &mut builder).await {
             self.abandon(run.iter().map(|slice| slice.table.segment).chain(builder.map(|it| it.segment())));
@@ -235,7 +236,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tables of a memtable's entries. `open` is the one that is not complete, if this fails.
+    /// Writes a memtable's entries as tables. If this fails, `open` is the table that is incomplete.
     async fn build_run(
         &self,
         spans: &Spans,
@@ -247,7 +248,7 @@ impl Inner {
         while let Some(begin) = from {
             let builder = open.insert(self.builder()?);
             from = None;
-            // A batch at a time: nobody changes the memtable, but no borrow is held while units are written.
+            // One batch at a time: a full memtable does not change, but no borrow may be held while units are written.
             let mut next = Some(begin);
             while let Some(at) = next.take() {
                 for (key, entry) in memtable.borrow().from(&at) {
@@ -269,13 +270,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Segments of tables that no manifest will name.
+    /// Frees the segments of tables that no manifest will name.
     pub(super) fn abandon(&self, segments: impl Iterator<Item = u32>) {
         let mut state = self.state.borrow_mut();
         segments.for_each(|segment| state.segments.give_back(segment));
     }
 
-    /// A table to be written, in a segment of its own.
+    /// Starts a table, in a segment of its own.
     pub(super) fn builder(&self) -> Result<Builder, KvError> {
         let mut state = self.state.borrow_mut();
         let segment = state.segments.take().ok_or(KvError::CapacityExceeded)?;
@@ -285,7 +286,7 @@ impl Inner {
         Ok(Builder::new(number, segment, self.layout.segment_units, config.filter_bits_per_key, config.seed))
     }
 
-    /// Writes the units of a table that are full.
+    /// Writes the full units of a table.
     pub(super) async fn write_units(
         &self,
         spans: &Spans,
@@ -310,7 +311,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The table is complete. None if it has no entries.
+    /// Ends a table. `None` if it has no entries.
     pub(super) async fn end_table(
         &self,
         spans: &Spans,
@@ -329,9 +330,11 @@ impl Inner {
         Ok(Some(Slice { table: Rc::new(table), from }))
     }
 
-    /// Writes a manifest with a change. Returns when it is durable; the change is to be seen from then on.
+    /// Writes a manifest with a change. Returns when it is durable; the change becomes visible then.
     pub(super) async fn commit(&self, spans: &Spans, change: Change) -> Result<(), KvError> {
         let Change { version, given_up, tally, is_flush, with_logs, is_format } = change;
+        // The records that a flush covers are never replayed, so their values must be durable with it.
+        debug_assert!(!is_flush || with_logs);
         if self.is_broken(KvCanary::ReuseEarly) {
             let mut state = self.state.borrow_mut();
             given_up.iter().for_each(|segment| {
@@ -340,7 +343,7 @@ impl Inner {
                 state.segments.give_back(*segment);
             });
         }
-        // With power-loss protection what the logs have in DRAM is as good as written.
+        // With power-loss protection, capacitors write what the logs hold in DRAM.
         if with_logs && !self.config.plp {
             self.flush_logs(SpanId::NONE, spans).await?;
         } else if version.is_some() {
@@ -350,6 +353,7 @@ impl Inner {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             if is_flush {
+                debug_assert!(!state.full.is_empty(), "a flush has a memtable");
                 state.cover();
             }
             let pool: Vec<u32> =
@@ -371,10 +375,11 @@ impl Inner {
             (manifest::encode(state, snapshot), (state.manifest % 2) as u32, added)
         };
         self.write_manifest(spans, slot, &bytes).await?;
+        // Nothing below waits: readers see the old tables with the old segments, or the new with the new.
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         if is_format {
-            state.begin_anew();
+            state.reset();
         }
         state.segments.pool.extend(added);
         if let Some(version) = version {
@@ -395,6 +400,8 @@ impl Inner {
     }
 
     async fn write_manifest(&self, spans: &Spans, slot: u32, bytes: &[u8]) -> Result<(), KvError> {
+        // A longer manifest would overwrite the other slot, which is the valid one until this one is durable.
+        assert!(bytes.len() <= self.layout.manifest_units as usize * byteway_wire::content::UNIT_BYTES);
         let mut next = u64::from(slot * self.layout.manifest_units);
         let mut contents = self.take_contents();
         for part in bytes.chunks(WRITE_UNITS * byteway_wire::content::UNIT_BYTES) {
@@ -409,7 +416,8 @@ impl Inner {
         Ok(self.units.ftl().flush(SpanId::NONE, spans).await?)
     }
 
-    /// What is there is not known: not even which manifest is the newest. First what they may name, then they.
+    /// Erases a store whose contents are unknown, even which manifest is the newest. The manifests go last, so that a
+    /// power cut never leaves one that names erased tables.
     async fn wipe(&self, spans: &Spans) -> Result<(), KvError> {
         let manifests = 2 * u64::from(self.layout.manifest_units);
         for (first, count) in [(manifests, self.layout.units() - manifests), (0, manifests)] {
@@ -419,8 +427,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Everything is deleted, when the manifest that says so is durable. If that fails, all is as it was: what was stored is
-    /// read, and saved by capacitors, as before. Without these it isn't known then which manifest will be the newest.
+    /// Deletes everything: the deletion takes effect when its manifest is durable. On failure the store is unchanged,
+    /// readable, and saved by capacitors as before. Without capacitors it is then unknown which manifest will be the
+    /// newest after a power cut.
     async fn do_format(&self, spans: &Spans) -> Result<(), KvError> {
         self.state.borrow_mut().is_formatting = true;
         while self.state.borrow().is_writing() {
@@ -452,7 +461,7 @@ impl Inner {
 }
 
 impl State {
-    /// The oldest full memtable's records need not be replayed.
+    /// Marks the records of the oldest full memtable as covered: recovery need not replay them.
     fn cover(&mut self) {
         let Some(memtable) = self.full.front().cloned() else { return };
         for (segment, records) in &memtable.borrow().covers {
@@ -464,8 +473,8 @@ impl State {
         }
     }
 
-    /// Nothing of what there was is there any more.
-    fn begin_anew(&mut self) {
+    /// Resets the state to that of an empty store.
+    fn reset(&mut self) {
         (self.failed, self.is_lost) = (None, false);
         self.queue.clear();
         self.spoiled.clear();
@@ -486,7 +495,7 @@ impl State {
         self.filter_bytes = filters.map(|filter| filter.bytes()).sum();
     }
 
-    /// Whether nothing can be reclaimed, and nothing has changed since that was found.
+    /// Whether nothing could be reclaimed, and nothing has changed since.
     pub(super) fn is_exhausted(&self) -> bool {
         self.exhausted_at == Some(self.next_sequence)
     }

@@ -1,6 +1,6 @@
-//! Numbers in as few bytes as they need: seven bits a byte, the lowest first, the top bit set in all but the last.
+//! Variable-length integers: seven bits per byte, least significant first, the top bit set in all bytes but the last.
 
-/// Appends a number.
+/// Appends `value`.
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -9,11 +9,11 @@ pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes that are read from the front. What is not there reads as nothing.
+/// A cursor over bytes. Reads past the end give `None`.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next bytes.
+    /// The next `count` bytes.
     pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -34,7 +34,7 @@ impl<'a> Reader<'a> {
         self.bytes(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
     }
 
-    /// A number that [`put`] has written.
+    /// A number that [`put`] wrote.
     #[inline]
     pub(super) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The same, if it fits.
+    /// As [`Reader::varint`]; `None` if it exceeds 32 bits.
     #[inline]
     pub(super) fn varint32(&mut self) -> Option<u32> {
         self.varint().and_then(|value| u32::try_from(value).ok())
@@ -59,7 +59,7 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    // A number that came back as another one would send a reader to another's value.
+    // A number that is decoded as another would direct a reader to another's value.
     #[test]
     fn numbers_come_back() {
         let mut out = Vec::new();

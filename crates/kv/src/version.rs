@@ -1,22 +1,21 @@
-//! The tables of the index: runs that wait to be merged, and levels, each a run that is so many times larger than the one
-//! above.
+//! The tables of the index: level-0 runs that wait to be merged, and levels, each a run larger than the one above.
 
 use super::key::Key;
 use super::table::Slice;
 
-/// Tables in order, none of which overlap.
+/// Tables in key order that do not overlap.
 pub(super) type Run = Vec<Slice>;
 
-/// All tables: those above are newer.
+/// All tables. Upper runs hold newer entries than lower ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Version {
-    /// Each a memtable's, the newest first.
+    /// One run per flushed memtable, the newest first.
     pub(super) waiting: Vec<Run>,
-    /// Level 1 first. The last one is not empty.
+    /// Level 1 first. The last one is not empty, once tidied.
     pub(super) levels: Vec<Run>,
 }
 
-/// The table of a run that may hold a key.
+/// The table of a run that may hold `key`.
 pub(super) fn find<'a>(run: &'a [Slice], key: &Key) -> Option<&'a Slice> {
     let after = run.partition_point(|slice| slice.from <= *key);
     let slice = run.get(after.checked_sub(1)?)?;
@@ -33,7 +32,7 @@ impl Version {
         self.runs().flatten()
     }
 
-    /// Without empty levels at the end, and empty runs.
+    /// Drops empty runs, and empty levels at the end.
     pub(super) fn tidy(&mut self) {
         self.waiting.retain(|run| !run.is_empty());
         while self.levels.last().is_some_and(Vec::is_empty) {
@@ -41,12 +40,12 @@ impl Version {
         }
     }
 
-    /// Whether all that is known of each key is in one place.
+    /// Whether every key has at most one entry: there is one run at most.
     pub(super) fn is_merged(&self) -> bool {
         self.runs().filter(|run| !run.is_empty()).count() <= 1
     }
 
-    /// How many tables a level may have: its number is 0 for level 1.
+    /// Tables that a level may have. Level 1 is number 0.
     pub(super) fn tables_max(level: usize, ratio: u32) -> usize {
         (ratio as usize).saturating_pow(level as u32 + 1)
     }

@@ -1,17 +1,17 @@
-//! Power cuts at any poll, also while the store finds out what there is: what was durable is there, nothing else comes, and what
-//! was found once is found again.
+//! Power cuts at any poll, including during recovery: durable pairs survive, nothing else appears, and a second
+//! recovery finds the same.
 
 use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Executor, Ran};
+use byteway_clock::{Executor, RunOutcome};
 use byteway_flash::Medium;
 use byteway_kv::{Key, Kv, KvCanary, KvCounters, KvError, Origin, Packing, StoreMode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The host's idea of the store: of each key what it may hold. That is what was durable last, or anything since; 0 is
-/// nothing, all else the version of a value.
+/// The model of the store: for each key its allowed versions, the last durable one or any since; 0 is a missing key,
+/// others the version of a value.
 #[derive(Clone, Default)]
 struct Model {
     keys: BTreeMap<Key, Vec<u32>>,
@@ -24,7 +24,7 @@ impl Model {
         self.keys.entry(key).or_insert_with(|| vec![0]).push(version);
     }
 
-    /// What a key holds, if nothing is under way.
+    /// The newest version of a key without operations in flight.
     fn newest(&self, key: &Key) -> u32 {
         self.keys.get(key).and_then(|states| states.last()).copied().unwrap_or(0)
     }
@@ -46,7 +46,7 @@ fn bytes_of(key: &Key, version: u32) -> Vec<u8> {
     value(key, version, crate::fixture::length(&mut stream).min(40_000))
 }
 
-/// One host: it waits for each of its commands. What it has seen of each is in the list: polls and counters.
+/// A host that awaits each of its commands. Returns what it has observed: polls and counters.
 async fn host(
     kv: Kv,
     model: Rc<RefCell<Model>>,
@@ -109,7 +109,7 @@ async fn host(
     }
 }
 
-/// Looks at every pair: each key holds what it may, and from now on nothing else.
+/// Reads every pair: each key has an allowed version, and from now on only that one.
 async fn look(kv: &Kv, model: &RefCell<Model>, what: &str) {
     let spans = spans();
     kv.check().await.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -163,7 +163,7 @@ fn run(
         polls,
     );
     match ended {
-        Ok(Ran::Ended(()) | Ran::Cut) => {}
+        Ok(RunOutcome::Ended(()) | RunOutcome::Cut) => {}
         Err(stalled) => panic!("{what}: {stalled}; {:?}", kv.counters()),
     }
     kv.save();
@@ -171,7 +171,7 @@ fn run(
     (ftl.power_off(), seen)
 }
 
-/// A history of cuts: after some polls each, in the end none.
+/// A history with cuts after these numbers of polls, and none at the end.
 fn history(case: &Case, seed: u64, cuts: &[u64], work: (u32, u64)) -> Seen {
     let mut medium = case.medium();
     let model = Rc::new(RefCell::new(Model { plp: case.kv.plp, ..Model::default() }));
@@ -218,12 +218,12 @@ fn histories(case: &Case, seeds: std::ops::Range<u64>) {
     }
 }
 
-/// How many times as much is done: for a long run by hand.
+/// Multiplier of the work, for a long run by hand.
 fn share() -> u64 {
     std::env::var("BYTEWAY_CRASH_SHARE").ok().and_then(|share| share.parse().ok()).unwrap_or(1)
 }
 
-// A store that lost what it had said was durable, brought back what was deleted, or changed its mind.
+// A store that loses durable pairs, restores deleted ones, or finds something else after a second recovery.
 #[test]
 fn what_was_durable_is_there_after_any_cut() {
     for case in cases() {
@@ -231,7 +231,7 @@ fn what_was_durable_is_there_after_any_cut() {
     }
 }
 
-/// Cuts at every poll from the first to the second of two moments of a history.
+/// Cuts at every poll between two moments of a history.
 fn every_poll(
     case: &Case,
     seed: u64,
@@ -246,12 +246,12 @@ fn every_poll(
     let (from, to) = (polls(&begin).expect("it begins"), polls(&end).expect("it ends"));
     assert!(from < to);
     for cut in from..=to {
-        // Also while the power has just come back.
+        // Also during recovery.
         history(case, seed, &[cut, cut % 97], work);
     }
 }
 
-// Between two writes of a merge the manifest and the tables may not be of one mind.
+// Between two writes of a merge, manifest and tables may be inconsistent.
 #[test]
 fn a_cut_at_every_poll_of_a_merge() {
     for plp in [false, true] {
@@ -268,7 +268,7 @@ fn a_cut_at_every_poll_of_a_merge() {
     }
 }
 
-// While values move, each is in two places, and one of them is about to be given up.
+// While values move, each is in two segments, and one of them is about to be given up.
 #[test]
 fn a_cut_at_every_poll_of_a_collection() {
     for plp in [false, true] {
@@ -283,7 +283,7 @@ fn a_cut_at_every_poll_of_a_collection() {
     }
 }
 
-// A test that finds nothing says something only if it would find what is broken.
+// A test that finds nothing means something only if it finds deliberate defects.
 #[test]
 fn a_broken_store_is_found() {
     let canaries = [

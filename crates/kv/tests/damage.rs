@@ -1,10 +1,10 @@
-//! Flash that can't give what it should, or gives what was never written: a status, and never a panic or another's data.
+//! Unreadable or corrupted flash: the store returns a status, and never panics or returns another's data.
 
 use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::Rng;
-use byteway_clock::{Executor, Ran};
+use byteway_clock::{Executor, RunOutcome};
 use byteway_firmware::Ftl;
-use byteway_flash::{Fault, FaultPlan, FaultVerb, Medium};
+use byteway_flash::{Fault, FaultKind, FaultPlan, Medium};
 use byteway_kv::{Key, Kv, KvError, Origin, StoreMode};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ async fn put(kv: &Kv, number: u64, version: u32, bytes: usize) -> Result<(), KvE
     kv.store(NOBODY, &spans(), key, &value, Origin::Memory, StoreMode::Any).await
 }
 
-/// Runs what is done with a drive until its power is switched off.
+/// Runs `work` on a drive until its power is switched off.
 fn session<T: 'static>(
     case: &Case,
     medium: Medium,
@@ -28,15 +28,15 @@ fn session<T: 'static>(
     let executor = Executor::new();
     let (ftl, kv) = case.power_on(executor.clock(), medium);
     let (inner, drive) = (kv.clone(), ftl.clone());
-    // Not for ever: what never waits would hang.
+    // With a limit: code that never waits would hang.
     let ran = executor.run_cut(async move { work(inner, drive).await }, 3_000_000);
-    let Ok(Ran::Ended(given)) = ran else { panic!("{}: it hangs", case.name) };
+    let Ok(RunOutcome::Ended(given)) = ran else { panic!("{}: it hangs", case.name) };
     kv.save();
     kv.stop();
     (ftl.power_off(), given)
 }
 
-/// The same without a store.
+/// As `session`, without a store.
 fn beneath<T: 'static>(
     case: &Case,
     medium: Medium,
@@ -84,7 +84,7 @@ fn loaded(case: &Case) -> (Medium, Model) {
             }
         }
         kv.flush(NOBODY, &spans()).await.unwrap();
-        // However fast the host is, runs don't heap up.
+        // However fast the host is, the number of runs stays bounded.
         assert!(kv.counters().compactions > 0, "{:?}", kv.counters());
         model
     })
@@ -94,17 +94,17 @@ fn number(unit: &Unit, at: usize) -> u32 {
     u32::from_le_bytes(unit[at..at + 4].try_into().unwrap())
 }
 
-/// Whether a unit is one of an index table; its checksum begins it.
+/// Whether a unit belongs to an index table; a checksum comes first.
 fn is_index(unit: &Unit) -> bool {
     number(unit, 8) > 0 && number(unit, 12) == 0 && crc32c::crc32c(&unit[4..]) == number(unit, 0)
 }
 
-/// Whether a unit is one of a record table, or begins a manifest.
+/// Whether a unit belongs to a record table, or starts a manifest.
 fn begins_with(unit: &Unit, magic: &[u8; 4]) -> bool {
     unit[..4] == *magic
 }
 
-/// Units of the range that are something, with what they are.
+/// Units of the range that match, with their contents.
 async fn find(case: &Case, ftl: &Ftl, is_wanted: impl Fn(&Unit) -> bool) -> Vec<(u64, Unit)> {
     let mut found = Vec::new();
     for unit in case.units() {
@@ -129,7 +129,7 @@ fn small(name: &'static str) -> Case {
     case
 }
 
-/// Every verb once. Nothing that comes may be wrong, if `model` says what is right.
+/// Runs every operation once. No result may contradict `model`, if it is given.
 async fn try_all(kv: &Kv, model: Option<&Model>) -> usize {
     let spans = spans();
     let mut errors = 0;
@@ -158,7 +158,7 @@ async fn try_all(kv: &Kv, model: Option<&Model>) -> usize {
     }
     let mut cursor = kv.seek(None);
     let mut bytes = Vec::new();
-    let mut left = 2000; // what is out of order might have no end
+    let mut left = 2000; // an out-of-order index might have no end
     while let Ok(Some(_)) = cursor.next(NOBODY, &spans, &mut bytes).await {
         left -= 1;
         assert!(left > 0);
@@ -176,7 +176,7 @@ async fn try_changes(kv: &Kv) {
     _ = kv.flush(NOBODY, &spans()).await;
 }
 
-// An index unit that flash can't give: a key in it must not be said to be missing, and all others must be there.
+// With an unreadable index unit, a key in it must not be reported as missing, and all others must be found.
 #[test]
 fn index_units_that_cannot_be_read() {
     for case in cases() {
@@ -200,7 +200,7 @@ fn index_units_that_cannot_be_read() {
             let then = model.clone();
             let (medium, errors) =
                 session(&case, medium, async move |kv: Kv, _| try_all(&kv, Some(&then)).await);
-            // The same when more is stored, until a merge comes upon it.
+            // The same with further stores, until a merge reads the unit.
             let (_, ()) = session(&case, medium, async move |kv: Kv, _| {
                 try_changes(&kv).await;
                 try_all(&kv, None).await;
@@ -210,7 +210,7 @@ fn index_units_that_cannot_be_read() {
     }
 }
 
-// A record table that flash can't give: what its segment holds can't be moved, but there are others.
+// With an unreadable record table its segment can't be collected, but others can.
 #[test]
 fn record_tables_that_cannot_be_read() {
     let case = Case::tiny("records", true);
@@ -219,7 +219,7 @@ fn record_tables_that_cannot_be_read() {
     let (medium, ()) = beneath(&case, medium, async move |ftl| {
         let units = find(&here, &ftl, |unit| begins_with(unit, b"BwKr")).await;
         assert!(units.len() > 10);
-        // The last ones are replayed when the power comes: those must be there.
+        // The last ones are needed for replay at power-on: they must be readable.
         for (unit, _) in units.iter().filter(|(_, bytes)| number(bytes, 16) < 4) {
             write(&ftl, *unit, Content::unreadable()).await;
         }
@@ -236,8 +236,8 @@ fn record_tables_that_cannot_be_read() {
     });
 }
 
-// A manifest that flash can't give: the one before it is not the truth, and an empty store is not either. But the namespace
-// can be formatted, and then nothing of what was there may come back.
+// With an unreadable manifest neither the previous one nor an empty store is valid. But the namespace can be formatted,
+// and then nothing of its contents may come back.
 #[test]
 fn a_manifest_that_cannot_be_read() {
     for case in cases() {
@@ -286,7 +286,7 @@ fn a_manifest_that_cannot_be_read() {
     }
 }
 
-/// Other numbers: what replaces a byte, which may be one of a longer number's.
+/// Replacement numbers: they replace a byte, which may be part of a longer number.
 const NUMBERS: [&[u8]; 6] = [
     &[0],
     &[0x7f],
@@ -296,7 +296,7 @@ const NUMBERS: [&[u8]; 6] = [
     &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
 ];
 
-/// Changes one unit, and uses the store; then another in the same way, with what was there at first.
+/// Changes one unit and uses the store; then another, starting over from the original.
 fn play(case: &Case, medium: Medium, changes: Vec<(u64, Unit)>) {
     let here = case.clone();
     let (mut medium, image) = beneath(case, medium, async move |ftl| find(&here, &ftl, |_| true).await);
@@ -319,7 +319,8 @@ fn play(case: &Case, medium: Medium, changes: Vec<(u64, Unit)>) {
     }
 }
 
-// A manifest with a right checksum and wrong numbers, as a file may hold it: it is refused, or taken, and nothing breaks.
+// A manifest with a valid checksum and wrong numbers, as a file may contain: it is refused or accepted, without a
+// panic.
 #[test]
 fn manifests_with_other_numbers() {
     let case = small("manifest");
@@ -351,7 +352,7 @@ fn manifests_with_other_numbers() {
     play(&case, medium, changes);
 }
 
-// The same for units of tables of the index and of records.
+// As above, for units of index and record tables.
 #[test]
 fn tables_with_other_numbers() {
     let case = small("tables");
@@ -383,14 +384,14 @@ fn tables_with_other_numbers() {
     play(&case, medium, changes);
 }
 
-// Flash that takes nothing any more: what is there can still be read, and nobody waits for ever.
+// With read-only flash, contents can still be read, and no operation waits indefinitely.
 #[test]
 fn a_drive_that_takes_nothing_more_can_be_read() {
     for case in cases() {
         let (medium, model) = loaded(&case);
         let mut worn = case.clone();
-        // From some program on, all.
-        let fails = |die| (40..4000).map(move |nth| Fault { die, verb: FaultVerb::Program, nth });
+        // All programs from some point on.
+        let fails = |die| (40..4000).map(move |nth| Fault { die, kind: FaultKind::Program, nth });
         worn.faults = FaultPlan::exactly((0..2).flat_map(fails));
         let (medium, ()) = session(&worn, medium, async move |kv: Kv, _| {
             let spans = spans();

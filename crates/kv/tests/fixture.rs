@@ -1,8 +1,8 @@
-//! A store over a small drive, in virtual time; and values that say whose they are.
+//! The fixture: a store over a small drive, in virtual time, and values that identify their key.
 
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay, Rate, SpanId, Spans};
-use byteway_firmware::{Cycles, Ftl, FtlConfig, Placement, Site, Work};
+use byteway_firmware::{Cycles, Ftl, FtlConfig, Placement, Site, WorkKind};
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, Timing};
 use byteway_kv::{Key, Kv, KvConfig, UnitExtent};
 
@@ -13,16 +13,16 @@ pub struct Case {
     pub geometry: Geometry,
     pub ftl: FtlConfig,
     pub kv: KvConfig,
-    /// What each kind of work costs.
+    /// Cycles of each kind of work.
     pub cycles: u64,
-    /// What a look at the index costs.
+    /// Cycles of an index look-up.
     pub index_cycles: u64,
-    /// What fails.
+    /// Injected faults.
     pub faults: FaultPlan,
 }
 
 impl Case {
-    /// Segments of 32 KiB, small memtables: everything happens often.
+    /// Segments of 32 KiB and small memtables: everything happens often.
     pub fn tiny(name: &'static str, plp: bool) -> Case {
         let geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 60, pages: 8, page_bytes: 8192 };
         let units = 1400;
@@ -34,7 +34,7 @@ impl Case {
             ..FtlConfig::default()
         };
         let kv = KvConfig {
-            // Two extents, the second one first; the segments across their border, too.
+            // Two extents, in reverse order, with segments across their border.
             extents: vec![UnitExtent { first: 700, count: 690 }, UnitExtent { first: 5, count: 613 }],
             uid: 77,
             page_units: 2,
@@ -53,7 +53,7 @@ impl Case {
         Case { name, geometry, ftl, kv, cycles: 300, index_cycles: 300, faults: FaultPlan::default() }
     }
 
-    /// The smallest range there can be, nearly: collection begins at once.
+    /// Nearly the smallest possible range: garbage collection starts at once.
     pub fn small(name: &'static str, plp: bool) -> Case {
         let mut case = Case::tiny(name, plp);
         case.kv.extents = vec![UnitExtent { first: 3, count: 330 }];
@@ -73,15 +73,16 @@ impl Case {
     /// The translation layer alone.
     pub fn power_ftl(&self, clock: &Clock, medium: Medium) -> (Placement, Ftl) {
         let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-        let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, self.cycles));
-        let placement = Placement::all_at(&site, cycles.with(Work::Index, self.index_cycles));
+        let cycles =
+            WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, self.cycles));
+        let placement = Placement::all_at(&site, cycles.with(WorkKind::Index, self.index_cycles));
         let flash = FlashConfig { faults: self.faults.clone(), ..FlashConfig::from(timing()) };
         let ftl =
             Ftl::power_on(clock, placement.clone(), self.geometry, flash, self.ftl.clone(), medium).unwrap();
         (placement, ftl)
     }
 
-    /// Where units of the store's range are on the drive.
+    /// Addresses of the range's units on the drive.
     pub fn units(&self) -> Vec<u64> {
         self.kv.extents.iter().flat_map(|extent| extent.first..extent.first + extent.count).collect()
     }
@@ -98,7 +99,7 @@ pub fn timing() -> Timing {
     }
 }
 
-/// The value of a version of a key: no two are alike, where they are long enough to tell.
+/// The value of a version of a key, unique if it is long enough.
 pub fn value(key: &Key, version: u32, bytes: usize) -> Vec<u8> {
     let mut word = u64::from(version).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     key.as_bytes()
@@ -113,7 +114,7 @@ pub fn value(key: &Key, version: u32, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A length: mostly small.
+/// A length, mostly small.
 pub fn length(stream: &mut Stream) -> usize {
     let most = match stream.below(40) {
         0 => 1,
@@ -125,7 +126,7 @@ pub fn length(stream: &mut Stream) -> usize {
     stream.below(most) as usize
 }
 
-/// One of so many keys, of all lengths.
+/// Key number `number`; keys have all lengths.
 pub fn key(number: u64) -> Key {
     let text = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
     let mut bytes = [0; 16];

@@ -84,7 +84,7 @@ async fn one(kv: &Kv, model: &mut Model, stream: &mut byteway_clock::random::Str
     }
 }
 
-// A store that loses, mixes up or resurrects pairs, or shows them out of order, whatever merging and collection do.
+// A store that loses, mixes up or resurrects pairs, or lists them out of order, during merges and garbage collection.
 #[test]
 fn it_is_a_map() {
     for (packing, plp) in [
@@ -120,7 +120,7 @@ fn it_is_a_map() {
     }
 }
 
-// A view that changed under its reader would give keys twice, or values of other times.
+// A cursor that changes under its reader would repeat keys, or return values of other times.
 #[test]
 fn a_cursor_sees_what_was_there() {
     for seed in 0..6 {
@@ -161,7 +161,7 @@ fn a_cursor_sees_what_was_there() {
     }
 }
 
-// Commands at once: each must find the store as some order of them leaves it, and nobody may wait for ever.
+// Concurrent commands: the results must correspond to some order of them, and no command may wait indefinitely.
 #[test]
 fn many_at_once() {
     for seed in 0..4 {
@@ -177,7 +177,7 @@ fn many_at_once() {
                 for worker in 0..16u64 {
                     let (kv, done, merged) = (kv.clone(), done.clone(), merged.clone());
                     clock.spawn("worker", async move {
-                        // Each has keys of its own, so each knows what it must find.
+                        // Each task has keys of its own, so it knows the expected result.
                         let spans = spans();
                         let mut model = Model::new();
                         let mut stream = Rng::new(seed * 100 + worker).stream("worker");

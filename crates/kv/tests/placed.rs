@@ -4,8 +4,8 @@ use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::Executor;
 use byteway_kv::{KvError, Origin, Packing, StoreMode};
 
-// The host has stored a value, and before its command comes deletions fill the segment's record table, so that it ends: the
-// bytes are gone with it. The command would store zeroes.
+// The host has stored a value, and before its command arrives, deletions fill the segment's record table and end the
+// segment: the bytes are gone with it, and the command would store zeroes.
 #[test]
 fn what_ended_with_its_segment_is_misplaced() {
     let mut ended = 0;

@@ -1,4 +1,4 @@
-//! Readers that are slow, while what they read is moved, given up and used again.
+//! Slow readers, whose segments are collected, given up and reused meanwhile.
 
 use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::Executor;
@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Keys that are never changed lie between those that always are.
+/// Keys that never change lie between those that change constantly.
 const FIXED: u64 = 40;
 
 async fn put(kv: &Kv, number: u64, version: u32, bytes: usize) -> Result<(), KvError> {
@@ -18,7 +18,7 @@ async fn put(kv: &Kv, number: u64, version: u32, bytes: usize) -> Result<(), KvE
 }
 
 async fn churn(kv: &Kv, stream: &mut Stream, version: u32, seldom: u64) {
-    // Some are changed all the time, some seldom.
+    // Some change constantly, some rarely.
     let number = FIXED + if stream.chance(0.7) { stream.below(60) } else { 60 + stream.below(seldom) };
     match put(kv, number, version, 300 + stream.below(1500) as usize).await {
         Ok(()) | Err(KvError::CapacityExceeded) => {}
@@ -39,8 +39,8 @@ async fn load(kv: &Kv, stream: &mut Stream, seldom: u64) -> BTreeMap<Key, Vec<u8
     model
 }
 
-// A Retrieve that holds on to an older state than the one which it looks its value up in: the value's segment is used again
-// while it is read, and it gives bytes of another.
+// A Retrieve with a pin older than its look-up does not protect the value's segment: it is reused during the read,
+// which returns bytes of another value.
 #[test]
 fn a_retrieve_gives_its_own_value() {
     for seed in 0..3 {
@@ -67,7 +67,7 @@ fn a_retrieve_gives_its_own_value() {
                             }
                             let key = key(stream.below(FIXED));
                             bytes.clear();
-                            // Not the whole value: no checksum tells.
+                            // A part of the value, which no checksum protects.
                             let found = kv.retrieve(NOBODY, &spans(), key, 1, 900, &mut bytes).await;
                             assert_eq!(found, Ok(1000), "seed {seed}, {worker} {step}");
                             assert!(bytes == model[&key][1..901], "seed {seed}, {worker} {step}");
@@ -84,7 +84,8 @@ fn a_retrieve_gives_its_own_value() {
     }
 }
 
-/// Loads pairs, makes a cursor, changes others for a while; false, if the cursor doesn't give then what there was.
+/// Loads pairs, creates a cursor, and changes others for a while; `false` if the cursor does not return the original
+/// pairs.
 fn sees_what_was_moved(seed: u64) -> bool {
     let mut case = Case::tiny("moved", true);
     case.kv.memtable_bytes = [3_000, 12_000, 60_000][seed as usize % 3];
@@ -114,8 +115,8 @@ fn sees_what_was_moved(seed: u64) -> bool {
     sees.unwrap() == Ok(true)
 }
 
-// What a cursor sees is moved after it was made, into a segment that was not there then, and moved again: that segment must
-// not be used for anything else while the cursor is there.
+// Values that a cursor sees are moved into a segment younger than the cursor, and moved again: that segment must not be
+// reused while the cursor exists.
 #[test]
 fn a_cursor_finds_what_was_moved_twice() {
     for seed in 0..9 {
@@ -123,8 +124,8 @@ fn a_cursor_finds_what_was_moved_twice() {
     }
 }
 
-// A host that never gives a cursor back: the drive may refuse what there is no room for then, but it must not break down, and
-// with the cursor gone it must be as good as before.
+// If a host never closes a cursor, the drive may refuse stores without free space, but must not fail otherwise; after
+// the cursor is closed it must be as good as before.
 #[test]
 fn a_cursor_that_stays_costs_room_and_nothing_else() {
     for (seed, plp) in [(1, true), (2, false), (3, true), (4, false)] {

@@ -1,4 +1,4 @@
-//! Full drives: errors instead of corruption, and room again when something is deleted.
+//! Full drives: errors instead of corruption, and free space after deletions.
 
 use crate::fixture::{Case, NOBODY, key, length, spans, value};
 use byteway_clock::Executor;
@@ -18,8 +18,7 @@ async fn holds(kv: &Kv, model: &BTreeMap<Key, Vec<u8>>, what: &str) {
     assert_eq!(cursor.next(NOBODY, &spans, &mut bytes).await, Ok(None), "{what}");
 }
 
-// A drive that is filled and written over and over must neither lose a pair, nor stand still, nor refuse what there is
-// room for.
+// A drive that is filled and overwritten repeatedly must not lose a pair, stall, or refuse pairs that fit.
 #[test]
 fn filled_to_capacity_and_overwritten_tenfold() {
     for (packing, most, seed) in [
@@ -72,7 +71,7 @@ fn filled_to_capacity_and_overwritten_tenfold() {
                     Err(error) => {
                         assert_eq!(error, KvError::CapacityExceeded, "{what}");
                         refused += 1;
-                        // What is full takes a pair again when one as large is gone.
+                        // A full store accepts a pair again after one of equal size was deleted.
                         let victim = model.iter().max_by_key(|(_, value)| value.len()).map(|(key, _)| *key);
                         let victim = victim.unwrap();
                         assert_eq!(kv.delete(NOBODY, &spans, victim).await, Ok(()), "{what}");
@@ -90,9 +89,9 @@ fn filled_to_capacity_and_overwritten_tenfold() {
                 }
             }
             holds(&kv, &model, &what).await;
-            // Where every value takes a whole unit, one that is written over takes what it took.
+            // If every value occupies whole units, an overwritten one needs no further space.
             assert!(refused > 0 || packing == Packing::None, "{what}");
-            // All can go, and then there is room.
+            // All can be deleted, and their space is free then.
             for key in model.keys() {
                 assert_eq!(kv.delete(NOBODY, &spans, *key).await, Ok(()), "{what}");
             }

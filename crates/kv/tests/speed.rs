@@ -1,4 +1,5 @@
-//! How fast the store is on the host, without commands. By hand: `cargo test --release -p byteway-kv speed -- --ignored --nocapture`.
+//! Speed of the store on the host machine, without commands. By hand: `cargo test --release -p byteway-kv speed --
+//! --ignored --nocapture`.
 
 use crate::fixture::{Case, NOBODY, spans};
 use byteway_clock::Executor;

@@ -1,12 +1,14 @@
-//! A benchmark of a drive that another process serves: the host crate's own driver on memory shared with that process,
-//! polling, in real time. Jobs, verification and result are those of a run in simulation; what only the drive's process
-//! knows is not in the result. Of a world there is only the host here: link and drive are in the other process.
+//! Benchmark of a served drive: the host crate's own driver on memory shared with the server, polling, in real time. Jobs, verification and
+//! results are those of a simulated run, except figures that only the drive's process knows. Only the host is in this process: link and
+//! drive are in the server.
 
+use crate::attach::{attached, in_real_time};
+use crate::drive_model::DriveModel;
 use crate::error::AttachedError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::nvme_tcp::{DiscoverySummary, TcpHost, TcpOptions};
 use crate::remote;
-use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
+use byteway_clock::{Clock, Delay};
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Bars, Progress};
@@ -17,10 +19,9 @@ use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, DriverError, Multipath, MultipathConfig, PathFigures, Port, Rules};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, PathRow, Summary, TransferSummary};
-use byteway_measure::{Meter, Part, SeriesRecorder};
-use byteway_scenario::profile::Fault;
+use byteway_measure::{Meter, RunPart, SeriesRecorder};
+use byteway_scenario::profile::KeyError;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
-use byteway_serve::attach::Attachment;
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
@@ -32,60 +33,59 @@ use byteway_workload::{Issue, JobPlan, JobSettings, Priority, Rw, Source, Synthe
 use byteway_world::Host;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
-/// What is asked of a served drive.
+/// Configuration of a benchmark.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// Where it is served.
+    /// Address of the drive.
     pub place: Place,
-    /// The job.
+    /// Job.
     pub job: JobSection,
-    /// How payloads cross.
+    /// Transfer of payloads.
     pub transfer: Transfer,
-    /// Whether every block read is checked.
+    /// Whether every block read is verified.
     pub verify: bool,
-    /// What the drive holds now.
+    /// Current content of the drive.
     pub assume: Assume,
-    /// Everything random follows from it.
+    /// Seed of everything random.
     pub seed: u64,
-    /// What is left out of the figures at the beginning.
+    /// Warm-up excluded from the figures.
     pub warmup: Option<Warmup>,
-    /// Who shows how far it is.
+    /// Display of progress.
     pub bars: Rc<dyn Bars>,
 }
 
-/// Where a drive is served.
+/// Address of a served drive.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// The folder of its socket.
+    /// Folder of its socket.
     VfioUser(PathBuf),
-    /// By a target over NVMe/TCP.
+    /// A target over NVMe/TCP.
     Tcp {
-        /// Where it listens: several are paths to the drive.
+        /// Addresses at which it listens; several are paths to the drive.
         addresses: Vec<SocketAddr>,
-        /// Of a Discovery Service there, which says where the drive is.
+        /// Whether the address is that of a Discovery Service, which lists the drive's addresses.
         is_discovery: bool,
-        /// The name of the drive's subsystem.
+        /// NQN of the drive's subsystem.
         subsystem: Box<Nqn>,
-        /// How this host connects.
+        /// Connection options.
         options: Box<TcpOptions>,
     },
 }
 
-/// How payloads cross, and where they go.
+/// Transfer of payloads.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
-    /// To and from the drive's sink, instead of blocks.
+    /// Whether to access the drive's sink instead of blocks.
     pub sink: bool,
-    /// By which method.
+    /// Method.
     pub method: Method,
-    /// Under `adaptive`: shorter payloads cross inline.
+    /// With `adaptive`: payloads below this size are transferred inline.
     pub threshold: Bytes,
-    /// How results of a sink's reads come back.
+    /// Return path of the results of a sink's reads.
     pub result: byteway_host::Results,
 }
 
@@ -95,17 +95,17 @@ impl Transfer {
         Rules { threshold_bytes, ..Rules::only(self.method) }
     }
 
-    /// Whether the drive offers what is asked for.
+    /// Checks that the drive supports the requested transfer.
     fn check(&self, driver: &Driver) -> Result<(), InputError> {
         let capabilities = driver.capabilities();
         if self.sink && capabilities.sink_bytes == 0 {
             let what = "`--sink`: the drive has no payload sink";
-            let cure = "serve one with `transfer.sink = \"64 MiB\"` in [drive.override], or of a profile that has one";
+            let cure = "serve one with `transfer.sink = \"64 MiB\"` in [drive.override], or with a profile that has one";
             return Err(InputError::new(what, cure));
         }
         let name = self.method.name();
         if self.method.entry().of == Of::Payloads && !self.sink {
-            let what = format!("`--method {name}`: blocks have no field in which their payload could be");
+            let what = format!("`--method {name}`: the block command set has no field for such payloads");
             return Err(InputError::new(what, "add --sink, or choose another method"));
         }
         let result = match self.result {
@@ -115,8 +115,8 @@ impl Transfer {
         };
         for (methods, flag) in [(self.rules().methods(), "--method"), (result, "--result")] {
             if !methods.is_within(capabilities.offered()) {
-                let what = format!("`{flag}`: the drive does not offer it");
-                let cure = "serve one whose profile has it in `transfer.methods`, or choose another";
+                let what = format!("`{flag}`: the drive does not support it");
+                let cure = "serve one whose profile lists it in `transfer.methods`, or choose another";
                 return Err(InputError::new(what, cure));
             }
         }
@@ -124,38 +124,34 @@ impl Transfer {
     }
 }
 
-/// What a drive holds before the benchmark: without knowing that, a read cannot be verified.
+/// Content of a drive before the benchmark, which the verification of reads depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Assume {
-    /// Anything: the range is filled before reads of it are verified, which is not measured.
+    /// Unknown: the range is filled before reads of it are verified. Filling is not measured.
     #[default]
     Unknown,
-    /// Nothing was ever written, so it reads as zeroes: a drive served with precondition = "empty", before its first write.
+    /// Never written, so it reads as zeroes: a drive served with precondition = "empty", before its first write.
     Empty,
-    /// What preconditioning left: a drive served with precondition = "filled" or "steady", before its first write.
+    /// As preconditioned: a drive served with precondition = "filled" or "steady", before its first write.
     Filled,
 }
 
-/// Without --size no more than this is filled: a drive may keep every byte in memory.
+/// Upper limit of filling without --size: a drive may keep every byte in memory.
 const FILL_BYTES: Bytes = Bytes(1 << 30);
-/// A command that fills, at most.
+/// Length of a fill command in bytes.
 const FILL_COMMAND_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: u32 = 32;
-/// Host memory for all that is outstanding, at most.
+/// Upper limit of host memory for outstanding I/Os.
 pub(crate) const MEMORY_BYTES_MAX: Bytes = Bytes(16 << 30);
-/// No drive transfers more with one command.
+/// Upper limit of the transfer size of all drives.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 28;
-/// A command that takes longer is aborted, and after as long again the controller is reset.
+/// Timeout after which a command is aborted, and after the same time again the controller reset.
 pub(crate) const TIMEOUT: Delay = Delay::from_s(30);
-/// How often it is asked whether the drive's process is still there.
-const WATCH: Delay = Delay::from_ms(50);
-/// How long a command waits for a target that is away.
+/// Time limit of a command that waits for an unreachable target.
 const PATH_PATIENCE: Delay = Delay::from_s(60);
-/// How long what is outstanding may take to end after an interrupt.
-const PATIENCE: Delay = Delay::from_s(5);
 
 impl Bench {
-    /// Attaches, fills if need be, plays the job, and says what it found.
+    /// Attaches, fills the range if necessary, runs the job, and returns the results.
     pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
         let (bench, raised) = (self.clone(), interrupt.clone());
         let stage = move |clock: &Clock| Stage { bench, clock: clock.clone(), interrupt: raised };
@@ -183,14 +179,14 @@ impl Bench {
         matches!(self.place, Place::Tcp { .. })
     }
 
-    /// Host memory that queues, payloads and lists take, generously.
+    /// Host memory for queues, payloads and lists, estimated generously.
     fn memory_bytes(&self) -> Result<u64, InputError> {
         let job = &self.job;
         let outstanding = u64::from(job.numjobs).saturating_mul(job.iodepth.unwrap_or(1).into());
         let payload =
             job.bytes_max().map_or(4096, |bs| bs.0).clamp(4096, PAYLOAD_BYTES_MAX).next_multiple_of(4096);
-        // A command: its payload, list pages, and queue entries in rings of up to twice the depth.
-        // Where payload or results lie in queue entries, an entry has 14 B of them at least.
+        // For each command: its payload, list pages, and queue entries in rings of up to twice the depth. An entry carries at least 14 B of
+        // a payload or result.
         let entries = if self.transfer.sink { payload.min(1 << 20).div_ceil(14) * 160 } else { 0 };
         let command = payload + ((payload >> 21) + 2) * 4096 + 256 + entries;
         let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
@@ -204,10 +200,10 @@ impl Bench {
     }
 }
 
-/// What a Discovery Service, and those that it refers to, say of where drives are.
+/// Queries a Discovery Service and its referrals for the locations of drives.
 ///
 /// # Errors
-/// It does not answer, or the user has interrupted it.
+/// No reply, or the user has interrupted it.
 pub fn discovered(
     service: SocketAddr,
     options: &TcpOptions,
@@ -219,108 +215,7 @@ pub fn discovered(
     })
 }
 
-/// Does `work` with targets in real time, which is given up if it doesn't end soon after `interrupt` is raised.
-fn in_real_time<T: 'static>(
-    interrupt: &Interrupt,
-    work: impl AsyncFnOnce(Clock) -> Result<T, AttachedError> + 'static,
-) -> Result<T, AttachedError> {
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
-    let (worked, working) = (outcome.clone(), clock.clone());
-    clock.spawn("benchmark", async move { worked.set(work(working).await) });
-    let (watched, watching, interrupt) = (outcome.clone(), clock.clone(), interrupt.clone());
-    clock.spawn("watch", async move {
-        let mut patience = PATIENCE;
-        while patience > Delay::ZERO {
-            watching.timer(WATCH).await;
-            if interrupt.is_raised() {
-                patience = patience.saturating_sub(WATCH);
-            }
-        }
-        watched.set(Err(AttachedError::Interrupted { source: None }));
-    });
-    let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
-    result.map_err(AttachedError::Stalled)?
-}
-
-/// Attaches to the drive that is served in `folder`, with so much host memory, and does `work` in real time, which looks
-/// at `interrupt` itself and is given up if it doesn't end soon after that is raised.
-///
-/// # Errors
-/// That of the work; its process has gone; or it was interrupted and did not answer any more.
-pub(crate) fn attached<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
-    folder: &Path,
-    memory_bytes: u64,
-    interrupt: Option<&Interrupt>,
-    work: impl FnOnce(&Clock, Port) -> W,
-) -> Result<T, AttachedError> {
-    let interrupt = interrupt.cloned().unwrap_or_default();
-    let interrupted = interrupt.clone();
-    // Ctrl-C may reach the server, too, and then its end is none of a failure.
-    let failed = |error: AttachedError| match interrupted.is_raised()
-        && error.wrong_input().is_none()
-        && !error.is_interrupted()
-    {
-        true => AttachedError::Interrupted { source: Some(Box::new(error)) },
-        false => error,
-    };
-    let attachment = Attachment::connect(folder, memory_bytes).map_err(|error| failed(error.into()))?;
-    let attachment = Rc::new(attachment);
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let work = work(&clock, attachment.port(&clock));
-    let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
-    let (played, attached) = (outcome.clone(), attachment.clone());
-    clock.spawn("benchmark", async move {
-        let result = work.await;
-        // What fails because nobody is there any more fails in many words, of which these are the plainest.
-        let has_left = result.is_err() && attached.client().channel().has_left();
-        played.set(if has_left { Err(AttachedError::Gone) } else { result });
-    });
-    let watched = outcome.clone();
-    clock.clone().spawn("watch", async move {
-        // Nothing in shared memory tells that the other side is no more.
-        let mut patience = PATIENCE;
-        while !attachment.client().channel().has_left() {
-            clock.timer(WATCH).await;
-            if interrupt.is_raised() {
-                patience = patience.saturating_sub(WATCH);
-                if patience == Delay::ZERO {
-                    return watched.set(Err(AttachedError::Interrupted { source: None }));
-                }
-            }
-        }
-        watched.set(Err(AttachedError::Gone));
-    });
-    let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
-    result.map_err(AttachedError::Stalled)?.map_err(failed)
-}
-
-/// How a benchmark ends: by itself, or with the drive's process.
-struct Outcome<T> {
-    ended: Notify,
-    result: RefCell<Option<Result<T, AttachedError>>>,
-}
-
-impl<T> Outcome<T> {
-    /// The first to say counts.
-    fn set(&self, result: Result<T, AttachedError>) {
-        self.result.borrow_mut().get_or_insert(result);
-        self.ended.notify_one();
-    }
-
-    async fn get(&self) -> Result<T, AttachedError> {
-        loop {
-            if let Some(result) = self.result.take() {
-                return result;
-            }
-            self.ended.notified().await;
-        }
-    }
-}
-
-/// A benchmark under way.
+/// A running benchmark.
 struct Stage {
     bench: Bench,
     clock: Clock,
@@ -328,7 +223,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Sockets wake who waits; shared memory does not.
+    /// Sockets can wake a waiter; shared memory cannot.
     fn completion(&self) -> Completion {
         if self.bench.is_remote() { Completion::Interrupt } else { Completion::Polled }
     }
@@ -348,7 +243,7 @@ impl Stage {
         self.play_on(driver, None, Vec::new()).await
     }
 
-    /// The same over NVMe/TCP, by each of these addresses. Those that are `found` may be of no use to this host, as long as one is.
+    /// Runs over NVMe/TCP, with these addresses as paths. Addresses that discovery returned may be unusable, as long as one is usable.
     async fn play_over(
         self,
         host: &TcpHost,
@@ -361,20 +256,20 @@ impl Stage {
         for (index, address) in addresses.iter().enumerate() {
             let attach = async { self.attach(host.connect(*address, subsystem).await?).await };
             let attached = match found {
-                // Of the others one may answer.
+                // One of the other addresses may answer.
                 true => self.clock.within(TIMEOUT, attach).await.unwrap_or_else(|| Err(silent())),
                 false => attach.await,
             };
             match attached {
                 Ok(driver) => paths.push((address.to_string(), driver)),
                 Err(error) if found && (index + 1 < addresses.len() || !paths.is_empty()) => {
-                    notes.push(format!("{address} is no path: {}", with_causes(&error)));
+                    notes.push(format!("{address} is not usable as a path: {}", with_causes(&error)));
                 }
                 Err(error) => return Err(error),
             }
         }
         let driver = paths[0].1.clone();
-        // Of a single one, too: a target that is back goes on with what may be done twice.
+        // Also used for a single path: after a reconnect, commands that may be repeated are.
         let config = MultipathConfig { patience: PATH_PATIENCE, ..MultipathConfig::default() };
         let multipath = Multipath::new(paths, config).await?;
         self.play_on(driver, Some(multipath), notes).await
@@ -394,7 +289,7 @@ impl Stage {
         let oracles = match bench.verify {
             true if transfer.sink => Oracles::new(),
             true => jobs::oracles(&driver, |tag| match bench.assume {
-                // What is not filled first is not read, or not by who wants to know.
+                // An unfilled range is either not read, or read without verification.
                 Assume::Unknown | Assume::Empty => BaseState::Zeroes,
                 Assume::Filled => BaseState::Stamped { tag },
             }),
@@ -411,6 +306,8 @@ impl Stage {
                 .sink
                 .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),
             results: byteway_host::Results::Pointer,
+            tables: Vec::new(),
+            model: Rc::new(DriveModel::assumed()),
             processors: Host::new(&self.clock, 1).processors().to_vec(),
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: bench.seed,
@@ -428,23 +325,23 @@ impl Stage {
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, bench.warmup, progress, self.interrupt.clone());
-        let play = Play::new(&self.clock, workers, meter, || ());
+        let play = Play::new(&self.clock, workers, meter, |_| ());
         let played = play.run().await;
         play.meter.take_progress().finish();
         played?;
         let end = self.clock.now();
         let series = play.meter.series(end, &mut []).series;
         let curves = play.meter.curves(&plans);
-        let measured = play.meter.summary(&plans, Part::Whole, bench.verify, end);
+        let measured = play.meter.summary(&plans, RunPart::Whole, bench.verify, end);
         notes.insert(0, described(plan));
         if fills {
             notes.push(format!(
-                "the range was filled before: {}",
+                "the range was filled first: {}",
                 Bytes(plan.range_blocks * u64::from(plan.lba_bytes))
             ));
         }
         notes.extend(measured.notes.iter().cloned());
-        notes.extend(play.unchecked_note(Part::Whole));
+        notes.extend(play.unchecked_note(RunPart::Whole));
         notes.push(RESOLUTION.to_owned());
         notes.push(kept_pace(pace, self.pace(&driver, paths.as_ref()).await));
         let protocol_errors =
@@ -462,13 +359,13 @@ impl Stage {
             notes.push(format!("the drive did not shut down: {error}"));
         }
         let is_plain = transfer.method.is_pointer() && !transfer.sink;
-        // Processor time is not modelled here: this host's work is whatever it takes.
-        let (counts, _) = play.host_used(Part::Whole);
+        // Processor time is not modeled here: this host's work takes real time.
+        let (counts, _) = play.host_used(RunPart::Whole);
         let crossed =
             TransferSummary::new(transfer.method.name(), transfer.sink, &counts, (None, None), measured.ios);
         let summary = Summary {
             transfer: (!is_plain).then_some(crossed),
-            // What a single path was used for is in the other figures.
+            // With a single path, its figures equal the other ones.
             paths: if figures.len() > 1 { figures.into_iter().map(path_row).collect() } else { Vec::new() },
             scenario: "bench".to_owned(),
             seed: bench.seed,
@@ -481,7 +378,7 @@ impl Stage {
         Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
     }
 
-    /// See [`pace`]; none, too, if no path leads to the drive now.
+    /// See [`pace`]; also `None` if no path leads to the drive now.
     async fn pace(&self, driver: &Driver, paths: Option<&Multipath>) -> Option<PaceLog> {
         match paths {
             Some(paths) => pace(&paths.any_driver()?).await,
@@ -504,7 +401,7 @@ impl Stage {
         Err(InputError::new(what, cure))
     }
 
-    /// The job against what the drive is, and whether its range is filled first.
+    /// Combines the job with the drive's properties, and decides whether its range is filled first.
     fn plan(&self, driver: &Driver, namespace: &Namespace) -> Result<(JobPlan, bool), InputError> {
         let bench = &self.bench;
         let mut section = bench.job.clone();
@@ -530,17 +427,17 @@ impl Stage {
         let draft = Draft { section: &section, keys: Keys::Flags, limits };
         let name = section.rw.and_then(|rw| rw.to_possible_value());
         let name = name.as_ref().map_or("job", PossibleValue::get_name);
-        let plan = draft.plan(name).map_err(|fault: Fault| InputError::new(fault.what, fault.cure))?;
+        let plan = draft.plan(name).map_err(|fault: KeyError| InputError::new(fault.what, fault.cure))?;
         let outstanding = u64::from(plan.workers) * u64::from(plan.iodepth);
         if outstanding > OUTSTANDING_MAX {
-            let what = format!("{outstanding} I/Os could be outstanding over all jobs");
+            let what = format!("the jobs have up to {outstanding} outstanding I/Os");
             let cure = format!("lower `--iodepth` or `--numjobs`: at most {OUTSTANDING_MAX}");
             return Err(InputError::new(what, cure));
         }
         Ok((plan, fills))
     }
 
-    /// Writes a range once, on a queue pair of its own.
+    /// Writes a range once, on a separate queue pair.
     async fn fill(
         &self,
         driver: &Driver,
@@ -555,11 +452,11 @@ impl Stage {
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, None, progress, self.interrupt.clone());
-        let play = Play::new(&self.clock, workers, meter, || ());
+        let play = Play::new(&self.clock, workers, meter, |_| ());
         let played = play.run().await;
         play.meter.take_progress().finish();
         played?;
-        let found = play.meter.summary(&plans, Part::Whole, true, self.clock.now());
+        let found = play.meter.summary(&plans, RunPart::Whole, true, self.clock.now());
         if let Some(row) = found.errors.first() {
             return Err(AttachedError::NotFilled { writes: row.count, status: row.status.clone() });
         }
@@ -578,7 +475,7 @@ fn path_row(path: PathFigures) -> PathRow {
     PathRow { path: name, state: state.to_owned(), commands, failovers, reconnects }
 }
 
-/// Jobs that write the job's range once: in long commands, and what is left of it block by block.
+/// Jobs that write the job's range once: in long commands, and the remainder block by block.
 fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
     let lba_bytes = u64::from(plan.lba_bytes);
     let command = FILL_COMMAND_BYTES.min(transfer_bytes_max.unwrap_or(u64::MAX)) / lba_bytes;
@@ -610,21 +507,21 @@ fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
     parts.into_iter().filter(|part| part.1 > 0).map(|(first, blocks, io)| fill(first, blocks, io)).collect()
 }
 
-/// What is to be known of latencies in real time.
-pub(crate) const RESOLUTION: &str = "latencies are in wall-clock time, from before the doorbell write until this process has \
-     seen the completion; percentiles have a resolution of 0.1 %, 1 ns at least";
+/// Note on latencies in real time.
+pub(crate) const RESOLUTION: &str = "latencies are wall-clock times, from before the doorbell write until this process has \
+     seen the completion; percentiles have a resolution of 0.1 %, at least 1 ns";
 
-/// How the drive's process keeps to its model; none if it does not say.
+/// Timing statistics of the drive's process; `None` if it reports none.
 pub(crate) async fn pace(driver: &Driver) -> Option<PaceLog> {
     let mut page = PaceLog::default();
     let completion = driver.log_page(lid::PACE, 0, true, page.as_mut_bytes()).await.ok()?;
     completion.status().is_success().then_some(page)
 }
 
-/// Whether the drive's process kept to its model, from what it said before and after.
+/// Whether the drive's process kept to its model, from its statistics before and after the benchmark.
 pub(crate) fn kept_pace(before: Option<PaceLog>, after: Option<PaceLog>) -> String {
     let (Some(before), Some(after)) = (before, after) else {
-        return "whether the server kept to its model is not known: it has no log page C1h".to_owned();
+        return "whether the server kept to its model is unknown: it has no log page C1h".to_owned();
     };
     if after.modelled == 0 {
         return "the server models no latencies (timing = \"none\")".to_owned();
@@ -634,13 +531,13 @@ pub(crate) fn kept_pace(before: Option<PaceLog>, after: Option<PaceLog>) -> Stri
         (since(|log| log.waits), since(|log| log.late), since(|log| log.slipped_ns));
     let mean_ns = since(|log| log.lateness_ns) as f64 / waits.max(1) as f64;
     let said = format!(
-        "{} of {} modelled waits ended more than {} late, {} late in the mean",
+        "{} of {} modeled waits ended more than {} late, mean lateness {}",
         grouped(late),
         grouped(waits),
         time(after.late_from_ns.into()),
         time(mean_ns)
     );
-    // One wait in a hundred is what a percentile of 99 would show; of fewer waits than that there is none.
+    // One late wait in a hundred would show in a 99th percentile; with fewer waits there is no such percentile.
     let is_behind = slipped_ns > 0 || waits >= 100 && late.saturating_mul(100) > waits;
     match (is_behind, slipped_ns) {
         (false, _) => format!("the server kept to its model: {said}"),
@@ -654,7 +551,7 @@ fn capacity_bytes(driver: &Driver) -> u64 {
     driver.namespaces().iter().map(bytes).fold(0, u64::saturating_add)
 }
 
-/// The job in words: no file says what it was.
+/// Description of the job, which no file contains.
 fn described(plan: &JobPlan) -> String {
     let lba_bytes = u64::from(plan.lba_bytes);
     format!(
@@ -673,7 +570,7 @@ fn described(plan: &JobPlan) -> String {
 mod tests {
     use super::*;
 
-    // A latency that the server's machine made looks like the drive's, unless it is said whose it is.
+    // A latency caused by the server's machine looks like the drive's, unless the report says so.
     #[test]
     fn a_server_that_falls_behind_is_told_from_one_that_keeps_up_and_one_that_is_silent() {
         let log = |waits, late, slipped_ns| PaceLog {
@@ -691,7 +588,7 @@ mod tests {
         assert!(said(Some(log(2000, 1011, 5_000_000))).contains("FELL BEHIND its model: 11 of"));
         assert!(said(Some(log(2000, 1000, 8_000_000))).contains("FELL BEHIND its model by 3"));
         assert!(said(Some(log(1005, 1001, 5_000_000))).contains("kept to its model: 1 of 5"));
-        assert!(said(None).contains("not known") && kept_pace(None, before).contains("not known"));
+        assert!(said(None).contains("unknown") && kept_pace(None, before).contains("unknown"));
         let none = Some(PaceLog::default());
         assert!(kept_pace(none, none).contains("models no latencies"));
     }

@@ -1,21 +1,24 @@
-//! A box of drives over the measured part of a run: what they did for each other, and what it took.
+//! Figures of a JBOF enclosure over the measured part of a run: mutual help of the drives, cost and energy.
 
 use byteway_assembly::jbof::Jbof;
 use byteway_clock::{Delay, Time};
 use byteway_console::number::{ns, ratio};
-use byteway_jbof::cost::{Power, Prices, Work};
+use byteway_jbof::cost::{Activity, Power, Prices};
 use byteway_jbof::fabric::Node;
 use byteway_link::Direction;
 use byteway_measure::summary::{DriveParts, EnergySummary, JbofRow, JbofSummary};
 use byteway_scenario::{JbofPlan, Platform};
 use byteway_wire::content::UNIT_BYTES;
+use byteway_world::PoweredDrive;
+use std::rc::Rc;
 
-/// The counters of a drive at one instant.
+/// Counters of a drive at an instant.
 #[derive(Clone, Copy, Default)]
 struct DriveCounters {
     cores: Delay,
     lent: Delay,
-    flash: Delay,
+    held: Delay,
+    array: Delay,
     link_bytes: u64,
     fabric_bytes: u64,
     dram_bytes: u64,
@@ -34,7 +37,7 @@ struct DriveCounters {
     log_flushes: u64,
 }
 
-/// The counters of a box at one instant.
+/// Counters of an enclosure at an instant.
 #[derive(Default)]
 pub struct BoxSnapshot {
     at: Time,
@@ -42,13 +45,20 @@ pub struct BoxSnapshot {
 }
 
 impl BoxSnapshot {
-    /// As they are `now`.
-    pub fn take(jbof: &Jbof, now: Time) -> BoxSnapshot {
-        BoxSnapshot { at: now, drives: (0..jbof.len()).map(|drive| counters(jbof, drive)).collect() }
+    /// Takes the counters of an enclosure with these drives at `now`.
+    pub fn take(jbof: &Jbof, drives: &[Rc<PoweredDrive>], now: Time) -> BoxSnapshot {
+        let each = drives.iter().enumerate();
+        BoxSnapshot { at: now, drives: each.map(|(number, drive)| counters(jbof, number, drive)).collect() }
     }
 
-    /// The part of a run from `begin` to here, in which jobs did so many I/Os a second.
-    pub fn summary(&self, begin: &BoxSnapshot, plan: &JbofPlan, jbof: &Jbof, iops: f64) -> JbofSummary {
+    /// Summary from `begin` to this snapshot, in which jobs achieved this number of I/Os per second.
+    pub fn summary(
+        &self,
+        begin: &BoxSnapshot,
+        plan: &JbofPlan,
+        drives: &[Rc<PoweredDrive>],
+        iops: f64,
+    ) -> JbofSummary {
         let elapsed = self.at.since(begin.at);
         let power = Power::default();
         let (mut energy, mut fabric_bytes, mut rows) = (EnergySummary::default(), 0, Vec::new());
@@ -56,16 +66,17 @@ impl BoxSnapshot {
             let (now, then) = (&self.drives[number], begin.drives.get(number).copied().unwrap_or_default());
             let since = |now: Delay, then: Delay| now.saturating_sub(then);
             let (cores, lent) = (since(now.cores, then.cores), since(now.lent, then.lent));
-            let powered = jbof.drive(number);
+            let powered = &drives[number];
             let dies: u64 = powered.arrays().iter().map(|flash| u64::from(flash.geometry().dies())).sum();
             let fabric = now.fabric_bytes - then.fabric_bytes;
             fabric_bytes += fabric;
             energy = energy.with(EnergySummary::of(
                 &power,
-                &Work {
+                &Activity {
                     seconds: seconds(elapsed),
                     dies,
-                    flash_seconds: seconds(since(now.flash, then.flash)),
+                    held_seconds: seconds(since(now.held, then.held)),
+                    array_seconds: seconds(since(now.array, then.array)),
                     core_seconds: seconds(cores),
                     cores_of_whole: share.cores_whole.into(),
                     link_bytes: now.link_bytes - then.link_bytes + fabric,
@@ -102,7 +113,7 @@ impl BoxSnapshot {
             .drives
             .iter()
             .map(|share| {
-                // What runs on the host leaves a drive a controller that only moves data; its price is not in the paper.
+                // With firmware on the host the drive keeps a controller for data movement only; the paper does not state its price.
                 let (dram, cores) = match section.platform {
                     Platform::Oc => (0.0, (share.cores, share.cores_whole)),
                     _ => (share.dram, (share.cores, share.cores_whole)),
@@ -121,13 +132,12 @@ impl BoxSnapshot {
     }
 }
 
-fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
-    let powered = jbof.drive(drive);
+fn counters(jbof: &Jbof, drive: usize, powered: &PoweredDrive) -> DriveCounters {
     let site = &powered.drive.site;
     let (figures, dram_figures) = (jbof.figures(drive), jbof.dram_figures(drive));
     let (redirected, commands) = jbof.redirected(drive);
     let fabric = jbof.fabric().bytes(Node::Drive(drive));
-    // Where firmware is on the host, no core and no DRAM is the drive's.
+    // With firmware on the host the drive has no cores and no DRAM of its own.
     let hardware = jbof.hardware(drive);
     let own = hardware.is_none();
     let mut counters = DriveCounters {
@@ -158,13 +168,18 @@ fn counters(jbof: &Jbof, drive: usize) -> DriveCounters {
         counters.link_bytes += both.map(|direction| ledger.total(direction).wire).iter().sum::<u64>();
     }
     for flash in powered.arrays() {
-        let dies = (0..flash.geometry().dies()).map(|die| flash.die_busy(die));
-        counters.flash += dies.sum::<Delay>();
+        let dies = 0..flash.geometry().dies();
+        counters.held += dies.clone().map(|die| flash.die_busy(die)).sum::<Delay>();
+        counters.array += dies.map(|die| flash.die_array(die)).sum::<Delay>();
     }
     for layer in powered.layers() {
         let ftl = layer.counters();
         counters.map_hits += ftl.map_hits;
         counters.map_misses += ftl.map_misses + ftl.map_misses_shared;
+        if own {
+            // Passage through DRAM is charged as time on the way in only; its energy is spent again on the way to flash.
+            counters.dram_bytes += ftl.units_programmed_host * UNIT_BYTES as u64;
+        }
     }
     counters
 }

@@ -1,24 +1,25 @@
-//! From a scenario's plan to the parts of a simulation: world, link, drive, host.
+//! Builds the parts of a simulation from a scenario's plan: world, link, drive, host.
 
 mod jbof;
 
 use crate::error::RunError;
 use byteway_array::{ArrayConfig, Level, NvramConfig, RebuildConfig};
-use byteway_assembly::jbof::Jbof;
+use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_assembly::{
-    ArrayDriveConfig, ArrayPlace, EndpointConfig, Hosted, HostedConfig, Members, PartialConfig,
+    ArrayDriveConfig, ArrayLocation, EndpointConfig, Hosted, HostedConfig, Members, PartialConfig,
     power_on_partial,
 };
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Owner, Ran, Rate, Station};
+use byteway_clock::{Clock, Delay, Executor, Owner, Rate, RunOutcome, Station};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
-    ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
-    SiteConfig, TransferConfig,
+    ControllerConfig, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig,
+    NamespaceConfig, ProgramsPolicy, SiteConfig, TransferConfig,
 };
 use byteway_firmware::{
-    Background, Base, Cycles, ExtentConfig, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
+    Background, Base, Cycles, ExtentConfig, FtlConfig, Maintenance, Refresh, VictimPolicy, WearConfig,
+    WorkKind,
 };
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
@@ -26,12 +27,13 @@ use byteway_host::HostCosts;
 use byteway_host::driver::DriverConfig;
 use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig, SwitchConfig};
+use byteway_program::Weights;
 use byteway_scenario::profile::{
     self, Bridge, CellKind, Collection, Completion, Endpoints, GcPolicy, Geometry, HostProfile, Interrupts,
     KvPacking, Profile,
 };
 use byteway_scenario::{
-    Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Platform, Precondition, Scenario, Store,
+    Arbitration, ArrayPlan, Device, DrivePlan, HostPlan, Personality, Platform, Precondition, Scenario, Store,
 };
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::{Extension, Methods};
@@ -39,27 +41,27 @@ use byteway_world::{DriveBay, PoweredDrive, World};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// MSI-X vectors of every drive.
+/// MSI-X vectors of each drive.
 const VECTORS: u16 = 64;
 
-/// From CC.EN to CSTS.RDY: not part of any figure.
+/// Time from CC.EN to CSTS.RDY, which is part of no figure.
 const READY_DELAY: Delay = Delay::from_ms(1);
 
-/// A scenario's parts.
+/// The parts of a scenario.
 pub struct Built {
-    /// The host and the drives.
+    /// Host and drives.
     pub world: World,
-    /// The box that they are in, if there is one, with a driver at each.
+    /// The JBOF enclosure of the drives, if any, with a driver for each.
     pub jbof: Option<Rc<Jbof>>,
-    /// Of each drive, the processor that takes its interrupts where those of queues don't.
+    /// For each drive the processor that takes interrupts which the queues' processors do not.
     pub interrupt_processors: Vec<Rc<Station>>,
 }
 
-/// The host of a scenario and its drives, new and with power, in the order of [`Scenario::drives`]. Those whose firmware runs on the
-/// host have been attached to, for which `executor` has run.
+/// The host of a scenario and its drives, new and powered, in the order of [`Scenario::drives`]. `executor` has run to attach to the drives
+/// whose firmware runs on the host.
 ///
 /// # Errors
-/// There can be no such drive, or `interrupt` was raised while several were made one.
+/// A drive's configuration is not supported, or `interrupt` was raised while composite drives were assembled.
 pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) -> Result<Built, RunError> {
     let power = Power { executor, interrupt };
     let clock = executor.clock();
@@ -79,7 +81,9 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
         let jbof = Rc::new(Jbof::give_power_at(&clock, config, &cpu, parts).map_err(RunError::NotBoxed)?);
         let attached = jbof.clone();
         power.run(async move { attached.attach().await })?.map_err(RunError::NotBoxed)?;
-        (0..jbof.len()).for_each(|drive| world.share(jbof.drive(drive)));
+        for drive in 0..jbof.len() {
+            world.share(jbof.drive(drive).ok_or(RunError::NotBoxed(JbofError::Gone(drive)))?);
+        }
         return Ok(Built { world, jbof: Some(jbof), interrupt_processors });
     }
     for (number, attached) in scenario.drives.iter().enumerate() {
@@ -107,12 +111,12 @@ pub fn world(executor: &Executor, scenario: &Scenario, interrupt: &Interrupt) ->
     Ok(Built { world, jbof: None, interrupt_processors })
 }
 
-/// What the driver of a drive is to be like, whose interrupts `cpu` takes.
+/// Driver configuration of a drive, whose interrupts `cpu` takes.
 pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConfig {
     let host = &scenario.host;
     let jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
     let workers: u32 = jobs.map(|job| job.workers).sum();
-    // What shows a drive to applications whose firmware runs on the host calls them back.
+    // A block device whose firmware runs on the host is called back.
     let is_called = scenario.drives[drive].plan.is_called()
         || scenario.jbof.as_ref().is_some_and(|plan| plan.section.platform == Platform::Oc);
     let completion = match is_called {
@@ -135,7 +139,7 @@ pub fn driver(scenario: &Scenario, drive: usize, cpu: Rc<Station>) -> DriverConf
     }
 }
 
-/// What drives are given power with. A drive alone is there in a moment; of many that are one, each takes its time.
+/// Context of powering on drives. A single drive is ready immediately; the parts of a composite drive need time.
 struct Power<'a> {
     executor: &'a Executor,
     interrupt: &'a Interrupt,
@@ -146,15 +150,15 @@ impl Power<'_> {
         if self.interrupt.is_raised() { Err(RunError::Interrupted) } else { Ok(()) }
     }
 
-    /// Runs the executor until `main` has ended.
+    /// Runs the executor until `main` completes.
     fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, RunError> {
         match self.executor.run_unless(main, || self.interrupt.is_raised()).map_err(RunError::Stalled)? {
-            Ran::Ended(value) => Ok(value),
-            Ran::Cut => Err(RunError::Interrupted),
+            RunOutcome::Ended(value) => Ok(value),
+            RunOutcome::Cut => Err(RunError::Interrupted),
         }
     }
 
-    /// Gives power to a drive of whatever kind that is no array on the host.
+    /// Powers on a drive of any kind except an array on the host.
     fn on(
         &self,
         clock: &Clock,
@@ -196,7 +200,7 @@ impl Power<'_> {
         bay.power_on(config, None).map_err(RunError::NotBuilt)
     }
 
-    /// Makes one drive of several that are new.
+    /// Assembles a composite drive from new parts.
     fn put_together(
         &self,
         clock: &Clock,
@@ -211,13 +215,13 @@ impl Power<'_> {
     }
 }
 
-/// Seed and serial number of a drive that is one of several which are one.
+/// Seed and serial number of a part of a composite drive.
 fn of_member(whole: &DriveConfig, number: u16, kind: char) -> (u64, String) {
     let seed = Rng::new(whole.seed).stream(&format!("member/{number}")).next_u64();
     (seed, format!("{:.16}-{kind}{number}", whole.serial))
 }
 
-/// An array on the host: `config` is what its drives are together.
+/// An array on the host. `config` describes the array as a whole.
 fn array_drive(
     scenario: &Scenario,
     array: &ArrayPlan,
@@ -229,35 +233,35 @@ fn array_drive(
     let level = Level::from_number(section.level).expect("the scenario was checked");
     let own = ArrayConfig::new(level, (section.chunk.0 / UNIT_BYTES as u64) as u32, uuid, config.keep);
     let rebuild = RebuildConfig { busy_rate: section.rebuild, ..own.rebuild };
-    let cycles = Cycles::FREE.with(Work::Stripe, section.stripe).with(Work::Parity, section.parity);
+    let cycles = Cycles::FREE.with(WorkKind::Stripe, section.stripe).with(WorkKind::Parity, section.parity);
     let host = &scenario.host;
     ArrayDriveConfig {
         array: ArrayConfig { rebuild, ..own },
-        place: ArrayPlace::Host { processors: processors.to_vec(), hertz: section.clock.0 },
+        place: ArrayLocation::Host { processors: processors.to_vec(), hertz: section.clock.0 },
         costs: host_costs(host),
         completion: completion(host),
         lanes: ARRAY_LANES,
         spares: section.spares.into(),
         window_blocks: window_blocks(section.collection, section.collection_window, &array.members[0]),
-        // A drive that is pulled out answers nothing.
+        // A removed drive never replies.
         timeout: Some(ARRAY_TIMEOUT),
         drive: in_front(config, cycles),
     }
 }
 
-/// Superblocks that a window frees in each die of a drive that is one of several; none: each drive collects by itself.
+/// Superblocks that a garbage collection window frees in each die of a member; `None`: members collect independently.
 fn window_blocks(collection: Collection, window: Percent, member: &DrivePlan) -> Option<u16> {
     let blocks = share(window, member.geometry.blocks.into());
     (collection == Collection::Together).then(|| blocks.clamp(1, u16::MAX.into()) as u16)
 }
 
-/// Commands under way at a drive of an array.
+/// Outstanding commands on a drive of an array.
 const ARRAY_LANES: usize = 64;
 
-/// After how long a drive of an array that does not answer is given up.
+/// Timeout after which a drive of an array is considered failed.
 const ARRAY_TIMEOUT: Delay = Delay::from_ms(500);
 
-/// What stands in front of several drives: what waits is in these.
+/// Configuration of the front of a composite drive, in which commands queue.
 fn in_front(config: DriveConfig, cycles: Cycles) -> DriveConfig {
     DriveConfig {
         site: SiteConfig { cycles, ..config.site.clone() },
@@ -283,7 +287,7 @@ fn behind(bridge: &Bridge, card: &PcieConfig) -> PcieConfig {
     }
 }
 
-/// One of the drives behind a bridge: `config` is what they are together.
+/// A drive behind a bridge. `config` describes the composite drive.
 fn member(plan: &DrivePlan, config: &DriveConfig, number: u16) -> DriveConfig {
     let (seed, serial) = of_member(config, number, 'M');
     let block = BlockSize::from_bytes(plan.lba_bytes.into()).expect("the scenario was checked");
@@ -295,17 +299,17 @@ fn member(plan: &DrivePlan, config: &DriveConfig, number: u16) -> DriveConfig {
     }
 }
 
-/// A bridge in front of several drives: `config` is what they are together.
+/// A bridge with its drives. `config` describes the composite drive.
 fn bridged(plan: &DrivePlan, bridge: &Bridge, link: PcieConfig, config: DriveConfig) -> ArrayDriveConfig {
     let uuid = u128::from(Rng::new(config.seed).stream("array").next_u64()).to_le_bytes();
     let chunk_units = (bridge.chunk.0 / UNIT_BYTES as u64) as u32;
     let cycles = Cycles::FREE
-        .with(Work::Parse, bridge.command)
-        .with(Work::Convert, bridge.convert)
-        .with(Work::Buffer, bridge.buffer);
+        .with(WorkKind::Parse, bridge.command)
+        .with(WorkKind::Convert, bridge.convert)
+        .with(WorkKind::Buffer, bridge.buffer);
     ArrayDriveConfig {
         array: ArrayConfig::new(Level::Raid0, chunk_units, uuid, config.keep),
-        place: ArrayPlace::Bridge {
+        place: ArrayLocation::Bridge {
             link,
             nvram: bridge.small_writes.as_ref().map(|small| NvramConfig {
                 bytes: small.memory.0,
@@ -318,7 +322,7 @@ fn bridged(plan: &DrivePlan, bridge: &Bridge, link: PcieConfig, config: DriveCon
             cores: bridge.cores.into(),
             hertz: bridge.clock.0,
         },
-        costs: HostCosts::default(), // what a command to a member costs is its conversion
+        costs: HostCosts::default(), // a command to a member costs its conversion only
         completion: how(bridge.completion),
         lanes: bridge.outstanding as usize,
         spares: 0,
@@ -328,7 +332,7 @@ fn bridged(plan: &DrivePlan, bridge: &Bridge, link: PcieConfig, config: DriveCon
     }
 }
 
-/// A drive whose firmware runs on the host: `config` is what it is to applications.
+/// A drive whose firmware runs on the host. `config` describes it to applications.
 fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: DriveConfig) -> HostedConfig {
     let own = endpoints.lanes.map_or(link.lanes, u32::from);
     let latency = delay(endpoints.latency);
@@ -346,7 +350,7 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
                 write_pipeline: latency,
                 ..controller(profile)
             },
-            // Hardware, whose time is its latency.
+            // Hardware: its time is part of its latency.
             site: SiteConfig { cores: 1, cycles: Cycles::FREE, ..config.site.clone() },
             link: PcieConfig { lanes: own, ..link.clone() },
         },
@@ -371,15 +375,15 @@ fn hosted(profile: &Profile, endpoints: &Endpoints, link: PcieConfig, config: Dr
     }
 }
 
-/// A stripe of raw flash with its metadata, at most.
+/// Upper limit of a stripe of raw flash with its metadata.
 const RAW_TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
-/// A bay with a profile's link, for a single drive.
+/// A bay with the profile's link, for a single drive.
 pub fn bay(clock: &Clock, profile: &Profile) -> DriveBay {
     DriveBay::new(clock, link(profile), Memory::simulated())
 }
 
-/// The link.
+/// Link configuration.
 pub fn link(profile: &Profile) -> PcieConfig {
     let link = &profile.link;
     PcieConfig {
@@ -395,7 +399,7 @@ pub fn link(profile: &Profile) -> PcieConfig {
     }
 }
 
-/// One of the drives of a scenario. Everything random in it follows from the scenario's seed, and from its name if it has one.
+/// Configuration of a drive of the scenario. Scenario seed and drive name, if any, determine everything random in it.
 pub fn drive(scenario: &Scenario, number: usize) -> DriveConfig {
     let plan = &scenario.drives[number].plan;
     match &plan.name {
@@ -407,16 +411,16 @@ pub fn drive(scenario: &Scenario, number: usize) -> DriveConfig {
     }
 }
 
-/// The serial number of a drive with a name: a host can tell two apart.
+/// Serial number of a named drive, so that hosts can distinguish drives.
 fn serial(seed: u64, name: &str) -> String {
     format!("BW{:016X}", Rng::new(seed).stream(&format!("serial/{name}")).next_u64())
 }
 
-/// A drive to be served as `name`. Its serial number follows from seed and name.
+/// Configuration of a drive served as `name`. Seed and name determine its serial number.
 pub fn served(device: &Device, name: &str) -> DriveConfig {
     let mut config = configure(&device.drive, device.seed, serial(device.seed, name));
     config.controller.shadow_doorbells = device.serve.shadow_doorbells;
-    // Nothing maps it for a host that attaches.
+    // An attaching host has no mapping of the device memory.
     config.transfer.memory = None;
     config.transfer.methods.set_cxl_mem(false);
     config.transfer.methods.set_cxl_commit(false);
@@ -446,24 +450,32 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),
         namespaces: namespaces(plan),
+        programs: profile.programs.as_ref().map(programs),
         kv: (!plan.pairs_nsids().is_empty()).then(|| pairs(plan)),
+        csd: plan.personality.has_tables().then(|| tables(plan)),
         base: match plan.precondition {
             Precondition::Empty => Base::Empty,
             Precondition::Filled => Base::Filled,
             Precondition::Steady => Base::Steady,
         },
         keep: match plan.store {
-            // An index is no test pattern.
-            Store::Stamp if !plan.pairs_nsids().is_empty() => Keep::Bytes,
+            // An index or a table is not a test pattern, and a program must find the data that was written.
+            Store::Stamp
+                if !plan.pairs_nsids().is_empty()
+                    || plan.personality.has_tables()
+                    || profile.programs.is_some() =>
+            {
+                Keep::Bytes
+            }
             Store::Ram => Keep::Bytes,
-            // In files a test pattern takes no more than its spare area.
+            // In files a test pattern takes no more space than its spare area.
             Store::Stamp | Store::File => Keep::Stamps,
         },
         seed,
     }
 }
 
-/// The least memory of a host's of which a drive makes use: 1 MiB.
+/// Minimum host memory that a drive uses as host memory buffer: 1 MiB.
 const HOST_BUFFER_LEAST_UNITS: u32 = 256;
 
 fn controller(profile: &Profile) -> ControllerConfig {
@@ -528,30 +540,36 @@ fn transfer(profile: &Profile) -> TransferConfig {
 
 fn site(profile: &Profile) -> SiteConfig {
     let firmware = &profile.firmware;
-    let cycles = &firmware.cycles;
+    let (cycles, csd) = (&firmware.cycles, &profile.csd);
     SiteConfig {
         cores: firmware.cores.into(),
         hertz: firmware.clock.0,
         cycles: Cycles::default()
-            .with(Work::Fetch, cycles.fetch)
-            .with(Work::Parse, cycles.parse)
-            .with(Work::Enter, cycles.enter)
-            .with(Work::Translate, cycles.translate)
-            .with(Work::Buffer, cycles.buffer)
-            .with(Work::Complete, cycles.complete)
-            .with(Work::Collect, cycles.collect)
-            .with(Work::Dma, cycles.dma)
-            .with(Work::Chunk, cycles.chunk)
-            .with(Work::Index, cycles.index)
-            .with(Work::Pack, cycles.pack)
-            .with(Work::Compact, cycles.compact)
-            .with(Work::Poll, cycles.poll),
+            .with(WorkKind::Fetch, cycles.fetch)
+            .with(WorkKind::Parse, cycles.parse)
+            .with(WorkKind::Enter, cycles.enter)
+            .with(WorkKind::Translate, cycles.translate)
+            .with(WorkKind::Buffer, cycles.buffer)
+            .with(WorkKind::Complete, cycles.complete)
+            .with(WorkKind::Collect, cycles.collect)
+            .with(WorkKind::Dma, cycles.dma)
+            .with(WorkKind::Chunk, cycles.chunk)
+            .with(WorkKind::Index, cycles.index)
+            .with(WorkKind::Pack, cycles.pack)
+            .with(WorkKind::Compact, cycles.compact)
+            .with(WorkKind::Poll, cycles.poll)
+            .with(WorkKind::Task, csd.task_cycles)
+            .with(WorkKind::Decode, csd.decode_cycles)
+            .with(WorkKind::Encode, csd.encode_cycles)
+            .with(WorkKind::Evaluate, csd.evaluate_cycles)
+            .with(WorkKind::Output, csd.output_cycles)
+            .with(WorkKind::Program, profile.programs.as_ref().map_or(0, |programs| programs.cycles)),
         dram_latency: delay(profile.dram.latency),
         dram_rate: Rate::per_second(profile.dram.bandwidth.0),
     }
 }
 
-/// Chips on a channel and dies of a chip come to the same here: each die has its own sequencer.
+/// Chips per channel and dies per chip are equivalent here: each die has its own sequencer.
 fn geometry(geometry: &Geometry) -> byteway_flash::Geometry {
     byteway_flash::Geometry {
         channels: geometry.channels,
@@ -592,7 +610,7 @@ fn timing(profile: &Profile) -> Timing {
     }
 }
 
-/// The constants of a kind of cells, but for those that the profile has itself.
+/// Constants of a cell type, overridden by those in the profile.
 fn reliability(own: &profile::Reliability, endurance: u32) -> Reliability {
     let kind = match own.cells {
         CellKind::Slc => Reliability::slc(),
@@ -634,12 +652,12 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
     FtlConfig {
         write_buffer_units: units(firmware.write_buffer),
         gc: match firmware.gc.policy {
-            GcPolicy::Greedy => Victim::Greedy,
-            GcPolicy::CostBenefit => Victim::CostBenefit,
+            GcPolicy::Greedy => VictimPolicy::Greedy,
+            GcPolicy::CostBenefit => VictimPolicy::CostBenefit,
         },
         gc_start_free_blocks: plan.geometry.gc_start_blocks,
         gc_reserve_blocks: plan.geometry.gc_urgent_blocks,
-        // Nothing protects a process, nor what its system has not written yet.
+        // A process has no power-loss protection, nor have its unwritten pages in the page cache.
         plp: firmware.plp && plan.store != Store::File,
         map_cache_pages: firmware.map_cache.map(units),
         extents: firmware.extents.as_ref().map(|tree| ExtentConfig {
@@ -656,16 +674,16 @@ fn ftl(plan: &DrivePlan) -> FtlConfig {
     }
 }
 
-/// In units of 4 KiB, of which translation pages are, too.
+/// Converts to units of 4 KiB, the size of translation pages.
 fn units(bytes: Bytes) -> u32 {
     (bytes.0 / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32
 }
 
-/// What the drive does for its flash.
-fn upkeep(plan: &DrivePlan) -> Upkeep {
+/// Background work on flash.
+fn upkeep(plan: &DrivePlan) -> Maintenance {
     let Profile { firmware, flash, .. } = &plan.profile;
     let wear = firmware.wear.clone().unwrap_or_default();
-    Upkeep {
+    Maintenance {
         wear: WearConfig { dynamic: wear.dynamic, static_spread: wear.static_spread },
         spare_blocks: flash.spare_blocks,
         factory_bad_blocks: flash.factory_bad_blocks,
@@ -694,15 +712,21 @@ fn delay(picos: Picos) -> Delay {
 fn namespaces(plan: &DrivePlan) -> Vec<NamespaceConfig> {
     let block = BlockSize::from_bytes(plan.lba_bytes.into()).expect("the scenario was checked");
     let units = plan.namespace_blocks * u64::from(plan.lba_bytes) / UNIT_BYTES as u64;
-    let one = |_| match plan.personality.has_pairs() {
-        true => NamespaceConfig::key_value(units),
-        false => NamespaceConfig::blocks(units, block),
+    let one = |_| match plan.personality {
+        Personality::Kv => NamespaceConfig::key_value(units),
+        Personality::Tables => NamespaceConfig::tables(units),
+        Personality::Block | Personality::Sink => NamespaceConfig::blocks(units, block),
     };
-    let beside = (plan.kv_bytes > 0).then(|| NamespaceConfig::key_value(plan.kv_bytes / UNIT_BYTES as u64));
-    (0..plan.namespaces).map(one).chain(beside).collect()
+    let kv_namespace =
+        (plan.kv_bytes > 0).then(|| NamespaceConfig::key_value(plan.kv_bytes / UNIT_BYTES as u64));
+    let programs = plan.profile.programs.iter().flat_map(|programs| {
+        let memory = programs.memory.0 / UNIT_BYTES as u64;
+        [NamespaceConfig::local_memory(memory), NamespaceConfig::programs()]
+    });
+    (0..plan.namespaces).map(one).chain(kv_namespace).chain(programs).collect()
 }
 
-/// Iterators that a key-value drive has: one for each scan that a run may have under way.
+/// Iterators of a key-value drive: one for each concurrent scan that a run may have.
 const ITERATORS: u32 = 1024;
 
 /// The store of a key-value drive.
@@ -734,12 +758,52 @@ fn pairs(plan: &DrivePlan) -> KvPolicy {
     }
 }
 
-/// What the host's software costs.
+/// The tables of a computational drive.
+fn tables(plan: &DrivePlan) -> CsdPolicy {
+    let store = &plan.profile.csd;
+    CsdPolicy {
+        cursors_max: store.cursors,
+        upload_bytes_max: store.upload.0,
+        timeout: delay(store.timeout),
+        group_rows: store.group_rows,
+        readers: store.readers,
+        buffer_bytes: store.buffer.0 as u32,
+        ..CsdPolicy::default()
+    }
+}
+
+/// Programs that a drive runs for its host.
+fn programs(section: &profile::Programs) -> ProgramsPolicy {
+    let narrow = |value: u32| u16::try_from(value).unwrap_or(u16::MAX); // the scenario was checked
+    ProgramsPolicy {
+        memory_bytes: section.memory.0,
+        programs: narrow(section.programs),
+        program_bytes_max: section.program_max.0 as u32,
+        programs_bytes_max: section.programs_max.0,
+        activated_max: narrow(section.activated),
+        sets_max: narrow(section.sets),
+        ranges_max: u8::try_from(section.ranges).unwrap_or(u8::MAX),
+        runs_max: narrow(section.runs),
+        fuel: section.fuel,
+        row_fuel: section.row_fuel,
+        filter_fuel: section.filter_fuel,
+        weights: Weights {
+            alu: section.alu_weight,
+            divide: section.divide_weight,
+            memory: section.memory_weight,
+            jump: section.jump_weight,
+            call: section.call_weight,
+        },
+        canary: None,
+    }
+}
+
+/// Costs of the host's software.
 pub fn host_costs(plan: &HostPlan) -> HostCosts {
     costs(&plan.profile)
 }
 
-/// The same of a profile.
+/// Costs of the software in a host profile.
 pub fn costs(profile: &HostProfile) -> HostCosts {
     HostCosts {
         submit: delay(profile.submit),
@@ -753,7 +817,7 @@ pub fn costs(profile: &HostProfile) -> HostCosts {
     }
 }
 
-/// How it learns of completions.
+/// How the host learns of completions.
 pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
     how(plan.profile.completion)
 }
@@ -770,7 +834,7 @@ pub fn interrupts_queue(plan: &HostPlan) -> bool {
     plan.profile.interrupts == Interrupts::Queue
 }
 
-/// Whether queues have classes.
+/// Whether queues have priority classes.
 pub fn weighted(plan: &HostPlan) -> bool {
     plan.arbitration == Arbitration::Weighted
 }

@@ -1,5 +1,5 @@
-//! Why a run, or work on a drive that is there already, has no results. What can be told apart is a variant; the text is what
-//! the program prints. A read that gave wrong data is no error: the results count it.
+//! Errors of runs, and of work on existing drives. Distinguishable causes are variants; the text is what the program prints. A read of
+//! wrong data is not an error: the results count it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,37 +28,37 @@ use byteway_world::UnbalancedBooks;
 /// Why jobs on a drive have no results.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The input is wrong, which shows only now: a trace that changes while it is replayed, a job that ends beyond what a
-    /// run reaches, a drive too small for a tree.
+    /// Invalid input that only shows during the run: a trace that changes during its replay, a job that exceeds the maximum virtual time, a
+    /// drive too small for an LSM tree.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// There can be no such drive.
-    #[error("the drive can't be built")]
+    /// The drive's configuration is not supported.
+    #[error("the drive cannot be built")]
     NotBuilt(#[source] ConfigError),
-    /// A drive whose firmware runs on the host does not come to be.
-    #[error("the drive's firmware can't be started on the host")]
+    /// A drive whose firmware runs on the host does not start.
+    #[error("the drive's firmware cannot be started on the host")]
     NotHosted(#[source] HostedError),
-    /// It was interrupted before the drives were there: there is nothing to show.
+    /// Interrupted before the drives were ready: there are no results.
     #[error("{Interrupted}")]
     Interrupted,
-    /// Drives do not come to be a box.
-    #[error("the box of drives can't be built")]
+    /// The JBOF enclosure cannot be built.
+    #[error("the JBOF enclosure cannot be built")]
     NotBoxed(#[source] JbofError),
-    /// Drives do not come to be one.
-    #[error("the drives can't be put together")]
+    /// A composite drive cannot be assembled.
+    #[error("the composite drive cannot be assembled")]
     NotAssembled(#[source] ArrayDriveError),
-    /// The drive does not answer as a controller must, or refuses a command of the driver's own.
+    /// The drive violates the protocol, or refuses one of the driver's commands.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The drive has refused an admin command that the run needs.
+    /// The drive refused an admin command that the run needs.
     #[error("{what}: {status}")]
     Refused {
-        /// What could not be done.
+        /// The attempted operation.
         what: String,
-        /// How it answered.
+        /// The drive's status.
         status: Status,
     },
-    /// The drive has fewer queue pairs than its jobs have workers.
+    /// Fewer queue pairs than workers.
     #[error(
         "the jobs want {wanted} queue pairs and the drive has {granted}: lower numjobs, or raise \
          controller.max_io_queues"
@@ -66,74 +66,88 @@ pub enum RunError {
     QueuePairs {
         /// Workers of all jobs on the drive.
         wanted: u32,
-        /// What the drive has granted.
+        /// Queue pairs that the drive granted.
         granted: u16,
     },
-    /// The drive has no namespace for a job, or one of another kind.
+    /// A job's namespace does not exist, or is of another kind.
     #[error("the drive has no {}{nsid}{} for job `{job}`", .kind.before(), .kind.behind())]
     NoNamespace {
-        /// What the job asks for.
+        /// Kind of namespace that the job needs.
         kind: NamespaceKind,
-        /// Which namespace it names.
+        /// Namespace that it names.
         nsid: u32,
-        /// The job.
+        /// Name of the job.
         job: String,
     },
-    /// The drive takes less with one command than a tree on the host transfers.
+    /// The maximum transfer size is too small for an LSM tree on the host.
     #[error(
-        "the tree of job `{job}` reads and writes {bytes} bytes at once, which is more than the drive takes with a \
+        "the LSM tree of job `{job}` transfers {bytes} bytes at once, which is more than the drive supports per \
          command: raise controller.mdts"
     )]
     TransferTooShort {
-        /// The job.
+        /// Name of the job.
         job: String,
-        /// What the tree transfers at once.
+        /// Transfer size of the tree in bytes.
         bytes: u32,
     },
-    /// An I/O could not be carried out at all: it has no completion, or the host has no memory for it. One that the drive
-    /// completes with an error is counted in the results.
+    /// An I/O could not be executed: it has no completion, or the host no memory for it. I/Os that the drive completes with an error are
+    /// counted in the results.
     #[error(transparent)]
     Io(AnyIoError),
-    /// The same of an operation on a key-value pair.
+    /// The same for a key-value operation.
     #[error("job `{job}`")]
     PairIo {
-        /// The operation's job.
+        /// Name of the job.
         job: String,
-        /// Why.
+        /// Cause.
         source: AnyIoError,
     },
-    /// The LSM tree on the host could not be made.
+    /// The same for a query, or for loading its tables.
+    #[error("job `{job}`")]
+    Query {
+        /// Name of the job.
+        job: String,
+        /// Cause.
+        source: Box<AttachedError>,
+    },
+    /// The LSM tree on the host could not be created.
     #[error(transparent)]
     Tree(#[from] LsmError),
-    /// Two parts of the simulation have counted different bytes: a defect.
+    /// Two byte counts of the simulation disagree: a defect.
     #[error(transparent)]
     Unbalanced(#[from] UnbalancedBooks),
-    /// The simulation waits indefinitely: a defect.
+    /// The simulation is deadlocked: a defect.
     #[error("{0}; this is a defect of Byteway: please report the scenario")]
     Stalled(Stalled),
 }
 
-/// What a job needs of its namespace.
+/// Kind of namespace that a job needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceKind {
-    /// That it is there.
+    /// Any kind.
     Any,
-    /// Blocks, for a tree on the host.
+    /// Blocks, for an LSM tree on the host.
     Blocks,
     /// Key-value pairs.
     KeyValue,
+    /// Tables.
+    Tables,
 }
 
 impl NamespaceKind {
     fn before(self) -> &'static str {
         match self {
-            NamespaceKind::Any | NamespaceKind::Blocks => "namespace ",
+            NamespaceKind::Any | NamespaceKind::Blocks | NamespaceKind::Tables => "namespace ",
             NamespaceKind::KeyValue => "key-value namespace ",
         }
     }
 
     fn behind(self) -> &'static str {
-        if self == NamespaceKind::Blocks { " of blocks" } else { "" }
+        match self {
+            NamespaceKind::Blocks => " with blocks",
+            NamespaceKind::Tables => " with tables",
+            NamespaceKind::Any | NamespaceKind::KeyValue => "",
+        }
     }
 }
 
@@ -151,124 +165,122 @@ impl RunError {
         RunError::NoNamespace { kind, nsid: job.nsid, job: job.name.clone() }
     }
 
-    /// What is wrong with the input, if that is why.
+    /// The invalid input, if that is the cause.
     pub fn wrong_input(&self) -> Option<&InputError> {
         if let RunError::Input(error) = self { Some(error) } else { None }
     }
 }
 
-/// Why a drive that is there already, served by another process or kept in a directory, has not done what was asked.
+/// Why a request to an existing drive, served by another process or kept in a directory, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachedError {
-    /// The input is wrong, or does not fit the drive.
+    /// Invalid input, or input that does not match the drive.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// There is no such served drive, or it does not take this process.
+    /// No drive is served there, or it refuses this process.
     #[error(transparent)]
     Connect(#[from] AttachError),
-    /// The drive cannot be brought up by a driver.
-    #[error("the drive cannot be driven")]
+    /// A driver cannot initialize the drive.
+    #[error("the driver cannot initialize the drive")]
     NotDriven(#[source] DriverError),
-    /// The drive has stopped answering, or refuses a command of the driver's own.
+    /// The drive stopped responding, or refuses one of the driver's commands.
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// A command failed, or has no completion.
     #[error(transparent)]
     Io(AnyIoError),
-    /// What was asked is done, and the drive could not make it durable.
-    #[error("what was asked is done, and may not be durable")]
+    /// The request succeeded, but could not be made durable.
+    #[error("the request succeeded but may not be durable")]
     NotDurable(#[source] AnyIoError),
-    /// What was asked is done, and the drive did not end in order.
+    /// The request succeeded, but the drive did not shut down.
     #[error("the drive did not shut down")]
     NotShutDown(#[source] DriverError),
-    /// Blocks that are to be read could not be written first.
+    /// Blocks to be read could not be written first.
     #[error("the drive cannot be filled: {writes} writes failed with {status}")]
     NotFilled {
-        /// So many.
+        /// Number of failed writes.
         writes: u64,
-        /// How.
+        /// Their status.
         status: String,
     },
-    /// The jobs have failed.
+    /// The jobs failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The target has refused the host, or either has not authenticated.
+    /// The target refused the host, or one side failed to authenticate.
     #[error("{}", refusal(*.0))]
     Refused(ConnectError),
-    /// There is no secure channel to the target.
+    /// No secure channel to the target.
     #[error(
-        "no TLS with the target at {address}. Does it serve with TLS there, and has it the same key for this host, \
+        "no TLS connection to the target at {address}: does it serve TLS there, with the same key for this host, \
          nqn.2026-11.org.byteway:bench, and that subsystem?"
     )]
     Tls {
-        /// Where it is.
+        /// Address of the target.
         address: SocketAddr,
-        /// Why.
+        /// Cause.
         source: TlsError,
     },
-    /// Addresses are not paths to one drive.
+    /// The addresses are not paths to one drive.
     #[error(transparent)]
     Paths(#[from] MultipathError),
-    /// The process that serves the drive has gone.
-    #[error("the drive's process has gone, or has dropped this one: its log says more")]
+    /// The process that serves the drive is gone.
+    #[error("the drive's process has gone, or has disconnected this one: see its log")]
     Gone,
-    /// It was interrupted before there was anything whole.
+    /// Interrupted before there were complete results.
     #[error("{Interrupted}")]
     Interrupted {
-        /// What failed then, which may be because its server was interrupted, too.
+        /// The failure at that time, possibly because the server was interrupted as well.
         source: Option<Box<AttachedError>>,
     },
-    /// Nothing can go on: a defect.
+    /// Deadlock: a defect.
     #[error("{0}; this is a defect of Byteway")]
     Stalled(Stalled),
-    /// Something has failed with a drive that is kept in a directory.
+    /// A failure of a drive kept in a directory.
     #[error("{path}")]
     InDirectory {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What.
+        /// Cause.
         source: Box<AttachedError>,
     },
-    /// The directory itself is what has failed.
+    /// A failure of the directory itself.
     #[error(transparent)]
     Data(#[from] DataError),
 }
 
-/// Why a directory gives no drive, or keeps none.
+/// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// It can't be had: another process has it, or it is not there.
+    /// It is in use by another process, or does not exist.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
-    /// How much space there is cannot be found out.
+    /// The amount of free space cannot be determined.
     #[error(transparent)]
     Disk(#[from] io::Error),
-    /// There is not enough space to store what was asked.
+    /// Not enough free space for the request.
     #[error(
-        "no space left on its disk: {free} are free, and {needed} are needed; nothing was stored, and what was stored before \
-         is there. Free some on that disk: deleting pairs does not give space back"
+        "not enough space on its disk: {free} are free, {needed} are required; nothing was stored, and earlier data is \
+         intact. Free space on that disk: deleting pairs does not release any"
     )]
     NoSpace {
-        /// What is free.
+        /// Free space.
         free: Bytes,
-        /// What is needed.
+        /// Required space.
         needed: Bytes,
     },
-    /// It holds another drive, a damaged one, or one that there can't be.
+    /// It holds another drive, a damaged one, or an unsupported configuration.
     #[error(transparent)]
     Drive(#[from] ConfigError),
-    /// It has failed while it was in use.
-    #[error(
-        "the data directory has failed: {what}; what was asked is not done, and what was stored before is there"
-    )]
+    /// It failed during use.
+    #[error("the data directory failed: {what}; the request was not executed, and earlier data is intact")]
     Failed {
-        /// What the system said.
+        /// Message of the system.
         what: String,
     },
     /// It could not be closed.
     #[error("{what}")]
     NotClosed {
-        /// What the system said.
+        /// Message of the system.
         what: String,
     },
 }
@@ -287,7 +299,7 @@ impl AttachedError {
         AttachedError::InDirectory { path: path.to_owned(), source: Box::new(self) }
     }
 
-    /// What is wrong with the input, if that is why.
+    /// The invalid input, if that is the cause.
     pub fn wrong_input(&self) -> Option<&InputError> {
         match self {
             AttachedError::Input(error) => Some(error),
@@ -297,13 +309,13 @@ impl AttachedError {
         }
     }
 
-    /// Whether it was interrupted, whatever failed then.
+    /// Whether an interrupt ended the work, whatever failed then.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, AttachedError::Interrupted { .. } | AttachedError::Run(RunError::Interrupted))
     }
 }
 
-/// Why a target has not connected this host, and what to do about it.
+/// Explains why a target refused this host, and what to do.
 fn refusal(error: ConnectError) -> String {
     use byteway_wire::fabrics::status::{
         AUTHENTICATION_REQUIRED, CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY, name,
@@ -311,37 +323,38 @@ fn refusal(error: ConnectError) -> String {
     let status = match error {
         ConnectError::Refused(status) => status.without_flags(),
         ConnectError::NoSecret => {
-            return "the subsystem asks for authentication: give --secret-file".to_owned();
+            return "the subsystem requires authentication: give --secret-file".to_owned();
         }
         ConnectError::SecureChannel => {
-            return "the subsystem requires TLS with a key of authentication: give --concatenate".to_owned();
+            return "the subsystem requires TLS with a key from authentication: give --concatenate"
+                .to_owned();
         }
         ConnectError::Login(LoginError::Refused(Explanation::SECURE_CHANNEL_MISMATCH)) => {
-            return "the target generates no keys for TLS: leave --concatenate out, or have it do so"
+            return "the target generates no TLS keys: leave --concatenate out, or configure it to do so"
                 .to_owned();
         }
         ConnectError::Login(LoginError::Refused(Explanation::FAILED)) => {
-            return "the target refuses this host: its secret is another one than --secret-file holds, or it has no secret to \
-                    prove itself with as --controller-secret-file asks"
+            return "the target refuses this host: its secret differs from --secret-file, or it has no secret to authenticate \
+                    itself, as --controller-secret-file requires"
                 .to_owned();
         }
         ConnectError::Login(LoginError::NotAuthentic) => {
-            return "the target does not know the secret of --controller-secret-file: it is another one, or the secret is wrong"
+            return "the target does not know the secret in --controller-secret-file: wrong target, or wrong secret"
                 .to_owned();
         }
         other => return other.to_string(),
     };
     let hint = match status {
         Status::INTERNAL_PATH_ERROR => {
-            return "nobody answers there: is a drive served at that address? One that is served with TLS needs --tls-key".to_owned();
+            return "no reply: is a drive served at that address? With TLS it needs --tls-key".to_owned();
         }
         CONNECT_INVALID_PARAMETERS => {
-            "it has no subsystem of that name, or other queues: `nvme discover` lists them"
+            "it has no subsystem of that name, or other queues: `nvme discover` lists subsystems"
         }
-        CONNECT_INVALID_HOST => "it does not let this host, nqn.2026-11.org.byteway:bench, in",
-        CONTROLLER_BUSY => "it has as many hosts as it may have",
-        AUTHENTICATION_REQUIRED => "a queue has not authenticated",
-        _ => "it gives no other reason",
+        CONNECT_INVALID_HOST => "it does not allow this host, nqn.2026-11.org.byteway:bench",
+        CONTROLLER_BUSY => "its maximum number of hosts is connected",
+        AUTHENTICATION_REQUIRED => "a queue is not authenticated",
+        _ => "no further reason is given",
     };
-    format!("the target has refused the connection ({}): {hint}", name(status))
+    format!("the target refused the connection ({}): {hint}", name(status))
 }

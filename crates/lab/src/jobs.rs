@@ -1,26 +1,26 @@
-//! Jobs at play: workers on a driver's queues, each of their I/Os measured and verified, until the jobs end. The same
-//! for a drive in this simulation and for one that another process serves.
+//! Execution of jobs: workers on a driver's queues, with each I/O measured and verified, until the jobs end. The code is the same for a
+//! simulated drive and a served one.
 
 mod blocks;
 mod ios;
+mod manner;
 mod pairs;
 mod payloads;
+mod queries;
 mod tree;
 
 use crate::error::{NamespaceKind, RunError};
 use blocks::Blocks;
-use byteway_assembly::jbof::Jbof;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, Station, Time, Trail};
+use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, SpanTrail, Station, Time};
 use byteway_console::error::InputError;
 use byteway_host::driver::{Driver, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{
-    Completion, Counts, IoError, LossFigures, LossWindow, Meaning, Method, Multipath, QueuePair, Results,
-    Rules, SinkOracle,
+    ClientErrorKind, Completion, Counts, IoError, LossFigures, LossWindow, QueuePair, SinkOracle,
 };
 use byteway_measure::timeline::{Ended, Queue, Timeline};
-use byteway_measure::{Completed, Meter, Part};
+use byteway_measure::{Completed, Meter, RunPart};
 use byteway_scenario::RUNTIME_MAX;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::QueuePriority;
@@ -28,21 +28,23 @@ use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Th
 use ios::{Ios, Performed};
 use pairs::Pairs;
 use payloads::Payloads;
+use queries::Queries;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
+pub use manner::Manner;
 pub use payloads::Sink;
 
-/// What each block of a namespace must hold, by namespace.
+/// Expected content of each block, by namespace.
 pub type Oracles = BTreeMap<u32, Rc<RefCell<Oracle>>>;
 
-/// Oracles for the driver's namespaces; `base` says what one holds at first, from the tag of its patterns.
+/// Oracles for the driver's namespaces. `base` gives the initial content from the tag of its patterns.
 pub fn oracles(driver: &Driver, base: impl Fn(u16) -> BaseState) -> Oracles {
     let mut oracles = Oracles::new();
     for namespace in driver.namespaces().iter() {
-        // A client refuses a format that it doesn't speak, when there is a job for the namespace.
+        // If a job uses a namespace with an unsupported format, its client reports it.
         let Some(block) = BlockSize::from_bytes(namespace.block_bytes.into()) else { continue };
         let tag = namespace.nsid as u16;
         let oracle = Oracle::new(namespace.blocks, block, tag, base(tag));
@@ -51,38 +53,12 @@ pub fn oracles(driver: &Driver, base: impl Fn(u16) -> BaseState) -> Oracles {
     oracles
 }
 
-/// How workers use the drive, whatever their jobs are.
-pub struct Manner {
-    /// Which of the run's drives it is: the jobs on others are not made workers of.
-    pub drive: usize,
-    /// Queue pairs of the target's, in turn, for the jobs that run there. None: the jobs are the host's, and each of their workers has
-    /// one of its own.
-    pub shared: Option<Vec<QueuePair>>,
-    /// The paths to the drive, if there is more to its queue pairs than the driver. Not for jobs of pairs.
-    pub paths: Option<Multipath>,
-    /// The box that the drive is in, by the queue pairs of whose other drives a part of its commands may go.
-    pub jbof: Option<Rc<Jbof>>,
-    /// How they learn of completions.
-    pub completion: Completion,
-    /// How their payloads cross.
-    pub rules: Rules,
-    /// Asks for payloads of the drive's sink instead of blocks.
-    pub sink: Option<Sink>,
-    /// How the results of retrieves come, of a key-value drive.
-    pub results: Results,
-    /// The host's processors, which the workers of all drives share in turn.
-    pub processors: Vec<Rc<Station>>,
-    /// Entries that a queue may have.
-    pub queue_entries_max: u32,
-    /// Everything random follows from it.
-    pub seed: u64,
-}
-
-/// What a worker asks a drive for.
+/// A worker's access to a drive.
 enum Access {
     Blocks(Blocks),
     Payloads(Payloads),
     Pairs(Box<Pairs>),
+    Queries(Box<Queries>),
 }
 
 impl Access {
@@ -91,6 +67,7 @@ impl Access {
             Access::Blocks(blocks) => blocks.queue(),
             Access::Payloads(payloads) => payloads.queue(),
             Access::Pairs(pairs) => pairs.queue(),
+            Access::Queries(queries) => queries.queue(),
         }
     }
 
@@ -99,61 +76,65 @@ impl Access {
             Access::Blocks(blocks) => blocks.counts(),
             Access::Payloads(payloads) => payloads.counts(),
             Access::Pairs(pairs) => pairs.counts(),
+            Access::Queries(queries) => queries.counts(),
         }
     }
 
-    /// Why its trace ended early.
+    /// The error that ended the trace early, if any.
     fn error(&self) -> Option<InputError> {
         match self {
             Access::Blocks(blocks) => blocks.generator().borrow().error().cloned(),
             Access::Payloads(payloads) => payloads.generator().borrow().error().cloned(),
             Access::Pairs(pairs) => pairs.generator.borrow().error().cloned(),
+            Access::Queries(_) => None,
         }
     }
 
-    /// What its job has told as put and the drive doesn't have, if it gathers its stores.
+    /// Acknowledged pairs that the drive does not have yet, if the job collects stores.
     fn window(&self) -> Option<&RefCell<LossWindow>> {
         match self {
-            Access::Blocks(_) | Access::Payloads(_) => None,
+            Access::Blocks(_) | Access::Payloads(_) | Access::Queries(_) => None,
             Access::Pairs(pairs) => pairs.window(),
         }
     }
 
-    /// What the bytes that it reads are compared with, if they are a sink's.
+    /// The oracle of a sink's bytes, for a worker that reads them.
     fn sink_oracle(&self) -> Option<&Rc<RefCell<SinkOracle>>> {
         match self {
             Access::Payloads(payloads) => payloads.oracle(),
-            Access::Blocks(_) | Access::Pairs(_) => None,
+            Access::Blocks(_) | Access::Pairs(_) | Access::Queries(_) => None,
         }
     }
 }
 
-/// A worker: one queue pair and where its I/Os come from.
+/// A worker: a queue pair and a source of I/Os.
 pub struct Worker {
     job: usize,
-    /// Which of all workers, from 0, and which of the job's.
+    /// Number among all workers, from 0, and among those of its job.
     number: u32,
     of_job: u32,
     plan: JobPlan,
     access: Access,
-    /// The processor that it runs on, which it may share.
+    /// The processor on which it runs, possibly shared.
     cpu: Rc<Station>,
     start: Cell<Time>,
     /// I/Os of an open loop that were due while `iodepth` others were outstanding.
     late: Cell<u64>,
     gate: Gate,
+    /// Whether differences found before the measurement were reported.
+    told: Cell<bool>,
 }
 
-/// Lets so many I/Os through between two pauses.
+/// Admits a number of I/Os between two pauses.
 struct Gate {
-    /// Since the last pause.
+    /// I/Os issued since the last pause.
     issued: Cell<u32>,
     outstanding: Cell<u32>,
     open: Notify,
 }
 
 impl Worker {
-    /// Which of all workers it is, from 0, in the order of the jobs.
+    /// Number among all workers, from 0, in the order of the jobs.
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -162,10 +143,15 @@ impl Worker {
     pub fn queue(&self) -> &QueuePair {
         self.access.queue()
     }
+
+    /// Whether the caller is the first to report differences found before the measurement.
+    fn claims_first_answers(&self) -> bool {
+        !self.told.replace(true)
+    }
 }
 
 impl Gate {
-    /// Waits while the worker pauses, or has issued all that it may before it does.
+    /// Waits while the worker pauses, or has issued all I/Os before its next pause.
     async fn pass(&self, think: Think) {
         while self.issued.get() >= think.blocks {
             self.open.notified().await;
@@ -177,7 +163,7 @@ impl Gate {
         self.outstanding.set(self.outstanding.get() + 1);
     }
 
-    /// Whether it was the last before a pause.
+    /// Whether this was the last I/O before a pause.
     fn leave(&self, think: Think) -> bool {
         self.outstanding.set(self.outstanding.get() - 1);
         self.issued.get() >= think.blocks && self.outstanding.get() == 0
@@ -189,11 +175,10 @@ impl Gate {
     }
 }
 
-/// Makes the queue pairs and generators of all workers of `jobs` that work on the driver's drive. Reads are verified in
-/// namespaces that have an oracle.
+/// Creates queue pairs and generators of all workers on the driver's drive. Reads are verified in namespaces that have an oracle.
 ///
 /// # Errors
-/// The drive has too few queue pairs, a job names no namespace of it, or one with a format that is not supported.
+/// Too few queue pairs, an unknown namespace, or one with an unsupported format.
 pub async fn workers(
     driver: &Driver,
     jobs: &[JobPlan],
@@ -207,6 +192,7 @@ pub async fn workers(
     }
     let namespaces = driver.namespaces();
     let pairs = pairs::Common::new(jobs, manner.drive, driver.transfer_bytes_max());
+    let tables = queries::Common::default();
     let rng = Rng::new(manner.seed);
     let mut made = Vec::new();
     for (job, plan) in jobs.iter().enumerate().filter(|(_, job)| is_own(job)) {
@@ -215,7 +201,7 @@ pub async fn workers(
         let kv = pairs::plan_of(plan);
         let payload_bytes_max = kv.map_or_else(|| plan.payload_bytes_max(), |_| pairs.bytes_max());
         for worker in 0..plan.workers {
-            let entries = entries(plan, payload_bytes_max, manner);
+            let entries = manner.entries(plan, payload_bytes_max);
             let number = before + worker;
             let own = manner.processors[number as usize % manner.processors.len()].clone();
             let config = QueueConfig {
@@ -243,18 +229,23 @@ pub async fn workers(
                 None => driver.enable_methods(queue, methods).await.map(drop),
             };
             let ios = || Generator::new(plan, worker, &rng);
-            let access = match (kv, &manner.sink, namespace) {
-                (Some(kv), ..) => {
+            let access = match (queries::plan_of(plan), kv, &manner.sink, namespace) {
+                (Some(asked), ..) => {
+                    let place = (jobs, job, worker);
+                    let made = Queries::new(driver, queue, place, asked, manner, &tables).await?;
+                    Access::Queries(Box::new(made))
+                }
+                (None, Some(kv), ..) => {
                     let made = Pairs::new(driver, queue, jobs, kv, (job, worker), manner, &pairs).await?;
                     Access::Pairs(Box::new(made))
                 }
-                (None, _, None) => return Err(RunError::no_namespace(NamespaceKind::Any, plan)),
-                (None, None, Some(namespace)) => {
+                (None, None, _, None) => return Err(RunError::no_namespace(NamespaceKind::Any, plan)),
+                (None, None, None, Some(namespace)) => {
                     enable(&queue, manner.rules.methods()).await?;
                     let oracle = oracles.get(&plan.nsid).cloned();
                     Access::Blocks(Blocks::new(queue, namespace, plan, manner.rules, oracle, ios()?)?)
                 }
-                (None, Some(sink), Some(_)) => {
+                (None, None, Some(sink), Some(_)) => {
                     let config = sink.config(manner.rules, plan);
                     enable(&queue, config.methods()).await?;
                     Access::Payloads(Payloads::new(queue, plan.nsid, config, ios()?)?)
@@ -269,6 +260,7 @@ pub async fn workers(
                 cpu,
                 start: Cell::default(),
                 late: Cell::default(),
+                told: Cell::default(),
                 gate: Gate {
                     issued: Cell::default(),
                     outstanding: Cell::default(),
@@ -280,73 +272,52 @@ pub async fn workers(
     Ok(made)
 }
 
-/// Entries of a queue that carries payloads or results, at least.
-const LONG_RING: u32 = 1024;
-
-/// Entries of a worker's queues: room for all of its I/Os, with the entries that carry payload or results.
-fn entries(plan: &JobPlan, bytes_max: u32, manner: &Manner) -> u32 {
-    let bytes = bytes_max.min(match manner.rules.method {
-        Method::Adaptive => manner.rules.threshold_bytes.saturating_sub(1),
-        _ => u32::MAX,
-    });
-    // The least that an entry carries: 52 B of a payload, 14 B of a result.
-    let payload = if manner.rules.methods().is_empty() { 0 } else { bytes.div_ceil(52) };
-    let result = match &manner.sink {
-        Some(sink) if sink.results == Results::Inline => bytes_max.div_ceil(14),
-        None if manner.results == Results::Inline => bytes_max.div_ceil(14),
-        _ => 0,
-    };
-    let carried = payload.max(result);
-    let commands = plan.io_blocks_max().div_ceil(plan.transfer_blocks_max.max(1)).max(1);
-    let wanted = u64::from(plan.iodepth) * u64::from(commands) * u64::from(1 + carried) + 1;
-    // Where a ring's end comes often, it cuts reads of several entries in two more often than any driver's ring does.
-    let least = if carried > 0 { LONG_RING } else { 2 };
-    let wanted = wanted.min(65536).next_power_of_two() as u32;
-    wanted.max(least).min(manner.queue_entries_max)
-}
-
-/// A play of workers: one for each run, measured by one meter.
+/// An execution of workers: one for each run, measured by one meter.
 pub struct Play {
-    /// What is measured.
+    /// Measurement.
     pub meter: Meter,
     clock: Clock,
     workers: Vec<Rc<Worker>>,
-    begun: Box<dyn Fn()>,
+    begun: Box<dyn Fn(RunPart)>,
+    /// For each drive, whether the measurement of its jobs has started.
+    is_measured: Vec<Cell<bool>>,
     drive_ends: OnceCell<Box<dyn Fn(usize)>>,
-    /// Of each drive, the I/Os that its jobs may have outstanding in this phase: tasks that have not ended.
+    /// For each drive, the running tasks of its jobs in this phase, each with at most one outstanding I/O.
     under_way: Vec<Cell<usize>>,
     ended: Notify,
     failure: RefCell<Option<RunError>>,
     timeline: OnceCell<Rc<Timeline>>,
-    /// What the host had done when measuring began: in all, and for each drive.
+    /// The host's usage at the start of the measurement: total, and for the jobs of each drive.
     before: RefCell<Vec<HostUse>>,
 }
 
-/// How often a wait in real time looks whether it was interrupted.
+/// Interval at which a wait in real time checks for an interrupt.
 const INTERRUPT_LOOK: Delay = Delay::from_ms(100);
 
-/// What the host has done, over all workers.
+/// Usage of the host by workers.
 #[derive(Clone, Copy, Default)]
 pub struct HostUse {
-    /// Payloads by the way that they went.
+    /// Payloads by transfer method.
     pub counts: Counts,
-    /// Processor time of their queues: work, not watching.
+    /// Processor time of the queues: work without polling.
     pub busy: Delay,
 }
 
 impl Play {
-    /// `begun` is called when measuring begins: at once, or when warming up is over.
+    /// `begun` is called at the start of the measurement: immediately, or after the warm-up. If jobs on a drive start later, it is called
+    /// again for that drive.
     pub fn new(
         clock: &Clock,
         workers: Vec<Rc<Worker>>,
         meter: Meter,
-        begun: impl Fn() + 'static,
+        begun: impl Fn(RunPart) + 'static,
     ) -> Rc<Self> {
         let drives = workers.iter().map(|worker| worker.plan.drive + 1).max().unwrap_or(1);
         let play = Rc::new(Play {
             meter,
             workers,
             begun: Box::new(begun),
+            is_measured: vec![Cell::default(); drives],
             drive_ends: OnceCell::new(),
             under_way: vec![Cell::default(); drives],
             ended: Notify::new(clock),
@@ -355,21 +326,21 @@ impl Play {
             before: RefCell::new(vec![HostUse::default(); drives + 1]),
             clock: clock.clone(),
         });
-        play.begin_if_due();
+        play.begin_if_due(0);
         play
     }
 
-    /// Calls `ended` when the last job on a drive has ended, with the drive's number; to be called before playing.
+    /// Registers a callback for the end of the last job on a drive, with the drive's number. Call it before [`run`](Self::run).
     pub fn when_drive_ends(&self, ended: impl Fn(usize) + 'static) {
         let _ = self.drive_ends.set(Box::new(ended));
     }
 
-    /// Tells `timeline` of each I/O; to be called before playing.
+    /// Reports each I/O to `timeline`. Call it before [`run`](Self::run).
     pub fn show_on(&self, timeline: Rc<Timeline>) {
         let _ = self.timeline.set(timeline);
     }
 
-    /// The queue pairs of its workers, for a timeline; the workers share `cores` processors.
+    /// The queue pairs of the workers, for a timeline. The workers share `cores` processors.
     pub fn queues(&self, cores: u32) -> Vec<Queue> {
         let queue = |worker: &Rc<Worker>| Queue {
             drive: worker.plan.drive,
@@ -381,14 +352,14 @@ impl Play {
         self.workers.iter().map(queue).collect()
     }
 
-    /// Shows an I/O that has ended just now.
+    /// Reports a completed I/O.
     fn show(
         &self,
         worker: &Worker,
         io: Io,
         due: Time,
         result: Result<&SpanRecord, &dyn fmt::Display>,
-        trail: Option<Trail>,
+        trail: Option<SpanTrail>,
     ) {
         let Some(timeline) = self.timeline.get() else { return };
         let Some(spans) = worker.queue().port().spans() else { return };
@@ -405,17 +376,17 @@ impl Play {
         spans.recycle(trail);
     }
 
-    /// Plays to the end of all jobs. Gives what the executor did for it.
+    /// Runs all jobs to their end, and returns the executor's counters.
     ///
     /// # Errors
-    /// An I/O that could not be carried out at all, or a trace that broke; failed commands are only counted.
+    /// An I/O that could not be executed, or a broken trace; failed commands are only counted.
     pub async fn run(self: &Rc<Self>) -> Result<Counters, RunError> {
         let before = self.clock.counters();
         let last_phase = |drive: usize| {
             let own = self.workers.iter().filter(|worker| worker.plan.drive == drive);
             own.map(|worker| worker.plan.phase).max().unwrap_or(0)
         };
-        // Drives whose last job has not ended, with its phase.
+        // Drives with running jobs, and their phase.
         let mut going: Vec<(usize, u32)> =
             (0..self.under_way.len()).map(|drive| (drive, last_phase(drive))).collect();
         let phases = going.iter().map(|(_, phase)| *phase).max().unwrap_or(0);
@@ -443,7 +414,7 @@ impl Play {
         }
     }
 
-    /// Lets the workers of a phase loose.
+    /// Starts the workers of a phase.
     fn begin_phase(self: &Rc<Self>, phase: u32) {
         let now = self.clock.now();
         for worker in self.workers.iter().filter(|worker| worker.plan.phase == phase) {
@@ -469,8 +440,8 @@ impl Play {
         }
     }
 
-    /// What the host has done for these jobs since it was made.
-    fn host_use(&self, part: Part) -> HostUse {
+    /// The host's usage by these jobs since their creation.
+    fn host_use(&self, part: RunPart) -> HostUse {
         let mut all = HostUse::default();
         let mut seen: Vec<&Rc<Station>> = Vec::new();
         for worker in self.workers.iter().filter(|worker| part.has(&worker.plan)) {
@@ -483,10 +454,10 @@ impl Play {
         all
     }
 
-    /// What the host has done for these jobs since measuring began: names of ways with their payloads, and processor time,
-    /// which is not known if a processor has worked for others, too.
-    pub fn host_used(&self, part: Part) -> (Vec<(&'static str, u64)>, Option<Delay>) {
-        let place = if let Part::Drive(drive) = part { drive + 1 } else { 0 };
+    /// The host's usage by these jobs in the measured part: payloads by method, and processor time, which is `None` if a processor also
+    /// worked for others.
+    pub fn host_used(&self, part: RunPart) -> (Vec<(&'static str, u64)>, Option<Delay>) {
+        let place = if let RunPart::Drive(drive) = part { drive + 1 } else { 0 };
         let before = self.before.borrow().get(place).copied().unwrap_or_default();
         let now = self.host_use(part);
         let counts = now.counts.named().into_iter().zip(before.counts.named());
@@ -499,37 +470,47 @@ impl Play {
         (since, (!is_shared).then(|| now.busy.saturating_sub(before.busy)))
     }
 
-    /// The loss window of each job that gathers its stores, by the job's index: over the measured part.
+    /// Figures of each bulk-storing job's loss window over the measured part, by the job's index.
     pub fn loss_windows(&self, now: Time) -> BTreeMap<usize, LossFigures> {
         let window = |worker: &Rc<Worker>| Some((worker.job, worker.access.window()?.borrow().figures(now)));
         self.workers.iter().filter_map(window).collect()
     }
 
-    fn begin_if_due(&self) {
+    /// Starts the measurement of the whole, or of a drive, if it is due.
+    fn begin_if_due(&self, drive: usize) {
         let now = self.clock.now();
         if self.meter.begin_if_due(now) {
-            let drives = (0..self.under_way.len()).map(Part::Drive);
-            let parts = [Part::Whole].into_iter().chain(drives);
+            let drives = (0..self.under_way.len()).map(RunPart::Drive);
+            let parts = [RunPart::Whole].into_iter().chain(drives);
             self.before.replace(parts.map(|part| self.host_use(part)).collect());
+            for (drive, is_measured) in self.is_measured.iter().enumerate() {
+                is_measured.set(self.meter.counts_on(drive, now));
+            }
             for worker in &self.workers {
                 if let Some(window) = worker.access.window() {
                     window.borrow_mut().restart(now);
                 }
             }
-            (self.begun)();
+            (self.begun)(RunPart::Whole);
+        } else if !self.is_measured[drive].get() && self.meter.counts_on(drive, now) {
+            self.is_measured[drive].set(true);
+            let part = RunPart::Drive(drive);
+            self.before.borrow_mut()[drive + 1] = self.host_use(part);
+            (self.begun)(part);
         }
     }
 
-    /// One of the operations that a worker may have outstanding, over and over.
+    /// Loop of one of the concurrent operations of a worker.
     async fn work(&self, worker: &Worker) -> Result<(), RunError> {
         match &worker.access {
             Access::Blocks(blocks) => self.work_ios(worker, blocks).await,
             Access::Payloads(payloads) => self.work_ios(worker, payloads).await,
             Access::Pairs(pairs) => self.work_pairs(worker, pairs).await,
+            Access::Queries(queries) => self.work_queries(worker, queries).await,
         }
     }
 
-    /// The same of I/Os.
+    /// The loop for I/Os.
     async fn work_ios<I: Ios>(&self, worker: &Worker, ios: &I) -> Result<(), RunError> {
         let meter = &self.meter;
         let mut buffers = ios.buffers(worker.plan.io_blocks_max())?;
@@ -538,9 +519,10 @@ impl Play {
         let closed = worker.plan.issue == Issue::Closed;
         let trims_then_writes =
             matches!(&worker.plan.source, Source::Synthetic(synthetic) if synthetic.rw.trims_then_writes());
-        // What was trimmed here is written here, so that the write never overtakes its trim.
+        // The trim and its write run in one task, so that the write never overtakes its trim.
         let mut write = None;
         self.wait_until(&worker.plan, start).await?;
+        self.begin_if_due(worker.plan.drive);
         while meter.goes_on() && end.is_none_or(|end| self.clock.now() < end) {
             let io = match write.take() {
                 Some(io) => io,
@@ -564,7 +546,7 @@ impl Play {
                 if !meter.goes_on() {
                     break;
                 }
-                // A rate is no arrival: nobody waits for an I/O that may not be issued yet.
+                // With a rate limit there is no arrival time: no I/O waits before it may be issued.
                 due = if closed { self.clock.now_measured() } else { at };
             }
             if let Some(think) = worker.plan.think {
@@ -585,23 +567,33 @@ impl Play {
                 Ok(record) => {
                     let bytes = u64::from(io.blocks) * u64::from(worker.plan.lba_bytes);
                     let (job, worker) = (worker.job, worker.of_job);
-                    let operated = None;
-                    meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
+                    let (operated, queried) = (None, None);
+                    meter.completed(&Completed {
+                        number,
+                        job,
+                        worker,
+                        io,
+                        operated,
+                        queried,
+                        bytes,
+                        due,
+                        record,
+                    });
                 }
-                Err(IoError::Client(error)) if error.meaning == Meaning::WrongData => {
+                Err(IoError::Client(error)) if error.kind == ClientErrorKind::WrongData => {
                     meter.mismatched(worker.job, self.clock.now(), error.text);
                 }
                 Err(IoError::Status(status)) => {
                     meter.failed(worker.job, self.clock.now(), status.to_string());
                 }
                 Err(error) => {
-                    // Those that wait for the next pause find that the play has ended.
+                    // Tasks that wait for the next pause must notice the end.
                     meter.stop();
                     worker.gate.reopen();
                     return Err(error.into());
                 }
             }
-            self.begin_if_due();
+            self.begin_if_due(worker.plan.drive);
             if let Some(think) = worker.plan.think {
                 self.pause(worker, think, end).await?;
             }
@@ -609,7 +601,7 @@ impl Play {
         Ok(())
     }
 
-    /// After an I/O of a worker that pauses: the last of those between two pauses takes the pause, for all of them.
+    /// After an I/O of a worker that pauses: the last I/O before a pause waits for all of them.
     async fn pause(&self, worker: &Worker, think: Think, end: Option<Time>) -> Result<(), InputError> {
         if worker.gate.leave(think) {
             let until = later(self.clock.now(), think.time.0);
@@ -623,14 +615,14 @@ impl Play {
         Ok(())
     }
 
-    /// Waits for an instant that the job sets, not the model: it is real under every timing.
+    /// Waits until a time set by the job, not by the model: it takes real time under every timing.
     async fn wait_until(&self, plan: &JobPlan, at: Time) -> Result<(), InputError> {
         let mut now = self.clock.now();
         if at > now {
             within_reach(plan, at)?;
         }
         while at > now && self.meter.goes_on() {
-            // In real time an interrupt must not have to wait for the end of a long pause.
+            // In real time an interrupt must not wait for the end of a long pause.
             let most = if self.clock.timing().is_some() { INTERRUPT_LOOK } else { at.since(now) };
             self.clock.timer(at.since(now).min(most)).await;
             now = self.clock.now();
@@ -638,15 +630,15 @@ impl Play {
         Ok(())
     }
 
-    /// Open loops that didn't keep to their times: their latency says more about the backlog than about the drive.
-    pub fn late_notes(&self, jobs: &[JobPlan], part: Part) -> Vec<String> {
+    /// Notes on open loops that were late: their latency reflects the backlog more than the drive.
+    pub fn late_notes(&self, jobs: &[JobPlan], part: RunPart) -> Vec<String> {
         let own = jobs.iter().enumerate().filter(|(_, plan)| part.has(plan));
         let notes = own.filter_map(|(job, plan)| {
             let workers = self.workers.iter().filter(|worker| worker.job == job);
             let late = workers.map(|worker| worker.late.get()).sum::<u64>();
             (late > 0).then(|| {
                 format!(
-                    "job {}: {late} I/Os were issued after they were due, because iodepth = {} were outstanding; the wait is in \
+                    "job {}: {late} I/Os were issued late because iodepth = {} were outstanding; the wait is part of \
                      their latency",
                     plan.name, plan.iodepth
                 )
@@ -655,9 +647,20 @@ impl Play {
         notes.collect()
     }
 
-    /// Of a sink's bytes, those that reads could not be held against anything: that they were read is no proof of them.
-    pub fn unchecked_note(&self, part: Part) -> Option<String> {
-        // One oracle for all workers on a drive.
+    /// For jobs that leave it open, where their queries are executed and why.
+    pub fn decisions(&self, part: RunPart) -> Vec<String> {
+        let own = self.workers.iter().filter(|worker| worker.of_job == 0 && part.has(&worker.plan));
+        let notes = own.flat_map(|worker| {
+            let Access::Queries(queries) = &worker.access else { return Vec::new() };
+            let name = &worker.plan.name;
+            queries.decisions().map(|why| format!("job {name}: {why}")).collect()
+        });
+        notes.collect()
+    }
+
+    /// Note on bytes read from a sink that could not be compared byte by byte.
+    pub fn unchecked_note(&self, part: RunPart) -> Option<String> {
+        // All workers on a drive share one oracle.
         let oracle = |drive: usize| {
             let own =
                 self.workers.iter().filter(|worker| worker.plan.drive == drive && part.has(&worker.plan));
@@ -668,27 +671,24 @@ impl Play {
         (skipped > 0).then(|| {
             let skipped = byteway_console::table::grouped(skipped);
             format!(
-                "{skipped} B that were read were compared by checksum only: reads and writes of them overlapped, or nobody \
-                 knows what was there before"
+                "{skipped} B that were read were compared by checksum only: reads and writes of them overlapped, or their \
+                 earlier content is unknown"
             )
         })
     }
 }
 
-/// So many picoseconds after an instant, or the last that the clock knows.
+/// `by_ps` picoseconds after an instant, saturating.
 fn later(at: Time, by_ps: u64) -> Time {
     Time(at.0.saturating_add(by_ps))
 }
 
-/// Whether an instant is within what a run may take: times come from traces, rates, pauses and host profiles.
+/// Checks that an instant is within the limit of a run: times come from traces, rates, pauses and host profiles.
 fn within_reach(plan: &JobPlan, at: Time) -> Result<(), InputError> {
     if at.0 <= RUNTIME_MAX.0 {
         return Ok(());
     }
-    let what = format!(
-        "job `{}` goes on beyond 200 days of virtual time, which is as far as a run reaches",
-        plan.name
-    );
+    let what = format!("job `{}` exceeds 200 days of virtual time, the limit of a run", plan.name);
     Err(InputError::new(
         what,
         "give it a `runtime`, a lower `count`, a higher `rate_iops`, a shorter `startdelay` or `thinktime`, or a smaller \

@@ -1,36 +1,44 @@
-//! The laboratory: from a plan to a drive that is built, driven and measured, in simulation or in real time.
+//! The laboratory: builds, drives and measures a drive from a plan, in simulation or in real time.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`build`] | the world of a scenario, and its parts, from a plan |
-//! | `boxed.rs` | a box of drives over the measured part of a run |
-//! | [`error`] | why there are no results |
-//! | [`run`] | a run in simulation, from its plan to its summary |
-//! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
-//! | [`lsm`] | a store of keys and values on the host, for jobs with `engine = "leveldb"` |
-//! | [`remote`] | a run whose drives are a target's: the target, the network, the host's associations |
-//! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
-//! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
-//! | [`nvme_tcp`] | this host's ways to targets over NVMe/TCP, and what Discovery Services say |
-//! | [`pairs`] | one request to a key-value drive, in a directory or served |
-//! | [`media`] | what a directory holds of a drive |
+//! | [`build`] | builds the world of a scenario, and its parts, from a plan |
+//! | `boxed.rs` | figures of a JBOF enclosure over the measured part of a run |
+//! | [`drive_model`] | estimate of a drive's capabilities from its profile |
+//! | [`error`] | errors |
+//! | [`run`] | a simulated run, from its plan to its summary |
+//! | [`jobs`] | execution of jobs: workers and their I/Os, on any drive |
+//! | [`lsm`] | an LSM tree on the host, for jobs with `engine = "leveldb"` |
+//! | [`remote`] | runs over a network: the target, the network, the host's associations |
+//! | [`serve`] | serves drives to hosts in other processes |
+//! | [`mod@bench`] | jobs on a served drive, in real time |
+//! | [`nvme_tcp`] | connections to NVMe/TCP targets, and discovery |
+//! | [`pairs`] | a single request to a key-value drive, in a directory or served |
+//! | [`tables`] | requests to a drive with tables: simulated, in a directory or served |
+//! | `spans.rs` | several commands as one operation |
+//! | [`place`] | location of a drive that a command accesses |
+//! | [`media`] | inspection of a data directory |
 //!
-//! Data flows one way: a [`Scenario`](byteway_scenario::Scenario) -> [`run`] -> [`Results`](byteway_measure::results::Results); a
-//! benchmark joins at the jobs. A served drive's goes [`Device`](byteway_scenario::Device) -> `Service`, and the rest is the crate
-//! `serve`'s.
+//! Data flows one way: a [`Scenario`](byteway_scenario::Scenario) -> [`run`] -> [`Results`](byteway_measure::results::Results); a benchmark
+//! joins at the jobs. For a served drive it is [`Device`](byteway_scenario::Device) -> `Service`, and the rest is in the crate `serve`.
 //!
-//! What it does not do: it knows no protocol and charges no time; that is the business of the crates below it. It reads no file
-//! that a user writes, and draws nothing.
+//! What it does not do: it implements no protocol and charges no time, which the crates below it do. It reads no user files, and draws
+//! nothing.
 
+mod attach;
 pub mod bench;
 mod boxed;
 pub mod build;
+pub mod drive_model;
 pub mod error;
 pub mod jobs;
 pub mod lsm;
 pub mod media;
 pub mod nvme_tcp;
 pub mod pairs;
+pub mod place;
 pub mod remote;
 pub mod run;
 pub mod serve;
+mod spans;
+pub mod tables;

@@ -1,4 +1,4 @@
-//! Data directories of served drives, looked at from outside: what is in them, and whether all of it is right.
+//! Inspection of served drives' data directories, and verification of their content.
 
 use std::fmt::Write as _;
 use std::future::{Future, poll_fn};
@@ -11,7 +11,7 @@ use std::task::Poll;
 use byteway_clock::{Executor, Stalled};
 use byteway_firmware::{Audit, Ftl, MediumError, space_of};
 use byteway_flash::file::{
-    Check, Directory, DirectoryError, Files, Format, OpenError, Opened, Summary, check, look,
+    Check, Directory, DirectoryError, Files, Format, OpenError, OpenReport, Summary, check, look,
 };
 use serde::Serialize;
 
@@ -21,52 +21,52 @@ use byteway_console::progress::{Bars, Progress};
 use byteway_console::table::grouped;
 use byteway_console::units::Bytes;
 
-/// Why a data directory could not be looked at, or its map not be compared. Damage that is found is no error.
+/// Why a data directory could not be inspected, or its map not compared. Damage found is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaError {
-    /// It can't be had: the wrong one is named, or another process has it.
+    /// It is not a data directory, or another process uses it.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// What it holds is no drive's, or can't be read.
+    /// Its content is not a drive, or unreadable.
     #[error("{path}")]
     Unreadable {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: OpenError,
     },
-    /// It does not say which capacity its drive has.
+    /// It lacks the capacity of its drive.
     #[error("{path}: no capacity")]
     NoCapacity {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// There is no such drive as it says.
+    /// Its configuration is not supported.
     #[error("{path}")]
     NoDrive {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: MediumError,
     },
-    /// The recovery of the map waits indefinitely: a defect.
-    #[error("{path}: the recovery of the map stands still; this is a defect of Byteway")]
+    /// The recovery of the map is deadlocked: a defect.
+    #[error("{path}: the recovery of the map made no progress; this is a defect of Byteway")]
     Stalled {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// What waits.
+        /// The waiting tasks.
         source: Stalled,
     },
 }
 
 impl MediaError {
-    /// What is wrong with the input, if that is why.
+    /// The invalid input, if that is the cause.
     pub fn wrong_input(&self) -> Option<&InputError> {
         if let MediaError::Input(error) = self { Some(error) } else { None }
     }
 }
 
-/// What is in a data directory. The order of the fields is that of the JSON.
+/// Content of a data directory. The order of the fields is that of the JSON.
 #[derive(Serialize)]
 pub struct Info {
     format: u32,
@@ -81,7 +81,7 @@ pub struct Info {
     blocks_unstable: u64,
     blocks: u64,
     erases: Erases,
-    /// Since the last checkpoint.
+    /// Bytes since the last checkpoint.
     journal_bytes: u64,
     stripes_found: u64,
     stripes_torn: u64,
@@ -105,15 +105,15 @@ struct Erases {
     max: u32,
 }
 
-/// The directory, locked against a drive that is served from it.
+/// Opens the directory, with a lock against its use by a server.
 fn directory(path: &Path) -> Result<Directory, InputError> {
     Directory::look(path).map_err(|error| {
         let cure = match &error {
             DirectoryError::InUse { .. } => "end `byteway serve` first (Ctrl-C or SIGTERM)",
             DirectoryError::Missing { .. } => {
-                "name the directory that `byteway serve --data` was given, or of several drives one below it"
+                "name the directory passed to `byteway serve --data`, or the subdirectory of one of several drives"
             }
-            DirectoryError::System { .. } => "see to its permissions",
+            DirectoryError::System { .. } => "check its permissions",
         };
         let what = match std::error::Error::source(&error) {
             Some(source) => format!("{error}: {source}"),
@@ -127,12 +127,12 @@ fn unreadable(path: &Path) -> impl FnOnce(OpenError) -> MediaError + use<'_> {
     move |source| MediaError::Unreadable { path: path.to_owned(), source }
 }
 
-fn end(opened: &Opened) -> &'static str {
+fn end(opened: &OpenReport) -> &'static str {
     if opened.clean { "clean" } else { "not clean" }
 }
 
 impl Info {
-    /// Of the directory at `path`, which is left as it is.
+    /// Inspects the directory at `path` without changing it.
     pub fn of(path: &Path) -> Result<Info, MediaError> {
         let summary = look(&directory(path)?).map_err(unreadable(path))?;
         let Summary { format, version, opened, erases, stripes, blocks_free, blocks_unstable, disk_bytes } =
@@ -170,14 +170,14 @@ impl Info {
         })
     }
 
-    /// For scripts.
+    /// JSON for scripts.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("only string keys");
         json.push('\n');
         json
     }
 
-    /// For the eye.
+    /// Human-readable text.
     pub fn to_text(&self) -> String {
         let shape = &self.geometry;
         let mut out = String::new();
@@ -195,7 +195,7 @@ impl Info {
                 Bytes(shape.page_bytes.into())
             ),
         );
-        line("began as", self.precondition.clone());
+        line("initial state", self.precondition.clone());
         line("format", format!("version {}", self.format));
         let starts = format!("{}; served {} times", self.last_end, grouped(self.starts.into()));
         line("last end", starts);
@@ -218,12 +218,12 @@ impl Info {
     }
 }
 
-/// What a check of a data directory has found.
+/// Result of a check.
 #[derive(Serialize)]
 pub struct Verdict {
-    /// None: it was interrupted, and nothing was wrong so far.
+    /// `None`: interrupted, with no errors found until then.
     good: Option<bool>,
-    /// It was interrupted.
+    /// Whether it was interrupted.
     partial: bool,
     superblocks: u32,
     superblocks_checked: u32,
@@ -235,17 +235,17 @@ pub struct Verdict {
     findings: Vec<String>,
 }
 
-/// What the map is like.
+/// State of the map.
 #[derive(Serialize)]
 struct MapVerdict {
-    /// None if it was looked at; else why it wasn't.
+    /// Why it was not checked; `None` if it was.
     not_checked: Option<String>,
     translation_pages: u64,
     logical_units: u64,
 }
 
 impl Verdict {
-    /// Checks all that is in the directory at `path`, which is left as it is, until it is interrupted.
+    /// Checks everything in the directory at `path` without changing it, until interrupted.
     pub fn of(path: &Path, bars: &dyn Bars, interrupt: &Interrupt) -> Result<Verdict, MediaError> {
         let directory = Arc::new(directory(path)?);
         let mut bar: Option<Progress> = None;
@@ -262,7 +262,7 @@ impl Verdict {
         let mut findings: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
         let mut findings_total = checked.findings_total;
         let superblocks = checked.format.geometry.total_blocks();
-        let interrupted = || Recovered::Untold("it was interrupted".to_owned());
+        let interrupted = || Recovered::Untold("interrupted".to_owned());
         let audited = match checked.blocks < superblocks {
             true => Ok(interrupted()),
             false => audit(path, directory, interrupt),
@@ -300,19 +300,19 @@ impl Verdict {
         })
     }
 
-    /// Whether nothing is wrong; none if it was interrupted before that was known.
+    /// Whether everything is correct; `None` if interrupted before that was known.
     pub fn is_good(&self) -> Option<bool> {
         self.good
     }
 
-    /// For scripts.
+    /// JSON for scripts.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("only string keys");
         json.push('\n');
         json
     }
 
-    /// For the eye.
+    /// Human-readable text.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         for finding in &self.findings {
@@ -339,29 +339,26 @@ impl Verdict {
             );
         }
         let _ = match self.good {
-            None => writeln!(out, "nothing is wrong so far with {units} units; {map}"),
-            Some(true) => writeln!(
-                out,
-                "all {units} units are as they were written; {map}; the last end was {}",
-                self.last_end
-            ),
+            None => writeln!(out, "no errors so far in {units} units; {map}"),
+            Some(true) => {
+                writeln!(out, "all {units} units are correct; {map}; the last end was {}", self.last_end)
+            }
             Some(false) => writeln!(out, "{} findings in {units} units; {map}", grouped(self.findings_total)),
         };
         out
     }
 }
 
-/// What the map is like.
+/// State of the map.
 enum Recovered {
     Audited(Audit),
-    /// It can't be known.
+    /// It cannot be determined.
     Damaged(String),
-    /// The directory is of a version that does not say enough.
+    /// The directory's format version lacks the necessary data.
     Untold(String),
 }
 
-/// Recovers the map as a drive does that starts, without a change to the directory, and compares it with what the spare
-/// areas say.
+/// Recovers the map like a starting drive, without a change to the directory, and compares it with the spare areas.
 fn audit(path: &Path, directory: Arc<dyn Files>, interrupt: &Interrupt) -> Result<Recovered, MediaError> {
     let executor = Executor::new();
     let ftl = match Ftl::look(executor.clock(), directory) {
@@ -378,7 +375,7 @@ fn audit(path: &Path, directory: Arc<dyn Files>, interrupt: &Interrupt) -> Resul
             }
         });
         poll_fn(|context| match interrupt.is_raised() {
-            true => Poll::Ready(Recovered::Untold("it was interrupted".to_owned())),
+            true => Poll::Ready(Recovered::Untold("interrupted".to_owned())),
             false => work.as_mut().poll(context),
         })
         .await
@@ -386,7 +383,7 @@ fn audit(path: &Path, directory: Arc<dyn Files>, interrupt: &Interrupt) -> Resul
     recovered.map_err(|source| MediaError::Stalled { path: path.to_owned(), source })
 }
 
-/// Waits until the map is known, or can't be: then why.
+/// Waits until the map is recovered, or returns why it cannot be.
 async fn ready(ftl: &Ftl) -> Result<(), Rc<str>> {
     let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
     poll_fn(|context| {

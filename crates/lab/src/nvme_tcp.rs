@@ -1,11 +1,11 @@
-//! This host as targets over NVMe/TCP know it: its ways to them, in real time, and what they say of where drives are.
+//! This host as an NVMe/TCP initiator in real time: connections to targets, and discovery.
 
 use crate::error::AttachedError;
 use byteway_auth::{Algorithms, Endpoint, HostSecrets};
 use byteway_clock::{Clock, Delay};
 use byteway_console::error::InputError;
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width};
-use byteway_host::discovery::{Discovered, Found, discover};
+use byteway_host::discovery::{Discovered, DiscoveredEntry, discover};
 use byteway_host::fabric::{Adapter, Authenticator, Initiator, InitiatorConfig};
 use byteway_host::{Completion, Driver, DriverConfig, DriverError, Port};
 use byteway_link::Memory;
@@ -20,27 +20,27 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The name of this host to a target.
+/// NQN of this host.
 const HOST: &str = "nqn.2026-11.org.byteway:bench";
-/// Data that goes with a command: what targets commonly take.
+/// In-capsule data size that targets commonly support.
 const IN_CAPSULE_BYTES: u32 = 4096;
-/// How long a Discovery Service may take to answer.
+/// Timeout of a Discovery Service.
 const DISCOVERY_LIMIT: Delay = Delay::from_s(10);
 
-/// How this host connects to targets.
+/// Options for connections to targets.
 #[derive(Clone, Debug, Default)]
 pub struct TcpOptions {
-    /// With digests of headers and data.
+    /// Whether to use header and data digests.
     pub digests: bool,
-    /// What this host authenticates with, and the controller with it.
+    /// Secrets of this host, and of the controller.
     pub secrets: Option<HostSecrets>,
-    /// With TLS, by a key that authentication generates.
+    /// Whether to use TLS with a key that authentication generates.
     pub concatenates: bool,
-    /// With TLS, by this key.
+    /// TLS key to use.
     pub tls_key: Option<ConfiguredPsk>,
 }
 
-/// This host, whose associations share its memory.
+/// This host. Its associations share its memory.
 #[derive(Clone)]
 pub(crate) struct TcpHost {
     clock: Clock,
@@ -85,7 +85,7 @@ impl TcpHost {
         })
     }
 
-    /// Asks a Discovery Service, and those that it refers to.
+    /// Queries a Discovery Service and its referrals.
     pub async fn discover(&self, address: SocketAddr) -> Result<Discovered, AttachedError> {
         let connect = async |service| {
             let port = self.connect(service, Nqn::discovery()).await?;
@@ -104,7 +104,7 @@ impl TcpHost {
         .await
     }
 
-    /// Where a Discovery Service says that a subsystem is.
+    /// Addresses of a subsystem, from a Discovery Service.
     pub async fn find(&self, service: SocketAddr, subsystem: &Nqn) -> Result<Vec<SocketAddr>, AttachedError> {
         let discovered = self.discover(service).await?;
         let addresses = discovered.addresses(subsystem);
@@ -118,39 +118,39 @@ impl TcpHost {
     }
 }
 
-/// An entry of a Discovery log page, as it is shown.
+/// An entry of a Discovery log page, in printable form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiscoveryRow {
     /// `drive`, `discovery` (the service itself), `referral`, or another type.
     pub kind: String,
-    /// Name of the subsystem; of one that is malformed, what is wrong with it.
+    /// NQN of the subsystem; for a malformed entry, the error.
     pub subsystem: String,
     /// `TCP`, or another transport.
     pub transport: String,
-    /// Address and port of one that is reached by TCP.
+    /// Address and port, for TCP.
     pub address: Option<SocketAddr>,
-    /// The subsystem's port.
+    /// Port identifier of the subsystem.
     pub port_id: u16,
-    /// `no security`, or the version of TLS that is wanted.
+    /// `no security`, or the required version of TLS.
     pub security: String,
     /// The service that has the entry.
     pub service: SocketAddr,
-    /// Referrals that led there.
+    /// Number of referrals that led there.
     pub depth: u32,
 }
 
-/// What Discovery Services have said.
+/// Results of discovery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiscoverySummary {
     /// Entries, service by service.
     pub entries: Vec<DiscoveryRow>,
-    /// Services that did not answer, and what limits have left out.
+    /// Services without a reply, and entries omitted by limits.
     pub notes: Vec<String>,
 }
 
 impl From<Discovered> for DiscoverySummary {
     fn from(discovered: Discovered) -> Self {
-        let row = |Found { entry, service, depth }: Found| {
+        let row = |DiscoveredEntry { entry, service, depth }: DiscoveredEntry| {
             let kind = match entry.subtype {
                 SubsystemType::NVM => "drive",
                 SubsystemType::CURRENT_DISCOVERY => "discovery",
@@ -177,7 +177,7 @@ impl From<Discovered> for DiscoverySummary {
 }
 
 impl DiscoverySummary {
-    /// As a table, for a terminal.
+    /// Table for a terminal.
     pub fn tables(&self, width: Width) -> String {
         let text = |name: &str| Column::text(name);
         let mut table = TextTable::new([
@@ -206,7 +206,7 @@ impl DiscoverySummary {
         out.finish()
     }
 
-    /// As JSON.
+    /// JSON for scripts.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("text and numbers are JSON");
         json.push('\n');

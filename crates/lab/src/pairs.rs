@@ -1,90 +1,65 @@
-//! Requests to a key-value drive from the command line: to one whose data is in a directory, or to one that another process
-//! serves. One request is here, jobs are in [`mod@bench`].
+//! Single requests to a key-value drive from the command line: on a drive in a directory, or on a served one. Jobs are in [`mod@bench`].
 
 pub mod bench;
 
-use std::future::poll_fn;
-use std::path::{Path, PathBuf};
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::Poll;
-
-use byteway_clock::{Clock, Delay, Executor};
-use byteway_device::Drive;
-use byteway_flash::file::{Directory, Files, Overlay};
+use byteway_clock::Delay;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{IoBuffer, IoError};
 use byteway_host::{KvClient, KvConfig, KvNamespace, Method, Port, Rules, StoreIf};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
-use crate::bench::attached;
-use crate::build;
-use crate::error::{AttachedError, DataError};
+use crate::attach::attached;
+use crate::error::AttachedError;
+use crate::place::{Access, Holds, Place, in_directory};
 use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
-use byteway_scenario::{Device, Options, Store};
 
-/// Where the drive is.
-#[derive(Clone, Debug)]
-pub enum Place {
-    /// Its data is in a directory, in which no process serves it now.
-    Directory {
-        /// The device file.
-        device: PathBuf,
-        /// The directory; of a drive that is not there yet it is made.
-        data: PathBuf,
-    },
-    /// Another process serves it: the folder of its socket.
-    Served(PathBuf),
-}
-
-/// What is asked of it.
+/// A request.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// Store a value, under a condition.
+    /// Store a value, with a condition.
     Put {
-        /// The key.
+        /// Key.
         key: Key,
-        /// The value.
+        /// Value.
         value: Vec<u8>,
-        /// When it is stored.
+        /// Condition.
         when: StoreIf,
     },
     /// Retrieve a value.
     Get(Key),
     /// Delete a pair.
     Delete(Key),
-    /// Ask whether there is a pair.
+    /// Check whether a key exists.
     Exist(Key),
     /// List keys in order.
     List {
-        /// From which on; left out, from the first.
+        /// First key; `None`: the first of all.
         from: Option<Key>,
-        /// So many at most.
+        /// Maximum number of keys.
         count: u64,
     },
 }
 
-/// What the drive answered.
+/// The drive's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done, or there is such a key.
+    /// Success, or the key exists.
     Done,
     /// The value.
     Value(Vec<u8>),
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
-    /// There is such a key, and it was to be stored only where there is none.
+    /// The key exists, although it had to be absent.
     Exists,
     /// Keys, in order.
     Keys(Vec<Key>),
 }
 
-/// A key as the command line has it: text, or hexadecimal digits behind `0x`.
+/// Parses a key: text, or hexadecimal digits after `0x`.
 ///
 /// # Errors
-/// It has no byte, or more than 16, or what is behind `0x` are no pairs of hexadecimal digits.
+/// Empty, longer than 16 bytes, or not an even number of hexadecimal digits after `0x`.
 pub fn key(text: &str) -> Result<Key, String> {
     let bytes = match text.strip_prefix("0x") {
         None => text.as_bytes().to_vec(),
@@ -93,13 +68,15 @@ pub fn key(text: &str) -> Result<Key, String> {
             let pairs = digits.as_bytes().chunks(2);
             let bytes: Option<Vec<u8>> =
                 pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect();
-            bytes.ok_or_else(|| "behind 0x stand pairs of hexadecimal digits, such as 0x0a1b".to_owned())?
+            bytes.ok_or_else(|| {
+                "an even number of hexadecimal digits must follow 0x, such as 0x0a1b".to_owned()
+            })?
         }
     };
-    Key::new(&bytes).ok_or_else(|| format!("a key has 1 to 16 bytes, and this has {}", bytes.len()))
+    Key::new(&bytes).ok_or_else(|| format!("a key must have 1 to 16 bytes; this one has {}", bytes.len()))
 }
 
-/// A key as it is printed: as text where it is some, else as hexadecimal digits behind `0x`.
+/// Formats a key: as text if it is printable, else as hexadecimal digits after `0x`.
 pub fn shown(key: Key) -> String {
     let bytes = key.as_bytes();
     let is_text = bytes.iter().all(u8::is_ascii_graphic) && !bytes.starts_with(b"0x");
@@ -109,41 +86,28 @@ pub fn shown(key: Key) -> String {
     }
 }
 
-/// Host memory of a served drive's queues and buffers.
+/// Host memory for queues and buffers of a served drive.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// The longest list that is asked for at once.
+/// Buffer of a List command in bytes.
 const LIST_BYTES: u32 = 64 << 10;
 
-/// Asks the namespace `nsid` of the drive at `place`; left out, the first that holds pairs.
+/// Executes a request on the namespace `nsid` of the drive at `place`. Default: the first KV namespace.
 ///
 /// # Errors
-/// There is no such drive or namespace, or it can't do what is asked.
+/// No such drive or namespace, or the request fails.
 pub fn ask(place: &Place, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
     match place {
         Place::Directory { device, data } => {
-            in_directory(device, data, request.access(), |_, port| exchange(port, nsid, request))
+            in_directory(device, data, (Holds::Pairs, request.access()), |_, port| {
+                exchange(port, nsid, request)
+            })
         }
         Place::Served(folder) => {
             attached(folder, MEMORY_BYTES, None, |_, port| exchange(port, nsid, request))
         }
     }
 }
-
-/// What becomes of a data directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    /// Nothing: what the drive writes at its start and end is dropped. So a full disk, or one that is read-only, can be
-    /// read.
-    Read,
-    /// Something is deleted.
-    Change,
-    /// This many bytes are added.
-    Grow(u64),
-}
-
-/// Free space that a store leaves: with it a drive can start, delete, and end.
-const RESERVE_BYTES: u64 = 1 << 20;
 
 impl Request {
     fn access(&self) -> Access {
@@ -155,81 +119,7 @@ impl Request {
     }
 }
 
-impl Access {
-    /// The files of the directory.
-    fn open(self, data: &Path) -> Result<Arc<dyn Files>, DataError> {
-        if self == Access::Read && data.exists() {
-            return Ok(Arc::new(Overlay::new(Arc::new(Directory::look(data)?))));
-        }
-        let directory = Directory::take(data)?;
-        if let Access::Grow(bytes) = self {
-            let (free, wanted) = (directory.bytes_free()?, bytes.saturating_add(RESERVE_BYTES));
-            if free < wanted {
-                let needed = Bytes(wanted.next_multiple_of(1024));
-                return Err(DataError::NoSpace { free: Bytes(free), needed });
-            }
-        }
-        Ok(Arc::new(directory))
-    }
-}
-
-/// Does `work`, unless the drive's files fail meanwhile.
-async fn unless_failed<T>(
-    drive: &Drive,
-    work: impl Future<Output = Result<T, AttachedError>>,
-) -> Result<T, AttachedError> {
-    let flash = drive.controller.ftl().flash();
-    let (mut failed, mut work) = (pin!(flash.failed()), pin!(work));
-    poll_fn(|context| match failed.as_mut().poll(context) {
-        Poll::Ready(why) => Poll::Ready(Err(DataError::Failed { what: why.to_string() }.into())),
-        Poll::Pending => work.as_mut().poll(context),
-    })
-    .await
-}
-
-/// Powers on the drive whose data is there, does `work` in virtual time, and shuts it down.
-fn in_directory<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
-    device: &Path,
-    data: &Path,
-    access: Access,
-    work: impl FnOnce(&Clock, Port) -> W,
-) -> Result<T, AttachedError> {
-    let device = Device::load(device, &Options { in_files: true, ..Options::default() })?;
-    if device.drive.pairs_nsids().is_empty() || device.drive.store != Store::File {
-        let what = "the device file describes no drive with pairs that is kept in files";
-        let cure =
-            "write `personality = \"kv\"` in [drive], or `kv_capacity`, and `store = \"file\"` or no `store`";
-        return Err(InputError::new(what, cure).into());
-    }
-    let config = build::served(&device, &device.name);
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let bay = build::bay(&clock, &device.drive.profile);
-    let refused = |error: DataError| AttachedError::from(error).in_directory(data);
-    let files = access.open(data).map_err(refused)?;
-    let (medium, _) = Drive::open_medium(&config, files).map_err(|error| refused(error.into()))?;
-    let powered = bay.power_on(config, Some(medium)).map_err(|error| refused(error.into()))?;
-    let drive = powered.drive.clone();
-    let work = work(&clock, Port::Link(powered.host.clone()));
-    let answer = executor
-        .run(async move {
-            unless_failed(&drive, async {
-                drive.controller.ready().await;
-                let answer = work.await;
-                // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
-                let _ = drive.controller.shut_down().await;
-                answer
-            })
-            .await
-        })
-        .map_err(AttachedError::Stalled)?;
-    let closed = powered.power_off().close();
-    let answer = answer.map_err(|error: AttachedError| error.in_directory(data))?;
-    closed.map_err(|why| refused(DataError::NotClosed { what: why.to_string() }))?;
-    Ok(answer)
-}
-
-/// The namespace with this identifier, or the first that holds pairs.
+/// The namespace with this identifier, or the first KV namespace.
 fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputError> {
     let namespaces = driver.kv_namespaces();
     let is_wanted = |namespace: &&KvNamespace| nsid.is_none_or(|nsid| namespace.nsid == nsid);
@@ -248,7 +138,7 @@ fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputErr
     Err(InputError::new(what, cure))
 }
 
-/// Attaches, asks, and shuts down, after which what was stored is durable.
+/// Attaches, executes the request, and shuts down, which makes stored pairs durable.
 async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
     let timeout = Some(Delay::from_s(30));
     let config = DriverConfig { queues_wanted: 1, timeout, ..DriverConfig::default() };
@@ -281,7 +171,7 @@ async fn asked(
             let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
             if bytes > bytes_max {
                 let what =
-                    format!("the value has {} bytes, and the drive takes at most {bytes_max}", value.len());
+                    format!("the value has {} bytes; the drive supports at most {bytes_max}", value.len());
                 return Err(InputError::new(what, "store less").into());
             }
             client.put(buffer, &value)?;
@@ -316,7 +206,7 @@ async fn asked(
     })
 }
 
-/// Keys from `from` on, at most `count`: each list begins with the last key of the one before.
+/// Lists up to `count` keys from `from` on. Each List command starts with the last key of the previous one.
 async fn list(
     client: &KvClient,
     buffer: &mut IoBuffer,
@@ -345,7 +235,7 @@ async fn list(
 mod tests {
     use super::*;
 
-    // A key that is printed must be one that can be typed again.
+    // A printed key must be usable as input.
     #[test]
     fn keys_are_read_as_they_are_shown() {
         for text in ["a", "user-17", "0x00ff", "0x3078", "0123456789abcdef"] {

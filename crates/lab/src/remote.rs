@@ -1,4 +1,4 @@
-//! A run whose drives are a target's: the target, the network, and the host's associations with it.
+//! Runs over a network: the target, the network, and the host's associations.
 
 use crate::build;
 use crate::error::RunError;
@@ -7,7 +7,7 @@ use byteway_console::units::Picos;
 use byteway_host::driver::{Completion, Driver, DriverConfig};
 use byteway_host::fabric::{Adapter, ConnectError, Initiator, InitiatorConfig};
 use byteway_host::{HostCosts, Method, Port, QueuePair, Rules};
-use byteway_link::{Memory, NetworkConfig, NetworkLedger, Parcel, network};
+use byteway_link::{Memory, MessageKind, NetworkConfig, NetworkLedger, network};
 use byteway_measure::summary::{NetworkSummary, Utilisation, ns_per_io};
 use byteway_scenario::profile::{HostProfile, NetworkProfile, Transport};
 use byteway_scenario::{BlockScheduler, Scenario, TargetPath, TargetPlan};
@@ -22,24 +22,24 @@ use byteway_wire::nvme::Status;
 use byteway_world::World;
 use std::rc::Rc;
 
-/// The name of the host.
+/// NQN of the host.
 const HOST: &str = "nqn.2026-11.org.byteway:host";
-/// Entries of a queue that the target takes.
+/// Upper limit of a queue's entries at the target.
 const ENTRIES_MAX: u16 = 1024;
-/// Queue pairs that a controller of the target has.
+/// Queue pairs of a controller of the target.
 const QUEUES_MAX: u16 = 63;
 
-/// The target of a run and the network to it.
+/// The target of a run, with its network.
 pub struct Remote {
     plan: TargetPlan,
     adapter: Adapter,
     target: SimulatedTarget,
     names: Vec<Nqn>,
-    /// Of each drive, the target's driver for it and the queue pairs of its processors.
+    /// For each drive the target's driver, and the queue pairs of its processors.
     locals: Vec<(Driver, Vec<QueuePair>)>,
 }
 
-/// What they had done.
+/// Counters of target and network.
 #[derive(Clone, Debug, Default)]
 pub struct RemoteSnapshot {
     to_target: NetworkLedger,
@@ -49,7 +49,7 @@ pub struct RemoteSnapshot {
 }
 
 impl Remote {
-    /// Gives each drive of `world` a subsystem at a target, and that a network.
+    /// Adds a target with a subsystem for each drive of `world`, and a network.
     ///
     /// # Errors
     /// The target cannot use a drive.
@@ -85,7 +85,7 @@ impl Remote {
                 rules if rules.method == Method::Inline => rules,
                 _ => Rules::only(Method::Prp),
             };
-            // Hosts make commands as long as the drive takes, as they do without a network.
+            // The host's maximum command length is the drive's, as without a network.
             let least = PathConfig::default().bytes_max;
             let bytes_max = driver.transfer_bytes_max().map_or(least, |bytes| (bytes as u32).max(least));
             let config = PathConfig { bytes_max, commands_max, local_max, rules, ..PathConfig::default() };
@@ -112,7 +112,7 @@ impl Remote {
     /// Connects the host to a drive.
     ///
     /// # Errors
-    /// The target refuses.
+    /// The target refuses the connection.
     pub async fn connect(&self, drive: usize) -> Result<Port, RunError> {
         let host = Nqn::new(HOST).map_err(|_| refused("the host cannot be named", Status::INTERNAL_ERROR))?;
         let config = InitiatorConfig {
@@ -129,7 +129,7 @@ impl Remote {
                 ConnectError::Refused(status) => status,
                 _ => AUTHENTICATION_REQUIRED,
             };
-            refused("the target has refused the host", status)
+            refused("the target refused the host", status)
         })
     }
 
@@ -139,7 +139,7 @@ impl Remote {
         (driver, queues.clone())
     }
 
-    /// What the host's driver for the network costs.
+    /// Costs of the host's network driver.
     pub fn host_costs(&self, host: HostCosts) -> HostCosts {
         let own = &self.plan.network.initiator;
         HostCosts {
@@ -149,12 +149,12 @@ impl Remote {
         }
     }
 
-    /// Entries of a queue that the target takes.
+    /// Upper limit of a queue's entries at the target.
     pub fn entries_max(&self) -> u32 {
         u32::from(ENTRIES_MAX)
     }
 
-    /// The counters.
+    /// Takes the counters.
     pub fn snapshot(&self) -> RemoteSnapshot {
         let Some(network) = self.adapter.network() else { return RemoteSnapshot::default() };
         RemoteSnapshot {
@@ -165,7 +165,7 @@ impl Remote {
         }
     }
 
-    /// What they did between two moments that lie `elapsed_ps` apart, for `ios` I/Os.
+    /// The differences of two snapshots that are `elapsed_ps` apart, for `ios` I/Os.
     pub fn summary(
         &self,
         begin: &RemoteSnapshot,
@@ -195,7 +195,7 @@ impl Remote {
     }
 }
 
-/// How payloads of a host's are described over a network: what goes inline behind a command goes in its capsule.
+/// Transfer rules over a network: payload that is inline on the link becomes in-capsule data.
 pub fn rules(on_link: Rules) -> Rules {
     let method = if on_link.method == Method::Inline { Method::Inline } else { Method::Sgl };
     Rules { fallback: PointerKind::Sgl, sgl_bytes_min: 0, ..Rules::only(method) }
@@ -213,7 +213,7 @@ fn host_costs(profile: &HostProfile) -> HostCosts {
     build::costs(profile)
 }
 
-/// `at_drive`: commands that the drive's queues have room for.
+/// Block layer configuration. `at_drive`: the number of commands that the drive's queues can hold.
 fn block(plan: &TargetPlan, at_drive: u32) -> BlockConfig {
     let block = &plan.network.block;
     BlockConfig {
@@ -244,16 +244,16 @@ fn transport(network: &NetworkProfile) -> TransportCosts {
     }
 }
 
-/// The wire. What a message has of its own: with RDMA the RETH of reads and writes, over TCP the PDUs' headers.
+/// Network configuration, with the headers of each message: with RDMA the RETH of reads and writes, over TCP those of PDUs.
 fn wire(network: &NetworkProfile) -> NetworkConfig {
-    let mut header_bytes = [0; Parcel::ALL.len()];
-    for parcel in Parcel::ALL {
-        header_bytes[parcel as usize] = match (network.transport, parcel) {
-            (Transport::Rdma, Parcel::DataRequest | Parcel::Data) => 16,
+    let mut header_bytes = [0; MessageKind::ALL.len()];
+    for kind in MessageKind::ALL {
+        header_bytes[kind as usize] = match (network.transport, kind) {
+            (Transport::Rdma, MessageKind::DataRequest | MessageKind::Data) => 16,
             (Transport::Rdma, _) => 0,
-            (Transport::Tcp, Parcel::Command | Parcel::Response) => 8,
-            (Transport::Tcp, Parcel::DataRequest | Parcel::Data) => 24,
-            (Transport::Tcp, Parcel::Connection) => 128,
+            (Transport::Tcp, MessageKind::Command | MessageKind::Response) => 8,
+            (Transport::Tcp, MessageKind::DataRequest | MessageKind::Data) => 24,
+            (Transport::Tcp, MessageKind::Connection) => 128,
         };
     }
     NetworkConfig {

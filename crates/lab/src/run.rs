@@ -1,12 +1,13 @@
-//! A run: builds the world of a scenario, lets the jobs loose, and gathers what they found.
+//! A simulated run: builds the world of a scenario, runs the jobs, and collects the results.
 
 use crate::boxed::BoxSnapshot;
 use crate::build::{self, Built};
+use crate::drive_model::DriveModel;
 use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::remote::{self, Remote, RemoteSnapshot};
-use byteway_assembly::jbof::Jbof;
-use byteway_clock::{Clock, Delay, Executor, Notify, Ran, Station, Time};
+use byteway_assembly::jbof::{Jbof, JbofError};
+use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
@@ -23,9 +24,9 @@ use byteway_measure::summary::{
     ArraySummary, BulkRow, FlashSummary, HostSummary, KvSummary, Summary, TransferSummary, Utilisation,
     link_rows,
 };
-use byteway_measure::timeline::{Stage, StageDrive, Timeline};
+use byteway_measure::timeline::{Timeline, TrackDrive, TrackLayout};
 use byteway_measure::{
-    IoRecorder, MeasuredDrive, Meter, Part, Parts, SeriesRecorder, Snapshot, store, upkeep, wear,
+    IoRecorder, MeasuredDrive, Meter, Parts, RunPart, SeriesRecorder, Snapshot, store, upkeep, wear,
 };
 use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
 use byteway_wire::content::UNIT_BYTES;
@@ -36,43 +37,42 @@ use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-/// What a run shows itself to and listens to.
+/// Progress display and interrupt of a run.
 pub struct Session<'a> {
-    /// To be told how far it is.
+    /// Receives the progress.
     pub progress: &'a mut Progress,
-    /// Says when to stop; the summary is then marked as partial.
+    /// Requests an early end; the summary is then marked as partial.
     pub interrupt: &'a Interrupt,
 }
 
-/// What a run leaves behind: the results, and what only a benchmark asks for.
+/// Results of a run, including those that only benchmarks use.
 pub struct Finished {
-    /// What happened.
+    /// Results.
     pub results: Results,
-    /// What the executor did for it, without the setting up.
+    /// Executor counters, without the set-up.
     pub executor: byteway_clock::Counters,
-    /// ios.parquet, if it was asked for.
+    /// ios.parquet, if requested.
     pub ios: Option<Result<Unfinished, OutputError>>,
 }
 
-/// Runs a scenario to its end, or until it is interrupted.
+/// Runs a scenario to its end, or until interrupted.
 ///
 /// # Errors
-/// There can be no such drive, it does not do what the jobs ask, or there is a defect. Commands that fail and reads of wrong
-/// data are counted in the results.
+/// An unsupported drive, a job that cannot be executed, or a defect. Failed commands and reads of wrong data are counted in the results.
 pub fn run(scenario: &Scenario, session: Session<'_>) -> Result<Results, RunError> {
     Ok(perform(scenario, session, Rc::new(|| ()), Records::default())?.results)
 }
 
-/// What a run writes down while it goes on, beside what it gives at its end.
+/// Recordings during a run, in addition to the results.
 #[derive(Default)]
 pub struct Records {
     /// Every measured I/O.
     pub ios: Option<IoRecorder>,
-    /// The first I/Os, and every use of every resource while they are under way.
+    /// The first I/Os, and every use of every resource during them.
     pub timeline: Option<Rc<Timeline>>,
 }
 
-/// The same, and writes down what is asked for: gives ios.parquet, whole but without its name, or why there is none.
+/// As [`run`], with recordings: returns ios.parquet, complete but not yet under its name, or the error.
 pub fn run_recorded(
     scenario: &Scenario,
     session: Session<'_>,
@@ -82,8 +82,7 @@ pub fn run_recorded(
     Ok((finished.results, finished.ios))
 }
 
-/// [`run`], which calls `mark` when everything is set up and the first I/O is about to be issued, and when the last has
-/// completed.
+/// As [`run`]; calls `mark` after the set-up, before the first I/O, and again after the last completion.
 pub fn run_observed(
     scenario: &Scenario,
     session: Session<'_>,
@@ -123,20 +122,20 @@ fn perform(
         is_pulled_out: Cell::default(),
         began: Cell::default(),
     });
-    // From when the jobs begin on, they look at it themselves, and end with what they have.
+    // Once the jobs have started, they check the interrupt themselves and end with partial results.
     let is_to_stop = {
         let (stage, interrupt) = (stage.clone(), interrupt.clone());
         move || stage.began.get().is_none() && interrupt.is_raised()
     };
     let ran =
         executor.run_unless(stage.play(bar, interrupt.clone()), is_to_stop).map_err(RunError::Stalled)?;
-    let Ran::Ended((result, bar)) = ran else { return Err(RunError::Interrupted) };
+    let RunOutcome::Ended((result, bar)) = ran else { return Err(RunError::Interrupted) };
     *progress = bar;
     powered.power_off();
     result
 }
 
-/// Everything on stage.
+/// The parts of a run.
 struct Setting {
     clock: Clock,
     world: Rc<World>,
@@ -144,32 +143,33 @@ struct Setting {
     mark: Rc<dyn Fn()>,
     ios: Cell<Option<IoRecorder>>,
     timeline: Option<Rc<Timeline>>,
-    /// The target that the drives are behind, once it is there.
+    /// The target of the drives, once it exists.
     remote: OnceCell<Remote>,
-    /// The box that the drives are in.
+    /// The enclosure of the drives, if any.
     jbof: Option<Rc<Jbof>>,
-    /// Of each drive, the processor that takes its interrupts where those of queues don't.
+    /// For each drive the processor that takes interrupts which the queues' processors do not.
     interrupt_processors: Vec<Rc<Station>>,
-    /// The drive of an array that was to be pulled out has been.
+    /// Whether the array's drive to be removed has been removed.
     is_pulled_out: Cell<bool>,
-    /// When the jobs began.
+    /// Start of the jobs.
     began: Cell<Option<Time>>,
 }
 
-/// Counters when measuring begins, or when all jobs have ended.
+/// Counters at the start of the measurement, or at the end of all jobs.
 #[derive(Default)]
 struct Counted {
     at: Time,
+    /// For drives whose jobs start later than others: counters at that time.
     drives: Vec<Snapshot>,
     remote: RemoteSnapshot,
     jbof: BoxSnapshot,
     host: HostUsage,
-    /// Of each processor of the host, with those that take drives' interrupts, how long it has been busy.
+    /// Busy time of each host processor, including those that take drives' interrupts.
     processors: Vec<Delay>,
 }
 
 impl Counted {
-    /// How busy the host's processors were until `end`.
+    /// Utilization of the host's processors until `end`.
     fn processors_until(&self, end: &Counted) -> Utilisation {
         let elapsed_ps = end.at.since(self.at).0;
         let busy = end.processors.iter().zip(&self.processors).map(|(now, then)| now.saturating_sub(*then));
@@ -177,7 +177,7 @@ impl Counted {
     }
 }
 
-/// A drive when the last of its jobs has ended.
+/// Counters of a drive at the end of its last job.
 struct DriveEnd {
     snapshot: Snapshot,
     wear: Wear,
@@ -191,12 +191,12 @@ struct Measured<'a> {
     end: &'a DriveEnd,
 }
 
-/// Cores of a drive, or of those that it is.
+/// Number of cores of a drive, or of its parts.
 fn cores(powered: &PoweredDrive) -> u64 {
     powered.sites().iter().map(|site| site.cores() as u64).sum()
 }
 
-/// What a drive consists of.
+/// The parts of a drive.
 fn parts(powered: &PoweredDrive) -> Parts<'_> {
     Parts {
         layers: powered.layers(),
@@ -207,7 +207,7 @@ fn parts(powered: &PoweredDrive) -> Parts<'_> {
 }
 
 impl Setting {
-    /// The counters of each drive.
+    /// Counters of each drive.
     fn snapshots(&self) -> Vec<Snapshot> {
         self.world.drives().iter().map(|drive| self.snapshot(drive)).collect()
     }
@@ -216,17 +216,18 @@ impl Setting {
     fn count(&self) -> Counted {
         let remote = self.remote.get().map(Remote::snapshot).unwrap_or_default();
         let at = self.clock.now();
-        // Of a pool each has its even part.
+        // The processors of a pool share its busy time evenly.
         let each = |processor: &Rc<Station>| {
             let servers = processor.servers() as u64;
             vec![Delay(processor.busy().0 / servers); servers as usize]
         };
         let processors = self.all_processors().flat_map(each).collect();
-        let jbof = self.jbof.as_ref().map(|jbof| BoxSnapshot::take(jbof, at)).unwrap_or_default();
+        let drives = self.world.drives();
+        let jbof = self.jbof.as_ref().map(|jbof| BoxSnapshot::take(jbof, drives, at)).unwrap_or_default();
         Counted { at, drives: self.snapshots(), remote, jbof, host: self.host_usage(), processors }
     }
 
-    /// The host's processors, and those that take drives' interrupts where these are others.
+    /// The host's processors, and those that only take drives' interrupts.
     fn all_processors(&self) -> impl Iterator<Item = &Rc<Station>> {
         let own = self.world.host.processors();
         let others =
@@ -234,12 +235,12 @@ impl Setting {
         own.iter().chain(others)
     }
 
-    /// What the host's processors have done, if that is kept apart.
+    /// Usage of the host's processors, if it is tracked separately.
     fn host_usage(&self) -> HostUsage {
         HostUsage::of(self.all_processors().map(Rc::as_ref))
     }
 
-    /// What I/O has cost the host since `begin`.
+    /// Host cost of I/O since `begin`.
     fn host_summary(&self, begin: &Counted, ios: u64) -> HostSummary {
         let elapsed_ps = self.clock.now().since(begin.at).0;
         let usage = self.host_usage().since(&begin.host);
@@ -247,7 +248,7 @@ impl Setting {
         HostSummary::new(&usage, processors, elapsed_ps, ios, &self.host_memory())
     }
 
-    /// What the host's memory holds for its drives.
+    /// Host memory used for the drives.
     fn host_memory(&self) -> HostMemory {
         let mut memory = HostMemory { system: self.scenario.host.profile.memory.0, ..HostMemory::default() };
         let drives = self.world.drives().iter().zip(&self.scenario.drives);
@@ -285,7 +286,7 @@ impl Setting {
         memory
     }
 
-    /// What I/O has cost the host, if that is followed.
+    /// Host cost of I/O, if it is tracked.
     fn host_cost(&self) -> Option<HostCost> {
         let is_followed = self.scenario.accounts_for_host();
         is_followed.then(|| HostCost { usage: self.host_usage(), memory: self.host_memory() })
@@ -296,7 +297,7 @@ impl Setting {
         Snapshot { host: self.host_cost(), ..snapshot }
     }
 
-    /// Runs the jobs; gives the result and the progress bar back.
+    /// Runs the jobs; returns the results and the progress display.
     async fn play(
         self: Rc<Self>,
         progress: Progress,
@@ -317,11 +318,15 @@ impl Setting {
             meter.record_ios(ios);
         }
         self.observe(meter.series_recorder());
-        let begin = Rc::new(RefCell::new(None));
+        let begin: Rc<RefCell<Option<Counted>>> = Rc::default();
         let (stage, snapshots) = (self.clone(), begin.clone());
-        let play = Play::new(&self.clock, workers, meter, move || {
-            snapshots.replace(Some(stage.count()));
-        });
+        let play =
+            Play::new(&self.clock, workers, meter, move |part| match (part, &mut *snapshots.borrow_mut()) {
+                (RunPart::Drive(drive), Some(begin)) => {
+                    begin.drives[drive] = stage.snapshot(&stage.world.drives()[drive]);
+                }
+                (_, begin) => *begin = Some(stage.count()),
+            });
         let ends: Rc<RefCell<Vec<Option<DriveEnd>>>> = Rc::default();
         ends.borrow_mut().resize_with(scenario.drives.len(), || None);
         let (stage, ended) = (self.clone(), ends.clone());
@@ -348,26 +353,26 @@ impl Setting {
         (result, play.meter.take_progress())
     }
 
-    /// What a reader should know of an array that lost a drive, or was to.
+    /// Notes on an array from which a drive was removed, or should have been.
     fn array_notes(&self, summary: &Summary) -> Vec<String> {
         let mut notes = Vec::new();
         let array = self.scenario.drives[0].plan.array.as_ref();
         if let Some(unplug) = array.and_then(|array| array.section.unplug) {
             notes.push(match self.is_pulled_out.get() {
-                true => format!("drive {} of the array was pulled out {} after the jobs had begun", unplug.member, unplug.at),
+                true => format!("drive {} of the array was removed {} after the start of the jobs", unplug.member, unplug.at),
                 false => format!(
-                    "drive {} of the array was to be pulled out {} after the jobs had begun; they had ended before",
+                    "drive {} of the array should have been removed {} after the start of the jobs, which had ended before",
                     unplug.member, unplug.at
                 ),
             });
         }
         if summary.array.as_ref().is_some_and(|array| array.is_broken) {
-            notes.push("the array broke: too many of its drives have failed; what was lost can't be read, and nothing is written".to_owned());
+            notes.push("the array is broken: too many of its drives failed; lost data is unreadable, and writes are refused".to_owned());
         }
         notes
     }
 
-    /// A drive of an array is pulled out, when the scenario says so.
+    /// Removes a drive of an array at the time in the scenario.
     fn pull_out(self: &Rc<Self>) {
         let array = self.scenario.drives[0].plan.array.as_ref();
         if let Some(unplug) = array.and_then(|array| array.section.unplug) {
@@ -390,7 +395,7 @@ impl Setting {
         }
     }
 
-    /// Has the clock end the steps of the series, each with the drives' counters.
+    /// Ends the steps of the time series on the clock, each with the drives' counters.
     fn observe(self: &Rc<Self>, series: Rc<RefCell<SeriesRecorder>>) {
         let (clock, world, stage) = (self.clock.clone(), self.world.clone(), self.clone());
         let mut now: Vec<Snapshot> = world.drives().iter().map(|_| Snapshot::default()).collect();
@@ -406,7 +411,7 @@ impl Setting {
         });
     }
 
-    /// What crosses the links from now on is in the timeline, and in the snapshots that were taken just now.
+    /// Starts recording link transfers in the timeline, from the snapshots just taken.
     fn begin_timeline(&self, play: &Play) {
         let Some(timeline) = &self.timeline else { return };
         let cores = u32::from(self.scenario.host.profile.cores).max(1);
@@ -418,17 +423,17 @@ impl Setting {
                 dies.extend((0..geometry.dies()).map(|die| channels + geometry.channel_of_die(die)));
                 channels += geometry.channels;
             }
-            StageDrive {
+            TrackDrive {
                 name: attached.plan.name.clone().filter(|_| is_several),
                 cores: powered.drive.site.cores() as u32,
                 channels,
                 dies,
             }
         });
-        let stage = Stage { processors: cores, drives: drives.collect(), queues: play.queues(cores) };
+        let layout = TrackLayout { processors: cores, drives: drives.collect(), queues: play.queues(cores) };
         self.clock.spans().record(timeline.ios_max());
         play.show_on(timeline.clone());
-        timeline.begin(&self.clock, &stage);
+        timeline.begin(&self.clock, &layout);
     }
 
     fn end_timeline(&self) {
@@ -444,7 +449,7 @@ impl Setting {
         self.scenario.drives.len() > 1
     }
 
-    /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
+    /// Attaches all drivers concurrently, and creates their workers in the order of the jobs.
     async fn set_up_all(self: Rc<Self>) -> Result<Vec<Rc<Worker>>, RunError> {
         if let Some(plan) = &self.scenario.target {
             let remote = Remote::build(&self.clock, plan, &self.world, &self.scenario).await?;
@@ -470,7 +475,7 @@ impl Setting {
         Ok(workers)
     }
 
-    /// Attaches the driver of a drive and makes queue pairs, oracles and generators.
+    /// Attaches a drive's driver, and creates queue pairs, oracles and generators.
     async fn set_up(&self, drive: usize) -> Result<Vec<Rc<Worker>>, RunError> {
         let scenario = &self.scenario;
         let Attached { plan, transfer } = &scenario.drives[drive];
@@ -479,7 +484,7 @@ impl Setting {
         let own = build::driver(scenario, drive, self.interrupt_processors[drive].clone());
         let completion = own.completion;
         let driver = match (&self.jbof, remote) {
-            (Some(jbof), _) => jbof.driver(drive),
+            (Some(jbof), _) => jbof.driver(drive).ok_or(RunError::NotBoxed(JbofError::Gone(drive)))?,
             (None, Some(remote)) => {
                 let config = DriverConfig { costs: remote.host_costs(own.costs), ..own };
                 Driver::attach(remote.connect(drive).await?, config).await?
@@ -506,6 +511,8 @@ impl Setting {
             rules: if remote.is_some() { remote::rules(transfer.rules) } else { transfer.rules },
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
             results: transfer.results,
+            tables: plan.tables.clone(),
+            model: Rc::new(DriveModel::of(&plan.profile)),
             processors: self.world.host.processors().to_vec(),
             queue_entries_max: remote.map_or(plan.profile.controller.max_queue_entries, Remote::entries_max),
             seed: scenario.seed,
@@ -514,7 +521,7 @@ impl Setting {
         if let Some(remote) = remote
             && scenario.jobs_of(drive).any(|job| job.at_target)
         {
-            // They share the drive with the host, and so the oracle: all know what each has written.
+            // Target and host share the drive and therefore the oracle: all workers know all writes.
             let (driver, queues) = remote.local(drive);
             let manner = Manner { shared: Some(queues), rules: transfer.rules, ..manner };
             workers.extend(jobs::workers(driver, &scenario.jobs, &manner, &oracles).await?);
@@ -540,7 +547,7 @@ impl Setting {
         Ok(())
     }
 
-    /// Everything that was found, and whether the books balance.
+    /// Collects the results, and checks that byte counts balance.
     fn finish(&self, play: &Play, begin: Option<Counted>, ends: Vec<DriveEnd>) -> Result<Results, RunError> {
         let scenario = &self.scenario;
         self.world.balance()?;
@@ -556,7 +563,7 @@ impl Setting {
                 end: &ends[drive],
             })
             .collect();
-        let mut summary = self.summary(play, Part::Whole, &measured);
+        let mut summary = self.summary(play, RunPart::Whole, &measured);
         summary.network = self.remote.get().map(|remote| {
             let end = self.count();
             let begin = begin.as_ref().unwrap_or(&end);
@@ -570,10 +577,10 @@ impl Setting {
             ArraySummary::of(array, host_bytes, self.began.get().unwrap_or(now), now)
         });
         summary.notes.extend(self.array_notes(&summary));
-        if let (Some(jbof), Some(plan)) = (&self.jbof, &scenario.jbof) {
+        if let Some(plan) = &scenario.jbof {
             let end = self.count();
             let begin = begin.as_ref().unwrap_or(&end);
-            summary.jbof = Some(end.jbof.summary(&begin.jbof, plan, jbof, summary.iops));
+            summary.jbof = Some(end.jbof.summary(&begin.jbof, plan, self.world.drives(), summary.iops));
         }
         if scenario.accounts_for_host() {
             let end = self.count();
@@ -590,7 +597,7 @@ impl Setting {
             return Ok(Results { summary, series, curves, wear, drives: Vec::new() });
         }
         for (drive, own) in recorded.drives.iter().enumerate() {
-            let of_drive = Part::Drive(drive);
+            let of_drive = RunPart::Drive(drive);
             let mut part = self.summary(play, of_drive, &measured[drive..=drive]);
             part.drive = scenario.drives[drive].plan.name.clone();
             let inputs = scenario.notes(drive);
@@ -611,30 +618,31 @@ impl Setting {
         Ok(Results { summary, series: recorded.series, curves, wear: None, drives })
     }
 
-    /// The figures of the measured part: of all drives, or of one of them with its jobs.
-    fn summary(&self, play: &Play, part: Part, drives: &[Measured<'_>]) -> Summary {
+    /// Figures of the measured part: of all drives, or of one with its jobs.
+    fn summary(&self, play: &Play, part: RunPart, drives: &[Measured<'_>]) -> Summary {
         let scenario = &self.scenario;
         let jobs = &scenario.jobs;
         let now = drives.iter().map(|drive| drive.end.snapshot.at).max().unwrap_or(self.clock.now());
         let verifies = jobs.iter().any(|job| part.has(job) && job.verify.is_on());
         let found = play.meter.summary(jobs, part, verifies, now);
         let only = if let [only] = drives { Some(only) } else { None };
-        // Of several drives each note says of which it is.
+        // With several drives each note names its drive.
         let mut notes = match (part, only) {
-            (Part::Drive(drive), _) => scenario.notes(drive),
-            (Part::Whole, Some(_)) => scenario.notes(0),
-            (Part::Whole, None) => Vec::new(),
+            (RunPart::Drive(drive), _) => scenario.notes(drive),
+            (RunPart::Whole, Some(_)) => scenario.notes(0),
+            (RunPart::Whole, None) => Vec::new(),
         };
         notes.extend(found.notes.iter().cloned());
         notes.extend(play.late_notes(jobs, part));
         notes.extend(play.unchecked_note(part));
+        notes.extend(play.decisions(part));
         let windows: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.collection_windows)).sum();
         if windows > 0 {
             let ahead: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.blocks_collected_window)).sum();
             let must: u64 = drives.iter().map(|drive| drive.units(|ftl| ftl.blocks_collected)).sum();
             notes.push(format!(
-                "drives collected together, in {windows} windows over all of them: {ahead} superblocks before they had to, {must} when \
-                 they had to"
+                "joint garbage collection in {windows} windows over all drives: {ahead} superblocks ahead of need, {must} on \
+                 demand"
             ));
         }
         let ledgers: Vec<_> = drives.iter().map(Measured::ledger).collect();
@@ -643,7 +651,7 @@ impl Setting {
         let units = |of: fn(&FtlCounters) -> u64| drives.iter().map(|drive| drive.units(of)).sum::<u64>();
         let written: u64 = drives.iter().map(Measured::host_bytes).sum();
         let programmed = units(FtlCounters::units_programmed) * UNIT_BYTES as u64;
-        // What is still in a buffer says nothing of the flash.
+        // Data that is still in a buffer does not count for flash.
         let has_reached_flash = written > 0 && units(|ftl| ftl.units_programmed_host) > 0;
         Summary {
             scenario: scenario.name.clone(),
@@ -663,7 +671,7 @@ impl Setting {
             write_amplification: has_reached_flash.then(|| ratio(programmed.into(), written.into())),
             upkeep: upkeep(&drives.iter().map(Measured::drive).collect::<Vec<_>>()),
             kv: found.kv.clone().map(|kv| {
-                let first = if let Part::Drive(drive) = part { drive } else { 0 };
+                let first = if let RunPart::Drive(drive) = part { drive } else { 0 };
                 let keep = drives.iter().zip(first..).filter(|(_, number)| scenario.asks_for_pairs(*number));
                 let store = store(&keep.map(|(drive, _)| drive.drive()).collect::<Vec<_>>());
                 KvSummary { bulk: bulk_rows(play, jobs, part, now), store, ..kv }
@@ -673,11 +681,11 @@ impl Setting {
         }
     }
 
-    /// How payloads crossed, if not as on any drive.
+    /// Transfer methods used, if they differ from the default.
     fn transfer(
         &self,
         play: &Play,
-        part: Part,
+        part: RunPart,
         drives: &[Measured<'_>],
         ios: u64,
     ) -> Option<TransferSummary> {
@@ -711,7 +719,7 @@ impl Measured<'_> {
         self.end.snapshot.cores.saturating_sub(self.begin.cores)
     }
 
-    /// Bytes that hosts wrote.
+    /// Bytes written by hosts.
     fn host_bytes(&self) -> u64 {
         self.end.snapshot.host_bytes - self.begin.host_bytes
     }
@@ -740,7 +748,7 @@ impl Measured<'_> {
     }
 }
 
-/// How busy the resources of these drives were, each drive over its own time.
+/// Utilization of these drives' resources, each drive over its own time.
 fn utilisation(drives: &[Measured<'_>]) -> Vec<Utilisation> {
     let of = |resource: &str, busy: &dyn Fn(&Measured<'_>) -> Vec<Delay>| {
         let each = drives.iter().flat_map(|drive| {
@@ -760,12 +768,12 @@ fn utilisation(drives: &[Measured<'_>]) -> Vec<Utilisation> {
         of("link to device", &|drive| vec![drive.end.snapshot.link.0.saturating_sub(drive.begin.link.0)]),
         of("link to host", &|drive| vec![drive.end.snapshot.link.1.saturating_sub(drive.begin.link.1)]),
     ];
-    // Firmware on the host has no cores of a drive.
+    // With firmware on the host the drive has no cores.
     all.into_iter().filter(|row| row.count > 0).collect()
 }
 
-/// Jobs that gathered their stores.
-fn bulk_rows(play: &Play, jobs: &[JobPlan], part: Part, now: Time) -> Vec<BulkRow> {
+/// Figures of jobs that collect stores.
+fn bulk_rows(play: &Play, jobs: &[JobPlan], part: RunPart, now: Time) -> Vec<BulkRow> {
     let windows = play.loss_windows(now);
     let own = windows.iter().filter(|(job, _)| part.has(&jobs[**job]));
     own.map(|(job, figures)| BulkRow::new(&jobs[*job].name, figures)).collect()

@@ -1,4 +1,4 @@
-//! Served drives: from device files to sockets that a real host attaches to, and what was served in the end.
+//! Served drives: from device files to sockets for real hosts, and final statistics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use byteway_auth::Credentials;
-use byteway_clock::{Delay, Pace};
+use byteway_clock::{Delay, Lateness};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::tls::{KeyRing, Keys};
@@ -26,75 +26,75 @@ use byteway_console::units::{Bytes, excerpt};
 use byteway_measure::summary::{LINK_TITLE, LinkRow, link_rows, link_table};
 use byteway_scenario::{Device, Doorbells, Options, Store, Timing};
 
-/// What QEMU and SPDK's host call a drive's socket in its folder.
+/// Name of a drive's socket in its folder, as expected by QEMU and SPDK's host.
 const SOCKET: &str = "cntrl";
 
 /// Why drives are not served, or no longer.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// A folder for a socket cannot be made.
+    /// A socket's folder cannot be created.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// A drive could not be served, so none was.
-    #[error("nothing is served")]
+    /// A drive could not be served, so none is.
+    #[error("no drive is served")]
     NotBegun(#[source] ServeError),
-    /// A drive has ended while it was served, and the others with it.
+    /// A served drive ended, and the others with it.
     #[error(transparent)]
     Ended(ServeError),
 }
 
 impl ServiceError {
-    /// What is wrong with the input, if that is why.
+    /// The invalid input, if that is the cause.
     pub fn wrong_input(&self) -> Option<&InputError> {
         if let ServiceError::Input(error) = self { Some(error) } else { None }
     }
 
-    /// Whether a drive stood still while its host waited: a defect.
+    /// Whether a drive made no progress while its host waited: a defect.
     pub fn is_stalled(&self) -> bool {
         use ServiceError::{Ended, NotBegun};
         matches!(self, NotBegun(ServeError::Stalled { .. }) | Ended(ServeError::Stalled { .. }))
     }
 }
 
-/// Drives, each with its place.
+/// Drives, each with its addresses.
 pub struct Service {
     drives: Vec<Served>,
 }
 
-/// A drive and where it is served.
+/// A drive with its addresses.
 pub struct Served {
     device: Device,
     setup: Setup,
 }
 
-/// A way in which drives are served: at most one of each kind, and then each drive has two ports.
+/// How drives are served: at most one of each kind. With both, each drive has two ports.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In a folder of sockets.
     VfioUser(PathBuf),
-    /// Over NVMe/TCP at these addresses, each drive at all of them; each further drive at the next port of each.
+    /// Over NVMe/TCP at these addresses: each drive at all of them, each further drive at the next port of each.
     Tcp {
-        /// The first drive's.
+        /// Addresses of the first drive.
         addresses: Vec<SocketAddr>,
-        /// The hosts that may connect, by their NQNs; none: all, or those that have secrets.
+        /// NQNs of the hosts that may connect; empty: all, or those with secrets.
         hosts: Vec<String>,
-        /// The hosts that have to authenticate, and may connect.
+        /// Hosts that must authenticate, and may connect.
         credentials: Option<Credentials>,
-        /// Further Discovery Services that hosts are told of.
+        /// Further Discovery Services, reported as referrals.
         referrals: Vec<SocketAddr>,
-        /// The address that hosts are told of instead of those of this machine.
+        /// Address reported to hosts instead of those of this machine.
         advertised: Option<IpAddr>,
         /// Whether hosts may create, attach, detach and delete namespaces.
         may_manage: bool,
-        /// The TLS keys of the hosts that may connect; none: without TLS.
+        /// TLS keys of the hosts that may connect; `None`: no TLS.
         tls_keys: Option<Keys>,
     },
 }
 
 impl Service {
-    /// Loads device files and gives each drive its places: a folder itself if there is one drive, else one below it, by
-    /// the drive's name; and a port, at which hosts may connect from now on. A file that is given again is another drive: NAME-2, and so on. Data that is kept in files is in
-    /// `data` likewise.
+    /// Loads device files and assigns addresses: a single drive uses the folder itself, several use subfolders with the drives' names;
+    /// NVMe/TCP ports accept connections from now on. A file given twice is another drive: NAME-2, and so on. Data kept in files is in
+    /// `data`, with the same layout.
     pub fn load(
         files: &[PathBuf],
         places: &[Place],
@@ -170,7 +170,7 @@ impl Service {
         &self.drives
     }
 
-    /// What may be changed of the drives' paths while they are served: of those over NVMe/TCP.
+    /// Controls for the NVMe/TCP paths of drives during service.
     pub fn path_controls(&self) -> Vec<PathControl> {
         let control = |drive: &Served| {
             drive.setup.access.iter().find_map(|access| match access {
@@ -185,12 +185,12 @@ impl Service {
         self.drives.iter().filter_map(control).collect()
     }
 
-    /// What may be changed of the hosts of drives over NVMe/TCP while they are served.
+    /// Control for the NVMe/TCP hosts of drives during service.
     pub fn host_control(&self) -> HostControl {
         let mut control = HostControl { credentials: None, directories: Vec::new(), servers: Vec::new() };
         for access in self.drives.iter().flat_map(|drive| &drive.setup.access) {
             if let Access::Tcp { servers, subsystem, directory, credentials } = access {
-                // All drives have the same.
+                // All drives have the same credentials.
                 control.credentials = credentials.clone();
                 control.directories.push(directory.clone());
                 control.servers.extend(servers.iter().map(|server| (server.clone(), subsystem.nqn)));
@@ -199,7 +199,7 @@ impl Service {
         control
     }
 
-    /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
+    /// Creates the folders and serves until `stop`. Calls `ready` when hosts can attach to all drives.
     pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> Result<Vec<Report>, ServiceError> {
         for folder in self.drives.iter().filter_map(Served::folder) {
             std::fs::create_dir_all(folder).map_err(|error| {
@@ -217,17 +217,16 @@ impl Service {
     }
 }
 
-/// The hosts of drives that are served, from any thread.
+/// Control for the hosts of served drives, usable from any thread.
 pub struct HostControl {
     credentials: Option<Credentials>,
     directories: Vec<Directory>,
-    /// Each with the name of its subsystem.
+    /// Servers, each with the NQN of its subsystem.
     servers: Vec<(nvme_tcp::Server, Nqn)>,
 }
 
 impl HostControl {
-    /// Puts other secrets and TLS keys in the place of those that drives are served with, for connections that come. Hosts whose secret
-    /// is another one, or gone, have generated their keys in vain.
+    /// Replaces secrets and TLS keys for new connections. Keys generated by hosts whose secret changed or is gone become invalid.
     pub fn replace(&self, credentials: Option<&Credentials>, keys: Option<&Keys>) {
         if let (Some(own), Some(credentials)) = (&self.credentials, credentials) {
             let changed = own.changed(credentials);
@@ -243,7 +242,7 @@ impl HostControl {
     }
 }
 
-/// The paths to a drive, whose states may be changed from any thread.
+/// Control for the paths to a drive, usable from any thread.
 pub struct PathControl {
     drive: String,
     ports: usize,
@@ -251,29 +250,29 @@ pub struct PathControl {
 }
 
 impl PathControl {
-    /// The drive's name.
+    /// Name of the drive.
     pub fn drive(&self) -> &str {
         &self.drive
     }
 
-    /// Sets the state of a port, by the state's name.
+    /// Sets the ANA state of a port by name.
     ///
     /// # Errors
-    /// What is wrong.
+    /// An unknown port or state.
     pub fn set_state(&self, port: u16, state: &str) -> Result<(), String> {
         if port == 0 || usize::from(port) > self.ports {
-            return Err(format!("there is no port {port}: the drive has {}", self.ports));
+            return Err(format!("no such port: {port}; the drive has {}", self.ports));
         }
         let Some(state) = AnaState::ALL.into_iter().find(|known| known.name() == state) else {
             let names = AnaState::ALL.map(AnaState::name).join(", ");
-            return Err(format!("`{}` is no state: write one of {names}", excerpt(state)));
+            return Err(format!("`{}` is not a state: write one of {names}", excerpt(state)));
         };
         self.states.set(port, state);
         Ok(())
     }
 }
 
-/// Whether two paths lead to one file.
+/// Whether two paths refer to the same file.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
@@ -281,7 +280,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Where drives are served, as the system has it.
+/// Opened addresses.
 enum Opened {
     VfioUser(PathBuf),
     Tcp {
@@ -305,11 +304,11 @@ impl Opened {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
-                        InputError::new(what, "name a host's NQN, which /etc/nvme/hostnqn holds there")
+                        InputError::new(what, "name a host's NQN, which is in its /etc/nvme/hostnqn")
                     })
                 };
                 let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
-                // Those who have secrets may connect besides.
+                // Hosts with secrets may connect as well.
                 let is_open = names.is_empty() && credentials.is_none();
                 let hosts = if is_open { Hosts::Any } else { Hosts::Listed(names) };
                 let directory = Directory::new(referrals.clone(), *advertised);
@@ -331,16 +330,16 @@ fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputErr
     let cure = "name an address of this machine and a free port with --tcp, such as 127.0.0.1:4420; each \
                 further drive takes the next port";
     let mut address = first;
-    // Port 0 is whichever is free.
+    // Port 0 selects any free port.
     if first.port() > 0 {
         let port = u16::try_from(number).ok().and_then(|number| first.port().checked_add(number));
-        let port = port.ok_or_else(|| InputError::new("there are more drives than ports", cure))?;
+        let port = port.ok_or_else(|| InputError::new("more drives than ports", cure))?;
         address.set_port(port);
     }
     nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
 }
 
-/// With TLS, if there are keys for it; else with that of hosts that generate keys by authentication, if they can.
+/// With TLS, if there are keys; otherwise with keys that hosts generate by authentication, if they can.
 fn secured(
     server: nvme_tcp::Server,
     keys: Option<&Keys>,
@@ -355,10 +354,10 @@ fn secured(
     secured.map_err(|error| InputError::new(error.to_string(), "this is a defect"))
 }
 
-/// The name of a drive's subsystem, as the drive itself has it.
+/// NQN of a drive's subsystem, as the drive itself reports it.
 fn name_of(serial: &str) -> Result<Nqn, InputError> {
     Nqn::new(&format!("nqn.2026-11.org.byteway:{serial}")).map_err(|error| {
-        let what = format!("the serial number `{}` makes no NQN: {error}", excerpt(serial));
+        let what = format!("the serial number `{}` does not form a valid NQN: {error}", excerpt(serial));
         InputError::new(what, "give the drive another name")
     })
 }
@@ -383,7 +382,7 @@ fn setup(
     }
 }
 
-/// A drive that is ready, as a line of JSON. The order of the fields is that of the line.
+/// A ready drive, as a line of JSON. The order of the fields is that of the line.
 #[derive(Serialize)]
 struct ReadyLine<'a> {
     event: &'static str,
@@ -392,7 +391,7 @@ struct ReadyLine<'a> {
     serial: &'a str,
     capacity_bytes: u64,
     namespaces: u32,
-    /// Of these, those that hold pairs.
+    /// Of these, the KV namespaces.
     kv_namespaces: Vec<u32>,
     lba_bytes: u32,
     timing: Timing,
@@ -400,7 +399,7 @@ struct ReadyLine<'a> {
     vfio_user: Option<ReadyFunction>,
     #[serde(flatten)]
     tcp: Option<ReadyTarget>,
-    /// None if nothing is kept.
+    /// `None` if no data is kept.
     data: Option<Data>,
 }
 
@@ -417,22 +416,22 @@ struct ReadyFunction {
 /// How to connect to a drive over NVMe/TCP.
 #[derive(Serialize)]
 struct ReadyTarget {
-    /// Of the first port; all are in `ports`.
+    /// Address of the first port; all are in `ports`.
     address: String,
     port: u16,
     ports: Vec<ReadyPort>,
     subsystem_nqn: String,
-    /// Any host may connect.
+    /// Whether any host may connect.
     any_host: bool,
-    /// Hosts that have to authenticate.
+    /// Number of hosts that must authenticate.
     authenticated_hosts: usize,
-    /// Hosts have to use TLS.
+    /// Whether TLS is required.
     tls: bool,
     linux: String,
     discover: String,
 }
 
-/// A port of a drive's.
+/// A port of a drive.
 #[derive(Serialize)]
 struct ReadyPort {
     id: u16,
@@ -440,19 +439,19 @@ struct ReadyPort {
     port: u16,
 }
 
-/// How a drive began whose data is kept.
+/// How a drive with kept data started.
 #[derive(Serialize)]
 struct Data {
     directory: String,
     /// "created", "clean" or "recovered".
     state: &'static str,
-    /// How often it was served, this time included.
+    /// Number of starts, including this one.
     starts: u32,
     stripes_found: u64,
     stripes_torn: u64,
-    /// Opening the directory.
+    /// Time to open the directory.
     opening_ms: f64,
-    /// The firmware's part.
+    /// Time of the firmware's recovery.
     recovery_ms: f64,
 }
 
@@ -479,9 +478,9 @@ impl Data {
         let ms = self.opening_ms + self.recovery_ms;
         let how = match self.state {
             "created" => "a new drive".to_owned(),
-            "clean" => format!("as it was left, in {ms:.0} ms"),
+            "clean" => format!("clean, started in {ms:.0} ms"),
             _ => format!(
-                "not ended in order: recovered in {ms:.0} ms, {} stripes since the last checkpoint",
+                "after an unclean end: recovered in {ms:.0} ms, {} stripes since the last checkpoint",
                 grouped(self.stripes_found)
             ),
         };
@@ -535,16 +534,16 @@ impl Served {
         })
     }
 
-    /// What a script needs to attach to it, in one line of JSON.
+    /// JSON for a script, in one line.
     pub fn ready_json(&self, starts: &[Start]) -> String {
         json_line(&self.ready(starts))
     }
 
-    /// What a person needs.
+    /// Human-readable text.
     pub fn ready_text(&self, starts: &[Start]) -> String {
         let ready = self.ready(starts);
         let timing = match ready.timing {
-            Timing::Model => "with its modelled latencies",
+            Timing::Model => "with modeled latencies",
             Timing::None => "as fast as this machine can",
         };
         let (mut how, mut place) = (String::new(), String::new());
@@ -560,8 +559,8 @@ impl Served {
         };
         if let (Some(first), Some(last)) = (ready.kv_namespaces.first(), ready.kv_namespaces.last()) {
             let _ = match first == last {
-                true => write!(namespaces, ", pairs in {first}"),
-                false => write!(namespaces, ", pairs in {first} to {last}"),
+                true => write!(namespaces, ", KV namespace {first}"),
+                false => write!(namespaces, ", KV namespaces {first} to {last}"),
             };
         }
         format!(
@@ -577,7 +576,7 @@ impl Served {
 }
 
 impl ReadyFunction {
-    /// How it is served, in a word, and what to attach with, in lines.
+    /// How it is served, and commands to attach.
     fn text(&self) -> (&'static str, String) {
         let ReadyFunction { doorbells, socket, qemu_device, bench, .. } = self;
         let how = match doorbells {
@@ -589,16 +588,16 @@ impl ReadyFunction {
 }
 
 impl ReadyTarget {
-    /// For whom it is served, in a word, and what to connect with, in lines.
+    /// For which hosts it is served, and commands to connect.
     fn text(&self) -> (&'static str, String) {
         let ReadyTarget { ports, any_host, authenticated_hosts, tls, linux, discover, subsystem_nqn, .. } =
             self;
         let who = match (any_host, tls, authenticated_hosts) {
             (_, true, 0) => "for hosts with TLS keys",
-            (_, true, _) => "for hosts with TLS keys, which authenticate where they have a secret",
+            (_, true, _) => "for hosts with TLS keys; those with a secret must authenticate",
             (true, false, _) => "for any host that reaches it",
-            (false, false, 0) => "for the hosts that are listed",
-            (false, false, _) => "for the hosts that are listed, which authenticate where they have a secret",
+            (false, false, 0) => "for the listed hosts",
+            (false, false, _) => "for the listed hosts; those with a secret must authenticate",
         };
         let listens: String = ports
             .iter()
@@ -608,7 +607,7 @@ impl ReadyTarget {
     }
 }
 
-/// How to connect to a drive, if that is the way.
+/// How to connect to a drive, if it is served over NVMe/TCP.
 fn target(access: &Access) -> Option<ReadyTarget> {
     let Access::Tcp { servers, subsystem, credentials, .. } = access else { return None };
     let ports = nvme_tcp::ports(servers);
@@ -638,7 +637,7 @@ fn target(access: &Access) -> Option<ReadyTarget> {
     })
 }
 
-/// One word for a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
@@ -647,7 +646,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// What was served, as a line of JSON.
+/// Statistics of a served drive, as a line of JSON.
 #[derive(Serialize)]
 struct ServedLine<'a> {
     event: &'static str,
@@ -660,7 +659,7 @@ struct ServedLine<'a> {
     link: Vec<LinkRow>,
     faults: u64,
     interrupts_lost: u64,
-    lateness: Option<Lateness>,
+    lateness: Option<LatenessReport>,
 }
 
 #[derive(Serialize)]
@@ -669,22 +668,22 @@ struct Transfers {
     bytes: u64,
 }
 
-/// How far the real machine was behind the modelled one.
+/// Lateness of the real machine relative to the model.
 #[derive(Serialize)]
-struct Lateness {
-    /// Modelled instants that were waited for.
+struct LatenessReport {
+    /// Number of modeled times waited for.
     waits: u64,
-    /// Of these, reached later than [`Pace::LATE`].
+    /// Of these, later than [`Lateness::LATE`].
     late: u64,
     mean_ns: f64,
     worst_ns: f64,
-    /// What the modelled clock has lost against the wall's.
+    /// Slip of the modeled clock against the wall clock.
     slipped_ns: f64,
 }
 
-impl Lateness {
-    fn of(pace: &Pace) -> Self {
-        Lateness {
+impl LatenessReport {
+    fn of(pace: &Lateness) -> Self {
+        LatenessReport {
             waits: pace.waits,
             late: pace.late,
             mean_ns: byteway_console::number::ratio(pace.lateness.0.into(), u128::from(pace.waits) * 1000),
@@ -694,7 +693,7 @@ impl Lateness {
     }
 }
 
-/// What was served, one line of JSON a drive.
+/// Statistics as JSON, one line per drive.
 pub fn served_json(reports: &[Report]) -> String {
     let line = |report: &Report| {
         let transfers = |(commands, bytes)| Transfers { commands, bytes };
@@ -709,13 +708,13 @@ pub fn served_json(reports: &[Report]) -> String {
             link: link_rows(slice::from_ref(&report.ledger)),
             faults: report.faults,
             interrupts_lost: report.interrupts_lost,
-            lateness: report.pace.as_ref().map(Lateness::of),
+            lateness: report.pace.as_ref().map(LatenessReport::of),
         })
     };
     reports.iter().map(line).collect()
 }
 
-/// What was served, as tables.
+/// Statistics as tables.
 pub fn served_tables(reports: &[Report], width: Width) -> String {
     let mut out = Printout::new(width);
     let mut table = TextTable::new([
@@ -751,14 +750,14 @@ pub fn served_tables(reports: &[Report], width: Width) -> String {
     }
     let mut table = TextTable::new([
         Column::text("drive"),
-        Column::count("modelled waits"),
+        Column::count("modeled waits"),
         Column::count("late"),
         Column::of("late by, mean", Quantity::Time),
         Column::of("at most", Quantity::Time).same_unit(),
         Column::of("clock slipped by", Quantity::Time).rank(1),
     ]);
     for report in reports {
-        if let Some(lateness) = report.pace.as_ref().map(Lateness::of) {
+        if let Some(lateness) = report.pace.as_ref().map(LatenessReport::of) {
             table.row([
                 report.name.as_str().into(),
                 lateness.waits.into(),
@@ -770,11 +769,11 @@ pub fn served_tables(reports: &[Report], width: Width) -> String {
         }
     }
     let title =
-        format!("Behind the model (late: by more than {})", byteway_console::units::Picos(Pace::LATE.0));
+        format!("Behind the model (late: by more than {})", byteway_console::units::Picos(Lateness::LATE.0));
     out.section(&title, &table);
     for report in reports {
         for (count, what) in [
-            (report.faults, "writes went to memory that the host had taken away"),
+            (report.faults, "writes to memory that the host had unmapped"),
             (report.interrupts_lost, "interrupts could not be delivered"),
         ] {
             if count > 0 {
@@ -795,13 +794,13 @@ fn json_line(line: &impl Serialize) -> String {
 mod tests {
     use super::*;
 
-    // A device file that doesn't say how long to rest is to rest as long as a server that was not told.
+    // A device file without a rest interval must have the server's default.
     #[test]
     fn a_device_file_rests_as_long_as_a_server() {
         assert_eq!(byteway_scenario::ServeSection::default().rest.0, byteway_serve::front::REST.0);
     }
 
-    // A line that a shell takes apart is no help to who copies it.
+    // A command that a shell would split could not be copied.
     #[test]
     fn what_is_copied_to_a_shell_is_one_word() {
         assert_eq!(quoted("/run/drive-0"), "/run/drive-0");

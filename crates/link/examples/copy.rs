@@ -1,4 +1,4 @@
-//! What accesses to another process's memory cost: `cargo run --release -p byteway-link --example copy`.
+//! Cost of accesses to another process's memory: `cargo run --release -p byteway-link --example copy`.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a measurement of the real thing")]
 
@@ -9,11 +9,11 @@ use std::fs::File;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Regions that a guest's memory is cut into.
+/// Regions that a guest's memory is divided into.
 const REGIONS: u64 = 4;
 const ROUNDS: u64 = 200_000;
 
-/// Prints the best of some runs, in ns a call; each call has the next of `pages` pages.
+/// Prints the best of several runs, in ns a call; each call uses the next of `pages` pages.
 fn measure(name: &str, pages: u64, mut call: impl FnMut(u64)) {
     let best = (0..5).map(|_| {
         let start = Instant::now();

@@ -1,30 +1,30 @@
-//! Compute Express Link arithmetic: how many slots and flits loads and stores to memory in the device take.
+//! Compute Express Link arithmetic: slots and flits of loads and stores to device memory.
 //!
-//! A flit of 68 B is a protocol identifier of 2 B, four slots of 16 B and a CRC of 2 B (CXL 2.0, 4.2). One of 256 B
-//! has 15 slots beside header, CRC and forward error correction (CXL 3.0, 4.3). A message takes a slot for its header;
-//! data of a line take four slots, the enables of a partial line one more. Messages that are sent together fill flits
-//! behind one another; what is sent alone fills one with nothing.
+//! A 68 B flit is a protocol identifier of 2 B, four slots of 16 B and a CRC of 2 B (CXL 2.0, 4.2). A 256 B
+//! flit has 15 slots next to header, CRC and forward error correction (CXL 3.0, 4.3). A message takes one
+//! slot for its header; the data of a line take four more, the byte enables of a partial line one more.
+//! Messages sent together share flits without gaps; the unused slots of the last flit stay empty.
 //!
-//! The papers' traffic figures count 68 B for a line that is stored. That is the payload ledger's unit; requests and
-//! completions without data are in the wire ledger only.
+//! The papers' traffic figures count 68 B for each stored line, which is the unit of the payload ledger.
+//! Requests and completions without data appear in the wire ledger only.
 
 use crate::pcie::Tlps;
 use byteway_clock::Delay;
 
-/// Bytes of a line of the processor's cache, in which CXL.mem moves everything.
+/// Bytes of a processor cache line, the unit of every CXL.mem transfer.
 pub const LINE_BYTES: u32 = 64;
 
-/// What the payload ledger counts for a line with data: BandSlim's unit.
+/// Payload ledger bytes of a line with data: BandSlim's unit.
 pub const LINE_PAYLOAD: u64 = 68;
 
-/// Slots of a header.
+/// Slots of a message header.
 const HEADER: u64 = 1;
-/// Slots of a line's data.
+/// Slots of the data of a line.
 const DATA: u64 = 4;
-/// Slots of a partial line's byte enables.
+/// Slots of the byte enables of a partial line.
 const ENABLES: u64 = 1;
 
-/// The size of a flit.
+/// Flit size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flit {
     /// 68 B, four slots.
@@ -35,7 +35,7 @@ pub enum Flit {
 }
 
 impl Flit {
-    /// From its size, bytes.
+    /// From the flit size in bytes; None unless 68 or 256.
     pub fn from_bytes(bytes: u64) -> Option<Flit> {
         match bytes {
             68 => Some(Flit::Bytes68),
@@ -44,7 +44,7 @@ impl Flit {
         }
     }
 
-    /// Its size.
+    /// Size in bytes, 68 or 256.
     pub const fn bytes(self) -> u64 {
         match self {
             Flit::Bytes68 => 68,
@@ -52,7 +52,7 @@ impl Flit {
         }
     }
 
-    /// Its slots of 16 B.
+    /// Payload slots of 16 B in one flit.
     pub const fn slots(self) -> u64 {
         match self {
             Flit::Bytes68 => 4,
@@ -60,33 +60,34 @@ impl Flit {
         }
     }
 
-    /// The flits that `slots` take which are sent together.
+    /// The flits for `slots` that are sent together, and their bytes.
     pub const fn carrying(self, slots: u64) -> Tlps {
         let count = slots.div_ceil(self.slots());
         Tlps { count, wire: count * self.bytes() }
     }
 }
 
-/// A way to device memory beside PCIe's own, over the same lanes.
+/// Constants of CXL.mem, which shares the lanes with PCIe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CxlConfig {
-    /// The size of its flits.
+    /// Flit size.
     pub flit: Flit,
-    /// From a request's arrival at the device to its answer's leaving, and until what it stores can be seen there.
+    /// Delay at the device from a request's arrival to its response's departure, and from a store's arrival
+    /// until it is visible.
     pub memory_latency: Delay,
 }
 
-/// Lines of one transfer: how many, and how many of them are stored in part.
+/// Lines of one transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// All.
+    /// All lines.
     pub count: u64,
-    /// Of those, the ones of which not every byte is stored.
+    /// Lines of which only some bytes are stored.
     pub partial: u64,
 }
 
 impl Lines {
-    /// The lines that `bytes` from `offset` on touch.
+    /// The lines that the extent of `bytes` at `offset` touches.
     pub fn touched(offset: u64, bytes: u64) -> Lines {
         if bytes == 0 {
             return Lines::default();
@@ -101,17 +102,17 @@ impl Lines {
 }
 
 impl CxlConfig {
-    /// Requests without data for `lines`: loads, or to own lines before they are changed.
+    /// Requests without data for `lines`: loads, or reads for ownership before a store.
     pub fn requests(&self, lines: u64) -> Tlps {
         self.flit.carrying(lines * HEADER)
     }
 
-    /// Lines that go to the device or come from it with their data.
+    /// Messages that carry `lines` with their data, in either direction.
     pub fn data(&self, lines: Lines) -> Tlps {
         self.flit.carrying(lines.count * (HEADER + DATA) + lines.partial * ENABLES)
     }
 
-    /// Completions without data of `lines` that were stored.
+    /// Completions without data for `lines` stored lines.
     pub fn completions(&self, lines: u64) -> Tlps {
         self.flit.carrying(lines * HEADER)
     }
@@ -124,8 +125,8 @@ mod tests {
     const CXL: CxlConfig = CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::ZERO };
     const WHOLE: Lines = Lines { count: 1, partial: 0 };
 
-    // A line alone takes two flits down and one up; of many together each takes 85 and 17 bytes. Counted as 68 B, as
-    // papers do, the link would seem a quarter faster than it is.
+    // A line on its own takes two flits down and one up; in a long transfer each takes 85 and 17 bytes.
+    // Counted as 68 B, as papers do, the link would seem a quarter faster than it is.
     #[test]
     fn lines_fill_flits_behind_one_another() {
         assert_eq!(CXL.data(WHOLE), Tlps { count: 2, wire: 136 });

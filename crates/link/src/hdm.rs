@@ -1,8 +1,9 @@
-//! Host-managed device memory: what the host's processor loads from and stores to over CXL.mem.
+//! Host-managed device memory (HDM): loads and stores of the host's processor over CXL.mem.
 //!
-//! CXL.mem and CXL.io share the lanes and are not ordered against each other: a store can be seen in the device some
-//! time after it has arrived, and a doorbell may overtake it. So what must be there before a command is either
-//! flushed line by line, each of which ends with a completion, or streamed and read back.
+//! CXL.mem and CXL.io share the lanes and are not ordered against each other: a store becomes visible in the
+//! device some time after it has arrived, and a doorbell write may overtake it. Data that must be visible
+//! before a command is therefore flushed line by line, each flush ending with a completion, or streamed and
+//! then read back.
 
 use crate::cxl::{CxlConfig, LINE_BYTES, LINE_PAYLOAD, Lines};
 use crate::ledger::Purpose;
@@ -11,74 +12,76 @@ use byteway_clock::{Mailbox, SpanId, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Where device memory begins in the host's address space: above BAR and interrupts, on a multiple of 256 MiB, as
-/// decoders have it (CXL 2.0, 8.2.5.12).
+/// Host address of the device memory: above BAR and interrupt addresses, on a multiple of 256 MiB as HDM
+/// decoders require (CXL 2.0, 8.2.5.12).
 const HDM_ADDRESS: u64 = 0x50_0000_0000;
 
-/// The device's memory.
+/// The device's memory, as the link reaches it.
 pub trait Hdm {
-    /// Its size, bytes.
+    /// Size in bytes.
     fn bytes(&self) -> u64;
 
-    /// A store of at most a line, within the memory, has become visible.
+    /// Called when a store of at most one line, within the memory, becomes visible.
     fn store(&self, offset: u64, bytes: &[u8]);
 
-    /// Such a store is under way, and becomes visible at `at`. Nothing can be seen of it before; but a device that would look
-    /// again and again need not until then.
+    /// Called when such a store is sent; it becomes visible at `at`, and not before. A device that polls the
+    /// memory may skip polls until then.
     fn announce(&self, offset: u64, bytes: u64, at: Time) {
         let _ = (offset, bytes, at);
     }
 
-    /// What lies at `offset`, into all of `into`, at the instant at which the load gets there.
+    /// Fills `into` with the bytes at `offset`, as of the instant at which the load arrives.
     fn load(&self, offset: u64, into: &mut [u8]);
 }
 
-/// What enumeration finds of the device's memory: its base, programmed in a decoder, and its size.
+/// The device memory as enumeration finds it: its decoder base and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HdmRange {
-    /// The host address of its first byte.
+    /// Host address of the first byte.
     pub base: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl HdmRange {
-    /// The device address of a host address within: what is beyond the base (BandSlim, fine-grained CXL).
+    /// Offset of a host address from the base; None if it lies outside (BandSlim, fine-grained CXL).
     pub fn offset(&self, address: u64) -> Option<u64> {
         address.checked_sub(self.base).filter(|offset| *offset < self.bytes)
     }
 }
 
-/// How the processor stores.
+/// How the processor orders its stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Manner {
-    /// To its cache, which reads each line to own it, and then each line is flushed: one after the other.
+pub enum StoreOrdering {
+    /// Into its cache, with a read for ownership of each line; then each line is flushed, one after the
+    /// other.
     #[default]
     Flushed,
-    /// Past its cache, all lines behind one another; then the last is read back, which ends when all are there.
+    /// Non-temporal, all lines in sequence; then a read back of the last line, which completes when all have
+    /// arrived.
     Streamed,
 }
 
-/// A line on its way to the device.
+/// A line in flight to the device.
 struct Store {
     offset: u64,
     bytes: u8,
     line: [u8; LINE_BYTES as usize],
 }
 
-/// CXL.mem on a link.
+/// CXL.mem state of a link.
 pub(crate) struct Cxl {
     config: CxlConfig,
     memory: Rc<dyn Hdm>,
     stores: Rc<Mailbox<Store>>,
-    /// Lines that were stored, and loaded.
+    /// Lines stored, and lines loaded.
     lines: Rc<Cell<(u64, u64)>>,
-    /// The I/Os of what was stored to a ring, by index.
+    /// Spans of the I/Os whose records were stored to a ring, by index.
     followed: RefCell<Vec<SpanId>>,
 }
 
 impl Link {
-    /// What was stored and has become visible by now.
+    /// Makes visible every store that is due by now.
     fn settle_lines(&self) {
         let held = self.cxl.borrow().as_ref().map(|cxl| (cxl.stores.clone(), cxl.memory.clone()));
         let Some((stores, memory)) = held else { return };
@@ -91,7 +94,8 @@ impl Link {
         self.cxl.borrow().as_ref().map(|cxl| cxl.config)
     }
 
-    /// Lines with data go down; each part is visible `memory_latency` after its arrival. Gives that instant.
+    /// Sends lines with data down. Each part becomes visible `memory_latency` after its arrival. Returns when
+    /// the last one is visible.
     fn send_lines(&self, config: CxlConfig, offset: u64, bytes: &[u8]) -> Time {
         let lines = Lines::touched(offset, bytes.len() as u64);
         let passage = self.send_down(Purpose::CxlMem, config.data(lines), lines.count * LINE_PAYLOAD);
@@ -102,8 +106,8 @@ impl Link {
         cxl.lines.set((stored + lines.count, loaded));
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
-            let room = LINE_BYTES as usize - (at % u64::from(LINE_BYTES)) as usize;
-            let (part, later) = rest.split_at(rest.len().min(room));
+            let space = LINE_BYTES as usize - (at % u64::from(LINE_BYTES)) as usize;
+            let (part, later) = rest.split_at(rest.len().min(space));
             let mut line = [0; LINE_BYTES as usize];
             line[..part.len()].copy_from_slice(part);
             let store = Store { offset: at, bytes: part.len() as u8, line };
@@ -114,7 +118,8 @@ impl Link {
         visible
     }
 
-    /// A line is loaded, or read to be owned: down without data, up with it; `sample` looks when the request has got there.
+    /// Loads one line, or reads it for ownership: a request down, a response with data up. `sample` runs when
+    /// the request has arrived.
     async fn load_line(&self, config: CxlConfig, sample: impl FnOnce(&dyn Hdm)) {
         let asked = self.send_down(Purpose::CxlMem, config.requests(1), 0);
         self.clock.sleep_until(asked.arrival + config.memory_latency).await;
@@ -133,29 +138,29 @@ impl Link {
 }
 
 impl HostEnd {
-    /// Enumerates the device's memory: none if it has none.
+    /// The device's memory as enumeration finds it; None if the device has none.
     pub fn hdm(&self) -> Option<HdmRange> {
         let cxl = self.0.cxl.borrow();
         let bytes = cxl.as_ref()?.memory.bytes();
         (bytes > 0).then_some(HdmRange { base: HDM_ADDRESS, bytes })
     }
 
-    /// Stores `bytes` to device memory from `offset` on, and waits until the device has them. What lies outside of the
-    /// memory goes nowhere.
-    pub async fn store_lines(&self, offset: u64, bytes: &[u8], manner: Manner) {
+    /// Stores `bytes` to device memory at `offset`, and waits until the device has them. Bytes outside the
+    /// memory are discarded.
+    pub async fn store_lines(&self, offset: u64, bytes: &[u8], ordering: StoreOrdering) {
         let link = &self.0;
         let (Some(config), Some(range)) = (link.cxl_config(), self.hdm()) else { return };
-        let Some(room) = range.bytes.checked_sub(offset) else { return };
-        let bytes = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let Some(space) = range.bytes.checked_sub(offset) else { return };
+        let bytes = &bytes[..bytes.len().min(usize::try_from(space).unwrap_or(usize::MAX))];
         if bytes.is_empty() {
             return;
         }
-        match manner {
-            Manner::Flushed => {
+        match ordering {
+            StoreOrdering::Flushed => {
                 let (mut at, mut rest) = (offset, bytes);
                 while !rest.is_empty() {
-                    let room = LINE_BYTES as usize - (at % u64::from(LINE_BYTES)) as usize;
-                    let (part, later) = rest.split_at(rest.len().min(room));
+                    let space = LINE_BYTES as usize - (at % u64::from(LINE_BYTES)) as usize;
+                    let (part, later) = rest.split_at(rest.len().min(space));
                     link.load_line(config, |_| ()).await;
                     let visible = link.send_lines(config, at, part);
                     link.clock.sleep_until(visible).await;
@@ -165,7 +170,7 @@ impl HostEnd {
                     (at, rest) = (at + part.len() as u64, later);
                 }
             }
-            Manner::Streamed => {
+            StoreOrdering::Streamed => {
                 let lines = Lines::touched(offset, bytes.len() as u64);
                 let visible = link.send_lines(config, offset, bytes);
                 link.load_line(config, |_| ()).await;
@@ -177,7 +182,7 @@ impl HostEnd {
         }
     }
 
-    /// Stores without waiting for anything: what a host does that forgets the read back. A doorbell may overtake it.
+    /// Stores without flush or read back, like a faulty host. A doorbell write may overtake the stores.
     pub fn store_lines_unordered(&self, offset: u64, bytes: &[u8]) {
         let link = &self.0;
         let (Some(config), Some(range)) = (link.cxl_config(), self.hdm()) else { return };
@@ -189,13 +194,13 @@ impl HostEnd {
         }
     }
 
-    /// Loads from device memory, line by line; zeroes outside of it.
+    /// Loads from device memory, line by line. Bytes outside the memory read as zeroes.
     pub async fn load_lines(&self, offset: u64, into: &mut [u8]) {
         into.fill(0);
         let link = &self.0;
         let (Some(config), Some(range)) = (link.cxl_config(), self.hdm()) else { return };
-        let Some(room) = range.bytes.checked_sub(offset) else { return };
-        let count = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let Some(space) = range.bytes.checked_sub(offset) else { return };
+        let count = into.len().min(usize::try_from(space).unwrap_or(usize::MAX));
         let mut done = 0;
         while done < count {
             let at = offset + done as u64;
@@ -205,7 +210,7 @@ impl HostEnd {
         }
     }
 
-    /// Follows the I/O of what the host stores at `index` of a ring in device memory.
+    /// Attaches the span of an I/O to the record that the host stores at `index` of a ring in device memory.
     pub fn follow_stored(&self, index: u32, span: SpanId) {
         let cxl = self.0.cxl.borrow();
         let Some(cxl) = &*cxl else { return };
@@ -216,21 +221,22 @@ impl HostEnd {
         followed[index] = span;
     }
 
-    /// Lines stored and loaded over CXL.mem so far.
+    /// Lines stored and lines loaded over CXL.mem up to now.
     pub fn lines(&self) -> (u64, u64) {
         self.0.cxl.borrow().as_ref().map_or((0, 0), |cxl| cxl.lines.get())
     }
 }
 
 impl DeviceEnd {
-    /// Gives the host memory of the device over CXL.mem.
+    /// Makes the device memory `memory` reachable over CXL.mem.
     pub fn attach_memory(&self, config: CxlConfig, memory: Rc<dyn Hdm>) {
         let stores = Rc::new(Mailbox::new(&self.0.clock));
         let (lines, followed) = (Rc::default(), RefCell::default());
         self.0.cxl.replace(Some(Cxl { config, memory, stores, lines, followed }));
     }
 
-    /// The I/O of what the host has stored at `index` of a ring in device memory; it is handed over once.
+    /// Takes the span of the I/O whose record lies at `index` of a ring in device memory. Later calls return
+    /// [`SpanId::NONE`].
     pub fn followed_stored(&self, index: u32) -> SpanId {
         let cxl = self.0.cxl.borrow();
         let mut followed = match &*cxl {
@@ -240,12 +246,12 @@ impl DeviceEnd {
         followed.get_mut(index as usize).map_or(SpanId::NONE, |span| std::mem::replace(span, SpanId::NONE))
     }
 
-    /// Brings the device's memory up to now: before it is looked at.
+    /// Makes visible every store that is due by now. Call before reading the device's memory.
     pub fn settle_memory(&self) {
         self.0.settle_lines();
     }
 
-    /// Whether every store to the device's memory can be seen.
+    /// Whether no store to the device's memory is in flight.
     pub fn memory_is_settled(&self) -> bool {
         self.0.settle_lines();
         self.0.cxl.borrow().as_ref().is_none_or(|cxl| cxl.stores.is_empty())

@@ -1,16 +1,16 @@
-//! The two ledgers: what crossed the link, by purpose and direction, in payload bytes and in wire bytes.
+//! The two ledgers: traffic of the link by purpose and direction, in payload bytes and in wire bytes.
 
 use std::cell::RefCell;
 
-/// Why something crossed.
+/// Purpose of a crossing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Purpose {
     /// A doorbell write.
     Doorbell,
-    /// Another register, read or written.
+    /// A read or write of any other register.
     Register,
-    /// Submission queue entries.
+    /// A read of submission queue entries.
     SqeFetch,
     /// Payload placed in the submission queue.
     InlineChunk,
@@ -18,7 +18,7 @@ pub enum Purpose {
     PrpList,
     /// An SGL segment.
     SglSegment,
-    /// The payload itself.
+    /// Payload that follows a data pointer.
     Data,
     /// A completion queue entry.
     Cqe,
@@ -26,18 +26,18 @@ pub enum Purpose {
     MsiX,
     /// Payload written to a BAR.
     MmioData,
-    /// Loads and stores to memory in the device.
+    /// Loads and stores to device memory.
     CxlMem,
-    /// From device to device.
+    /// A transfer from device to device.
     PeerToPeer,
-    /// What the device keeps in memory that the host lends it.
+    /// The device's use of a host memory buffer.
     HostBuffer,
-    /// What parts of the device's firmware on either side of the link tell each other.
+    /// Messages between parts of the device's firmware on either side of the link.
     Firmware,
 }
 
 impl Purpose {
-    /// All, in the order in which they are reported.
+    /// All purposes, in report order.
     pub const ALL: [Purpose; 14] = [
         Purpose::Doorbell,
         Purpose::Register,
@@ -55,7 +55,7 @@ impl Purpose {
         Purpose::Firmware,
     ];
 
-    /// Its name in reports.
+    /// Name of the purpose in reports.
     pub fn name(self) -> &'static str {
         match self {
             Purpose::Doorbell => "doorbell",
@@ -76,7 +76,7 @@ impl Purpose {
     }
 }
 
-/// Which way.
+/// Direction of a crossing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Direction {
@@ -87,10 +87,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Both.
+    /// Both directions, down first.
     pub const ALL: [Direction; 2] = [Direction::Down, Direction::Up];
 
-    /// Its name in reports.
+    /// Name of the direction in reports.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Down => "to device",
@@ -99,14 +99,14 @@ impl Direction {
     }
 }
 
-/// What crossed for one purpose in one direction.
+/// Traffic of one purpose in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Transaction layer packets.
     pub tlps: u64,
-    /// Payload bytes: what a performance counter monitor sees.
+    /// Payload bytes, as a performance counter monitor sees them.
     pub payload: u64,
-    /// Bytes with headers, sequence number, LCRC and framing: what the link is busy with.
+    /// Bytes with headers, sequence number, LCRC and framing, for which the link is busy.
     pub wire: u64,
 }
 
@@ -117,7 +117,7 @@ impl Entry {
         self.wire += other.wire;
     }
 
-    /// What it has more than `other`, field by field.
+    /// The difference to `other` by field, zero where `other` is larger.
     fn beyond(self, other: Entry) -> Entry {
         Entry {
             tlps: self.tlps.saturating_sub(other.tlps),
@@ -137,7 +137,7 @@ impl Entry {
 
 type Entries = [[Entry; 2]; Purpose::ALL.len()];
 
-/// Every crossing, entered once.
+/// Traffic by purpose and direction; each crossing is entered once.
 #[derive(Default)]
 pub struct Ledger(RefCell<Entries>);
 
@@ -147,8 +147,8 @@ impl Ledger {
         self.0.borrow_mut()[purpose as usize][direction as usize].add(crossing);
     }
 
-    /// What was entered for `from` was, in part, for `to`: a read of entries that fetched payload, too, as could be told
-    /// only when it was there.
+    /// Moves `part` of the traffic entered for `from` to `to`: a read of submission queue entries may turn
+    /// out, once its data are here, to have fetched payload as well.
     pub fn reassign(&self, from: Purpose, to: Purpose, direction: Direction, part: Entry) {
         let mut entries = self.0.borrow_mut();
         let entry = &mut entries[from as usize][direction as usize];
@@ -156,38 +156,38 @@ impl Ledger {
         entries[to as usize][direction as usize].add(part);
     }
 
-    /// What crossed for `purpose` in `direction`.
+    /// Traffic of `purpose` in `direction`.
     pub fn entry(&self, purpose: Purpose, direction: Direction) -> Entry {
         self.0.borrow()[purpose as usize][direction as usize]
     }
 
-    /// All purposes of one direction together.
+    /// Traffic of all purposes in one direction.
     pub fn total(&self, direction: Direction) -> Entry {
         let mut sum = Entry::default();
         self.0.borrow().iter().for_each(|both| sum.add(both[direction as usize]));
         sum
     }
 
-    /// Both directions of one purpose together.
+    /// Traffic of one purpose in both directions.
     pub fn of(&self, purpose: Purpose) -> Entry {
         let mut sum = self.entry(purpose, Direction::Down);
         sum.add(self.entry(purpose, Direction::Up));
         sum
     }
 
-    /// All of it together.
+    /// All traffic.
     pub fn sum(&self) -> Entry {
         let mut sum = self.total(Direction::Down);
         sum.add(self.total(Direction::Up));
         sum
     }
 
-    /// A copy to subtract later with [`Ledger::since`].
+    /// A copy, for a later [`Ledger::since`].
     pub fn snapshot(&self) -> Ledger {
         Ledger(RefCell::new(*self.0.borrow()))
     }
 
-    /// What was entered here and in `other`.
+    /// The sum of this ledger and `other`.
     pub fn with(&self, other: &Ledger) -> Ledger {
         let mut entries = *self.0.borrow();
         let others = other.0.borrow();
@@ -199,8 +199,9 @@ impl Ledger {
         Ledger(RefCell::new(entries))
     }
 
-    /// What was entered after `earlier` was copied. Of a crossing from before that was [reassigned](Ledger::reassign) since,
-    /// nothing is in it: what would be too little for one purpose is too much for the other.
+    /// Traffic entered after the snapshot `earlier`. A crossing that was entered before the snapshot and
+    /// [reassigned](Ledger::reassign) after it does not appear: it would make one purpose negative and
+    /// another too large.
     pub fn since(&self, earlier: &Ledger) -> Ledger {
         let mut entries = *self.0.borrow();
         let then = earlier.0.borrow();

@@ -1,18 +1,19 @@
-//! What a crossing costs: the PCIe link between host memory and a drive, and the two ledgers of what crossed it.
+//! The link between a host and a drive: PCIe and CXL timing, host memory, and the two ledgers of traffic.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`pcie`] | generations, lanes, payload and read-request sizes: TLPs and bytes of every kind of crossing |
-//! | [`cxl`], [`hdm`] | CXL.mem over the same lanes: slots and flits; the device's memory as the host loads and stores it |
-//! | [`ledger`] | every crossing by purpose and direction, in payload bytes and in wire bytes |
-//! | [`network`] | a network between two machines: adapters, packets, messages in order, its ledgers |
-//! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
+//! | [`pcie`] | generations, lanes, payload and read-request sizes: TLPs and bytes of each kind of crossing |
+//! | [`cxl`], [`hdm`] | CXL.mem over the same lanes: slots and flits; loads and stores to device memory |
+//! | [`ledger`] | traffic by purpose and direction, in payload bytes and in wire bytes |
+//! | [`network`] | a network between two machines: adapters, packets, ordered messages, its ledgers |
+//! | [`memory`] | host memory as DMA sees it: simulated pages, or pages shared with another process |
 //! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
-//! | [`switch`] | several links behind one, which they share |
-//! | [`watch`] | the completion queues that a host waits on |
+//! | [`switch`] | several links behind one shared upstream link |
+//! | [`watch`] | waits for completion queue entries |
 //!
-//! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
-//! It carries an I/O's span across by queue and slot, because the device must not look into the host.
+//! What it does not do: it parses no NVMe command, follows no data pointer (that is `transfer`), and keeps no
+//! queue. It carries the span of an I/O across by queue and slot, because the device must not look into the
+//! host.
 
 pub mod cxl;
 pub mod hdm;
@@ -25,11 +26,11 @@ pub mod switch;
 pub mod watch;
 
 pub use cxl::{CxlConfig, Flit, Lines};
-pub use hdm::{Hdm, HdmRange, Manner};
+pub use hdm::{Hdm, HdmRange, StoreOrdering};
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
-pub use network::{NetworkConfig, NetworkEnd, NetworkLedger, Parcel};
+pub use network::{MessageKind, NetworkConfig, NetworkEnd, NetworkLedger};
 pub use pcie::{Generation, PcieConfig, Tlps};
-pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, Reading, STORE_BYTES, TakeParts};
+pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, PartConsumer, Reading, STORE_BYTES};
 pub use switch::{Switch, SwitchConfig};
 pub use watch::Watch;

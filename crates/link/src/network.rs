@@ -1,110 +1,118 @@
-//! A network between two machines: one adapter (NIC) at each end of an Ethernet link, messages in order, and what crossed.
+//! A network between two machines: an adapter (NIC) at each end of an Ethernet link, ordered messages, and
+//! ledgers.
 //!
-//! A message becomes packets, each with the same overhead; the wire takes them at its rate, one direction apart from the other.
-//! Beyond that a message takes the time of the sending adapter, of wire and switch, and of the receiving adapter, in which others
-//! follow it: it is latency, not occupancy. What processors do for a message is for whoever sends and receives it.
+//! A message becomes packets, each with the same overhead; the wire takes them at its rate, the two
+//! directions independently. In addition a message takes the latency of the sending adapter, of wire and
+//! switch, and of the receiving adapter. Messages overlap in these: they are latency, not occupancy.
+//! Processor time is up to the sender and receiver.
 //!
-//! A payload is visible at its arrival, never before: it travels in the message.
+//! A payload travels in its message and is visible at its arrival, never before.
 
 use byteway_clock::{Clock, Delay, Mailbox, Pipe, Rate, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A network's constants.
+/// Constants of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// What the wire carries, overhead included.
+    /// Bandwidth of the wire in bytes a second, overhead included.
     pub rate: Rate,
-    /// Wire and switch, one way.
+    /// Latency of wire and switch, one way.
     pub propagation: Delay,
-    /// Payload of a packet, at most: at least 256 bytes.
+    /// Maximum payload of a packet in bytes; at least 256.
     pub packet_bytes_max: u32,
-    /// Bytes of a packet beside its payload: headers, checksums, preamble and gap.
+    /// Overhead of a packet in bytes: headers, checksums, preamble and gap.
     pub packet_overhead_bytes: u32,
-    /// From the post of a message to its first byte on the wire: the adapter fetches the request and its payload.
+    /// Delay from the post of a message to its first byte on the wire: the adapter fetches the request and
+    /// its payload.
     pub send: Delay,
-    /// From a message's last byte on the wire until it is in memory.
+    /// Delay from a message's last byte on the wire until it is in memory.
     pub receive: Delay,
-    /// What a message has of its own beside what it carries, by [`Parcel`].
-    pub header_bytes: [u32; Parcel::ALL.len()],
+    /// Header bytes of a message, by [`MessageKind`].
+    pub header_bytes: [u32; MessageKind::ALL.len()],
 }
 
 impl NetworkConfig {
-    /// Packets that a message of `bytes` takes: one at least.
+    /// Packets of a message of `bytes`, at least one.
     pub fn packets(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.packet_bytes_max)).max(1)
     }
 
-    /// Bytes on the wire of a message of `bytes`.
+    /// Wire bytes of a message of `bytes`.
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
         bytes + self.packets(bytes) * u64::from(self.packet_overhead_bytes)
     }
 
-    /// How long a message of `bytes` takes from its post to the other memory, on a wire that nobody else uses.
+    /// Latency of a message of `bytes` from its post to the remote memory, on an idle wire.
     pub fn latency(&self, bytes: u64) -> Delay {
         self.send + self.rate.time_for(self.wire_bytes(bytes)) + self.propagation + self.receive
     }
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Parcel {
-    /// A command, with the data in its capsule.
+pub enum MessageKind {
+    /// A command capsule, with its in-capsule data.
     Command,
-    /// A completion.
+    /// A response capsule.
     Response,
-    /// A request for data: an RDMA read, or R2T.
+    /// A request for data: an RDMA read request, or R2T.
     DataRequest,
-    /// Data by RDMA, or in PDUs of its own.
+    /// Data by RDMA, or in its own PDUs.
     Data,
-    /// Opening and closing connections.
+    /// Setup and teardown of connections.
     Connection,
 }
 
-impl Parcel {
-    /// All, in the order in which they are reported.
-    pub const ALL: [Parcel; 5] =
-        [Parcel::Command, Parcel::Response, Parcel::DataRequest, Parcel::Data, Parcel::Connection];
+impl MessageKind {
+    /// All kinds, in report order.
+    pub const ALL: [MessageKind; 5] = [
+        MessageKind::Command,
+        MessageKind::Response,
+        MessageKind::DataRequest,
+        MessageKind::Data,
+        MessageKind::Connection,
+    ];
 
-    /// Its name in reports.
+    /// Name of the kind in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Parcel::Command => "command",
-            Parcel::Response => "response",
-            Parcel::DataRequest => "data request",
-            Parcel::Data => "data",
-            Parcel::Connection => "connection",
+            MessageKind::Command => "command",
+            MessageKind::Response => "response",
+            MessageKind::DataRequest => "data request",
+            MessageKind::Data => "data",
+            MessageKind::Connection => "connection",
         }
     }
 }
 
-/// What went one way, of one kind.
+/// Messages of one [`MessageKind`] in one direction, with their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Carried {
+pub struct MessageTraffic {
     /// Messages.
     pub messages: u64,
-    /// Packets of them.
+    /// Packets of these messages.
     pub packets: u64,
-    /// Bytes of the messages.
+    /// Bytes of the messages, before packet overhead.
     pub payload_bytes: u64,
     /// Bytes on the wire.
     pub wire_bytes: u64,
 }
 
-/// The two ledgers of a network's direction: payload bytes and wire bytes, by [`Parcel`].
+/// The ledgers of one direction of a network: payload bytes and wire bytes, by [`MessageKind`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NetworkLedger([Carried; Parcel::ALL.len()]);
+pub struct NetworkLedger([MessageTraffic; MessageKind::ALL.len()]);
 
 impl NetworkLedger {
-    /// What was carried of a kind.
-    pub fn of(&self, parcel: Parcel) -> Carried {
-        self.0[parcel as usize]
+    /// Traffic of one kind.
+    pub fn of(&self, kind: MessageKind) -> MessageTraffic {
+        self.0[kind as usize]
     }
 
-    /// All of it.
-    pub fn total(&self) -> Carried {
-        self.0.iter().fold(Carried::default(), |sum, one| Carried {
+    /// Traffic of all kinds.
+    pub fn total(&self) -> MessageTraffic {
+        self.0.iter().fold(MessageTraffic::default(), |sum, one| MessageTraffic {
             messages: sum.messages + one.messages,
             packets: sum.packets + one.packets,
             payload_bytes: sum.payload_bytes + one.payload_bytes,
@@ -112,7 +120,7 @@ impl NetworkLedger {
         })
     }
 
-    /// What was carried since `before`.
+    /// Traffic since the snapshot `before`.
     pub fn since(&self, before: &NetworkLedger) -> NetworkLedger {
         let mut since = *self;
         for (now, then) in since.0.iter_mut().zip(&before.0) {
@@ -125,14 +133,14 @@ impl NetworkLedger {
     }
 }
 
-/// One direction.
+/// One direction of the wire.
 struct Lane<M> {
     wire: Pipe,
-    letters: Mailbox<M>,
+    messages: Mailbox<M>,
     ledger: RefCell<NetworkLedger>,
 }
 
-/// One machine's end: sends `S`, receives `R`. Cheap to clone; one task receives.
+/// One machine's end of a network: sends `S`, receives `R`. Cheap to clone; one task receives.
 pub struct NetworkEnd<S, R> {
     clock: Clock,
     config: Rc<NetworkConfig>,
@@ -147,7 +155,7 @@ impl<S, R> Clone for NetworkEnd<S, R> {
     }
 }
 
-/// A network: both ends of it.
+/// The two ends of a new network.
 pub fn connect<S, R>(clock: &Clock, config: NetworkConfig) -> (NetworkEnd<S, R>, NetworkEnd<R, S>) {
     let config = Rc::new(config);
     let (out, back) = (lane(clock, &config), lane(clock, &config));
@@ -160,13 +168,13 @@ fn lane<M>(clock: &Clock, config: &NetworkConfig) -> Rc<Lane<M>> {
     let latency = config.send + config.propagation + config.receive;
     Rc::new(Lane {
         wire: Pipe::new(clock, config.rate, latency),
-        letters: Mailbox::new(clock),
+        messages: Mailbox::new(clock),
         ledger: RefCell::default(),
     })
 }
 
 impl<S, R> NetworkEnd<S, R> {
-    /// The clock.
+    /// The clock of this network.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -176,37 +184,37 @@ impl<S, R> NetworkEnd<S, R> {
         &self.config
     }
 
-    /// Posts a message that carries `bytes`: it is there behind all that was posted before. `message` is told how long it waits
-    /// for the wire. Gives when its last byte is at the other end's adapter.
-    pub fn send(&self, parcel: Parcel, bytes: u64, message: impl FnOnce(Delay) -> S) -> Time {
-        let bytes = bytes + u64::from(self.config.header_bytes[parcel as usize]);
+    /// Posts a message that carries `bytes`; messages arrive in the order of posting. `message` receives the
+    /// time that it waits for the wire. Returns when its last byte reaches the remote adapter.
+    pub fn send(&self, kind: MessageKind, bytes: u64, message: impl FnOnce(Delay) -> S) -> Time {
+        let bytes = bytes + u64::from(self.config.header_bytes[kind as usize]);
         let wire_bytes = self.config.wire_bytes(bytes);
-        let carried = &mut self.out.ledger.borrow_mut().0[parcel as usize];
+        let carried = &mut self.out.ledger.borrow_mut().0[kind as usize];
         carried.messages += 1;
         carried.packets += self.config.packets(bytes);
         carried.payload_bytes += bytes;
         carried.wire_bytes += wire_bytes;
         let passage = self.out.wire.send(wire_bytes);
-        self.out.letters.send_at(passage.arrival, message(passage.queued));
+        self.out.messages.send_at(passage.arrival, message(passage.queued));
         passage.sent + self.config.send + self.config.propagation
     }
 
-    /// The next message, when it is in memory.
+    /// Waits for the next message to be in memory.
     pub async fn receive(&self) -> R {
-        self.back.letters.receive().await
+        self.back.messages.receive().await
     }
 
-    /// What this end has sent.
+    /// Traffic sent by this end.
     pub fn sent(&self) -> NetworkLedger {
         *self.out.ledger.borrow()
     }
 
-    /// What was sent to it, what is under way included.
+    /// Traffic sent to this end, including messages in flight.
     pub fn received(&self) -> NetworkLedger {
         *self.back.ledger.borrow()
     }
 
-    /// How long the wire has been busy, from this end and to it.
+    /// Time for which the wire has been busy: from this end, and to it.
     pub fn busy(&self) -> (Delay, Delay) {
         (self.out.wire.busy(), self.back.wire.busy())
     }
@@ -225,11 +233,11 @@ mod tests {
             packet_overhead_bytes: 82,
             send: Delay::from_ns(300),
             receive: Delay::from_ns(200),
-            header_bytes: [0; Parcel::ALL.len()],
+            header_bytes: [0; MessageKind::ALL.len()],
         }
     }
 
-    // Without this the price of a message could be anything: 4178 bytes at 12.5 GB/s take 334.24 ns.
+    // Without this the cost of a message could be anything: 4178 bytes at 12.5 GB/s take 334.24 ns.
     #[test]
     fn a_message_takes_what_a_table_says() {
         let executor = Executor::new();
@@ -244,18 +252,18 @@ mod tests {
                     assert_eq!(queued, Delay::ZERO);
                     1
                 };
-                assert_eq!(near.send(Parcel::Data, 4096, free), Time(1_134_240));
+                assert_eq!(near.send(MessageKind::Data, 4096, free), Time(1_134_240));
                 let behind = |queued| {
                     assert_eq!(queued, Delay(334_240));
                     2
                 };
-                near.send(Parcel::Response, 16, behind);
+                near.send(MessageKind::Response, 16, behind);
                 assert_eq!(far.receive().await, 1);
                 let first = clock.now();
                 assert_eq!(far.receive().await, 2);
                 let sent = near.sent();
                 assert_eq!(sent, far.received());
-                assert_eq!(sent.of(Parcel::Response).wire_bytes, 16 + 82);
+                assert_eq!(sent.of(MessageKind::Response).wire_bytes, 16 + 82);
                 assert_eq!(sent.total().payload_bytes, 4096 + 16);
                 (first, clock.now())
             })

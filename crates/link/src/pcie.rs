@@ -1,4 +1,4 @@
-//! PCI Express arithmetic: how many packets and bytes each kind of crossing takes, and how fast they go.
+//! PCI Express arithmetic: packets and bytes of each kind of crossing, and link rates.
 
 use crate::ledger::Entry;
 use byteway_clock::{Delay, Rate};
@@ -22,14 +22,14 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// From its number.
+    /// From the generation number, 1 to 6.
     pub fn from_number(number: u64) -> Option<Self> {
         [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6]
             .get((number as usize).checked_sub(1)?)
             .copied()
     }
 
-    /// Bytes of packets a second on `lanes`, after encoding or flit overhead.
+    /// Packet bytes a second on `lanes`, after encoding or flit overhead.
     pub fn rate(self, lanes: u32) -> Rate {
         let (megatransfers, useful, of) = match self {
             Self::Gen1 => (2_500u128, 8u128, 10u128),
@@ -48,10 +48,10 @@ impl Generation {
     }
 }
 
-/// A link's constants.
+/// Constants of a PCIe link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PcieConfig {
-    /// Generation.
+    /// PCIe generation.
     pub generation: Generation,
     /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
     pub lanes: u32,
@@ -63,22 +63,22 @@ pub struct PcieConfig {
     pub rcb: u32,
     /// Read requests that the device may have outstanding.
     pub read_tags: u32,
-    /// From one end to the other, after the last bit has left.
+    /// Propagation delay from end to end, after the last bit has left.
     pub propagation: Delay,
-    /// From a read request's arrival at the host to its first completion's leaving.
+    /// Delay at the host from a read request's arrival to its first completion's departure.
     pub memory_latency: Delay,
-    /// A factor by which the link is slower than its generation says: 1 but in experiments.
+    /// Factor by which the link is slower than its generation: 1 except in experiments.
     pub slowdown: u32,
 }
 
-/// A link that can't be.
+/// A field of [`PcieConfig`] is out of range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PcieConfigError {
-    /// The field that is wrong.
+    /// Name of the field.
     pub field: &'static str,
-    /// What it holds.
+    /// The rejected value.
     pub value: u64,
-    /// What it may hold.
+    /// The valid values.
     pub allowed: &'static str,
 }
 
@@ -90,20 +90,23 @@ impl fmt::Display for PcieConfigError {
 
 impl std::error::Error for PcieConfigError {}
 
-/// Packets, and the bytes that they put on the wire.
+/// Packets and their wire bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tlps {
-    /// How many.
+    /// Number of packets.
     pub count: u64,
-    /// With their overhead, bytes.
+    /// Wire bytes including overhead.
     pub wire: u64,
 }
 
-/// Largest extent that a memory request may not cross.
+/// Alignment that no memory request may cross, in bytes.
 const BOUNDARY: u64 = 4096;
 
 impl PcieConfig {
     /// Checks every field.
+    ///
+    /// # Errors
+    /// [`PcieConfigError`] for the first field that is out of range.
     pub fn validate(&self) -> Result<(), PcieConfigError> {
         let size = |bytes: u32| bytes.is_power_of_two() && (128..=4096).contains(&bytes);
         let checks = [
@@ -127,14 +130,14 @@ impl PcieConfig {
         }
     }
 
-    /// Bytes a second of each direction.
+    /// Bandwidth of each direction in bytes a second.
     pub fn rate(&self) -> Rate {
         let rate = self.generation.rate(self.lanes);
         Rate::per_second(rate.units_per_second() / u64::from(self.slowdown.max(1)))
     }
 
-    /// Overhead of a packet: framing, sequence number and LCRC (8 bytes before flit mode), and its header of three
-    /// double words, or four for an address above 4 GiB.
+    /// Overhead of a packet: framing, sequence number and LCRC (8 bytes before flit mode), and its header of
+    /// three double words, or four for an address above 4 GiB.
     fn overhead(&self, address: u64) -> u64 {
         let header = if address >= 1 << 32 { 16 } else { 12 };
         header + self.completion_overhead() - 12
@@ -156,16 +159,17 @@ impl PcieConfig {
         Tlps { count, wire: count * self.overhead(address) }
     }
 
-    /// The completions of that read: at most MPS each, each but the last of a request ending on a multiple of RCB.
+    /// The completions of that read: at most MPS each, each but the last of a request ending on a multiple of
+    /// RCB.
     pub fn read_completions(&self, address: u64, bytes: u64) -> Tlps {
-        // Powers of two all three, so masks and shifts do for remainders and divisions.
+        // All three are powers of two, so masks and shifts replace remainders and divisions.
         let (mps, rcb, mrrs) = (u64::from(self.mps), u64::from(self.rcb), u64::from(self.mrrs));
         let in_mps = |bytes: u64| (bytes + mps - 1) >> mps.trailing_zeros();
         let mut count = 0;
         let (mut at, end) = (address, address + bytes);
         while at < end {
             let request_end = end.min((at | (mrrs - 1)) + 1);
-            // The first completion ends on the last boundary within MPS; the others follow in whole MPS.
+            // The first completion ends on the last boundary within MPS; each other one is a whole MPS.
             let first = (at + mps) & !(rcb - 1);
             count += if first >= request_end { 1 } else { 1 + in_mps(request_end - first) };
             at = request_end;
@@ -173,20 +177,20 @@ impl PcieConfig {
         Tlps { count, wire: bytes + count * self.completion_overhead() }
     }
 
-    /// A read completion of a register.
+    /// The completion of a register read.
     pub fn register_completion(&self, bytes: u64) -> Tlps {
         Tlps { count: 1, wire: bytes + self.completion_overhead() }
     }
 }
 
-/// How many aligned pieces of `size` (a power of two of at most 4 KiB) the extent touches.
+/// Number of aligned pieces of `size` (a power of two of at most 4 KiB) that the extent touches.
 fn pieces(address: u64, bytes: u64, size: u64) -> u64 {
     debug_assert!(size <= BOUNDARY);
     if bytes == 0 { 1 } else { ((address & (size - 1)) + bytes + size - 1) >> size.trailing_zeros() }
 }
 
 impl Tlps {
-    /// As a ledger entry that carries `payload` bytes.
+    /// Converts to a ledger entry that carries `payload` bytes.
     pub fn carrying(self, payload: u64) -> Entry {
         Entry { tlps: self.count, payload, wire: self.wire }
     }
@@ -233,7 +237,8 @@ mod tests {
         assert_eq!(link.write(HIGH, 4096), Tlps { count: 16, wire: 4096 + 16 * 24 });
     }
 
-    // Short and unaligned extents split where the rules say, else the wire ledger would drift on odd buffers.
+    // Short and unaligned extents must split where the rules say; otherwise the wire ledger would drift on
+    // odd buffers.
     #[test]
     fn unaligned_extents_split_at_the_boundaries() {
         let link = gen2();

@@ -1,8 +1,8 @@
-//! The link between a host and a drive, and its two ends.
+//! The link between a host and a drive: its two ends, and the timing and ordering of crossings.
 //!
-//! Posted writes (doorbells, data, completions, interrupts) are sent and forgotten: they arrive later, in order. A
-//! read is two waits: the request, which samples memory when it arrives, and the completion. Each direction is a
-//! pipe of its own, and everything that enters one is entered in the ledger.
+//! Posted writes (doorbells, data, completions, interrupts) arrive later, in order, while their sender
+//! continues. A read is two waits: for the request, which samples memory when it arrives, and for the
+//! completion. Each direction is a pipe, and everything that enters a pipe is entered in the ledger.
 
 use crate::hdm::Cxl;
 use crate::ledger::{Direction, Entry, Ledger, Purpose};
@@ -27,14 +27,14 @@ pub struct MmioWrite {
     pub offset: u64,
     /// The value, in the low `bytes` bytes.
     pub value: u64,
-    /// 4 or 8.
+    /// Width in bytes, 4 or 8.
     pub bytes: u32,
 }
 
-/// Bytes that the host's processor combines into one store: a line of its cache.
+/// Bytes that the host's processor combines into one store: a cache line.
 pub const STORE_BYTES: usize = 64;
 
-/// A store to the memory behind the registers, under way.
+/// A store to the controller memory in the BAR, in flight.
 #[derive(Clone, Copy)]
 struct Store {
     offset: u64,
@@ -48,29 +48,29 @@ impl Store {
     }
 }
 
-/// A posted write under way to the device.
+/// A posted write in flight to the device.
 enum Downstream {
     Write(MmioWrite),
     Store(Store),
 }
 
-/// The device's registers.
+/// The device's register space.
 pub trait Bar {
-    /// The `bytes` (4 or 8) at `offset`, at the instant at which the read arrives; an offset without a register reads as
-    /// zero.
+    /// Reads `bytes` (4 or 8) at `offset`, as of the instant at which the read arrives. An offset without a
+    /// register reads as zero.
     fn read(&self, offset: u64, bytes: u32) -> u64;
 
-    /// A write arrives where modelled waits take no time; otherwise writes wait for [`DeviceEnd::next_write`].
+    /// Receives a write if modelled waits take no time; otherwise writes wait for [`DeviceEnd::next_write`].
     fn write(&self, write: MmioWrite);
 
-    /// A store of at most [`STORE_BYTES`] to memory behind the registers arrives: before every register write that was
-    /// sent after it. A device without memory there ignores it.
+    /// Receives a store of at most [`STORE_BYTES`] to controller memory, before every register write that was
+    /// sent after it. A device without such memory ignores it.
     fn store(&self, offset: u64, bytes: &[u8]) {
         let _ = (offset, bytes);
     }
 }
 
-/// A posted write under way to the host.
+/// A posted write in flight to the host.
 enum Upstream {
     Content {
         address: u64,
@@ -87,10 +87,10 @@ enum Upstream {
     Completion {
         address: u64,
         entry: [u8; 16],
-        /// The completion queue, if somebody waited on it when this was sent: its arrival wakes who does.
+        /// The completion queue, if a task waited on it at the time of sending: the arrival wakes that task.
         ring: Option<Rc<Ring>>,
     },
-    /// A slot of a completion queue behind a completion, which arrives with it.
+    /// A slot of the completion queue behind an entry, which arrives with it.
     Slot {
         address: u64,
         entry: [u8; 16],
@@ -101,8 +101,7 @@ enum Upstream {
 }
 
 impl Upstream {
-    /// The memory that it goes to: where, how many bytes, and the epoch in which that was checked. An interrupt message
-    /// goes to none.
+    /// Target memory: address, bytes, and the epoch in which it was checked. None for an interrupt message.
     #[inline]
     fn target(&self) -> Option<(u64, u64, Epoch)> {
         match self {
@@ -116,25 +115,25 @@ impl Upstream {
     }
 }
 
-/// Who takes what a read brings: part after part, each with where it stands in the payload.
-pub trait TakeParts {
-    /// A part, of any length.
+/// Consumer of the parts of a read, with the offset of each in the payload.
+pub trait PartConsumer {
+    /// Takes a part of any length.
     fn bytes(&mut self, offset: usize, part: &[u8]);
 
-    /// A whole page that holds `pattern`. False: it is to come as bytes.
+    /// Takes a whole page that holds `pattern`. False asks for the page as bytes instead.
     fn page(&mut self, offset: usize, pattern: Pattern) -> bool {
         let _ = (offset, pattern);
         false
     }
 }
 
-impl<F: FnMut(usize, &[u8])> TakeParts for F {
+impl<F: FnMut(usize, &[u8])> PartConsumer for F {
     fn bytes(&mut self, offset: usize, part: &[u8]) {
         self(offset, part);
     }
 }
 
-/// Who takes interrupt messages, by their vectors.
+/// Handler of interrupt messages, by vector.
 type Taker = Rc<dyn Fn(u16)>;
 
 /// A PCIe link.
@@ -143,7 +142,7 @@ pub struct Link {
     config: PcieConfig,
     down: Pipe,
     up: Pipe,
-    /// What lies between the host and this link, if not nothing.
+    /// The switch between the host and this link, if any.
     switch: Option<Switch>,
     ledger: Ledger,
     memory: Memory,
@@ -151,44 +150,44 @@ pub struct Link {
     mmio: Mailbox<Downstream>,
     upstream: Mailbox<Upstream>,
     bar: RefCell<Option<Rc<dyn Bar>>>,
-    /// The device is taken off the link.
+    /// Notified when the device is removed from the link.
     removed: Notify,
     pub(crate) cxl: RefCell<Option<Cxl>>,
     rings: Rings,
     vectors: RefCell<Vec<Rc<Notify>>>,
-    /// Who takes interrupt messages beside those that wait for them.
+    /// Handler that sees interrupt messages in addition to the tasks that wait for them.
     on_interrupt: RefCell<Option<Taker>>,
     /// By queue and slot: the span of the I/O whose command lies there.
     followed: RefCell<Vec<Vec<SpanId>>>,
-    /// Interrupt messages that are to get lost.
+    /// Interrupt messages still to be lost, an injected fault.
     interrupts_to_lose: Cell<u32>,
     faults: Cell<u64>,
-    /// What a batch of read requests covers at most: a power of two.
+    /// Largest extent of one batch of read requests in bytes: a power of two.
     batch_bytes: u64,
 }
 
-/// Where the drive's BAR0 lies in the host's address space: above 4 GiB.
+/// Host address of the drive's BAR0: above 4 GiB.
 const BAR_ADDRESS: u64 = 0x40_0000_0000;
-/// Where interrupt messages go: above 4 GiB, as with interrupt remapping.
+/// Address of interrupt messages: above 4 GiB, as with interrupt remapping.
 const MSIX_ADDRESS: u64 = 0x41_0000_0000;
 /// Read requests sent as one batch, at most: those of a page at the usual read request size.
 const BATCH_REQUESTS_MAX: u32 = 8;
 
-/// The host's end.
+/// The host's end of a link.
 #[derive(Clone)]
 pub struct HostEnd(pub(crate) Rc<Link>);
 
-/// The device's end.
+/// The device's end of a link.
 #[derive(Clone)]
 pub struct DeviceEnd(pub(crate) Rc<Link>);
 
 impl Link {
-    /// A link to `memory`. `config` is valid ([`PcieConfig::validate`]).
+    /// Connects a link to `memory`. `config` must be valid ([`PcieConfig::validate`]).
     pub fn connect(clock: &Clock, config: PcieConfig, memory: Memory) -> (HostEnd, DeviceEnd) {
         Self::make(clock, config, memory, None)
     }
 
-    /// The same from a downstream port of a switch, whose upstream link all its ports share.
+    /// As [`Link::connect`], at a downstream port of a switch, whose ports share its upstream link.
     pub fn connect_behind(
         switch: &Switch,
         clock: &Clock,
@@ -228,7 +227,7 @@ impl Link {
                 << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
             config,
         });
-        link.mmio.heed_quiet(true);
+        link.mmio.set_wake_on_quiet(true);
         let root = link.clone();
         clock.spawn("root complex", async move {
             loop {
@@ -239,8 +238,8 @@ impl Link {
         (HostEnd(link.clone()), DeviceEnd(link))
     }
 
-    /// Brings host memory up to now: payload that arrives wakes nobody, it is written when somebody looks, or with the
-    /// completion behind it.
+    /// Brings host memory up to now. Payload that arrives wakes no task: it is written on the next access to
+    /// memory, or with the completion behind it.
     #[inline]
     pub(crate) fn settle(&self) {
         if self.upstream.has_arrived() {
@@ -254,15 +253,15 @@ impl Link {
         }
     }
 
-    /// A posted write arrives after its sender has gone on.
+    /// Lands a posted write whose sender has moved on, and counts a fault.
     fn arrive_unasked(&self, write: Upstream) {
         if self.arrive(write).is_err() {
-            // Freed since it was sent: a posted write has no completion that could say so.
+            // Freed since it was sent: a posted write has no completion that could report this.
             self.faults.set(self.faults.get() + 1);
         }
     }
 
-    /// A posted write arrives in host memory.
+    /// Lands a posted write in host memory.
     fn arrive(&self, write: Upstream) -> Result<(), Fault> {
         match write {
             Upstream::Content { address, content, offset, bytes, epoch } => {
@@ -301,8 +300,8 @@ impl Link {
         }
     }
 
-    /// Brings the device up to now: stores, and register writes that were sent quietly, wake no task, so they are taken when
-    /// somebody looks, or with the next register write behind them.
+    /// Brings the device up to now. Stores and quiet register writes wake no task: they are taken on the next
+    /// access, or with the next register write behind them.
     fn settle_stores(&self) {
         if self.mmio.is_empty() {
             return;
@@ -328,12 +327,12 @@ impl Link {
         }
     }
 
-    /// Sends a posted write, which puts `tlps` on the link. It fails where the memory is not there, and has not crossed
-    /// then. In line: whoever calls it knows which kind of write it is.
+    /// Sends a posted write, which puts `tlps` on the link. On a fault nothing crosses. Inlined, because each
+    /// caller knows which kind of write it is.
     #[inline(always)]
     fn post(&self, write: Upstream, purpose: Purpose, tlps: Tlps, payload: u64) -> Result<Passage, Fault> {
         if self.clock.is_immediate() && self.upstream.is_empty() {
-            // It arrives in no time and overtakes nothing: the way through the mailbox is for those that are under way.
+            // It arrives in no time and overtakes nothing: the mailbox is only for writes that are in flight.
             self.arrive(write)?;
             return Ok(self.send_up(purpose, tlps, payload));
         }
@@ -353,8 +352,8 @@ impl Link {
         Ok(passage)
     }
 
-    /// Has a completion arrive at `at`. It wakes who waits on its queue, or else the root complex: whoever looks for it
-    /// then is no task of this simulation.
+    /// Schedules a completion's arrival at `at`. It wakes the task that waits on the queue; without one it
+    /// goes through the root complex, since the reader is then no task of this simulation.
     fn send_completion(&self, at: Time, address: u64, entry: [u8; 16]) {
         let Some(ring) = self.rings.find(address) else {
             return self.upstream.send_at(at, Upstream::Completion { address, entry, ring: None });
@@ -367,7 +366,7 @@ impl Link {
         }
     }
 
-    /// When the first entry arrives that is crossing to a completion queue.
+    /// Arrival time of the first entry in flight to a completion queue.
     pub(crate) fn arrival_at(&self, ring: &Rc<Ring>) -> Option<Time> {
         let is_its = |write: &Upstream| match write {
             Upstream::Completion { ring: Some(its), .. } => Rc::ptr_eq(its, ring),
@@ -395,7 +394,8 @@ impl Link {
         bytes <= self.batch_bytes && address & (self.batch_bytes - 1) <= self.batch_bytes - bytes
     }
 
-    /// A read where modelled waits take no time. It is entered as ever, but needs no tag: none is held over a wait.
+    /// A read under `timing = "none"`. It is entered in the ledger as usual but takes no tag, since none is
+    /// held across a wait.
     async fn read_at_once(
         &self,
         part: Part,
@@ -403,7 +403,7 @@ impl Link {
         sample: impl FnOnce(&Memory) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let passage = self.read_now(part, purpose, sample)?;
-        self.clock.sleep_until(passage.arrival).await; // others have their turn
+        self.clock.sleep_until(passage.arrival).await; // lets other tasks run
         Ok(())
     }
 
@@ -433,7 +433,7 @@ impl Link {
         passage
     }
 
-    /// Shows a crossing, as long as it keeps the link busy: it arrives `propagation` later.
+    /// Traces a crossing for as long as it occupies the link: it arrives `propagation` later.
     #[cold]
     fn trace(&self, direction: Resource, purpose: Purpose, crossing: Entry, passage: Passage) {
         let details = [
@@ -448,41 +448,41 @@ impl Link {
     }
 }
 
-/// What both ends may look at.
+/// Methods of both ends.
 macro_rules! shared {
     ($end:ident) => {
         impl $end {
-            /// The clock.
+            /// The clock of this link.
             pub fn clock(&self) -> &Clock {
                 &self.0.clock
             }
 
-            /// The ledgers.
+            /// The ledgers of this link.
             pub fn ledger(&self) -> &Ledger {
                 &self.0.ledger
             }
 
-            /// The link's constants.
+            /// The constants of this link.
             pub fn config(&self) -> &PcieConfig {
                 &self.0.config
             }
 
-            /// The spans of the I/Os that are followed.
+            /// The spans of open I/Os.
             pub fn spans(&self) -> &Spans {
                 self.0.clock.spans()
             }
 
-            /// How long each direction has been busy: down, up.
+            /// Time for which each direction has been busy: down, up.
             pub fn busy(&self) -> (Delay, Delay) {
                 (self.0.down.busy(), self.0.up.busy())
             }
 
-            /// The same of the link at the root complex: of a port of a switch, of the switch's upstream link.
+            /// The same for the link at the root complex: behind a switch, its upstream link.
             pub fn root_busy(&self) -> (Delay, Delay) {
                 self.0.switch.as_ref().map_or_else(|| self.busy(), Switch::busy)
             }
 
-            /// Posted writes that arrived where no memory was (any more).
+            /// Posted writes that arrived at memory that is not (or no longer) there.
             pub fn faults(&self) -> u64 {
                 self.0.faults.get()
             }
@@ -493,18 +493,19 @@ shared!(HostEnd);
 shared!(DeviceEnd);
 
 impl HostEnd {
-    /// The host's memory, with everything that has arrived by now.
+    /// Host memory, including everything that has arrived by now.
     pub fn memory(&self) -> &Memory {
         self.0.settle();
         &self.0.memory
     }
 
-    /// Ends when the device is taken off the link. For one task.
+    /// Waits until the device is removed from the link. For one task.
     pub async fn removed(&self) {
         self.0.removed.notified().await;
     }
 
-    /// Lets every register write arrive now: before a read that is answered at once, which must not pass them.
+    /// Lets every register write arrive now: before a read that is answered at once, which must not pass
+    /// them.
     pub fn hasten_writes(&self) {
         let link = &self.0;
         let bar = link.bar.borrow().clone();
@@ -517,20 +518,20 @@ impl HostEnd {
         }
     }
 
-    /// Lets every posted write arrive now, whenever it was to: before memory is taken away, so that no command has
-    /// succeeded whose data went nowhere.
-    pub fn hasten(&self) {
+    /// Lets every posted write arrive now: before memory is unmapped, so that no successful command's data
+    /// are lost.
+    pub fn land_posted_writes(&self) {
         while let Some(write) = self.0.upstream.receive_early() {
             self.0.arrive_unasked(write);
         }
     }
 
-    /// Bytes of posted writes that the ledger has, and host memory not yet: they are under way.
-    pub fn bytes_under_way(&self) -> u64 {
+    /// Bytes of posted writes in flight to host memory: entered in the ledger, not yet arrived.
+    pub fn bytes_in_flight(&self) -> u64 {
         self.0.upstream.sum(|write| write.target().map_or(0, |(_, bytes, _)| bytes))
     }
 
-    /// Writes a 32-bit register, posted. A doorbell or any other register, as `purpose` says.
+    /// Writes a 32-bit register, posted; `purpose` is doorbell or other register.
     pub fn write32(&self, offset: u64, value: u32, purpose: Purpose) {
         self.write(offset, u64::from(value), 4, purpose);
     }
@@ -540,7 +541,8 @@ impl HostEnd {
         self.write(offset, value, 8, Purpose::Register);
     }
 
-    /// Rings the head doorbell of a completion queue, posted: it only makes room, so the device takes it when it looks for room.
+    /// Writes the head doorbell of a completion queue, posted. It only frees slots, so the device takes it
+    /// when it next looks for a free slot.
     pub fn ring_head(&self, offset: u64, value: u32) {
         self.send_write(offset, u64::from(value), 4, Purpose::Doorbell, true);
     }
@@ -567,17 +569,17 @@ impl HostEnd {
         }
     }
 
-    /// Stores `bytes` to the memory behind the registers, from `offset` of BAR0 on, posted: a write for each line of
-    /// [`STORE_BYTES`] that it touches. It arrives before every register write that is sent after it, and wakes nobody.
-    /// Gives when the last of it arrives.
+    /// Stores `bytes` to the controller memory at `offset` of BAR0, posted: one write for each line of
+    /// [`STORE_BYTES`] that it touches. The stores arrive before every register write that is sent after
+    /// them, and wake no task. Returns when the last one arrives.
     pub fn store(&self, offset: u64, bytes: &[u8]) -> Time {
         let link = &self.0;
         link.settle_stores();
         let mut arrival = link.clock.now();
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
-            let room = STORE_BYTES - (at % STORE_BYTES as u64) as usize;
-            let (part, later) = rest.split_at(rest.len().min(room));
+            let space = STORE_BYTES - (at % STORE_BYTES as u64) as usize;
+            let (part, later) = rest.split_at(rest.len().min(space));
             let tlps = link.config.write(BAR_ADDRESS.saturating_add(at), part.len() as u64);
             let passage = link.send_down(Purpose::MmioData, tlps, part.len() as u64);
             let mut store = Store { offset: at, bytes: part.len() as u8, line: [0; STORE_BYTES] };
@@ -607,7 +609,8 @@ impl HostEnd {
         let link = &self.0;
         let request = link.send_down(Purpose::Register, link.config.read_requests(BAR_ADDRESS, 4), 0);
         link.clock.sleep_until(request.arrival).await;
-        // A read doesn't pass posted writes: those that have arrived are taken first. A device that is off takes none.
+        // A read must not pass posted writes, so those that have arrived are taken first. A device that is
+        // off takes none.
         loop {
             link.clock.yield_now().await;
             link.settle_stores();
@@ -615,7 +618,7 @@ impl HostEnd {
                 break;
             }
             if !link.clock.is_immediate() {
-                break; // what is left was sent later
+                break; // the rest was sent later
             }
         }
         let bar = link.bar.borrow().clone();
@@ -626,17 +629,17 @@ impl HostEnd {
         value
     }
 
-    /// To wait for completion entries that arrive in the `bytes` from `address`.
+    /// A watch of the completion queue in the `bytes` at `address`.
     pub fn watch(&self, address: u64, bytes: u64) -> Watch {
         Watch { link: self.0.clone(), ring: self.0.rings.add(address, bytes) }
     }
 
-    /// Ends a watch.
+    /// Ends the watch of the queue at `address`.
     pub fn unwatch(&self, address: u64) {
         self.0.rings.remove(address);
     }
 
-    /// A nudge at each interrupt message of `vector`.
+    /// The notification of interrupt messages of `vector`.
     pub fn interrupt(&self, vector: u16) -> Rc<Notify> {
         let mut vectors = self.0.vectors.borrow_mut();
         while vectors.len() <= vector as usize {
@@ -645,19 +648,20 @@ impl HostEnd {
         vectors[vector as usize].clone()
     }
 
-    /// Calls `taker` with the vector of each interrupt message that arrives, for who passes them on to elsewhere; what
-    /// waits for the vector is woken all the same. There is one taker.
+    /// Calls `taker` with the vector of each interrupt message that arrives, to forward it. Tasks that wait
+    /// for the vector are woken as well. A new taker replaces the previous one.
     pub fn on_interrupt(&self, taker: Rc<dyn Fn(u16)>) {
         self.0.on_interrupt.replace(Some(taker));
     }
 
-    /// The next interrupt message that arrives gets lost: a fault that is injected.
+    /// Injects a fault: the next interrupt message that arrives is lost.
     pub fn lose_interrupt(&self) {
         self.0.interrupts_to_lose.set(self.0.interrupts_to_lose.get() + 1);
     }
 
-    /// The link repeats its last `bytes` in one direction, after an error that the other end has found: a fault that is
-    /// injected. What is sent from now on goes behind them. They are in no ledger, which counts what crosses once.
+    /// Injects a fault: the link replays its last `bytes` in one direction, after an error that the other end
+    /// detected. Later traffic queues behind them. The ledgers do not count them, since they count each
+    /// crossing once.
     pub fn replay(&self, direction: Direction, bytes: u64) {
         match direction {
             Direction::Down => self.0.down.send(bytes),
@@ -665,7 +669,7 @@ impl HostEnd {
         };
     }
 
-    /// Follows the I/O whose command the host has placed in `slot` of `queue`.
+    /// Attaches the span of the I/O whose command the host has placed in `slot` of `queue`.
     pub fn follow(&self, queue: u16, slot: u16, span: SpanId) {
         let mut followed = self.0.followed.borrow_mut();
         let (queue, slot) = (queue as usize, slot as usize);
@@ -676,7 +680,7 @@ impl HostEnd {
     }
 }
 
-/// The first command in a slot.
+/// Slow path: the first command in a slot.
 #[cold]
 fn follow_first(followed: &mut Vec<Vec<SpanId>>, queue: usize, slot: usize, span: SpanId) {
     if followed.len() <= queue {
@@ -687,8 +691,8 @@ fn follow_first(followed: &mut Vec<Vec<SpanId>>, queue: usize, slot: usize, span
 }
 
 impl DeviceEnd {
-    /// What parts of the device's firmware on either side of the link tell each other: posted, into the other side's memory. It is
-    /// entered and takes its time; what it says is the model's.
+    /// A posted message between parts of the device's firmware on either side of the link, into the other
+    /// side's memory. It takes its time and is entered in the ledger; its content is up to the model.
     pub fn tell(&self, direction: Direction, bytes: u64) -> Passage {
         let tlps = self.0.config.write(BAR_ADDRESS, bytes);
         match direction {
@@ -697,12 +701,12 @@ impl DeviceEnd {
         }
     }
 
-    /// Sets what answers register reads.
+    /// Sets the register space that answers register reads.
     pub fn attach(&self, bar: Rc<dyn Bar>) {
         self.0.bar.replace(Some(bar));
     }
 
-    /// Nothing answers register reads any more: the device is off, and is not held by its link.
+    /// Removes the register space: the device is off, and the link does not keep it alive.
     pub fn detach(&self) {
         let bar = self.0.bar.take();
         drop(bar);
@@ -710,12 +714,13 @@ impl DeviceEnd {
         drop(cxl);
     }
 
-    /// Tells the other end that the device was taken off the link: the port's Presence Detect Changed (PCIe Base 6.0, 6.7.3).
+    /// Signals to the other end that the device was removed: the port's Presence Detect Changed (PCIe Base
+    /// 6.0, 6.7.3).
     pub fn announce_removal(&self) {
         self.0.removed.notify_one();
     }
 
-    /// The next register write. Stores before it are taken on the way ([`Bar::store`]).
+    /// Waits for the next register write. Stores before it are delivered first ([`Bar::store`]).
     pub async fn next_write(&self) -> MmioWrite {
         loop {
             match self.0.mmio.receive().await {
@@ -725,39 +730,41 @@ impl DeviceEnd {
         }
     }
 
-    /// Takes the register writes that have arrived and woke no task: before the device reads what they change.
+    /// Delivers the quiet register writes that have arrived: before the device reads the state that they
+    /// change.
     #[inline]
     pub fn settle_writes(&self) {
         self.0.settle_stores();
     }
 
-    /// Whether such writes wake the device, too: at first they do, until it says that it looks by itself.
+    /// Sets whether quiet writes wake the device as well. True at first; a device that polls sets it to
+    /// false.
     pub fn heed_quiet_writes(&self, heeds: bool) {
-        self.0.mmio.heed_quiet(heeds);
+        self.0.mmio.set_wake_on_quiet(heeds);
     }
 
-    /// Takes a register write of any length and offset, as if it had just arrived: a hostile host's, in tests.
+    /// Delivers a register write of any length and offset, as from a hostile host. For tests.
     pub fn deliver(&self, write: MmioWrite) {
         self.0.mmio.send_at(self.0.clock.now(), Downstream::Write(write));
     }
 
-    /// Loses the register writes that are under way.
+    /// Drops the register writes in flight.
     pub fn lose_writes(&self) {
         self.0.mmio.clear();
     }
 
-    /// Whether every posted write has arrived in host memory.
+    /// Whether no posted write is in flight to host memory.
     pub fn has_arrived(&self) -> bool {
         self.0.settle();
         self.0.upstream.is_empty()
     }
 
-    /// Reads a word of host memory as software beside the host does: at once, and entered in no ledger. With acquire.
+    /// Reads a word of host memory at once, outside the link and its ledgers, with acquire.
     pub fn load32(&self, address: u64) -> Result<u32, Fault> {
         self.0.memory.load32(address)
     }
 
-    /// Writes a word in the same way. With release.
+    /// Writes a word of host memory in the same way, with release.
     pub fn store32(&self, address: u64, value: u32) -> Result<(), Fault> {
         self.0.memory.store32(address, value)
     }
@@ -769,22 +776,22 @@ impl DeviceEnd {
         entry.map_or(SpanId::NONE, |span| std::mem::replace(span, SpanId::NONE))
     }
 
-    /// The present epoch of host memory: for a transfer, to be noted before its extents are checked.
+    /// The current epoch of host memory. A transfer reads it before its extents are checked.
     pub fn epoch(&self) -> Epoch {
         self.0.memory.epoch()
     }
 
-    /// Whether the host gave the whole extent, in `epoch` or before, for payload to cross in `direction`.
+    /// Checks that the host gave the whole extent, in `epoch` or before, for payload in `direction`.
     pub fn check(&self, segment: Segment, direction: Direction, epoch: Epoch) -> Result<(), Fault> {
         self.0.memory.check_dma(segment.address, u64::from(segment.bytes), direction, epoch)
     }
 
-    /// Reads a short extent of host memory (entries, lists) into `into`: from what is memory when the read gets there,
-    /// whatever was there before.
+    /// Reads a short extent of host memory (entries, lists) into `into`, from the memory mapped when the
+    /// request arrives.
     pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
         let link = &self.0;
         if let Some(reading) = self.begin_read(address, into.len(), purpose) {
-            return reading.end(into).await; // its tags are free then
+            return reading.end(into).await; // releases its tags first
         }
         if link.clock.is_immediate() && link.is_one_batch(address, into.len() as u64) {
             let part = Part { address, bytes: into.len() as u64, skip: 0, wanted: into.len(), offset: 0 };
@@ -796,8 +803,8 @@ impl DeviceEnd {
         self.gather([segment], Epoch::LAST, 1, purpose, take).await
     }
 
-    /// Sends the request of such a read, for who lets another task [end](Reading::end) it. None, and nothing is sent, if that
-    /// takes more than sending one batch of requests: it has to wait for tags, or modelled waits take no time.
+    /// Sends the request of such a read, for another task to [end](Reading::end). None, with nothing sent, if
+    /// the read needs more than one batch, has to wait for tags, or if modelled waits take no time.
     #[inline]
     pub fn begin_read(&self, address: u64, bytes: usize, purpose: Purpose) -> Option<Reading> {
         let link = &self.0;
@@ -813,7 +820,7 @@ impl DeviceEnd {
         Some(Reading { link: link.clone(), part, purpose, tags: requests.count as usize, reached })
     }
 
-    /// An extent as a part that goes out as one batch of requests, if it is one.
+    /// The extent as one batch of requests; None if it needs more.
     #[inline]
     pub fn part(&self, segment: Segment) -> Option<Part> {
         let Segment { address, bytes } = segment;
@@ -824,16 +831,16 @@ impl DeviceEnd {
         is_part.then_some(Part { address, bytes: bytes.into(), skip: 0, wanted, offset: 0 })
     }
 
-    /// [Gathers](DeviceEnd::gather) one part, as nearly every read is: without bookkeeping of batches in flight.
+    /// [Gathers](DeviceEnd::gather) one part, as nearly every read does, without tracking batches in flight.
     ///
     /// # Errors
-    /// As there.
+    /// As [`DeviceEnd::gather`].
     pub async fn read_part(
         &self,
         part: Part,
         epoch: Epoch,
         purpose: Purpose,
-        mut take: impl TakeParts,
+        mut take: impl PartConsumer,
     ) -> Result<(), Fault> {
         let link = &self.0;
         if link.clock.is_immediate() {
@@ -852,22 +859,24 @@ impl DeviceEnd {
         Ok(())
     }
 
-    /// Reads extents of host memory, which were checked in `epoch`. `take` is called as each part is sampled, in order,
-    /// offsets counting over all extents. An extent outside what the host gave, by then, fails the
-    /// read; parts before it were taken.
+    /// Reads extents of host memory that were checked in `epoch`. `take` is called as each part is sampled,
+    /// in order, with offsets that count over all extents.
     ///
-    /// `granularity` is that of the device's DMA, a power of two of at most 4 KiB: whole aligned units are read, of
-    /// which `take` sees what was asked for.
+    /// # Errors
+    /// [`Fault`] at the first extent that is by then outside the host's memory. Earlier parts were taken.
     ///
-    /// Requests go out in batches, as many as there are tags. A batch samples memory when its last request has
-    /// arrived, and holds its tags until its last completion has.
+    /// `granularity` is that of the device's DMA, a power of two of at most 4 KiB: whole aligned units are
+    /// read, of which `take` sees only the requested bytes.
+    ///
+    /// Requests go out in batches, as far as tags are available. A batch samples memory when its last request
+    /// has arrived, and holds its tags until its last completion has.
     pub async fn gather(
         &self,
         segments: impl IntoIterator<Item = Segment>,
         epoch: Epoch,
         granularity: u64,
         purpose: Purpose,
-        mut take: impl TakeParts,
+        mut take: impl PartConsumer,
     ) -> Result<(), Fault> {
         let link = &self.0;
         let mut parts = Parts::new(segments.into_iter(), granularity, link.batch_bytes);
@@ -888,7 +897,7 @@ impl DeviceEnd {
         let mut completing = VecDeque::new();
         let mut fault = None;
         loop {
-            // Issue what there are tags for; wait for tags only when none of ours will come back.
+            // Issue while tags are available; wait for tags only if no batch of this read will return any.
             while let Some(part) = next.filter(|_| fault.is_none()) {
                 let requests = part.requests(link);
                 let tags = match link.tags.try_acquire(requests.count as usize) {
@@ -926,7 +935,7 @@ impl DeviceEnd {
         fault.map_or(Ok(()), Err)
     }
 
-    /// As [`gather`](DeviceEnd::gather), where modelled waits take no time, and without a turn for others.
+    /// As [`gather`](DeviceEnd::gather) under `timing = "none"`, without yielding.
     pub fn gather_at_once(
         &self,
         segments: impl IntoIterator<Item = Segment>,
@@ -936,14 +945,14 @@ impl DeviceEnd {
         mut take: impl FnMut(usize, &[u8]),
     ) -> Result<(), Fault> {
         let link = &self.0;
-        debug_assert!(link.clock.is_immediate(), "else a read is two waits");
+        debug_assert!(link.clock.is_immediate(), "with modelled time a read has to wait");
         for part in Parts::new(segments.into_iter(), granularity, link.batch_bytes) {
             link.read_now(part, purpose, |memory| part.sample(memory, epoch, &mut take))?;
         }
         Ok(())
     }
 
-    /// Writes `bytes` of `content` from `offset` on to host memory that was checked in `epoch`, posted.
+    /// Writes `bytes` of `content`, from `offset` on, to host memory that was checked in `epoch`. Posted.
     pub fn write_content(
         &self,
         address: u64,
@@ -958,7 +967,7 @@ impl DeviceEnd {
         self.0.post(write, purpose, tlps, u64::from(bytes))
     }
 
-    /// Writes bytes to host memory that was checked in `epoch`, posted.
+    /// Writes bytes to host memory that was checked in `epoch`. Posted.
     pub fn write_bytes(
         &self,
         address: u64,
@@ -971,16 +980,16 @@ impl DeviceEnd {
         self.0.post(Upstream::Bytes { address, bytes, epoch }, purpose, tlps, length)
     }
 
-    /// Writes a completion queue entry, posted, to what is memory when it arrives.
+    /// Writes a completion queue entry, posted, to the memory mapped when it arrives.
     pub fn post(&self, address: u64, entry: [u8; 16]) -> Result<Passage, Fault> {
         let tlps = self.0.config.write(address, 16);
         self.0.post(Upstream::Completion { address, entry, ring: None }, Purpose::Cqe, tlps, 16)
     }
 
-    /// Writes a completion queue entry and the slots behind it, posted, as one write to each of `runs` (address and
-    /// slots; the second may be empty): what a ring holds up to its end, and from its beginning on. `slot(index)` gives
-    /// them, 0 being the entry. The slots arrive before the entry and wake nobody. They count as data, but for the
-    /// packets' overhead, which is the entry's.
+    /// Writes a completion queue entry and the slots behind it, posted, as one write for each of `runs`
+    /// (address and slots; the second may be empty): up to the end of the ring, and from its start.
+    /// `slot(index)` returns the slots; 0 is the entry. The slots arrive before the entry and wake no task.
+    /// They count as data, except for the packet overhead, which counts for the entry.
     pub fn post_result(
         &self,
         runs: [(u64, u32); 2],
@@ -1024,10 +1033,10 @@ impl DeviceEnd {
     pub fn interrupt(&self, vector: u16) -> Passage {
         let tlps = self.0.config.write(MSIX_ADDRESS, 4);
         let sent = self.0.post(Upstream::Interrupt { vector }, Purpose::MsiX, tlps, 4);
-        sent.expect("an interrupt message goes to no memory")
+        sent.expect("an interrupt message has no memory that could be missing")
     }
 
-    /// Waits until a passage's last byte has left.
+    /// Waits until the last byte of a passage has left.
     pub async fn sent(&self, passage: Passage) {
         self.0.clock.sleep_until(passage.sent).await;
     }
@@ -1038,7 +1047,7 @@ impl DeviceEnd {
     }
 }
 
-/// A read of host memory whose request is on its way: see [`DeviceEnd::begin_read`].
+/// A read of host memory whose request is in flight: see [`DeviceEnd::begin_read`].
 #[must_use = "what was asked for is to be taken"]
 pub struct Reading {
     link: Rc<Link>,
@@ -1054,7 +1063,7 @@ impl Reading {
         self.reached
     }
 
-    /// Takes what it brings.
+    /// Waits for the completion and copies the sampled bytes into `into`.
     pub async fn end(&self, into: &mut [u8]) -> Result<(), Fault> {
         let link = &*self.link;
         link.clock.sleep_until(self.reached).await;
@@ -1072,14 +1081,14 @@ impl Drop for Reading {
     }
 }
 
-/// Tags of read requests under way, free again when this is dropped.
+/// Tags of read requests in flight, released on drop.
 struct Tags<'a> {
     link: &'a Link,
     count: usize,
 }
 
 impl<'a> Tags<'a> {
-    /// Waits until so many are free.
+    /// Waits until `count` tags are free.
     #[inline]
     async fn take(link: &'a Link, count: usize) -> Tags<'a> {
         if !link.tags.try_take(count) {
@@ -1095,15 +1104,15 @@ impl Drop for Tags<'_> {
     }
 }
 
-/// A part of a read that goes out as one batch of requests.
+/// Part of a read that goes out as one batch of requests.
 #[derive(Clone, Copy)]
 pub struct Part {
     address: u64,
     bytes: u64,
-    /// Of these bytes, the first that was asked for, and how many were.
+    /// Offset and number of the requested bytes in this part.
     skip: usize,
     wanted: usize,
-    /// Where those stand in the payload.
+    /// Offset of those bytes in the payload.
     offset: usize,
 }
 
@@ -1116,7 +1125,7 @@ impl Part {
         link.config.read_completions(self.address, self.bytes)
     }
 
-    fn sample(&self, memory: &Memory, epoch: Epoch, take: &mut impl TakeParts) -> Result<(), Fault> {
+    fn sample(&self, memory: &Memory, epoch: Epoch, take: &mut impl PartConsumer) -> Result<(), Fault> {
         let is_page = self.bytes == UNIT_BYTES as u64 && self.wanted == UNIT_BYTES;
         if is_page && memory.dma_read_pattern(self.address, |pattern| take.page(self.offset, pattern)) {
             return Ok(());
@@ -1124,22 +1133,22 @@ impl Part {
         memory.dma_read(self.address, self.bytes as usize, epoch, |bytes| self.give(bytes, take))
     }
 
-    fn give(&self, bytes: &[u8], take: &mut impl TakeParts) {
+    fn give(&self, bytes: &[u8], take: &mut impl PartConsumer) {
         if self.wanted > 0 {
             take.bytes(self.offset, &bytes[self.skip..self.skip + self.wanted]);
         }
     }
 }
 
-/// Rounds extents out to the DMA's granularity, and cuts them at multiples of `size`, so that no part needs more
-/// requests than a batch holds.
+/// Splits extents into parts: rounds them to the DMA's granularity, and cuts them at multiples of `size`, so
+/// that no part needs more requests than a batch holds.
 struct Parts<I> {
     segments: I,
     granularity: u64,
     size: u64,
-    /// What is left of the current extent, rounded: from, and to before.
+    /// The rounded rest of the current extent: from, and to before.
     rest: (u64, u64),
-    /// What of it was asked for.
+    /// The requested part of it.
     wanted: (u64, u64),
     offset: usize,
 }
@@ -1160,8 +1169,8 @@ impl<I: Iterator<Item = Segment>> Iterator for Parts<I> {
             if segment.bytes == 0 {
                 continue;
             }
-            // Of an extent that reaches the address space's last byte or wraps, that byte is asked for: no memory is
-            // there, so the read fails.
+            // If an extent reaches or wraps past the end of the address space, its last byte is requested: no
+            // memory is there, so the read fails.
             let Some(end) = segment.address.checked_add(u64::from(segment.bytes)) else {
                 return Some(Part { address: u64::MAX, bytes: 1, skip: 0, wanted: 0, offset: self.offset });
             };

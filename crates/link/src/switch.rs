@@ -1,33 +1,34 @@
-//! A PCIe switch: several links behind one, which they share.
+//! A PCIe switch: several links behind one shared upstream link.
 //!
-//! Packets are cut through: a packet is on its own link and on the upstream link at once, and what it takes is the slower of
-//! both, the switch's latency and both links' propagation. So a port that is alone is as fast as without a switch but for these,
-//! and ports that are busy together share the upstream link in the order in which they send.
+//! Packets are cut through: a packet occupies its own link and the upstream link at once, and takes the
+//! slower of the two plus the switch's latency and the propagation of both links. So a port that is active
+//! alone is as fast as without a switch except for those delays, and ports that are active together share the
+//! upstream link in the order in which they send.
 //!
-//! Each port has a buffer in the switch for either direction. As long as what a port sends has room there, it has left its sender
-//! when it has left its own link; beyond that the sender waits until the upstream link has taken what was before it, as it would
-//! for flow-control credits (PCIe Base 6.0, 2.6.1).
+//! Each port has a buffer in the switch for either direction. While it has free space, data have left their
+//! sender once they have left its own link. When it is full, the sender waits until the upstream link has
+//! taken earlier data, as it would for flow-control credits (PCIe Base 6.0, 2.6.1).
 //!
-//! What it does not do: packets between two ports (peer to peer) are not routed, no port has priority, and the ledgers are those of
-//! the ports' links: what crosses the upstream link is their sum.
+//! What it does not do: it routes no packets between two ports (peer to peer), and gives no port priority.
+//! The ledgers are those of the ports' links; the traffic of the upstream link is their sum.
 
 use crate::ledger::Direction;
 use crate::pcie::PcieConfig;
 use byteway_clock::{Clock, Delay, Passage, Pipe};
 use std::rc::Rc;
 
-/// A switch's constants.
+/// Constants of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
     /// The link between host and switch.
     pub upstream: PcieConfig,
-    /// From a port to another, beyond the links.
+    /// Latency from port to port, links excluded.
     pub latency: Delay,
-    /// What a port has room for in the switch, in each direction, bytes.
+    /// Buffer of a port in each direction, in bytes.
     pub buffer_bytes: u64,
 }
 
-/// A switch. Cheap to clone; clones are the same.
+/// A switch. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Switch(Rc<Inner>);
 
@@ -39,7 +40,7 @@ struct Inner {
 }
 
 impl Switch {
-    /// A switch whose upstream link is `config.upstream`, which is valid ([`PcieConfig::validate`]).
+    /// A switch with the upstream link `config.upstream`, which must be valid ([`PcieConfig::validate`]).
     pub fn new(clock: &Clock, config: &SwitchConfig) -> Switch {
         let rate = config.upstream.rate();
         let pipe = || Pipe::new(clock, rate, config.upstream.propagation);
@@ -47,7 +48,8 @@ impl Switch {
         Switch(Rc::new(Inner { down: pipe(), up: pipe(), latency: config.latency, buffer }))
     }
 
-    /// Takes `bytes` along that go over a port's own link by `own`, from now on. Gives what both take.
+    /// Forwards `bytes` that take the passage `own` over a port's own link. Returns the passage over both
+    /// links.
     pub(crate) fn pass(&self, direction: Direction, own: Passage, bytes: u64) -> Passage {
         let Inner { down, up, latency, buffer } = &*self.0;
         let shared = match direction {
@@ -65,12 +67,12 @@ impl Switch {
         }
     }
 
-    /// How long each direction of the upstream link has been busy: down, up.
+    /// Time for which each direction of the upstream link has been busy: down, up.
     pub fn busy(&self) -> (Delay, Delay) {
         (self.0.down.busy(), self.0.up.busy())
     }
 
-    /// Bytes that have crossed the upstream link, with all overhead: down, up.
+    /// Bytes that crossed the upstream link, overhead included: down, up.
     pub fn bytes(&self) -> (u64, u64) {
         (self.0.down.bytes(), self.0.up.bytes())
     }
@@ -101,7 +103,7 @@ mod tests {
         }
     }
 
-    /// When page `of` 1, 2, ... sent at once by two ports in turn has left, and arrives.
+    /// Departure and arrival of each page, sent at once by two ports in turn.
     fn two_ports(buffer_bytes: u64, pages: usize) -> Vec<(Time, Time)> {
         let executor = Executor::new();
         let clock = executor.clock().clone();
@@ -127,8 +129,8 @@ mod tests {
         passages
     }
 
-    // Behind a switch two endpoints have one link's rate, not two: a model without that would make a drive of several endpoints as
-    // fast as it likes.
+    // Behind a switch two endpoints share one link's rate. Without this a drive of several endpoints could be
+    // arbitrarily fast.
     #[test]
     fn ports_share_the_upstream_link() {
         let passages = two_ports(1 << 20, 4);
@@ -142,7 +144,8 @@ mod tests {
         }
     }
 
-    // A port whose buffer is full waits: else an endpoint would be rid of data that the link cannot take yet.
+    // A port whose buffer is full must wait: otherwise an endpoint would hand over data that the link cannot
+    // take yet.
     #[test]
     fn a_full_buffer_holds_the_sender() {
         let passages = two_ports(UNIT_BYTES as u64, 8);
@@ -150,6 +153,6 @@ mod tests {
         let buffer = link().rate().time_for(UNIT_BYTES as u64).0;
         let (sent, _) = passages[7];
         assert_eq!(sent.0, 8 * first - buffer);
-        assert!(sent.0 > 4 * first, "the link of its own would have let it go before");
+        assert!(sent.0 > 4 * first, "its own link alone would have been done earlier");
     }
 }

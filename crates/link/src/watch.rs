@@ -1,8 +1,8 @@
-//! Completion queues that a host waits on.
+//! Waits of a host for completion queue entries.
 //!
-//! A posted completion wakes the task that waits for it at the instant of its arrival, without a task of the link in between. Its
-//! entry, and what was posted before it, comes into memory as any write that wakes no task: when memory is read
-//! (`Link::settle`), the waiter first of all.
+//! A posted completion wakes its waiter at the instant of its arrival, without a link task in between. Its
+//! entry, and everything posted before it, lands in memory like any write that wakes no task: when memory is
+//! next read (`Link::settle`), usually by the waiter.
 
 use crate::port::Link;
 use byteway_clock::TaskId;
@@ -12,18 +12,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A completion queue's memory, and who waits for entries there.
+/// A completion queue's memory, and the task that waits for entries in it.
 pub(crate) struct Ring {
     first: u64,
     end: u64,
-    /// An entry has arrived since the waiter was last told of one.
+    /// An entry has arrived since the waiter was last notified.
     has_arrived: Cell<bool>,
     waiter: Cell<Option<TaskId>>,
-    /// Entries that are crossing. A waiter has a timer for the first of them.
+    /// Entries in flight. A waiter has a timer for the first of them.
     crossing: Cell<u32>,
 }
 
-/// The completion queues of a link that are waited on.
+/// The watched completion queues of a link.
 #[derive(Default)]
 pub(crate) struct Rings(RefCell<Vec<Rc<Ring>>>);
 
@@ -44,32 +44,33 @@ impl Rings {
         self.0.borrow_mut().retain(|ring| ring.first != address);
     }
 
-    /// The one that has an entry at `address`.
+    /// The queue whose memory contains `address`.
     pub(crate) fn find(&self, address: u64) -> Option<Rc<Ring>> {
         self.0.borrow().iter().find(|ring| (ring.first..ring.end).contains(&address)).cloned()
     }
 }
 
 impl Ring {
-    /// An entry sets out. Gives whom its arrival must wake: an earlier one would do so.
+    /// Counts an entry that is sent. Returns the task that its arrival must wake; None if an earlier entry
+    /// wakes it.
     pub(crate) fn sets_out(&self) -> Option<TaskId> {
         let before = self.crossing.replace(self.crossing.get() + 1);
         if before == 0 { self.waiter.get() } else { None }
     }
 
-    /// An entry that had set out is there.
+    /// Counts an entry that has arrived.
     pub(crate) fn has_crossed(&self) {
         self.crossing.set(self.crossing.get() - 1);
     }
 
-    /// An entry is there. Gives who waits for it.
+    /// Marks the arrival of an entry. Returns the waiting task.
     pub(crate) fn arrives(&self) -> Option<TaskId> {
         self.has_arrived.set(true);
         self.waiter.get()
     }
 }
 
-/// A host's wait for entries of one completion queue. One task waits at a time.
+/// Handle of a host that waits for entries of one completion queue. One task waits at a time.
 pub struct Watch {
     pub(crate) link: Rc<Link>,
     pub(crate) ring: Rc<Ring>,
@@ -82,7 +83,7 @@ impl Watch {
     }
 }
 
-/// See [`Watch::notified`].
+/// A wait for a completion; see [`Watch::notified`].
 #[must_use = "waits only when it is awaited"]
 pub struct Arrival<'a> {
     watch: &'a Watch,
@@ -94,7 +95,7 @@ impl Future for Arrival<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let Watch { link, ring } = self.watch;
-        let waiter = ring.waiter.take(); // it is awake: what arrives as it looks needs not wake it
+        let waiter = ring.waiter.take(); // awake now, so arrivals while it looks need not wake it
         debug_assert_eq!(waiter, self.task, "one task waits for a completion queue's entries");
         link.settle();
         if ring.has_arrived.replace(false) {

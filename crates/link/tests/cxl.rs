@@ -1,11 +1,11 @@
-//! CXL.mem: what stores and loads take, what they count, and in what order they are seen.
+//! CXL.mem: time and traffic of stores and loads, and the order in which they become visible.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_link::{
-    CxlConfig, DeviceEnd, Direction, Entry, Flit, Generation, Hdm, HostEnd, Link, Manner, Memory, PcieConfig,
-    Purpose,
+    CxlConfig, DeviceEnd, Direction, Entry, Flit, Generation, Hdm, HostEnd, Link, Memory, PcieConfig,
+    Purpose, StoreOrdering,
 };
 use byteway_testkit::board_link_config;
 use std::cell::RefCell;
@@ -38,7 +38,7 @@ fn connect(clock: &Clock) -> (HostEnd, DeviceEnd, Rc<Bytes>) {
     (host, device, memory)
 }
 
-/// Runs `test`, and gives how long it took.
+/// Runs `test`. Returns its duration.
 fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(HostEnd, DeviceEnd, Rc<Bytes>) -> F) -> Time {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -56,7 +56,7 @@ fn crossed(host: &HostEnd, direction: Direction) -> Entry {
     host.ledger().entry(Purpose::CxlMem, direction)
 }
 
-// A load that gives what is there when its answer arrives, rather than when its request did, sees the future by a crossing.
+// A load that returns the data as of the arrival of its response, not of its request, would see the future.
 #[test]
 fn a_load_samples_when_its_request_is_there() {
     for (stored_after, seen) in [(0, [9; 8]), (150, [9; 8]), (190, [0; 8]), (250, [0; 8])] {
@@ -75,7 +75,7 @@ fn a_load_samples_when_its_request_is_there() {
     }
 }
 
-// A device that leaves out looks at which nothing can be there must be told of everything that will be there, and when.
+// A device that skips polls during which nothing can change must learn of everything that will, and when.
 #[test]
 fn stores_are_announced_for_when_they_can_be_seen() {
     struct Told(RefCell<Vec<(u64, u64, Time)>>, RefCell<Vec<(u64, usize)>>);
@@ -110,11 +110,11 @@ fn stores_are_announced_for_when_they_can_be_seen() {
     });
 }
 
-// A flush that is over before the device has the line would let a command find nothing in the buffer.
+// A flush that ends before the device has the line would let a command find nothing in the buffer.
 #[test]
 fn a_flushed_line_is_there_after_two_round_trips() {
     let took = run(|host, _, memory| async move {
-        host.store_lines(64, &[7; 64], Manner::Flushed).await;
+        host.store_lines(64, &[7; 64], StoreOrdering::Flushed).await;
         assert_eq!(memory.0.borrow()[63..129], [&[0][..], &[7; 64], &[0]].concat());
         assert_eq!(crossed(&host, Direction::Down), Entry { tlps: 3, payload: 68, wire: 204 });
         assert_eq!(crossed(&host, Direction::Up), Entry { tlps: 3, payload: 0, wire: 204 });
@@ -125,26 +125,26 @@ fn a_flushed_line_is_there_after_two_round_trips() {
     assert!(wire >= Delay::from_ns(12) && wire <= Delay::from_ns(14), "six flits at 31.5 GB/s, not {wire:?}");
 }
 
-// Line by line the processor waits for each; streamed, only for the last. If both took the same, nobody could see
-// what non-temporal stores bring.
+// Line by line the processor waits for each; streamed, only for the last. If both took the same, non-temporal
+// stores would show no benefit.
 #[test]
 fn streamed_lines_wait_once() {
-    let took = |manner, bytes: usize| {
+    let took = |ordering, bytes: usize| {
         run(move |host, _, memory| async move {
             let value: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
-            host.store_lines(10, &value, manner).await;
+            host.store_lines(10, &value, ordering).await;
             assert_eq!(memory.0.borrow()[10..10 + bytes], value);
         })
         .0
     };
-    assert!(took(Manner::Flushed, 1000) > 15 * took(Manner::Flushed, 50));
-    assert!(took(Manner::Streamed, 1000) < 2 * took(Manner::Streamed, 50));
+    assert!(took(StoreOrdering::Flushed, 1000) > 15 * took(StoreOrdering::Flushed, 50));
+    assert!(took(StoreOrdering::Streamed, 1000) < 2 * took(StoreOrdering::Streamed, 50));
 }
 
-// CXL.mem and CXL.io are not ordered: with neither flush nor read back a doorbell comes first, and the device finds
-// what was there before.
+// CXL.mem and CXL.io are not ordered: with neither flush nor read back a doorbell write comes first, and the
+// device finds old data.
 #[test]
-fn a_doorbell_overtakes_a_store_that_nobody_waits_for() {
+fn a_doorbell_overtakes_a_store_without_a_wait() {
     run(|host, device, memory| async move {
         host.store_lines_unordered(0, &[9; 32]);
         host.write32(0x1008, 1, Purpose::Doorbell);
@@ -159,17 +159,17 @@ fn a_doorbell_overtakes_a_store_that_nobody_waits_for() {
     });
 }
 
-// What lies behind the memory's end is nobody's, whatever a host stores or loads there.
+// Addresses behind the end of the memory must be harmless, whatever a host stores or loads there.
 #[test]
 fn nothing_reaches_behind_the_memory() {
     run(|host, device, memory| async move {
         let range = host.hdm().unwrap();
         assert_eq!((range.offset(range.base + 77), range.offset(range.base + 4096)), (Some(77), None));
         assert_eq!(range.offset(range.base - 1), None);
-        for manner in [Manner::Flushed, Manner::Streamed] {
-            host.store_lines(4090, &[1; 64], manner).await;
-            host.store_lines(4096, &[1; 64], manner).await;
-            host.store_lines(u64::MAX, &[1; 64], manner).await;
+        for ordering in [StoreOrdering::Flushed, StoreOrdering::Streamed] {
+            host.store_lines(4090, &[1; 64], ordering).await;
+            host.store_lines(4096, &[1; 64], ordering).await;
+            host.store_lines(u64::MAX, &[1; 64], ordering).await;
         }
         host.store_lines_unordered(u64::MAX, &[1; 2]);
         assert_eq!(memory.0.borrow()[4080..], [[0; 10].as_slice(), &[1; 6]].concat());
@@ -180,6 +180,6 @@ fn nothing_reaches_behind_the_memory() {
         assert_eq!(read, [0; 16]);
         device.detach();
         assert_eq!(host.hdm(), None);
-        host.store_lines(0, &[1], Manner::Flushed).await;
+        host.store_lines(0, &[1], StoreOrdering::Flushed).await;
     });
 }

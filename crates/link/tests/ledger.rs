@@ -1,5 +1,5 @@
-//! The two ledgers against the per-operation table of the two papers' boards (Gen2 x8, MPS 256, MRRS 512, every address
-//! above 4 GiB), and against counters that host memory keeps for itself.
+//! The two ledgers against the per-operation table of the two papers' boards (Gen2 x8, MPS 256, MRRS 512,
+//! every address above 4 GiB), and against the independent counters of host memory.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -9,8 +9,8 @@ use byteway_testkit::board_link_config;
 use byteway_wire::content::Content;
 use byteway_wire::nvme::Segment;
 
-/// One write command of `payload` bytes by PRP as the boards do it: whole pages are fetched. Gives payload and wire
-/// bytes.
+/// One write command of `payload` bytes by PRP as the boards do it: whole pages are fetched. Returns payload
+/// and wire bytes.
 fn write_by_prp(payload: u32, interrupted: bool) -> (u64, u64) {
     let executor = Executor::new();
     let memory = Memory::simulated();
@@ -103,8 +103,8 @@ fn posted_writes_are_seen_when_they_arrive() {
         .unwrap();
 }
 
-// Tags bound what is in flight: without them a slow host would look as fast as a near one; and a long read must
-// still keep the link full when there are enough of them.
+// Tags bound the reads in flight: without them a slow host would look as fast as a near one. A long read must
+// still keep the link full if there are enough of them.
 #[test]
 fn read_tags_bound_and_pipeline_a_long_read() {
     let time = |tags: u32| {
@@ -137,7 +137,7 @@ fn read_tags_bound_and_pipeline_a_long_read() {
     assert!(four > bound && four < bound * 1.3, "four tags: {four} against {bound}");
 }
 
-// A long read that runs into memory that nobody gave must end, and give its tags back.
+// A long read that runs into unallocated memory must end, and return its tags.
 #[test]
 fn a_fault_in_the_middle_leaves_no_tag_behind() {
     let executor = Executor::new();
@@ -163,8 +163,8 @@ fn a_fault_in_the_middle_leaves_no_tag_behind() {
         .unwrap();
 }
 
-// An extent at the very end of the address space must not count as read because its end can't be told from its
-// beginning: the command would go on with bytes that never came.
+// An extent at the very end of the address space must not count as read because its end wraps: the command
+// would continue with bytes that never came.
 #[test]
 fn an_extent_that_reaches_the_last_byte_is_a_fault() {
     let executor = Executor::new();
@@ -203,7 +203,7 @@ fn an_extent_that_reaches_the_last_byte_is_a_fault() {
         .unwrap();
 }
 
-// A read may bring commands and payload together: told apart later, nothing may be lost or counted twice.
+// A read may bring commands and payload together: reassigned later, nothing may be lost or counted twice.
 #[test]
 fn what_is_reassigned_stays_the_same_in_all() {
     let ledger = Ledger::default();
@@ -217,7 +217,7 @@ fn what_is_reassigned_stays_the_same_in_all() {
     assert_eq!(ledger.of(Purpose::InlineChunk), Entry { tlps: 1, payload: 192, wire: 212 });
 }
 
-// A read that is under way when measuring begins would make a figure of what was measured negative, and the sums wrong.
+// A read in flight when measuring begins must not make a figure negative, and the sums wrong.
 #[test]
 fn what_is_reassigned_later_was_entered_before() {
     let ledger = Ledger::default();

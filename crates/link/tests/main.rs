@@ -1,4 +1,4 @@
-//! The link, byte by byte: one binary, for each more takes as long to link.
+//! The link, byte by byte: one test binary, since each further one takes as long to link.
 
 mod cxl;
 mod ledger;

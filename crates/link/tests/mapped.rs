@@ -1,5 +1,5 @@
-//! Memory shared with another process, through two mappings of one memfd; and memory of another process, of which
-//! regions come and go.
+//! Memory shared with another process, through two mappings of one memfd; and memory of another process whose
+//! regions are mapped and unmapped.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -76,7 +76,7 @@ fn assert_no_write(memory: &Memory, address: u64) {
     assert!(memory.check_dma(address, 1, Direction::Up, Epoch::LAST).is_err());
 }
 
-/// Every way to read there.
+/// Every way to read there must fault.
 fn assert_no_read(memory: &Memory, address: u64) {
     assert!(memory.read(address, &mut [0]).is_err());
     assert!(memory.load32(address).is_err());
@@ -87,8 +87,8 @@ fn assert_no_read(memory: &Memory, address: u64) {
     assert!(memory.check_dma(address, 1, Direction::Down, Epoch::LAST).is_err());
 }
 
-// A guest's memory is several regions of one file, not in the file's order: an extent over two must reach both, and one
-// over a gap none.
+// A guest's memory is several regions of one file, not in the file's order: an extent over two must reach
+// both, and one over a gap none.
 #[test]
 fn an_extent_may_span_regions_but_no_gap() {
     let file = memfd(16 * PAGE_BYTES);
@@ -116,7 +116,7 @@ fn an_extent_may_span_regions_but_no_gap() {
     assert!(memory.check(BASE, 5 * PAGE_BYTES).is_err(), "not over the gap");
 }
 
-// What the host gave for reading only must not be written, whatever a command says; and a store to it would end the
+// Memory given for reading only must not be written, whatever a command says; a store to it would end the
 // process.
 #[test]
 fn access_is_what_the_host_said() {
@@ -144,7 +144,7 @@ fn access_is_what_the_host_said() {
     assert!(matches!(taken, Err(MapError::Overlap)), "the addresses are taken");
 }
 
-// What a message asks to be mapped is any three numbers and any descriptor.
+// A mapping request in a message is any three numbers and any descriptor.
 #[test]
 fn what_can_not_be_mapped_is_an_error() {
     let file = memfd(4 * PAGE_BYTES);
@@ -196,7 +196,7 @@ fn what_can_not_be_mapped_is_an_error() {
     assert!(matches!(simulated.unmap(0, page), Err(MapError::Unknown)));
 }
 
-// Regions cost memory of ours: a host must not choose how much.
+// Regions cost memory of this process, so a host must not choose how much.
 #[test]
 fn the_number_of_regions_is_bounded() {
     let file = memfd(PAGE_BYTES);
@@ -210,7 +210,8 @@ fn the_number_of_regions_is_bounded() {
     map(&memory, 0, 1, &file, 0, Access::ReadWrite);
 }
 
-// vfio's rule: whole regions go, or none; half a region left behind would be memory that the host believes is free.
+// vfio's rule: whole regions are unmapped, or none; half a region left behind would be memory that the host
+// believes is free.
 #[test]
 fn unmapping_takes_whole_regions_or_nothing() {
     let file = memfd(8 * PAGE_BYTES);
@@ -248,7 +249,8 @@ fn unmapping_takes_whole_regions_or_nothing() {
     assert_no_write(&memory, at(0));
 }
 
-// A table that goes wrong after some thousand changes would give one guest page for another. Against a map of pages.
+// A table that fails after some thousand changes would give one guest page for another. Checked against a map
+// of pages.
 #[test]
 fn regions_agree_with_a_map_of_pages() {
     const PAGES: u64 = 24;
@@ -299,8 +301,7 @@ fn regions_agree_with_a_map_of_pages() {
     }
 }
 
-// The one thing that unmapping is for: data of a command that began before must not land in what the host has put there
-// since.
+// The purpose of unmapping: data of an earlier command must not land in what the host has mapped there since.
 #[test]
 fn what_was_checked_before_an_unmapping_never_lands_behind_it() {
     let file = memfd(4 * PAGE_BYTES);
@@ -329,9 +330,9 @@ fn what_was_checked_before_an_unmapping_never_lands_behind_it() {
     );
 }
 
-// The same with the link between: what is under way when the region goes, and a read that is half done.
+// The same across the link: payload in flight when the region goes, and a read that is half done.
 #[test]
-fn payload_under_way_when_its_region_goes_is_lost() {
+fn payload_in_flight_when_its_region_goes_is_lost() {
     let file = memfd(32 * PAGE_BYTES);
     let executor = Executor::new();
     let memory = Memory::guest();
@@ -375,8 +376,8 @@ fn payload_under_way_when_its_region_goes_is_lost() {
     assert!((0..32).all(|page| byte_of(&file, page * PAGE_BYTES) == 0));
 }
 
-// A command whose data had left completes with success: who takes the memory away first lets it arrive, with the
-// completion behind it and no sooner.
+// A command whose data have left completes successfully: before the memory is unmapped they must arrive, and
+// the completion behind them no sooner.
 #[test]
 fn payload_that_is_hastened_arrives_before_its_region_goes() {
     let file = memfd(16 * PAGE_BYTES);
@@ -394,17 +395,17 @@ fn payload_that_is_hastened_arrives_before_its_region_goes() {
         device.post(BASE + 4096, [7; 16]).unwrap();
         device.interrupt(3);
         assert!(!device.has_arrived());
-        host.hasten();
+        host.land_posted_writes();
         memory.unmap(BASE, 16 * PAGE_BYTES).unwrap();
         assert!(device.has_arrived());
-        device.clock().sleep(Delay::from_us(5)).await; // nothing is left to wake for
+        device.clock().sleep(Delay::from_us(5)).await; // no wake is left
         assert_eq!((device.faults(), messages.get()), (0, 1));
     };
     executor.run(test).unwrap();
     assert_eq!((byte_of(&file, 4095), byte_of(&file, 4096), byte_of(&file, 4112)), (9, 7, 0));
 }
 
-/// Memory behind messages: 64 KiB from an address on.
+/// Memory reached by messages: 64 KiB at an address.
 struct Elsewhere {
     base: u64,
     bytes: RefCell<Vec<u8>>,
@@ -440,7 +441,8 @@ impl Remote for Elsewhere {
     }
 }
 
-// A host may share none of its memory: everything, queues too, then goes by messages, and a completion in one of them.
+// A host may share none of its memory: everything, queues too, then goes by messages, and a completion in one
+// of them.
 #[test]
 fn memory_behind_messages_does_all_that_shared_memory_does() {
     let file = memfd(PAGE_BYTES);
@@ -468,7 +470,7 @@ fn memory_behind_messages_does_all_that_shared_memory_does() {
         .unwrap();
     assert_eq!(remote.bytes.borrow()[4096..8192], [8; 4096]);
     remote.has_gone.set(true);
-    // That it has gone shows when it is asked.
+    // Its loss shows at the next access.
     assert!(memory.read(BASE, &mut [0]).is_err());
     assert!(memory.load32(BASE).is_err());
     assert!(memory.load_entry(BASE).is_err());
@@ -480,7 +482,7 @@ fn memory_behind_messages_does_all_that_shared_memory_does() {
     assert!(memory.read(BASE + 16 * PAGE_BYTES, &mut [0]).is_ok(), "what is shared stays");
 }
 
-/// Unmaps itself while it is asked.
+/// Unmaps itself while it is accessed.
 struct Fickle(RefCell<Option<Memory>>);
 
 impl Remote for Fickle {
@@ -496,7 +498,8 @@ impl Remote for Fickle {
     }
 }
 
-// While the answer to a message is awaited, the other side may send an unmapping first: that must find the table free.
+// While the answer to a message is awaited, the other side may send an unmapping first: that must find the
+// table unborrowed.
 #[test]
 fn a_region_may_go_while_it_is_asked() {
     let memory = Memory::guest();
@@ -510,7 +513,8 @@ fn a_region_may_go_while_it_is_asked() {
     }
 }
 
-// The other process may cut its file short whenever it likes: that must cost it its commands, and no other its memory.
+// The other process may truncate its file at any time: that must cost it its commands, and no other process
+// its memory.
 #[test]
 fn a_file_cut_short_is_a_fault_and_no_more() {
     let (file, other) = (memfd(64 * PAGE_BYTES), memfd(PAGE_BYTES));
@@ -520,7 +524,7 @@ fn a_file_cut_short_is_a_fault_and_no_more() {
     map(&memory, 16 * PAGE_BYTES, 1, &other, 0, Access::ReadWrite);
     memory.write(0, &[1; 8192]).unwrap();
     file.set_len(0).unwrap();
-    // Each is what finds out, in its turn, in memory mapped anew.
+    // Each access is the one that finds out, in turn, in freshly mapped memory.
     type Touch = fn(&Memory) -> bool;
     let touches: [Touch; 10] = [
         |memory| memory.read(4096 * 3 + 1, &mut [0; 700]).is_ok(),
@@ -586,7 +590,7 @@ fn a_part_of_a_huge_page_is_where_it_is() {
     assert_no_read(&all, 0);
 }
 
-/// Ends of a link, a drive's writes over it, and what of it the ledger has.
+/// Ends of a link, a drive's writes over it, and the resulting ledger.
 fn traffic(timing: Option<Timing>) -> (Vec<(u64, u64)>, Vec<u8>, Vec<u16>) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -662,14 +666,14 @@ fn traffic(timing: Option<Timing>) -> (Vec<(u64, u64)>, Vec<u8>, Vec<u16>) {
     (entries, seen, vectors.take())
 }
 
-// Without modelled time a write takes no way round by a mailbox and a task. It must arrive all the same, in the same
-// order, and be entered in the ledgers the same.
+// Without modelled time a write bypasses the mailbox and its task. It must still arrive, in the same order,
+// and be entered in the ledgers the same.
 #[test]
 fn what_crosses_is_the_same_without_modelled_time() {
     let modelled = traffic(None);
-    assert_eq!(modelled.2, [3, 70], "who passes messages on gets each, also those that nobody waits for");
+    assert_eq!(modelled.2, [3, 70], "a forwarder gets every message, also those that no task waits for");
     let immediate = traffic(Some(Timing::None));
-    // A read that fails half way has had more requests under way where they take time.
+    // A read that fails half-way has more requests in flight if they take time.
     assert_eq!(modelled.1, immediate.1);
     assert_eq!(modelled.2, immediate.2);
     assert_eq!(modelled.0[0].0, immediate.0[0].0, "payload to the device");

@@ -1,11 +1,11 @@
-//! Pages of which simulated memory keeps the name of a pattern, against a twin memory that was given the bytes: no access
-//! may tell which is which, but one that asks for the name.
+//! Pages that simulated memory keeps as pattern names, against a twin memory that was given the bytes: no
+//! access may tell them apart except the one that asks for the name.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor};
 use byteway_link::memory::{Access, Backing, Epoch, PAGE_BYTES};
-use byteway_link::{Fault, Generation, Link, Memory, PcieConfig, Purpose, TakeParts};
+use byteway_link::{Fault, Generation, Link, Memory, PartConsumer, PcieConfig, Purpose};
 use byteway_wire::content::{BlockSize, Content, Keep, Pattern, Stamp, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
 use byteway_wire::unit::UnitBytes;
@@ -17,7 +17,7 @@ fn stamp(lba: u64, block: BlockSize) -> Pattern {
     Pattern::Stamp(Stamp { lba, version: 3, tag: 9, block })
 }
 
-/// What the pages hold: two stamps, zeroes, and bytes at the end.
+/// Content of the pages: two stamps, zeroes, and bytes at the end.
 const HELD: [Option<BlockSize>; PAGES] = [Some(BlockSize::B4096), Some(BlockSize::B512), None, None];
 
 fn pattern(page: usize) -> Option<Pattern> {
@@ -28,7 +28,7 @@ fn pattern(page: usize) -> Option<Pattern> {
     }
 }
 
-/// A memory that keeps names, and one that keeps the same as bytes; both from the same address on.
+/// A memory that keeps names, and one that keeps the same as bytes, both from the same address on.
 fn twins() -> ([Memory; 2], u64) {
     let memories = [Memory::simulated(), Memory::simulated()];
     let [named, bytes] = &memories;
@@ -53,7 +53,7 @@ fn twins() -> ([Memory; 2], u64) {
     (memories, at)
 }
 
-/// An access: what it gives, and what it leaves behind.
+/// An access: its result, and the memory afterwards.
 type Act = Box<dyn Fn(&Memory, u64) -> Result<Vec<u8>, Fault>>;
 
 /// Every way to read and write `bytes` bytes at an address.
@@ -107,7 +107,8 @@ fn acts(bytes: usize) -> Vec<(&'static str, Act)> {
     acts
 }
 
-// Stale bytes under a name, or a name over bytes that were written later, would be corruption that only the simulator has.
+// Stale bytes under a name, or a name over bytes written later, would be corruption that only the simulator
+// has.
 #[test]
 fn no_access_tells_a_name_from_bytes() {
     let extents: &[(usize, usize)] = &[
@@ -170,7 +171,8 @@ fn words_and_entries_are_parts_of_a_page() {
     drop(twin);
 }
 
-// A name is of a page that was given and is one; what was freed must neither keep nor take one, and comes back as zeroes.
+// Only a whole allocated page has a name; a freed page must neither keep nor take one, and comes back as
+// zeroes.
 #[test]
 fn names_are_of_given_pages_only() {
     let memory = Memory::simulated();
@@ -195,7 +197,7 @@ fn names_are_of_given_pages_only() {
     assert!(memory.with(at, 2 * UNIT_BYTES, |bytes| bytes.iter().all(|byte| *byte == 0)).unwrap());
 }
 
-// Another process sees bytes and nothing else: there must be some.
+// Another process sees only bytes, so they must be there.
 #[test]
 fn shared_memory_keeps_bytes() {
     let memory = Memory::guest();
@@ -220,14 +222,14 @@ fn shared_memory_keeps_bytes() {
     }
 }
 
-/// Takes names of pages, if it is to, and bytes.
+/// Takes names of pages, if enabled, and bytes.
 struct Payload {
     takes_names: bool,
     names: usize,
     bytes: Vec<u8>,
 }
 
-impl TakeParts for &mut Payload {
+impl PartConsumer for &mut Payload {
     fn bytes(&mut self, offset: usize, part: &[u8]) {
         assert_eq!(offset, self.bytes.len());
         self.bytes.extend_from_slice(part);
@@ -245,8 +247,8 @@ impl TakeParts for &mut Payload {
     }
 }
 
-// Whatever a command asks for, however far DMA rounds it, and however requests cut it: the same bytes at the same time,
-// and as many read.
+// Whatever a command asks for, however far DMA rounds it, and however requests split it: the same bytes at
+// the same time, and as many read.
 #[test]
 fn a_gather_brings_the_same_by_name_and_by_bytes() {
     let segments: &[(&[(u64, u32)], usize)] = &[
@@ -304,7 +306,7 @@ fn a_gather_brings_the_same_by_name_and_by_bytes() {
     }
 }
 
-// What names a page is kept by the store as what it would find in the bytes: else one write would be two kinds of content.
+// A named page must equal the content found in its bytes: otherwise one write would be two kinds of content.
 #[test]
 fn a_name_is_the_content_of_its_bytes() {
     for block in [BlockSize::B512, BlockSize::B4096] {

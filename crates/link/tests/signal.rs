@@ -1,4 +1,4 @@
-//! SIGBUS: what is not about guest memory must end as it would have without this crate.
+//! SIGBUS: a signal unrelated to guest memory must end the process as it would have without this crate.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -9,10 +9,10 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-/// Says to a process started from here what to do.
+/// Tells a child process of this test what to do.
 const ROLE: &str = "BYTEWAY_TEST_ROLE";
 
-/// Runs the test `name` of this binary in a process of its own, where `ROLE` is set. Gives the signal that ended it.
+/// Runs the test `name` of this binary in a child process with `ROLE` set. Returns the signal that ended it.
 fn signal_that_ends(name: &str) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("signal::{name}"), "--nocapture"]).env(ROLE, "1");
@@ -25,7 +25,7 @@ fn memfd(bytes: u64) -> File {
     file
 }
 
-/// Guest memory that has gone, and that the process has lived through losing.
+/// Guest memory that was lost, a loss that the process has survived.
 fn lose_a_region() -> Memory {
     let file = memfd(PAGE_BYTES);
     let memory = Memory::guest();
@@ -35,7 +35,7 @@ fn lose_a_region() -> Memory {
     memory
 }
 
-// A fault in somebody else's mapping, taken for one of ours, would repeat for ever: the process must die of it.
+// A fault in a foreign mapping, taken for one of ours, would repeat without end: the process must die of it.
 #[test]
 #[allow(unsafe_code, reason = "the fault is the point")]
 fn a_fault_elsewhere_is_passed_on() {
@@ -51,8 +51,8 @@ fn a_fault_elsewhere_is_passed_on() {
     panic!("{byte} was read");
 }
 
-// A SIGBUS that a process sends must still end this one. (std's own handler lets the first pass, and steps aside; and a
-// signal that is still pending for another thread swallows the next.)
+// A SIGBUS that a process sends must still end this one. (std's own handler lets the first pass, and steps
+// aside; and a signal that is still pending for another thread swallows the next.)
 #[test]
 fn a_signal_that_was_sent_is_passed_on() {
     if std::env::var_os(ROLE).is_none() {
@@ -65,7 +65,7 @@ fn a_signal_that_was_sent_is_passed_on() {
     panic!("the signal was lost");
 }
 
-// Drives run on threads of their own: each must get over its own loss, while others map and unmap.
+// Drives run on threads of their own: each must survive its own loss, while others map and unmap.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the handler is the process's, its threads are what is tested")]
 fn every_thread_gets_over_its_own_loss() {

@@ -1,4 +1,4 @@
-//! Stores to the memory behind the registers, and results behind a completion: what arrives, in which order, and when.
+//! Stores to controller memory in the BAR, and results behind a completion: their bytes, order and times.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -8,7 +8,7 @@ use byteway_testkit::board_link_config;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What has arrived: stores with their bytes, register writes with their value.
+/// Arrivals: stores with their bytes, register writes with their value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Arrived {
     Store(u64, Vec<u8>),
@@ -47,7 +47,7 @@ fn connect(executor: &Executor) -> (HostEnd, DeviceEnd, Rc<Recorder>) {
     (host, device, bar)
 }
 
-// A doorbell that overtook the store before it would have the device take what was there before.
+// A doorbell that overtook the store before it would make the device take old data.
 #[test]
 fn stores_and_register_writes_arrive_in_the_order_in_which_they_were_sent() {
     let executor = Executor::new();
@@ -55,7 +55,7 @@ fn stores_and_register_writes_arrive_in_the_order_in_which_they_were_sent() {
     let expected = vec![
         Arrived::Store(0x10000, vec![1; 64]),
         Arrived::Write(0x1000, 7),
-        // Cut at the lines of the host's cache.
+        // Cut at cache line boundaries of the host.
         Arrived::Store(0x1003c, vec![2; 4]),
         Arrived::Store(0x10040, vec![2; 64]),
         Arrived::Store(0x10080, vec![2; 2]),
@@ -78,7 +78,7 @@ fn stores_and_register_writes_arrive_in_the_order_in_which_they_were_sent() {
     assert_eq!(seen, expected);
 }
 
-// A read is answered after the posted writes before it, also after those that woke nobody.
+// A read is answered after the posted writes before it, including those that woke no task.
 #[test]
 fn reads_do_not_pass_stores() {
     let executor = Executor::new();
@@ -97,7 +97,7 @@ fn reads_do_not_pass_stores() {
         .unwrap();
 }
 
-// A host that finds the entry, and not yet the parts behind it, would take the parts of the pass before.
+// A host that finds the entry, and not yet the parts behind it, would take the parts of the previous pass.
 #[test]
 fn a_result_is_there_with_its_completion() {
     let executor = Executor::new();
@@ -123,7 +123,7 @@ fn a_result_is_there_with_its_completion() {
             );
             assert_eq!((entry.payload, entry.tlps, data.payload, data.tlps), (16, 2, 64, 0));
             assert_eq!(entry.wire + data.wire, 5 * 16 + 2 * 24);
-            // Memory that is not there: nothing crosses.
+            // If the memory is not there, nothing crosses.
             memory.free(ring, 1);
             assert!(device.post_result([(ring, 2), (ring, 0)], slot).is_err());
             assert_eq!(host.ledger().of(Purpose::Cqe).tlps, 2);
@@ -131,7 +131,7 @@ fn a_result_is_there_with_its_completion() {
         .unwrap();
 }
 
-// Where modelled waits take no time the same has to hold: a served drive lives there.
+// The same without modelled time, as in a served drive.
 #[test]
 fn the_order_is_kept_where_waits_take_no_time() {
     let executor = Executor::new();
@@ -142,7 +142,7 @@ fn the_order_is_kept_where_waits_take_no_time() {
                 host.store(0x10000, &[round; 64]);
                 host.write32(0x1000, round.into(), Purpose::Doorbell);
                 if round == 1 {
-                    // One that is on its way already is not overtaken by those that arrive at once.
+                    // A write in flight is not overtaken by those that arrive at once.
                     device.deliver(MmioWrite { offset: 0x1000, value: 9, bytes: 4 });
                 }
             }

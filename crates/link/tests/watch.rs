@@ -1,4 +1,4 @@
-//! Who waits for completions: when it is woken, how often, and by what.
+//! Waits for completions: when the waiter is woken, how often, and by what.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
@@ -24,9 +24,9 @@ fn connect(executor: &Executor) -> (HostEnd, DeviceEnd, u64) {
     (host, device, ring)
 }
 
-// A task between a completion and its reaper would be a poll for each of them.
+// A task between a completion and its reaper would cost a poll for each.
 #[test]
-fn a_completion_wakes_its_waiter_and_nobody_else() {
+fn a_completion_wakes_its_waiter_and_no_other_task() {
     let executor = Executor::new();
     let (host, device, ring) = connect(&executor);
     let watch = host.watch(ring, 4096);
@@ -41,13 +41,13 @@ fn a_completion_wakes_its_waiter_and_nobody_else() {
             assert_eq!(host.memory().load_entry(ring), Ok([7; 16]));
             clock.sleep(Delay::from_us(1)).await;
             let after = clock.counters();
-            // At the arrival and at the end of the sleep: the waiter, and each time once.
+            // The waiter is woken at the arrival and at the end of the sleep, once each.
             assert_eq!((after.polls - before.polls, after.timers - before.timers), (2, 2));
         })
         .unwrap();
 }
 
-// Completions before the wait, during it and close behind one another: none may be missed, and none seen twice.
+// Completions before the wait, during it and close together: none may be missed, and none seen twice.
 #[test]
 fn no_completion_is_missed() {
     for timing in [Timing::Model, Timing::None] {
@@ -58,7 +58,7 @@ fn no_completion_is_missed() {
         let seen = Rc::new(Cell::new(0));
         let (reaper, count) = (host.clone(), seen.clone());
         let watch = host.watch(ring, 4096);
-        // Another queue, which is not waited on: its completions arrive all the same.
+        // Another queue, without a watch: its completions arrive all the same.
         let other = ring + 4096;
         clock.spawn("reaper", async move {
             loop {
@@ -76,10 +76,10 @@ fn no_completion_is_missed() {
                     if index % 3 == 0 {
                         device.post(other, [index as u8 + 1; 16]).unwrap();
                     }
-                    // From none to more than a crossing takes, in every phase of the reaper.
+                    // From zero to more than a crossing takes, in every phase of the reaper.
                     clock.sleep(Delay::from_ns(index * 37 % 400)).await;
                     if index % 50 == 49 {
-                        host.hasten();
+                        host.land_posted_writes();
                     }
                 }
                 clock.sleep(Delay::from_us(100)).await;

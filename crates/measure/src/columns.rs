@@ -1,5 +1,5 @@
-//! What the Parquet files have in common: columns with their descriptions, and a writer whose bytes follow from its rows
-//! alone.
+//! The common part of the Parquet files: columns with descriptions, and a writer whose output depends on its
+//! rows only.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use parquet::errors::Result;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
-/// A column: its name, its type, what it holds.
+/// A column: name, type, description.
 pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) data: DataType,
@@ -25,13 +25,13 @@ impl Column {
         Column { name: name.to_owned(), data, nullable: false, description: description.to_owned() }
     }
 
-    /// Null where nobody knows.
+    /// Makes the column nullable, for unknown values.
     pub(crate) fn nullable(self) -> Self {
         Column { nullable: true, ..self }
     }
 }
 
-/// The schema of such columns; each field's metadata has its `description`.
+/// The schema of these columns; each field's metadata has its `description`.
 pub(crate) fn schema(columns: impl IntoIterator<Item = Column>) -> SchemaRef {
     let field = |column: Column| {
         let metadata = [("description".to_owned(), column.description)].into_iter().collect();
@@ -40,7 +40,7 @@ pub(crate) fn schema(columns: impl IntoIterator<Item = Column>) -> SchemaRef {
     Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
 }
 
-/// A writer of rows of `schema`; `about` says what they are of, as the file's metadata.
+/// A writer of rows of `schema`; `about` becomes the file's metadata.
 pub(crate) fn writer<W: Write + Send>(
     out: W,
     schema: &SchemaRef,
@@ -55,7 +55,7 @@ pub(crate) fn writer<W: Write + Send>(
     ArrowWriter::try_new(out, schema.clone(), Some(properties))
 }
 
-/// Rows from their columns, in the schema's order.
+/// A batch of rows from its columns, in schema order.
 pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }

@@ -1,34 +1,34 @@
-//! What the host's processors did, by who had them, and what of its memory is taken.
+//! Usage of the host's processors and memory, by component.
 
 use byteway_clock::{Delay, Station};
 
-/// What of a host's software takes processors or memory.
+/// A component of the host's software that uses processors or memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostComponent {
-    /// What asks for I/O.
+    /// The application that issues I/O.
     Application,
-    /// From the application to a command and back, of whatever is driven.
+    /// The driver: from the application to a command and back, for any device.
     Driver,
-    /// Taking interrupts.
+    /// Interrupt handling.
     Interrupts,
-    /// Entering the translation layer on the host: its locks and bookkeeping.
+    /// Entry into the translation layer on the host: its locks and bookkeeping.
     Entry,
-    /// Looking units up, and changing where they are.
+    /// Looking up and updating the map.
     Map,
     /// The write buffer.
     Buffer,
-    /// Moving what is valid out of superblocks that are collected.
+    /// Garbage collection: moving valid units out of victim superblocks.
     Collection,
-    /// Copying payload.
+    /// Copying payloads.
     Copies,
-    /// Parity, and pieces of members, of an array.
+    /// Parity, and the pieces of members, of an array.
     Array,
-    /// Whatever else.
+    /// Everything else.
     Other,
 }
 
 impl HostComponent {
-    /// All, in the order in which they are reported.
+    /// All components, in the order of the report.
     pub const ALL: [HostComponent; 10] = [
         HostComponent::Application,
         HostComponent::Driver,
@@ -58,7 +58,7 @@ impl HostComponent {
         }
     }
 
-    /// Of what a piece of work is, by the name that it has on a processor.
+    /// The component of a work item, by its name on a processor.
     fn of(work: &str) -> HostComponent {
         match work {
             "application" => HostComponent::Application,
@@ -75,34 +75,34 @@ impl HostComponent {
     }
 }
 
-/// What of the host's memory is taken, in bytes.
+/// Usage of the host's memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostMemory {
-    /// What is taken before any I/O: the system, and the images of drivers.
+    /// Used before any I/O: the system, and driver images.
     pub system: u64,
     /// Queues, and buffers of applications and drivers.
     pub driver: u64,
-    /// Buffers that payload is copied through, as large as they have ever been.
+    /// Bounce buffers, at their largest.
     pub bounce: u64,
     /// Maps of translation layers.
     pub map: u64,
-    /// Their write buffers, with parts of units and the index.
+    /// Their write buffers, with partial units and the index.
     pub buffer: u64,
     /// Their read caches.
     pub read_cache: u64,
-    /// What they know of superblocks.
+    /// Their superblock metadata.
     pub superblocks: u64,
-    /// Of arrays: logs, marks, locks and stripe buffers.
+    /// Arrays: logs, marks, locks and stripe buffers.
     pub array: u64,
 }
 
 impl HostMemory {
-    /// All of it.
+    /// Total, in bytes.
     pub fn bytes(&self) -> u64 {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Part by part, with the names of results.
+    /// Each part, with its name in results.
     pub fn parts(&self) -> [(&'static str, u64); 8] {
         [
             ("system and drivers", self.system),
@@ -117,7 +117,7 @@ impl HostMemory {
     }
 }
 
-/// What I/O costs the host, up to a moment.
+/// Cost of I/O on the host, up to an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostCost {
     /// Processors.
@@ -127,7 +127,7 @@ pub struct HostCost {
 }
 
 impl HostCost {
-    /// What two steps that follow one another cost.
+    /// The cost of two consecutive steps.
     pub(super) fn then(&self, after: &HostCost) -> HostCost {
         let mut usage = self.usage.clone();
         usage.0.iter_mut().zip(after.usage.0).for_each(|(sum, more)| *sum += more);
@@ -135,12 +135,13 @@ impl HostCost {
     }
 }
 
-/// How long each component had processors.
+/// Processor time of each component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostUsage([Delay; HostComponent::ALL.len()]);
 
 impl HostUsage {
-    /// Of processors that keep names apart ([`Station::keeping_names`]), up to now; what is reserved ahead is in it.
+    /// Usage of processors that keep names apart ([`Station::keeping_names`]), up to now; includes time
+    /// reserved ahead.
     pub fn of<'a>(processors: impl IntoIterator<Item = &'a Station>) -> HostUsage {
         let mut usage = HostUsage::default();
         for processor in processors {
@@ -149,12 +150,12 @@ impl HostUsage {
         usage
     }
 
-    /// How long a component had processors.
+    /// Processor time of a component.
     pub fn busy(&self, component: HostComponent) -> Delay {
         self.0[component as usize]
     }
 
-    /// What came after `earlier`.
+    /// The usage since `earlier`.
     pub fn since(&self, earlier: &HostUsage) -> HostUsage {
         let mut usage = self.clone();
         usage.0.iter_mut().zip(earlier.0).for_each(|(now, then)| *now = now.saturating_sub(then));
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
     use byteway_clock::{Executor, Station};
 
-    // Work that goes to no component, or to another's, would make one look cheap.
+    // Work counted for no component, or for another one, would make a component look cheap.
     #[test]
     fn work_is_counted_where_it_belongs() {
         for (index, component) in HostComponent::ALL.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `ios.parquet`: a row for each measured I/O, in the order in which they completed, written while the run goes on.
+//! The I/O log `ios.parquet`: a row for each measured I/O, in order of completion, written during the run.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::output::{Output, OutputError, Unfinished};
 use byteway_console::number::ns;
 use byteway_scenario::Scenario;
 
-/// The file.
+/// Name of the file.
 const NAME: &str = "ios.parquet";
 
-/// Rows that are held in memory, and written as one row group.
+/// Rows held in memory, and written as one row group.
 const ROWS: usize = 1 << 16;
 
 /// Names of [`Kind`](byteway_workload::Kind)s, in their order.
 const KINDS: [&str; 3] = ["read", "write", "trim"];
 
-/// Writes I/Os down.
+/// Writes the I/O log.
 pub struct IoRecorder {
     output: Output,
     about: Vec<(&'static str, String)>,
@@ -34,10 +34,10 @@ pub struct IoRecorder {
     writer: Option<ArrowWriter<Unfinished>>,
     schema: SchemaRef,
     jobs: ArrayRef,
-    /// Of several drives their names, and which of them each job works on.
+    /// With several drives: their names, and the drive of each job.
     drives: Option<(ArrayRef, Vec<i32>)>,
     kinds: ArrayRef,
-    /// Those in which I/Os of this scenario can spend time.
+    /// The stages in which I/Os of this scenario can spend time.
     stages: Vec<Stage>,
     rows: Vec<Row>,
     failure: Option<OutputError>,
@@ -58,7 +58,7 @@ struct Row {
 }
 
 impl IoRecorder {
-    /// Of a run of `scenario`, to `ios.parquet` in `output`, which appears when it is finished.
+    /// A log for a run of `scenario`: `ios.parquet` in `output`, which appears when it is finished.
     pub fn new(output: &Output, scenario: &Scenario) -> Self {
         let about = vec![
             ("byteway.content", "ios".to_owned()),
@@ -88,13 +88,13 @@ impl IoRecorder {
         }
     }
 
-    /// An I/O has completed; the run began at `start`. If it cannot be written down, the run goes on without, and
-    /// [`finish`](Self::finish) says why.
+    /// Adds a completed I/O; the run began at `start`. On a write error the run continues without the log,
+    /// and [`finish`](Self::finish) returns the error.
     pub(super) fn record(&mut self, start: Time, completed: &Completed) {
         if self.failure.is_some() {
             return;
         }
-        let Completed { number, job, worker, io, operated: _, bytes, due, record } = completed;
+        let Completed { number, job, worker, io, operated: _, queried: _, bytes, due, record } = completed;
         self.rows.push(Row {
             number: *number,
             job: *job as u32,
@@ -112,12 +112,12 @@ impl IoRecorder {
             self.failure = self.write().err();
         }
         if self.failure.is_some() {
-            // What there is of the file is of no use, and on a full disk others need its place.
+            // A partial file is useless, and on a full disk others need its space.
             (self.rows, self.writer) = (Vec::new(), None);
         }
     }
 
-    /// Writes what is in memory as a row group.
+    /// Writes the rows in memory as a row group.
     fn write(&mut self) -> Result<(), OutputError> {
         let batch = columns::batch(&self.schema, self.columns()?)?;
         self.rows.clear();
@@ -170,7 +170,7 @@ impl IoRecorder {
         Ok(columns)
     }
 
-    /// Writes the rest. The file is whole then, and lacks its name.
+    /// Writes the remaining rows. The file is then complete, but not yet renamed.
     ///
     /// # Errors
     /// It cannot be written, now or before.
@@ -178,7 +178,7 @@ impl IoRecorder {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        // A file without rows is one, too.
+        // A file without rows is valid, too.
         if !self.rows.is_empty() || self.writer.is_none() {
             self.write()?;
         }
@@ -191,32 +191,32 @@ fn schema(has_several_drives: bool, stages: &[Stage]) -> SchemaRef {
     let name = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let drive = Column::new("drive", name(), "Name of the job's drive");
     let first = [
-        Column::new("io", DataType::UInt64, "Number of the I/O, from 0 in the order in which they began"),
-        Column::new("job", name(), "Name of its job"),
+        Column::new("io", DataType::UInt64, "I/O sequence number, from 0 in order of issue"),
+        Column::new("job", name(), "Name of the job"),
     ];
     let first = first.into_iter().chain(has_several_drives.then_some(drive));
     let columns = [
         Column::new("worker", DataType::UInt32, "Worker of the job, from 0: each has a queue pair"),
         Column::new("kind", name(), "read, write or trim"),
-        Column::new("lba", DataType::UInt64, "First logical block, within the namespace"),
-        Column::new("blocks", DataType::UInt32, "Logical blocks"),
+        Column::new("lba", DataType::UInt64, "First logical block in the namespace"),
+        Column::new("blocks", DataType::UInt32, "Number of logical blocks"),
         Column::new("bytes", DataType::UInt64, "Bytes read, written or trimmed"),
         Column::new(
             "due_ns",
             DataType::Float64,
-            "When it was due, after the run began: its latency begins there",
+            "Time at which it was due, since the start of the run: its latency starts here",
         ),
         Column::new(
             "begin_ns",
             DataType::Float64,
-            "When it was issued; later than due_ns in an open loop that is behind",
+            "Time of issue; later than due_ns in an open loop that is behind",
         ),
-        Column::new("end_ns", DataType::Float64, "When the host had its completion"),
+        Column::new("end_ns", DataType::Float64, "Time at which the host had the completion"),
         Column::new("latency_ns", DataType::Float64, "end_ns - due_ns"),
     ];
     let stages = stages.iter().map(|stage| {
         let name = stage.name();
-        let text = format!("Part of latency_ns that went to {name}; they sum to it");
+        let text = format!("Part of latency_ns spent in {name}; the parts sum to latency_ns");
         Column::new(&format!("{name}_ns"), DataType::Float64, &text)
     });
     columns::schema(first.chain(columns).chain(stages))

@@ -1,31 +1,33 @@
-//! What a run measures: the jobs' latencies as they come, over time and over the whole of the measured part, and in a
+//! Measurements of a run: latencies of the jobs, over time and over the whole measured part, and in a
 //! simulation every counter of link, drive and flash.
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | [`Meter`]: whom the jobs tell of each I/O |
-//! | `recorder.rs` | [`JobRecorder`]: latencies over the whole of the measured part, and their distribution |
-//! | `verbs.rs` | [`VerbRecorder`]: the same of operations on pairs, by kind |
-//! | `series.rs` | [`SeriesRecorder`]: figures over time, in steps |
-//! | `tally.rs` | the small histogram of a step |
+//! | this one | [`Meter`]: receives each I/O from the jobs |
+//! | `recorder.rs` | [`JobRecorder`]: latencies over the whole measured part, and their distribution |
+//! | `verbs.rs` | [`VerbRecorder`]: the same for key-value operations, by verb |
+//! | `queries.rs` | [`QueryRecorder`]: the same for queries, by executor |
+//! | `series.rs` | [`SeriesRecorder`]: time series, in steps |
+//! | `tally.rs` | the latency histogram of a step |
 //! | `snapshot.rs` | [`Snapshot`]: every counter at one instant; [`MeasuredDrive`]: a drive between two of them |
-//! | `store.rs` | what the stores of key-value drives did in between |
-//! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
-//! | [`host`] | what the host's processors did, and for whom |
-//! | `upkeep.rs` | what drives do beside the host's I/O |
-//! | `wear.rs` | how worn the flash is |
-//! | [`summary`] | what a run found: `summary.json`, tables |
-//! | [`results`] | the summary with the series over time, distributions and wear; `results.parquet` |
-//! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
-//! | `columns.rs` | what the Parquet files have in common |
-//! | [`output`] | the folder that results go to, and standard output |
+//! | `store.rs` | the work of key-value stores between two snapshots |
+//! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written during the run |
+//! | [`host`] | usage of the host's processors and memory, by component |
+//! | `upkeep.rs` | background work of drives |
+//! | `wear.rs` | wear of the flash |
+//! | [`summary`] | the summary of a run: `summary.json`, tables |
+//! | [`results`] | the summary with time series, distributions and wear; `results.parquet` |
+//! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks over time |
+//! | `columns.rs` | the common part of the Parquet files |
+//! | [`output`] | the output directory, and standard output |
 //!
-//! What it does not do: it starts nothing, and draws nothing.
+//! What it does not do: it runs nothing, and draws nothing.
 
 mod columns;
 pub mod host;
 mod ios;
 pub mod output;
+mod queries;
 mod recorder;
 pub mod results;
 mod series;
@@ -39,6 +41,7 @@ mod verbs;
 mod wear;
 
 pub use ios::IoRecorder;
+pub use queries::{Queried, QueryRecorder};
 pub use recorder::JobRecorder;
 pub use series::{Recorded, SeriesRecorder};
 pub use snapshot::{MeasuredDrive, Parts, Snapshot};
@@ -57,33 +60,37 @@ use byteway_console::table::grouped;
 use byteway_scenario::Warmup;
 use byteway_scenario::profile::Completion;
 use byteway_workload::kv::Verb;
+use byteway_workload::query::QueryPlace;
 use byteway_workload::{Io, JobPlan};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// An I/O that has completed.
+/// A completed I/O.
 pub struct Completed {
-    /// Its number, in the order in which I/Os began: from [`Meter::number`].
+    /// Sequence number of the I/O, from [`Meter::number`].
     pub number: u64,
-    /// Its job.
+    /// Index of the job.
     pub job: usize,
-    /// The job's worker.
+    /// Index of the job's worker.
     pub worker: u32,
-    /// What it did. An operation on a pair is a read, a write or a trim of so many bytes, at the pair's number.
+    /// The operation. A key-value operation appears as a read, a write or a trim of so many bytes, at the
+    /// number of the pair.
     pub io: Io,
-    /// What an operation on pairs did, precisely.
+    /// Details of a key-value operation.
     pub operated: Option<Operated>,
+    /// Details of a query.
+    pub queried: Option<Queried>,
     /// Bytes read, written or trimmed.
     pub bytes: u64,
-    /// When it was due: its latency begins there.
+    /// Due time: its latency begins here.
     pub due: Time,
-    /// Where its time went.
+    /// Its time by stage.
     pub record: SpanRecord,
 }
 
 impl Completed {
-    /// From when it was due to its end.
+    /// From its due time to its completion.
     fn latency(&self) -> Delay {
         self.record.last.since(self.due)
     }
@@ -93,7 +100,7 @@ impl Completed {
         self.latency().saturating_sub(self.record.last.since(self.record.begin))
     }
 
-    /// Time by stage. What it waited before it could begin is queueing.
+    /// Time by stage. Waiting before it could begin is queueing.
     fn stages(&self) -> [Delay; Stage::ALL.len()] {
         let mut stages = self.record.stages;
         stages[Stage::Queueing as usize] += self.late();
@@ -101,34 +108,34 @@ impl Completed {
     }
 }
 
-/// What of a run figures are wanted of.
+/// The part of a run that figures cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// All of its jobs.
+pub enum RunPart {
+    /// All jobs.
     Whole,
-    /// The jobs of one of its drives.
+    /// The jobs on one drive.
     Drive(usize),
 }
 
-impl Part {
-    /// Whether it has the job.
+impl RunPart {
+    /// Whether it includes the job.
     pub fn has(self, job: &JobPlan) -> bool {
         match self {
-            Part::Whole => true,
-            Part::Drive(drive) => job.drive == drive,
+            RunPart::Whole => true,
+            RunPart::Drive(drive) => job.drive == drive,
         }
     }
 }
 
-/// Shared by the jobs of a run.
+/// The meter that all jobs of a run share.
 pub struct Meter {
-    /// Of each job.
+    /// By job.
     jobs: RefCell<Vec<JobMeter>>,
     series: Rc<RefCell<SeriesRecorder>>,
     ios: RefCell<Option<IoRecorder>>,
-    /// I/Os that have begun.
+    /// I/Os begun.
     begun: Cell<u64>,
-    /// When measuring began; None while warming up.
+    /// Start of measuring; `None` during warm-up.
     begin: Cell<Option<Time>>,
     progress: RefCell<Progress>,
     interrupt: Interrupt,
@@ -138,22 +145,26 @@ pub struct Meter {
     start: Time,
 }
 
-/// What a job's I/Os are measured by.
+/// The recorders of a job.
 struct JobMeter {
+    /// Index of its drive.
+    drive: usize,
     latencies: JobRecorder,
-    /// Of operations on pairs.
+    /// Recorder of key-value operations.
     verbs: VerbRecorder,
-    /// Where the time of its measured I/Os went.
+    /// Recorder of queries.
+    queries: QueryRecorder,
+    /// Time of its measured I/Os by stage.
     stages: StageSums,
-    /// What went wrong.
+    /// Its failures.
     faults: JobFaults,
-    /// Its last completion.
+    /// Time of its last completion.
     last: Time,
-    /// From when on its figures count: its start and ramp. Unknown until its phase begins.
+    /// Time from which its figures count: its start and ramp. `None` until its phase begins.
     begin: Option<Time>,
 }
 
-/// Time by stage, over I/Os whose stages are known: of a scan's many commands they are not.
+/// Time by stage, over I/Os whose stages are known; those of a scan's many commands are not.
 #[derive(Clone, Copy, Default)]
 struct StageSums {
     times_ps: [u128; Stage::ALL.len()],
@@ -161,7 +172,7 @@ struct StageSums {
 }
 
 impl StageSums {
-    /// Adds an I/O, which waited for so long before it could begin.
+    /// Adds an I/O that waited for `late` before it could begin.
     #[inline]
     fn add(&mut self, record: &SpanRecord, late: Delay) {
         self.followed += 1;
@@ -173,25 +184,25 @@ impl StageSums {
 }
 
 impl JobMeter {
-    /// Whether what is completed `at` counts, if warming up is over.
+    /// Whether a completion at `at` counts, if warm-up is over.
     #[inline]
     fn counts(&self, at: Time) -> bool {
         self.begin.is_some_and(|begin| begin <= at)
     }
 }
 
-/// Commands of a job that failed, and reads that gave what they must not.
+/// Failed commands and mismatched reads of a job.
 #[derive(Default)]
 struct JobFaults {
-    /// By what they failed with.
+    /// Number of failures by error.
     errors: BTreeMap<String, u64>,
     mismatches: u64,
-    /// The first mismatch of the job, and which of all jobs' it was.
+    /// The first mismatch of the job, and its sequence number over all jobs.
     first_mismatch: Option<(u64, String)>,
 }
 
 impl Meter {
-    /// For a run of `jobs` that starts at `start`.
+    /// A meter for a run of `jobs` that starts at `start`.
     pub fn new(
         jobs: &[JobPlan],
         start: Time,
@@ -204,9 +215,11 @@ impl Meter {
             let lead = job.start_delay.0.saturating_add(job.ramp.0);
             (job.phase == 0).then(|| Time(start.0.saturating_add(lead)))
         };
-        let job_meter = |job| JobMeter {
+        let job_meter = |job: &JobPlan| JobMeter {
+            drive: job.drive,
             latencies: JobRecorder::default(),
             verbs: VerbRecorder::default(),
+            queries: QueryRecorder::default(),
             stages: StageSums::default(),
             faults: JobFaults::default(),
             last: start,
@@ -227,7 +240,7 @@ impl Meter {
         }
     }
 
-    /// Whether a command that would be issued now still should be. False after Ctrl-C.
+    /// Whether a command may still be issued. False after Ctrl-C.
     pub fn goes_on(&self) -> bool {
         if self.interrupt.is_raised() {
             self.stopped.set(true);
@@ -235,7 +248,7 @@ impl Meter {
         !self.stopped.get()
     }
 
-    /// Nothing is issued any more: the run has failed.
+    /// Stops issuing commands, because the run has failed.
     pub fn stop(&self) {
         self.stopped.set(true);
     }
@@ -245,27 +258,27 @@ impl Meter {
         self.stopped.get()
     }
 
-    /// Has every measured I/O written down, too.
+    /// Also records every measured I/O with `recorder`.
     pub fn record_ios(&self, recorder: IoRecorder) {
         self.ios.replace(Some(recorder));
     }
 
-    /// What was told to write I/Os down.
+    /// Takes the recorder of [`Meter::record_ios`].
     pub fn take_ios(&self) -> Option<IoRecorder> {
         self.ios.take()
     }
 
-    /// The figures over time, for whoever ends their steps.
+    /// The recorder of time series, for the observer that ends their steps.
     pub fn series_recorder(&self) -> Rc<RefCell<SeriesRecorder>> {
         self.series.clone()
     }
 
-    /// The number of an I/O that begins.
+    /// The sequence number of an I/O that begins.
     pub fn number(&self) -> u64 {
         self.begun.replace(self.begun.get() + 1)
     }
 
-    /// A command has ended; its measuring, if warming up is over.
+    /// Counts a completed command, if warm-up is over.
     pub fn completed(&self, completed: &Completed) {
         let Completed { job, bytes, record, .. } = completed;
         let (now, kind, latency) = (record.last, completed.io.kind, completed.latency());
@@ -286,33 +299,46 @@ impl Meter {
                 return;
             }
         }
+        if let Some(queried) = completed.queried {
+            job.queries.record(queried, latency.0);
+            // The stages of several concurrent reads are not known.
+            if queried.place == QueryPlace::Host {
+                return;
+            }
+        }
         job.stages.add(record, completed.late());
     }
 
-    /// An I/O of a job became several commands.
+    /// Counts an I/O that was split into `commands` commands.
     pub fn split(&self, job: usize, at: Time, commands: u32) {
         if self.counts(job, at) {
             self.jobs.borrow_mut()[job].latencies.split(commands);
         }
     }
 
-    /// A job's figures count from `at` on, if warming up is over then.
+    /// Sets the time from which a job's figures count, if warm-up is over then.
     pub fn job_begins(&self, job: usize, at: Time) {
         self.jobs.borrow_mut()[job].begin = Some(at);
     }
 
-    /// Whether what a job completes `at` counts: warming up and its own ramp are over.
+    /// Whether a completion at `at` by any job on a drive counts.
+    pub fn counts_on(&self, drive: usize, at: Time) -> bool {
+        let is_own = |job: &JobMeter| job.drive == drive && job.counts(at);
+        self.begin.get().is_some() && self.jobs.borrow().iter().any(is_own)
+    }
+
+    /// Whether a completion at `at` by a job counts: warm-up and its own ramp are over.
     pub fn counts(&self, job: usize, at: Time) -> bool {
         self.begin.get().is_some() && self.jobs.borrow()[job].counts(at)
     }
 
-    /// A command of a job has failed.
+    /// Counts a failed command of a job.
     pub fn failed(&self, job: usize, now: Time, error: String) {
         self.count(now);
         *self.jobs.borrow_mut()[job].faults.errors.entry(error).or_default() += 1;
     }
 
-    /// A read of a job gave what it must not.
+    /// Counts a mismatched read of a job.
     pub fn mismatched(&self, job: usize, now: Time, text: String) {
         self.count(now);
         let faults = &mut self.jobs.borrow_mut()[job].faults;
@@ -325,7 +351,7 @@ impl Meter {
         self.progress.borrow_mut().update(self.completed.get(), now.0);
     }
 
-    /// Begins to measure if warming up is over, and some job's ramp; says whether it has begun just now.
+    /// Starts measuring if warm-up and the ramp of some job are over; returns whether it has just started.
     pub fn begin_if_due(&self, now: Time) -> bool {
         let due = self.begin.get().is_none()
             && self.jobs.borrow().iter().any(|job| job.counts(now))
@@ -340,13 +366,13 @@ impl Meter {
         due
     }
 
-    /// Gives the progress bar back.
+    /// Takes the progress bar.
     pub fn take_progress(&self) -> Progress {
         self.progress.replace(Progress::hidden())
     }
 
-    /// Where the time of an I/O of `part` went, over all of which it is known.
-    pub fn spans(&self, plans: &[JobPlan], part: Part) -> Vec<SpanRow> {
+    /// Mean time of an I/O of `part` by stage, over the I/Os whose stages are known.
+    pub fn spans(&self, plans: &[JobPlan], part: RunPart) -> Vec<SpanRow> {
         let jobs = self.jobs.borrow();
         let mut all = StageSums::default();
         for (job, _) in jobs.iter().zip(plans).filter(|(_, plan)| part.has(plan)) {
@@ -361,30 +387,32 @@ impl Meter {
         span_rows(&totals, all.followed)
     }
 
-    /// The figures over time, which end `now`. `drives` are the drives' counters.
+    /// The time series up to `now`. `drives` are the drives' counters.
     pub fn series(&self, now: Time, drives: &mut [Snapshot]) -> Recorded {
         let measured_from = self.begin.get().unwrap_or(now);
         self.series.borrow_mut().finish(now, measured_from, drives)
     }
 
-    /// How the latencies of the measured part are distributed.
+    /// Latency distributions of the measured part.
     pub fn curves(&self, plans: &[JobPlan]) -> Vec<Curve> {
         let jobs = self.jobs.borrow();
         jobs.iter().zip(plans).flat_map(|(job, plan)| job.latencies.curves(&plan.name)).collect()
     }
 
-    /// What this side of the queues found, over the measured part of the jobs in `part`. What only the drive's side knows
-    /// is left empty, and so are the names.
-    pub fn summary(&self, plans: &[JobPlan], part: Part, verify: bool, now: Time) -> Summary {
+    /// The summary as known on the host's side, over the measured part of the jobs in `part`. Names, and what
+    /// only the drive's side knows, are left empty.
+    pub fn summary(&self, plans: &[JobPlan], part: RunPart, verify: bool, now: Time) -> Summary {
         let mut notes = Vec::new();
         let begin = self.begin.get().unwrap_or_else(|| {
-            notes.push("the run ended while it was warming up: nothing was measured".to_owned());
+            notes.push("the run ended during the warm-up: nothing was measured".to_owned());
             now
         });
         let meters = self.jobs.borrow();
         let own: Vec<usize> = (0..plans.len()).filter(|job| part.has(&plans[*job])).collect();
         let last = own.iter().map(|job| meters[*job].last).max().unwrap_or(begin);
-        let elapsed_ps = last.since(begin).0;
+        // The drive is idle until its first job begins; that time does not belong to its jobs.
+        let first = own.iter().filter_map(|job| meters[*job].begin).min().map_or(begin, |own| own.max(begin));
+        let elapsed_ps = last.since(first).0;
         // A job that ends before the others is measured over its own time.
         let elapsed_of = |job: usize| {
             let begin = meters[job].begin.map_or(begin, |own| own.max(begin));
@@ -394,6 +422,9 @@ impl Meter {
             own.iter().flat_map(|job| meters[*job].verbs.finish(&plans[*job].name, elapsed_of(*job)));
         let has_verbs = own.iter().any(|job| plans[*job].has_verbs());
         let kv = has_verbs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
+        let queries =
+            own.iter().flat_map(|job| meters[*job].queries.finish(&plans[*job].name, elapsed_of(*job)));
+        let queries = queries.collect();
         let jobs: Vec<_> = own
             .iter()
             .map(|job| meters[*job].latencies.finish(&plans[*job].name, elapsed_of(*job)))
@@ -401,7 +432,7 @@ impl Meter {
         notes.extend(jobs.iter().filter_map(|job| {
             let split = job.split?;
             Some(format!(
-                "job {}: {} I/Os were longer than one command may be (controller.mdts) and were split, as Linux does, into {} \
+                "job {}: {} I/Os exceeded the maximum data transfer size (controller.mdts) and were split, as Linux does, into {} \
                  commands; each counts as one I/O",
                 job.name,
                 grouped(split.ios),
@@ -452,6 +483,7 @@ impl Meter {
             write_amplification: None,
             upkeep: None,
             kv,
+            queries,
             verification: Verification { on: verify, reads: verified.sum::<u64>() + mismatches, mismatches },
             errors: errors
                 .into_iter()

@@ -1,11 +1,12 @@
 //! Everything that the program writes: files, and its standard output.
 //!
-//! Every file goes through [`Unfinished`]: it is written next to its place and renamed when all of it is on the disk, so
-//! no reader meets half a result. What is no regular file (a device, a FIFO) is never replaced: as the one file that a
-//! command writes it is written through, in an output folder it is refused. A symbolic link is followed.
+//! Every file goes through [`Unfinished`]: it is written next to its final name and renamed when it is
+//! completely on disk, so that no reader sees half a result. A path that is not a regular file (a device, a
+//! FIFO) is never replaced: as the only output of a command it is written through; in an output directory it
+//! is refused. Symbolic links are followed.
 //!
-//! An output folder holds the results of one run: [`Output::claim`] keeps other processes out while it goes on,
-//! [`Output::replace`] gives all its files their names and removes what an earlier one left, or does neither.
+//! An output directory holds the results of one run: [`Output::claim`] locks out other processes while the
+//! run lasts; [`Output::replace`] renames all its files and removes those of an earlier run, or does neither.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -19,7 +20,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use byteway_console::error::InputError;
 
-/// The files that commands write to an output folder.
+/// The files that commands write to an output directory.
 pub const RESULTS: [&str; 8] = [
     "summary.json",
     "results.parquet",
@@ -31,99 +32,99 @@ pub const RESULTS: [&str; 8] = [
     "reproduce.json",
 ];
 
-/// Below it a comparison keeps its points, each in a folder by its number.
+/// Directory for the points of a comparison, each in a numbered subdirectory.
 pub const POINTS: &str = "points";
 
 /// The files of a point.
 pub const POINT_RESULTS: [&str; 2] = ["point.json", "summary.json"];
 
-/// Why a file of results is not there. None of them is wrong input: what the user named was found writable before.
+/// Why a result file was not written. Never wrong input: the user's path was checked to be writable before.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The content of a file could not be written to the output folder.
+    /// The content of a file could not be written.
     #[error("cannot write {name} to the output folder `{folder}`")]
     Write {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The output folder.
+        /// The output directory.
         folder: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The same of a Parquet file, which has its own writer.
+    /// The content of a Parquet file could not be written.
     #[error("cannot write {name} to the output folder `{folder}`")]
     WriteParquet {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The output folder.
+        /// The output directory.
         folder: PathBuf,
-        /// What the writer said: the system's error, mostly.
+        /// Error of the Parquet writer, usually caused by the system.
         source: ParquetError,
     },
-    /// Rows do not fit their schema: a defect.
+    /// Rows do not match their schema: a defect.
     #[error(transparent)]
     Rows(#[from] ParquetError),
-    /// A file whose content was written could not be brought to the disk, or get its name.
+    /// A written file could not be synced or renamed.
     #[error("cannot write `{path}`")]
     Finish {
-        /// Its name.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Something that is no regular file has its name.
+    /// The path names something other than a regular file.
     #[error("cannot write `{path}`: {what}")]
     Occupied {
-        /// The name.
+        /// Path of the file.
         path: PathBuf,
-        /// What is there.
+        /// The kind of file that exists there.
         what: &'static str,
     },
     /// A result of an earlier run could not be removed.
     #[error("cannot remove {name} of an earlier run from `{folder}`")]
     Remove {
-        /// The file.
+        /// Name of the file.
         name: String,
-        /// The output folder.
+        /// The output directory.
         folder: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// A folder that results can be written to.
+/// A directory for results.
 #[derive(Clone, Debug)]
 pub struct Output {
     folder: PathBuf,
     claim: Option<Arc<Claim>>,
 }
 
-/// An output folder that is kept from others.
+/// A locked output directory.
 #[derive(Debug)]
 struct Claim {
-    /// The folder, locked. The lock ends with the process, however that ends.
+    /// The locked directory. The system releases the lock when the process ends.
     _lock: Option<File>,
-    /// The folders that were not there before, the innermost first.
+    /// Directories created for this output, innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Drop for Claim {
-    /// A run without results leaves no folder.
+    /// Removes created directories that are still empty.
     fn drop(&mut self) {
         let _ = self.made.iter().try_for_each(std::fs::remove_dir);
     }
 }
 
 impl Output {
-    /// Checks that `folder`, or the folder in which it would be made, takes a file, and that none of the results that
-    /// stand in it is a device, a FIFO or a symbolic link. Leaves nothing behind.
+    /// Checks that `folder`, or the directory in which it would be created, accepts a file, and that no
+    /// existing result in it is a device, a FIFO or a symbolic link. Leaves nothing behind.
     pub fn check(folder: &Path) -> Result<Output, InputError> {
         let shown = folder.display();
         let cure = "choose another folder with --out, or change its permissions";
         let refuse = |why: String| {
             InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure)
         };
-        // The nearest part of the path that exists; a relative path begins where the user is.
+        // Start at the nearest existing part of the path; a relative path starts at the current directory.
         let mut at = folder;
         while !at.as_os_str().is_empty() && std::fs::symlink_metadata(at).is_err() {
             at = at.parent().unwrap_or(Path::new(""));
@@ -143,11 +144,12 @@ impl Output {
         Ok(Output { folder: folder.to_owned(), claim: None })
     }
 
-    /// Makes the folder, and locks it as long as this output or a clone of it lives: two runs would mix their files. Where
-    /// a file system knows no locks, or the folder can't be read, there is none. A folder that was made for it and is
-    /// still empty goes with it.
+    /// Creates the directory, and locks it while this output or a clone of it lives, because two runs would
+    /// mix their files. Without support for locks in the file system, or without read permission, there is no
+    /// lock. A directory created here is removed again if it is still empty.
     ///
     /// # Errors
+    /// Another process holds the lock, or the directory cannot be created.
     /// Another process writes to it, or it can't be made.
     pub fn claim(mut self) -> Result<Output, InputError> {
         let shown = self.folder.display();
@@ -161,8 +163,8 @@ impl Output {
         let lock = match File::open(&self.folder).map(|folder| (folder.try_lock(), folder)) {
             Ok((Ok(()), folder)) => Some(folder),
             Ok((Err(TryLockError::WouldBlock), _)) => {
-                let cure = "wait until that has ended, or choose another folder with --out";
-                return Err(refuse("another run writes to it", cure));
+                let cure = "wait until it has ended, or choose another folder with --out";
+                return Err(refuse("another run is writing to it", cure));
             }
             Ok((Err(TryLockError::Error(_)), _)) | Err(_) => None,
         };
@@ -176,17 +178,17 @@ impl Output {
         let points = self.folder.join(POINTS);
         for folder in folders(&points) {
             Output { folder: folder.clone(), claim: None }.remove(&POINT_RESULTS)?;
-            // It stays if the user keeps something else in it.
+            // This fails if the user keeps other files in it, and then the directory stays.
             let _ = std::fs::remove_dir(folder);
         }
         let _ = std::fs::remove_dir(points);
         Ok(())
     }
 
-    /// Removes these files, if they are there.
+    /// Removes these files, if they exist.
     ///
     /// # Errors
-    /// Which file it is, and what is wrong.
+    /// The file that could not be removed.
     pub fn remove(&self, names: &[&str]) -> Result<(), OutputError> {
         for name in names {
             match std::fs::remove_file(self.folder.join(name)) {
@@ -200,43 +202,41 @@ impl Output {
         Ok(())
     }
 
-    /// Begins a file that is written while a run goes on. Until it is published nothing is there under its name, and if
-    /// it never is, nothing remains.
+    /// Starts a file that is written during a run. It has no name until it is published; if it never is, it
+    /// disappears.
     ///
     /// # Errors
+    /// The file could not be created.
     /// Which file it is, and what is wrong.
     pub fn create(&self, name: &str) -> Result<Unfinished, OutputError> {
-        debug_assert!(
-            RESULTS.contains(&name) || POINT_RESULTS.contains(&name),
-            "{name} would be left behind"
-        );
+        debug_assert!(RESULTS.contains(&name) || POINT_RESULTS.contains(&name), "{name} would remain");
         let path = self.folder.join(name);
         let created = std::fs::create_dir_all(&self.folder).and_then(|()| Unfinished::aside(path));
         created.map_err(|source| self.refused(name, source))
     }
 
-    /// Makes a file of these bytes, which has no name yet.
+    /// Writes `content` to a file that has no name yet.
     ///
     /// # Errors
-    /// Which file it is, and what is wrong.
+    /// The file could not be written.
     pub fn made(&self, name: &str, content: &[u8]) -> Result<Unfinished, OutputError> {
         let mut file = self.create(name)?;
         file.write_all(content).map_err(|source| self.refused(name, source))?;
         Ok(file)
     }
 
-    /// Writes one file, which appears under its name when all of it is on the disk.
+    /// Writes a file, which appears under its name when it is completely on disk.
     ///
     /// # Errors
-    /// Which file it is, and what is wrong.
+    /// The file could not be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), OutputError> {
         self.publish([self.made(name, content)])
     }
 
-    /// Gives all of these files their names. If one of them could not be written, none appears.
+    /// Renames all of these files to their names. If one could not be written, none appears.
     ///
     /// # Errors
-    /// The first file that could not be written, and what is wrong.
+    /// The first file that could not be written.
     pub fn publish(
         &self,
         files: impl IntoIterator<Item = Result<Unfinished, OutputError>>,
@@ -244,11 +244,11 @@ impl Output {
         synced(files)?.into_iter().try_for_each(Synced::rename)
     }
 
-    /// The same, instead of the results of an earlier run: whatever is there afterwards is of one run. A run that gives
-    /// no results leaves those that are there. Who makes the files may have errors of its own.
+    /// As [`Output::publish`], and removes the other results of an earlier run, so that all results belong to
+    /// one run. If `make` fails, the earlier results stay; its errors are passed on.
     ///
     /// # Errors
-    /// The first file that could not be written or removed, and what is wrong.
+    /// The first file that could not be written or removed.
     pub fn replace<E: From<OutputError>>(
         &self,
         files: impl IntoIterator<Item = Result<Unfinished, E>>,
@@ -262,13 +262,13 @@ impl Output {
         OutputError::Write { name: name.to_owned(), folder: self.folder.clone(), source }
     }
 
-    /// The writer of a Parquet file in this folder has failed.
+    /// The error for a failed Parquet writer in this directory.
     pub(crate) fn parquet_refused(&self, name: &str, source: ParquetError) -> OutputError {
         OutputError::WriteParquet { name: name.to_owned(), folder: self.folder.clone(), source }
     }
 }
 
-/// The folders in a folder; none if it is not there.
+/// The subdirectories; none if `folder` does not exist.
 pub fn folders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -278,37 +278,38 @@ pub fn folders(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Whether a file may be renamed to this path: a regular file or nothing is there. Else what is.
+/// Whether a file may be renamed to this path: it is free, or a regular file. The error is the kind of file
+/// that exists.
 fn replaceable(path: &Path) -> Result<(), &'static str> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(()),
         Ok(metadata) => Err(match metadata.file_type() {
             kind if kind.is_dir() => "it is a folder",
-            kind if kind.is_symlink() => "it is a symbolic link, and only a regular file is replaced",
-            _ => "it is a device, a FIFO or a socket, and only a regular file is replaced",
+            kind if kind.is_symlink() => "it is a symbolic link; only a regular file is replaced",
+            _ => "it is a device, a FIFO or a socket; only a regular file is replaced",
         }),
-        // What else is wrong with it shows when it is written.
+        // Other errors show up when the file is written.
         Err(_) => Ok(()),
     }
 }
 
-/// A file that does not bear its name yet; or what is written through, because it is no regular file.
+/// A file without its final name; or a file that is written through because it is not a regular one.
 pub struct Unfinished {
     file: File,
     path: PathBuf,
-    /// The file as it is called until then; none if it is written through.
+    /// The temporary file; `None` if it is written through.
     aside: Option<Aside>,
 }
 
-/// A temporary file, which is removed even if the process ends without unwinding.
+/// A temporary file, removed even if the process ends without unwinding.
 struct Aside(Option<TempPath>);
 
-/// Temporary files that are there now.
+/// Existing temporary files.
 static ASIDE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 impl Aside {
     fn create(folder: &Path) -> io::Result<(File, Aside)> {
-        // Locked before it is there: it is never there unknown.
+        // Lock first, so that no file exists that the list does not contain.
         let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, path) = new_file(folder)?.into_parts();
         all.push(path.to_path_buf());
@@ -328,14 +329,14 @@ impl Drop for Aside {
         if let Some(path) = self.0.take() {
             let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|other| *other != *path);
-            // Removed while it is locked.
+            // Remove the file under the lock.
             drop(path);
         }
     }
 }
 
-/// Removes all temporary files: the process is about to end where it stands. No other is made, and none gets its name,
-/// from then on.
+/// Removes all temporary files, before the process exits without unwinding. From then on none is created or
+/// renamed.
 pub fn remove_unfinished() {
     let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
     for path in all.drain(..) {
@@ -345,10 +346,11 @@ pub fn remove_unfinished() {
 }
 
 impl Unfinished {
-    /// The one file that a command writes. If `path` names a device, a FIFO or a socket, that is written through; if it
-    /// is a symbolic link, the file that it leads to is written.
+    /// The only output file of a command. If `path` names a device, a FIFO or a socket, it is written
+    /// through; if it is a symbolic link, its target is written.
     ///
     /// # Errors
+    /// The path is a directory, a dangling link, or not writable.
     /// It is a folder, a link to nothing, or can't be written.
     pub fn at(path: &Path) -> Result<Unfinished, InputError> {
         let shown = path.display();
@@ -360,10 +362,10 @@ impl Unfinished {
             Ok(metadata) if metadata.is_dir() => return Err(refuse("it is a folder".to_owned(), cure)),
             Ok(metadata) if metadata.is_file() && is_link => path.canonicalize().and_then(Self::aside),
             Err(error) if is_link => {
-                let why = format!("it is a symbolic link that leads nowhere: {error}");
+                let why = format!("it is a dangling symbolic link: {error}");
                 return Err(refuse(why, "remove it, or choose another file"));
             }
-            // By its own name: what /dev/stdout and /dev/fd lead to may be a pipe, which has no other.
+            // Opened by this name: /dev/stdout and /dev/fd may lead to a pipe, which has no other name.
             Ok(metadata) if !metadata.is_file() => OpenOptions::new()
                 .write(true)
                 .open(path)
@@ -383,32 +385,32 @@ impl Unfinished {
         Ok(Unfinished { file, path, aside: Some(aside) })
     }
 
-    /// All of it is there: it gets its name.
+    /// Syncs the complete file and renames it to its name.
     ///
     /// # Errors
-    /// Which file it is, and what is wrong.
+    /// The file could not be written.
     pub fn finish(self) -> Result<(), OutputError> {
         self.sync()?.rename()
     }
 
     fn sync(self) -> Result<Synced, OutputError> {
-        // A pipe or a terminal has nothing to sync.
+        // Pipes and terminals cannot be synced.
         if self.aside.is_some() {
             self.file.sync_all().map_err(|source| unfinished(&self.path, source))?;
         }
         Ok(Synced { path: self.path, aside: self.aside })
     }
 
-    /// Another writer to it, for a task that keeps one while the run goes on.
+    /// Another writer to the same file, for a task that keeps one during the run.
     ///
     /// # Errors
-    /// Which file it is, and what is wrong.
+    /// The file could not be duplicated.
     pub fn writer(&self) -> Result<File, OutputError> {
         self.file.try_clone().map_err(|source| unfinished(&self.path, source))
     }
 }
 
-/// All of these files, on the disk.
+/// Syncs all of these files.
 fn synced<E: From<OutputError>>(
     files: impl IntoIterator<Item = Result<Unfinished, E>>,
 ) -> Result<Vec<Synced>, E> {
@@ -416,7 +418,7 @@ fn synced<E: From<OutputError>>(
     files.into_iter().map(|file| Ok(file.sync()?)).collect()
 }
 
-/// A file that is on the disk and lacks its name.
+/// A synced file without its final name.
 struct Synced {
     path: PathBuf,
     aside: Option<Aside>,
@@ -426,7 +428,7 @@ impl Synced {
     fn rename(self) -> Result<(), OutputError> {
         let Synced { path, aside } = self;
         let Some(aside) = aside else { return Ok(()) };
-        // It may have come since the folder was checked.
+        // A special file may have been created since the check.
         if let Err(what) = replaceable(&path) {
             return Err(OutputError::Occupied { path, what });
         }
@@ -448,7 +450,7 @@ impl Write for Unfinished {
     }
 }
 
-/// A temporary file with the permissions of an ordinary one: the user's umask is applied to them.
+/// A temporary file with the permissions of an ordinary file, subject to the user's umask.
 fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".byteway-");
@@ -460,15 +462,15 @@ fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-/// What could not be written to the standard output.
+/// Error of writing to the standard output.
 #[derive(Debug)]
 pub struct StdoutError(io::Error);
 
-/// What a shell reports for a program that a closed pipe ended: 128 + SIGPIPE.
+/// Exit code that a shell reports for a program killed by SIGPIPE: 128 + SIGPIPE.
 pub const EXIT_CLOSED_PIPE: u8 = 141;
 
 impl StdoutError {
-    /// The exit code, if there is nothing to say: the reader has closed the pipe, because it has seen enough.
+    /// The exit code if the error needs no message: the reader closed the pipe, because it has read enough.
     pub fn quiet_exit(&self) -> Option<ExitCode> {
         (self.0.kind() == io::ErrorKind::BrokenPipe).then(|| ExitCode::from(EXIT_CLOSED_PIPE))
     }
@@ -491,7 +493,7 @@ impl std::error::Error for StdoutError {}
 /// Writes to the standard output.
 ///
 /// # Errors
-/// It takes no more: the disk is full, or the pipe is closed.
+/// The disk is full, or the pipe is closed.
 pub fn print(bytes: impl AsRef<[u8]>) -> Result<(), StdoutError> {
     let mut out = io::stdout();
     out.write_all(bytes.as_ref()).and_then(|()| out.flush()).map_err(StdoutError)
@@ -510,7 +512,7 @@ mod tests {
         names
     }
 
-    // Found unwritable only after an hour of simulation, the result would be lost.
+    // If an unwritable directory were found only after an hour of simulation, the result would be lost.
     #[test]
     fn a_folder_is_probed_without_a_trace() {
         let folder = tempfile::tempdir().unwrap();
@@ -531,7 +533,7 @@ mod tests {
         assert_eq!(std::fs::read(new.join("summary.json")).unwrap(), b"2");
     }
 
-    // Half a file under the name of a whole one is taken for a result.
+    // Half a file under the name of a complete one would be taken for a result.
     #[test]
     fn what_is_not_finished_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();

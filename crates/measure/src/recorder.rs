@@ -1,4 +1,4 @@
-//! The recorders of latencies, one for each job and kind, over the whole of the measured part.
+//! The latency recorders, one for each job and kind, over the whole measured part.
 
 use hdrhistogram::Histogram;
 
@@ -7,7 +7,7 @@ use crate::summary::{JobSummary, KindSummary, Latency, SplitSummary};
 use byteway_console::number::{ns, per_second, ratio};
 use byteway_workload::Kind;
 
-/// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
+/// Collects the latencies of one kind of I/O. Allocates at the first latency only.
 #[derive(Default)]
 pub(super) struct Recorder {
     histogram: Option<Histogram<u64>>,
@@ -18,7 +18,7 @@ pub(super) struct Recorder {
     max_ps: u64,
 }
 
-/// Longer latencies count as this in the percentiles: an hour.
+/// Longer latencies are counted as this one in the percentiles: an hour.
 const HISTOGRAM_NS_MAX: u64 = 3_600_000_000_000;
 
 impl Recorder {
@@ -26,7 +26,7 @@ impl Recorder {
         let histogram = self.histogram.get_or_insert_with(|| {
             Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, 3).expect("the bounds are constants in order")
         });
-        // Up: no percentile is below a latency that it counts.
+        // Rounded up, so that no percentile is below a latency that it counts.
         histogram.saturating_record(latency_ps.div_ceil(1000));
         self.min_ps = if self.ios == 0 { latency_ps } else { self.min_ps.min(latency_ps) };
         self.max_ps = self.max_ps.max(latency_ps);
@@ -35,7 +35,7 @@ impl Recorder {
         self.sum_ps += u128::from(latency_ps);
     }
 
-    /// The longest latency: the histogram gives the upper end of a bucket, which may lie above it.
+    /// The exact longest latency; the histogram only knows the upper bound of its bucket.
     fn most_ns(&self) -> u64 {
         self.max_ps.div_ceil(1000)
     }
@@ -64,8 +64,8 @@ impl Recorder {
     }
 }
 
-/// The distribution of a histogram: the share of the I/Os that were not longer, about every 128th of them, and in the
-/// tail at every 16th of those that are left. Ends of flat stretches are kept, so that a jump looks like one.
+/// The cumulative distribution of a histogram: a point for about every 128th of the I/Os, and in the tail for
+/// every 16th of those that remain. Both ends of flat stretches are kept, so that a jump looks like one.
 fn curve(histogram: &Histogram<u64>, most_ns: u64) -> Vec<(f64, f64)> {
     let all = u128::from(histogram.len());
     let mut points = Vec::new();
@@ -92,7 +92,7 @@ fn curve(histogram: &Histogram<u64>, most_ns: u64) -> Vec<(f64, f64)> {
     points
 }
 
-/// Collects what a job's I/Os took.
+/// Collects the latencies of a job's I/Os.
 #[derive(Default)]
 pub struct JobRecorder {
     read: Recorder,
@@ -102,7 +102,7 @@ pub struct JobRecorder {
 }
 
 impl JobRecorder {
-    /// An I/O completed.
+    /// Counts a completed I/O.
     pub fn record(&mut self, kind: Kind, bytes: u64, latency_ps: u64) {
         match kind {
             Kind::Read => self.read.record(bytes, latency_ps),
@@ -111,24 +111,24 @@ impl JobRecorder {
         }
     }
 
-    /// An I/O became so many commands.
+    /// Counts an I/O that was split into `commands` commands.
     pub fn split(&mut self, commands: u32) {
         let split = self.split.get_or_insert_default();
         split.ios += 1;
         split.commands += u64::from(commands);
     }
 
-    /// Reads recorded.
+    /// Number of reads.
     pub fn reads(&self) -> u64 {
         self.read.ios
     }
 
-    /// I/Os recorded.
+    /// Number of I/Os.
     pub fn ios(&self) -> u64 {
         self.read.ios + self.write.ios + self.trim.ios
     }
 
-    /// How its latencies are distributed: a curve for each kind that it had.
+    /// The latency distributions: a curve for each kind that occurred.
     pub fn curves(&self, name: &str) -> Vec<Curve> {
         let kinds = [(Kind::Read, &self.read), (Kind::Write, &self.write), (Kind::Trim, &self.trim)];
         let curves = kinds.into_iter().filter_map(|(kind, recorder)| {

@@ -1,10 +1,10 @@
-//! The recorder of figures over time.
+//! The recorder of time series.
 //!
-//! Steps have equal widths. There are never more than [`STEPS_MAX`] of them: when all are full, neighbours are joined and
-//! the width doubles, so that memory is bounded and no run is too short or too long. Everything that is kept of a
-//! step can be added to that of the next without loss, so joined steps are exactly those that a run with the
-//! wider interval has. A simulation's drive is looked at just before the instant at which a step ends
-//! (`Clock::observe`): what happens at that instant belongs to the next one.
+//! All steps have equal widths. There are at most [`STEPS_MAX`]: when all are full, neighbours are merged and
+//! the width doubles, so that memory is bounded for runs of any length. Everything kept for a step can be
+//! added exactly to that of the next, so merged steps equal those of a run with the wider interval. In a
+//! simulation the drive's counters are sampled just before the instant at which a step ends
+//! (`Clock::observe`): events at that instant belong to the next step.
 
 use byteway_clock::Time;
 use byteway_link::Direction;
@@ -19,51 +19,51 @@ use byteway_console::number::{ns, ratio};
 use byteway_console::units::Picos;
 use byteway_workload::{JobPlan, Kind};
 
-/// Steps at most.
+/// Steps, at most.
 const STEPS_MAX: usize = 1024;
-/// The first width, unless one is asked for: 10 us.
+/// Initial width, unless an interval is configured: 10 us.
 const WIDTH_PS: u64 = 10_000_000;
-/// What is kept of each step: so many jobs over all steps, at most.
+/// Job records over all steps, at most.
 const JOBS_MAX: usize = 1 << 18;
-/// And so many dies and channels.
+/// Die and channel records over all steps, at most.
 const BUSY_MAX: usize = 1 << 22;
-/// Steps that even a drive of 65536 dies gets.
+/// Minimum number of steps, even for a drive of 65536 dies.
 const STEPS_MIN: usize = 64;
 
-/// Records figures over time.
+/// Records time series.
 pub struct SeriesRecorder {
     start: Time,
     width_ps: u64,
-    /// The interval that was asked for.
+    /// The configured interval.
     asked_ps: Option<u64>,
     steps_max: usize,
-    /// Steps that are over.
+    /// Completed steps.
     steps: usize,
     names: Vec<String>,
-    /// The step under way, job by job.
+    /// The current step, by job.
     live: Vec<(JobStep, Tally)>,
-    /// The steps that are over, job by job within each.
+    /// The completed steps, by step and job.
     jobs: Vec<JobStep>,
-    /// The latencies of all of `jobs`.
+    /// Latency counts of all `jobs`.
     counts: Vec<Count>,
-    /// What `counts` is joined into.
+    /// Spare buffer into which `counts` is merged.
     spare: Vec<Count>,
-    /// Which drive each job works on.
+    /// The drive of each job.
     drive_of_job: Vec<usize>,
     drives: Vec<DriveSteps>,
 }
 
-/// The figures over time, and what there is to be said about them.
+/// The recorded time series, with a note.
 pub struct Recorded {
-    /// Of the run; with several drives, without what each of them did.
+    /// Series of the run; with several drives, without the drives' figures.
     pub series: Series,
-    /// With several drives: of each, with its jobs.
+    /// With several drives: the series of each drive, with its jobs.
     pub drives: Vec<Series>,
-    /// What a reader should know.
+    /// Note for the reader.
     pub note: Option<String>,
 }
 
-/// A job in a step.
+/// One job in one step.
 #[derive(Clone, Copy, Default)]
 struct JobStep {
     read: Flow,
@@ -71,7 +71,7 @@ struct JobStep {
     trim: Flow,
     sum_ps: u128,
     max_ps: u64,
-    /// Where its latencies begin and end in the recorder's `counts`.
+    /// Range of its latency counts in the recorder's `counts`.
     counts: (usize, usize),
 }
 
@@ -113,22 +113,22 @@ impl JobStep {
     }
 }
 
-/// The drive in each step.
+/// The figures of one drive, by step.
 struct DriveSteps {
     cores: u64,
     dies: usize,
-    /// Dies and channels.
+    /// Number of dies and channels.
     things: usize,
-    /// Its counters where the step under way began.
+    /// Counters at the start of the current step.
     last: Snapshot,
-    /// How long each die and each channel was busy in picoseconds, step by step.
+    /// Busy time of each die and each channel in picoseconds, by step.
     busy: Vec<u64>,
     sums: Vec<DriveSums>,
-    /// What I/O cost the host in each, if that is followed.
+    /// Cost of I/O on the host by step, if followed.
     hosts: Vec<HostCost>,
 }
 
-/// What a drive did in a step, but for dies and channels.
+/// Sums of a drive in a step, without dies and channels.
 #[derive(Clone, Copy, Default)]
 struct DriveSums {
     cores_ps: u64,
@@ -152,7 +152,8 @@ struct LinkSums {
 
 impl DriveSums {
     fn between(then: &Snapshot, now: &Snapshot) -> Self {
-        // Over all purposes: what was read for one may be found to be of another after the step in which it was read.
+        // Summed over all purposes: a read may be attributed to another purpose after the step in which it
+        // happened.
         let link = |direction, busy_ps| {
             let (now, then) = (now.ledger.total(direction), then.ledger.total(direction));
             LinkSums { busy_ps, payload_bytes: now.payload - then.payload, wire_bytes: now.wire - then.wire }
@@ -204,7 +205,7 @@ impl DriveSteps {
         std::mem::swap(&mut self.last, now);
     }
 
-    /// Adds every second step to the one before it.
+    /// Merges every second step into the one before it.
     fn join(&mut self) {
         let pairs = self.sums.len() / 2;
         for pair in 0..pairs {
@@ -224,7 +225,7 @@ impl DriveSteps {
         self.sums.truncate(pairs);
     }
 
-    /// Adds the last step to the one before it.
+    /// Merges the last step into the one before it.
     fn join_last(&mut self) {
         let last = self.sums.len() - 1;
         let (before, after) = self.busy.split_at_mut(last * self.things);
@@ -281,7 +282,7 @@ impl DriveSteps {
 }
 
 impl SeriesRecorder {
-    /// Of `jobs` that start at `start`, in steps of `interval` if one is asked for.
+    /// For `jobs` that start at `start`, in steps of `interval`, if configured.
     pub fn new(jobs: &[JobPlan], start: Time, interval: Option<Picos>) -> Self {
         let drive_of_job = jobs.iter().map(|job| job.drive).collect();
         let names = jobs.iter().map(|job| job.name.clone()).collect();
@@ -305,7 +306,7 @@ impl SeriesRecorder {
         }
     }
 
-    /// The same, with what drives do, each of so many cores and with these counters at the start.
+    /// Adds drives, each with its counters at the start and its number of cores.
     pub fn with_drives(mut self, drives: Vec<(Snapshot, u64)>) -> Self {
         let things = |now: &Snapshot| now.dies.len() + now.channels.len();
         let all = drives.iter().map(|(now, _)| things(now)).sum();
@@ -323,12 +324,12 @@ impl SeriesRecorder {
         self
     }
 
-    /// When the step under way ends.
+    /// End of the current step.
     pub fn until(&self) -> Time {
         Time(self.start.0.saturating_add(self.width_ps.saturating_mul(self.steps as u64 + 1)))
     }
 
-    /// An I/O completed.
+    /// Counts a completed I/O.
     #[inline]
     pub(super) fn completed(&mut self, now: Time, job: usize, kind: Kind, bytes: u64, latency_ps: u64) {
         // With a drive, the clock's observer has ended the step already.
@@ -344,8 +345,8 @@ impl SeriesRecorder {
         tally.count(latency_ps.saturating_add(500) / 1000);
     }
 
-    /// It is [`until`](Self::until); `now` are the drives' counters, and other ones afterwards. When all steps are full
-    /// they are joined, and the one under way goes on.
+    /// Ends the current step at [`until`](Self::until). `now` are the drives' current counters; their old
+    /// values are swapped in. When all steps are full they are merged, and the current step continues.
     pub fn end_step(&mut self, now: &mut [Snapshot]) {
         if self.steps >= self.steps_max {
             self.join();
@@ -365,9 +366,14 @@ impl SeriesRecorder {
             drive.push(now);
         }
         self.steps += 1;
+        debug_assert_eq!(
+            self.jobs.len(),
+            self.steps * self.names.len(),
+            "each step has a record for each job"
+        );
     }
 
-    /// Two of `jobs` as one, whose latencies are added to the end of `counts`.
+    /// Merges two of `jobs`; appends the latency counts of the result to `counts`.
     fn joined(&self, first: usize, second: usize, counts: &mut Vec<Count>) -> JobStep {
         let (first, second) = (&self.jobs[first], &self.jobs[second]);
         let begin = counts.len();
@@ -382,7 +388,7 @@ impl SeriesRecorder {
         joined
     }
 
-    /// Joins every step with its neighbour: half as many, twice as wide.
+    /// Merges every step with its neighbour: half as many steps of twice the width.
     fn join(&mut self) {
         let jobs = self.names.len();
         let mut counts = std::mem::take(&mut self.spare);
@@ -398,7 +404,7 @@ impl SeriesRecorder {
         self.drives.iter_mut().for_each(DriveSteps::join);
     }
 
-    /// Adds the last step to the one before it.
+    /// Merges the last step into the one before it.
     fn join_last(&mut self) {
         let jobs = self.names.len();
         let last = (self.steps - 1) * jobs;
@@ -417,7 +423,7 @@ impl SeriesRecorder {
         self.drives.iter_mut().for_each(DriveSteps::join_last);
     }
 
-    /// What became of it by `now`, where the last step ends. Measuring began at `measured_from`.
+    /// The result at `now`, where the last step ends. Measuring began at `measured_from`.
     pub(super) fn finish(&mut self, now: Time, measured_from: Time, drives: &mut [Snapshot]) -> Recorded {
         let begun = Time(self.start.0.saturating_add(self.width_ps.saturating_mul(self.steps as u64)));
         let lasts = now > begun;
@@ -425,7 +431,7 @@ impl SeriesRecorder {
             self.join();
         }
         self.push(drives);
-        // What happened at the very end of the last step would make one of no width.
+        // Events at the very end of the last step would otherwise form a step of zero width.
         if !lasts && self.steps > 1 {
             self.join_last();
         }
@@ -450,7 +456,7 @@ impl SeriesRecorder {
         };
         let note = self.asked_ps.filter(|asked| *asked != self.width_ps).map(|asked| {
             format!(
-                "measure.interval = {} makes more than {} steps: they were joined to steps of {}",
+                "measure.interval = {} gives more than {} steps: they were merged into steps of {}",
                 Picos(asked),
                 self.steps_max,
                 Picos(self.width_ps)
@@ -459,7 +465,7 @@ impl SeriesRecorder {
         Recorded { series: whole, drives, note }
     }
 
-    /// The steps of these jobs, with what a drive did in each.
+    /// The steps of these jobs, with the figures of a drive.
     fn points(&self, end_ps: u64, jobs: &[usize], drive: Option<&DriveSteps>) -> Vec<Point> {
         let count = self.names.len();
         let points = (0..self.steps).map(|step| {
@@ -481,7 +487,7 @@ impl SeriesRecorder {
     }
 }
 
-/// How many steps there are if each has so many of what there may be `most` of in all: a power of two.
+/// Maximum number of steps if each has `each` records and there may be `most` in total: a power of two.
 fn steps_max(each: usize, most: usize) -> usize {
     let steps = (most / each.max(1)).clamp(STEPS_MIN, STEPS_MAX);
     1 << steps.ilog2()
@@ -498,7 +504,7 @@ mod tests {
         SeriesRecorder::named(names, Time(7), interval.map(Picos))
     }
 
-    /// I/Os of two jobs, at irregular times over five seconds.
+    /// I/Os of two jobs at irregular times over five seconds.
     fn busy(recorder: &mut SeriesRecorder) -> Series {
         let mut now = 7;
         for i in 0..20_000u64 {
@@ -509,7 +515,8 @@ mod tests {
         recorder.finish(Time(now), Time(7), &mut []).series
     }
 
-    // A served drive has no virtual time whose steps anybody ends: they must end by what completes, and be just as exact.
+    // With a served drive there is no observer that ends steps: completions must end them, with the same
+    // exactness.
     #[test]
     fn steps_end_by_themselves_where_nobody_ends_them() {
         let automatic = busy(&mut recorder(None));
@@ -524,7 +531,7 @@ mod tests {
         assert!(automatic.points.iter().all(|point| point.drive.is_none()));
     }
 
-    // A gap of months must cost no step for each 10 us of it.
+    // A gap of months must not cost a step for each 10 us.
     #[test]
     fn a_long_gap_is_crossed_quickly() {
         let mut recorder = recorder(Some(1_000_000));
@@ -538,7 +545,7 @@ mod tests {
         assert!(note.is_some_and(|note| note.contains("measure.interval = 1 us")));
     }
 
-    // A last step of no width would divide by nothing, and be missing from every chart.
+    // A last step of zero width would cause a division by zero, and be missing from every chart.
     #[test]
     fn what_completes_at_the_very_end_is_in_the_last_step() {
         let mut recorder = recorder(Some(MS));
@@ -552,7 +559,7 @@ mod tests {
         assert_eq!(note, None);
     }
 
-    // Without a bound, a drive of 65536 dies would take half a gigabyte to draw.
+    // Without a limit, a drive of 65536 dies would need half a gigabyte for its charts.
     #[test]
     fn what_is_kept_is_bounded() {
         assert_eq!(steps_max(64 + 8, BUSY_MAX), 1024);

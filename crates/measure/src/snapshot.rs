@@ -1,4 +1,4 @@
-//! Every counter of link, drive and flash at one instant, and a drive between two of them.
+//! Snapshots: every counter of link, drive and flash at one instant, and a drive between two of them.
 
 use crate::host::HostCost;
 use crate::results::Wear;
@@ -13,68 +13,69 @@ use byteway_scenario::DrivePlan;
 /// Every counter at one instant.
 #[derive(Default)]
 pub struct Snapshot {
-    /// When.
+    /// Time of the snapshot.
     pub at: Time,
-    /// What has crossed the link.
+    /// Traffic on the link so far.
     pub ledger: Ledger,
-    /// Bytes that hosts have written: to the translation layer, or to what stands in front of several drives.
+    /// Bytes written by hosts: to the translation layer, or to the array in front of several drives.
     pub host_bytes: u64,
-    /// What the translation layer has done.
+    /// Counters of the translation layer.
     pub ftl: FtlCounters,
-    /// What flash has done.
+    /// Counters of the flash.
     pub flash: FlashCounters,
-    /// How long each die has been busy.
+    /// Busy time of each die.
     pub dies: Vec<Delay>,
-    /// Each channel.
+    /// Busy time of each channel.
     pub channels: Vec<Delay>,
-    /// All cores together.
+    /// Busy time of all cores together.
     pub cores: Delay,
-    /// Of each translation layer on the host whose map and write buffer have a lock: how long that has been held.
+    /// Hold time of the lock of each translation layer on the host whose map and write buffer have a lock.
     pub locks: Vec<Delay>,
-    /// The link: down, up.
+    /// Busy time of the link: down, up.
     pub link: (Delay, Delay),
-    /// What the stores of all key-value namespaces have done, and what they hold.
+    /// Counters and usage of the stores of all key-value namespaces.
     pub pairs: Vec<(KvCounters, KvUsage)>,
-    /// Commit records answered, and looks for them.
+    /// Commit records answered, and polls for them.
     pub commits: (u64, u64),
-    /// What I/O has cost the host, if that is followed: of all drives together.
+    /// Cost of I/O on the host, if followed: for all drives together.
     pub host: Option<HostCost>,
 }
 
 /// A drive over the measured part of its jobs.
 #[derive(Clone, Copy)]
 pub struct MeasuredDrive<'a> {
-    /// How it was planned.
+    /// Its plan.
     pub plan: &'a DrivePlan,
-    /// Its counters when that began.
+    /// Counters at the begin.
     pub begin: &'a Snapshot,
-    /// When it ended.
+    /// Counters at the end.
     pub end: &'a Snapshot,
-    /// How worn its flash is then.
+    /// Wear of its flash at the end.
     pub wear: &'a Wear,
 }
 
-/// What a drive consists of, however it is made.
+/// The parts of a drive of any composition.
 pub struct Parts<'a> {
-    /// The translation layers that its data goes through.
+    /// The translation layers that process its data.
     pub layers: Vec<&'a Ftl>,
     /// The host's links to its data.
     pub links: Vec<&'a HostEnd>,
-    /// The flash arrays that it is in.
+    /// The flash arrays that hold it.
     pub arrays: Vec<&'a Flash>,
-    /// The cores of its drives.
+    /// The sites of its drives.
     pub sites: Vec<&'a Site>,
 }
 
 impl Snapshot {
-    /// Takes one of a drive and its parts.
+    /// Takes a snapshot of a drive and its parts.
     pub fn take(clock: &Clock, drive: &Drive, parts: &Parts<'_>) -> Self {
         let mut snapshot = Snapshot::default();
         snapshot.retake(clock, drive, parts);
         snapshot
     }
 
-    /// Takes it anew, without a new allocation. It only looks: nothing is delivered, woken or charged.
+    /// Takes a snapshot in place, without allocation. It has no effects: nothing is delivered, woken or
+    /// charged.
     pub fn retake(&mut self, clock: &Clock, drive: &Drive, parts: &Parts<'_>) {
         self.at = clock.now();
         self.ftl = FtlCounters::default();
@@ -89,7 +90,7 @@ impl Snapshot {
         (self.ledger, self.link) = Default::default();
         for link in &parts.links {
             self.ledger = self.ledger.with(link.ledger());
-            // Ports of a switch share its upstream link, and each says how busy that is.
+            // Ports of a switch share its upstream link, and each reports the utilisation of that link.
             let (down, up) = link.root_busy();
             self.link = (self.link.0.max(down), self.link.1.max(up));
         }

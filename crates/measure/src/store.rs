@@ -1,12 +1,12 @@
-//! What the stores of key-value drives did, from two snapshots of each.
+//! The work of key-value stores, computed from two snapshots of each drive.
 
 use super::{MeasuredDrive, Snapshot};
 use crate::summary::{CommitSummary, KvStoreSummary};
 use byteway_kv::{KvCounters, KvUsage};
 use byteway_wire::nvme::vendor::Extension;
 
-/// What the stores of these key-value drives did together, over all namespaces of pairs; none if their pages or their packing
-/// differ, for then there is no common unit.
+/// The total work of the stores of these key-value drives, over all KV namespaces. `None` if page size or
+/// packing differ, because there is no common unit.
 pub fn store(drives: &[MeasuredDrive<'_>]) -> Option<KvStoreSummary> {
     let layout =
         |drive: &MeasuredDrive<'_>| (drive.plan.profile.kv.packing.name(), drive.plan.geometry.page_bytes);

@@ -1,16 +1,17 @@
-//! A small histogram of latencies: 32 buckets an octave of nanoseconds, for the percentiles of each step of a series.
+//! A small latency histogram: 32 buckets an octave of nanoseconds, for the percentiles of each step of a
+//! series.
 //!
-//! While a step lasts its counts lie side by side, so that counting one is an addition; of a step that is over only the
-//! buckets that have any are kept, and those of two steps are merged exactly.
+//! The current step has an array of counts, so that counting is one addition. Of completed steps only
+//! nonempty buckets are kept, and two steps are merged exactly.
 
-/// Sub-buckets of an octave: a value is told within 1.6 % from the middle of its bucket.
+/// Sub-buckets of an octave, as a power of two: the middle of a bucket is within 1.6 % of its values.
 const SUB_BITS: u32 = 5;
 const SUB: u64 = 1 << SUB_BITS;
-/// Longer latencies count as this: about 73 minutes.
+/// Longer latencies are counted as this one: about 73 minutes.
 const NS_MAX: u64 = (1 << 42) - 1;
 const BUCKETS: usize = bucket(NS_MAX) + 1;
 
-/// How many I/Os had a latency in a bucket.
+/// A bucket and its number of I/Os.
 pub(super) type Count = (u16, u32);
 
 const fn bucket(ns: u64) -> usize {
@@ -23,16 +24,16 @@ fn middle_ns(bucket: u16) -> f64 {
     let bucket = u64::from(bucket);
     let octave = (bucket / SUB).saturating_sub(1);
     let first = (bucket - octave * SUB) << octave;
-    // The last of its values is 2^octave - 1 further.
+    // The last value of the bucket is 2^octave - 1 above the first.
     first as f64 + ((1u64 << octave) - 1) as f64 / 2.0
 }
 
-/// Latencies of the step that is under way.
+/// Latencies of the current step.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// None until the first latency.
+    /// Empty until the first latency.
     counts: Vec<u32>,
-    /// The buckets that have any lie within: first, and one beyond the last.
+    /// Range of nonempty buckets, end exclusive.
     touched: (usize, usize),
 }
 
@@ -49,7 +50,7 @@ impl Tally {
         self.touched = (self.touched.0.min(bucket), self.touched.1.max(bucket + 1));
     }
 
-    /// Moves the buckets that have any to the end of `out`, in order, and is empty again.
+    /// Appends the nonempty buckets to `out` in order, and clears them.
     pub(super) fn drain_into(&mut self, out: &mut Vec<Count>) {
         let (first, end) = self.touched;
         for bucket in first..end {
@@ -62,7 +63,7 @@ impl Tally {
     }
 }
 
-/// Adds two steps' counts to the end of `out`, in order.
+/// Merges the counts of two steps, appending to `out` in order.
 pub(super) fn merge<'a>(mut a: &'a [Count], mut b: &'a [Count], out: &mut Vec<Count>) {
     while let (Some(x), Some(y)) = (a.first(), b.first()) {
         let bucket = x.0.min(y.0);
@@ -79,7 +80,7 @@ pub(super) fn merge<'a>(mut a: &'a [Count], mut b: &'a [Count], out: &mut Vec<Co
     out.extend_from_slice(b);
 }
 
-/// The latency, in nanoseconds, that so many hundredths of the I/Os don't exceed; 0 if there are none.
+/// The percentile in nanoseconds; 0 without I/Os.
 pub(super) fn percentile_ns(counts: &[Count], percent: u64) -> f64 {
     let all: u64 = counts.iter().map(|(_, count)| u64::from(*count)).sum();
     let wanted = (u128::from(all) * u128::from(percent)).div_ceil(100).max(1);
@@ -95,7 +96,7 @@ pub(super) fn percentile_ns(counts: &[Count], percent: u64) -> f64 {
 mod tests {
     use super::*;
 
-    // A bucket that is off by one is a percentile that is off by 3 %, or an index beyond the table.
+    // A bucket off by one makes percentiles wrong by 3 %, or indexes beyond the table.
     #[test]
     fn every_latency_is_found_near_itself() {
         for ns in (0..5000).chain((5..42).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 7])) {
@@ -110,7 +111,8 @@ mod tests {
         assert_eq!(bucket(NS_MAX), BUCKETS - 1);
     }
 
-    // Percentiles by hand: of 1 to 100 ns the 50th is 50 and the 99th 99, each alone in its bucket up to 64.
+    // Percentiles by hand: of 1 to 100 ns the 50th is 50 and the 99th 99; up to 64 each value has its own
+    // bucket.
     #[test]
     fn percentiles_of_a_hundred() {
         let mut tally = Tally::default();
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!(counts, [(BUCKETS as u16 - 1, 1)]);
     }
 
-    // What joining loses or counts twice would show only as a wrong percentile.
+    // Counts that merging loses or duplicates would show only as wrong percentiles.
     #[test]
     fn merging_is_counting_together() {
         let (mut a, mut b, mut both) = (Tally::default(), Tally::default(), Tally::default());

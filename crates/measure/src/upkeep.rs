@@ -1,4 +1,4 @@
-//! What drives do beside the host's I/O, over the measured part. Of what they do not do there is nothing.
+//! Background work of drives over the measured part. Mechanisms that a drive lacks are omitted.
 
 use super::{MeasuredDrive, Snapshot};
 use crate::summary::{
@@ -10,7 +10,7 @@ use byteway_firmware::FtlCounters;
 use byteway_scenario::DrivePlan;
 use byteway_scenario::profile::MAP_PAGE_BYTES;
 
-/// What these drives did together: each part over those of them that have such a thing.
+/// The total background work of these drives; each part covers the drives that have the mechanism.
 pub fn upkeep(drives: &[MeasuredDrive<'_>]) -> Option<UpkeepSummary> {
     let summary = UpkeepSummary {
         programmed: programmed(drives),
@@ -37,7 +37,7 @@ fn wears(plan: &DrivePlan) -> bool {
     plan.profile.firmware.wear.is_some() || has_spare(plan) || plan.worn.0 > 0.0
 }
 
-/// Those of some drives that have something, if any.
+/// The drives that have a mechanism; `None` if there are none.
 fn those<'a>(
     drives: &[MeasuredDrive<'a>],
     has: impl Fn(&DrivePlan) -> bool,
@@ -46,12 +46,12 @@ fn those<'a>(
     (!found.is_empty()).then_some(found)
 }
 
-/// What was counted between the two snapshots of each.
+/// The increase of a counter between the snapshots, summed over the drives.
 fn counted(drives: &[MeasuredDrive<'_>], of: impl Fn(&Snapshot) -> u64) -> u64 {
     drives.iter().map(|drive| of(drive.end) - of(drive.begin)).sum()
 }
 
-/// What was programmed, by why; empty if it is all for the host and by the collector.
+/// Units programmed by cause; empty if there are only the host's writes and garbage collection.
 fn programmed(drives: &[MeasuredDrive<'_>]) -> Vec<ProgramRow> {
     let units = |of: fn(&FtlCounters) -> u64| counted(drives, |at| of(&at.ftl));
     let others = [
@@ -71,7 +71,7 @@ fn programmed(drives: &[MeasuredDrive<'_>]) -> Vec<ProgramRow> {
     ProgramRow::all(&causes, counted(drives, |at| at.host_bytes))
 }
 
-/// Lookups that did not find their page, whether they had to load it or somebody else was about to.
+/// Lookups that missed, whether they loaded the page or waited for another lookup to load it.
 pub(super) fn map_misses(ftl: &FtlCounters) -> u64 {
     ftl.map_misses + ftl.map_misses_shared
 }
@@ -127,11 +127,11 @@ fn bad_blocks(drives: &[MeasuredDrive<'_>]) -> BadBlockSummary {
     }
 }
 
-/// The least and the most worn superblock of any of them, and the mean of all.
+/// The lowest and highest erase count of any superblock, and the mean of all.
 fn wear(drives: &[MeasuredDrive<'_>]) -> WearSummary {
     let all = || drives.iter().map(|drive| drive.wear);
     let blocks = all().map(|wear| wear.blocks).sum();
-    // A drive's mean has six decimals, so this is an integer again.
+    // A drive's mean has six decimals, so this is an integer.
     let millionths = |mean: f64| (mean * 1e6).round() as u128;
     let erases: u128 = all().map(|wear| millionths(wear.mean) * u128::from(wear.blocks)).sum();
     WearSummary::new(
@@ -142,7 +142,7 @@ fn wear(drives: &[MeasuredDrive<'_>]) -> WearSummary {
     )
 }
 
-/// Of those that had something to recover: how long the slowest took, and what all found.
+/// Over the drives that recovered state: the longest time, and the sum of recovered units.
 fn recovery(drives: &[MeasuredDrive<'_>]) -> Option<RecoverySummary> {
     let recovered = || drives.iter().map(|drive| &drive.end.ftl).filter(|ftl| ftl.units_recovered > 0);
     let slowest = recovered().map(|ftl| ftl.recovery_time).max()?;

@@ -1,21 +1,21 @@
-//! Latencies of operations on pairs, by kind: finer than reads, writes and trims.
+//! Latencies of key-value operations by verb: finer than reads, writes and trims.
 
 use super::recorder::Recorder;
 use crate::summary::OperationRow;
 use byteway_workload::kv::Verb;
 
-/// What became of an operation on pairs.
+/// Outcome of a key-value operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operated {
-    /// What it did.
+    /// The operation.
     pub verb: Verb,
-    /// Whether there was a pair of its key; of one that doesn't ask, true.
+    /// Whether the key existed; true for operations that do not look it up.
     pub found: bool,
-    /// Pairs that a scan went over.
+    /// Key-value pairs visited by a scan.
     pub pairs: u64,
 }
 
-/// Collects what a job's operations took.
+/// Collects the outcomes of a job's operations.
 #[derive(Default)]
 pub struct VerbRecorder {
     each: [Each; Verb::ALL.len()],
@@ -29,7 +29,7 @@ struct Each {
 }
 
 impl VerbRecorder {
-    /// An operation ended.
+    /// Counts a completed operation.
     pub fn record(&mut self, operated: Operated, bytes: u64, latency_ps: u64) {
         let each = &mut self.each[operated.verb as usize];
         each.recorder.record(bytes, latency_ps);
@@ -37,7 +37,7 @@ impl VerbRecorder {
         each.pairs += operated.pairs;
     }
 
-    /// The job's figures over `elapsed_ps`: a row for each kind that it had.
+    /// The job's figures over `elapsed_ps`: a row for each verb that occurred.
     pub fn finish<'a>(&'a self, job: &'a str, elapsed_ps: u64) -> impl Iterator<Item = OperationRow> + 'a {
         Verb::ALL.into_iter().zip(&self.each).filter_map(move |(verb, each)| {
             Some(OperationRow {
@@ -55,7 +55,7 @@ impl VerbRecorder {
 mod tests {
     use super::*;
 
-    // A kind's figures under another kind's name would be worse than none.
+    // Figures of one verb under another's name would be worse than none.
     #[test]
     fn each_kind_has_its_own_figures() {
         let mut recorder = VerbRecorder::default();

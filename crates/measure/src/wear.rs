@@ -1,4 +1,4 @@
-//! How worn the flash is.
+//! Wear of the flash.
 
 use byteway_firmware::Ftl;
 
@@ -8,7 +8,8 @@ use byteway_console::number::ratio;
 /// Steps of the histogram, at most.
 const STEPS_MAX: u64 = 256;
 
-/// The erases of all blocks, which began worn or not. Two passes over their counts, and nothing is kept of each.
+/// Statistics of the erase counts of all blocks; `began_worn` tells whether they include erases before the
+/// run. Makes two passes over the counts and stores none.
 pub fn wear(layers: &[&Ftl], endurance: u64, began_worn: bool) -> Wear {
     let each_erases = |mut take: &mut dyn FnMut(u32)| {
         layers.iter().for_each(|layer| layer.data_end().each_erases(&mut take))

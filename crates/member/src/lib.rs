@@ -1,9 +1,9 @@
-//! A whole drive as a member of an array: what the drive's end of the contract must do.
+//! A whole drive as a member of an array: the contract that its driver or firmware must fulfil.
 //!
-//! An array (crate `array`) stands beside the firmware, a client of drives (crate `host`) beside the driver, and the two never
-//! depend on each other. They meet in [`Member`].
+//! An array (crate `array`) depends on no driver, and a driver (crate `host`) on no array. They meet in
+//! [`Member`].
 //!
-//! What it does not do: it knows no levels and no parity (`array`), and no commands (`host`).
+//! What it does not do: it knows neither levels nor parity (`array`), nor commands (`host`).
 
 use byteway_clock::SpanId;
 use byteway_wire::content::Content;
@@ -11,66 +11,71 @@ use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
 
-/// What a member says of itself.
+/// Properties that a member reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberShape {
     /// Capacity in units of 4 KiB.
     pub units: u64,
-    /// Units of one command, at most: at least 1. Longer reads and writes are several commands.
+    /// Maximum units of one command, at least 1. Longer reads and writes take several commands.
     pub command_units: u32,
-    /// The smallest write, bytes: 512 or 4096.
+    /// Smallest write in bytes: 512 or 4096.
     pub block_bytes: u32,
     /// Model and serial number, for reports.
     pub identity: Rc<str>,
 }
 
-/// Why a member is no longer there.
+/// The member is lost for good, for the reason given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gone(pub Rc<str>);
+pub struct MemberLost(pub Rc<str>);
 
-impl Gone {
-    /// For this reason.
-    pub fn because(why: impl ToString) -> Gone {
-        Gone(why.to_string().into())
+impl MemberLost {
+    /// From a reason for reports.
+    pub fn because(why: impl ToString) -> MemberLost {
+        MemberLost(why.to_string().into())
     }
 }
 
-impl fmt::Display for Gone {
+impl fmt::Display for MemberLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Gone {}
+impl std::error::Error for MemberLost {}
 
-/// Why a member did not do what it was asked.
+/// Error of an operation on a member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
-    /// It is not there any more, for good.
-    #[error("the drive is gone: {0}")]
-    Gone(#[from] Gone),
-    /// It cannot give some of the units.
+    /// The drive is lost for good.
+    #[error("the drive is lost: {0}")]
+    Lost(#[from] MemberLost),
+    /// Some of the units are unreadable.
     #[error("unrecovered read error")]
     Unreadable,
-    /// It is there, and refuses.
-    #[error("the drive refused: {0}")]
+    /// The drive is there and rejected the operation, for the reason given.
+    #[error("the drive rejected the operation: {0}")]
     Refused(Rc<str>),
 }
 
 /// A drive that holds units of an array.
 ///
-/// Operations of several lanes are in flight at once, of one lane one at a time, so a lane's buffers can be used again. Each
-/// verb ends when its answer is here. Every address is within the shape, and a read or write is at most
-/// [`MemberShape::command_units`] long. What has been answered survives a power cut if it was durable, or if a flush that began
-/// afterwards was answered. A unit is written as a whole or not at all, whatever the power does.
+/// Each lane has at most one operation in flight, different lanes have several; a lane's buffers are reused.
+/// Each method ends when the drive has answered. Every address is within the shape, and a read or write is at
+/// most [`MemberShape::command_units`] long. A write survives a power cut if it was durable, or if a flush
+/// that began after its answer was answered. A unit is written as a whole or not at all, even across a power
+/// cut.
 pub trait Member: 'static {
-    /// Operations that may be in flight at once: at least one.
+    /// Operations that may be in flight at once, at least one.
     fn lanes(&self) -> usize;
 
-    /// What the drive says of itself.
-    fn describe(&self) -> impl Future<Output = Result<MemberShape, Gone>>;
+    /// Properties of the drive.
+    ///
+    /// # Errors
+    /// [`MemberLost`] if the drive is lost.
+    fn describe(&self) -> impl Future<Output = Result<MemberShape, MemberLost>>;
 
-    /// Reads `count` units from `first`: `out` is overwritten. Time that the I/O `span` takes in the drive is charged to it.
+    /// Reads `count` units from `first` into `out`, which is overwritten. Time in the drive is charged to
+    /// `span`.
     fn read(
         &self,
         lane: usize,
@@ -80,7 +85,7 @@ pub trait Member: 'static {
         out: &mut Vec<Content>,
     ) -> impl Future<Output = Result<(), MemberError>>;
 
-    /// Writes units from `first` on. With `durable` they survive a power cut when this ends.
+    /// Writes units from `first` on. A durable write survives a power cut once this ends.
     fn write(
         &self,
         lane: usize,
@@ -90,8 +95,8 @@ pub trait Member: 'static {
         durable: bool,
     ) -> impl Future<Output = Result<(), MemberError>>;
 
-    /// Writes `bytes` bytes of a unit, from `offset` on: whole blocks. The rest of the unit stays. `content` is a whole unit, of
-    /// which that part counts.
+    /// Writes `bytes` bytes of a unit from `offset` on, in whole blocks. The rest of the unit is unchanged.
+    /// `content` is a whole unit, of which that part counts.
     #[allow(clippy::too_many_arguments, reason = "the place of a part has three coordinates")]
     fn write_part(
         &self,
@@ -113,6 +118,6 @@ pub trait Member: 'static {
         count: u64,
     ) -> impl Future<Output = Result<(), MemberError>>;
 
-    /// Ends when everything that was answered before survives a power cut.
+    /// Waits until every write answered before is durable.
     fn flush(&self, lane: usize, span: SpanId) -> impl Future<Output = Result<(), MemberError>>;
 }

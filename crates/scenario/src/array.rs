@@ -1,22 +1,22 @@
-//! An array: the drives of a scenario are one, by software of the host's.
+//! An array: software on the host combines the drives of a scenario into one.
 
 use super::array_section::ArraySection;
 use super::drive::{ArrayPlan, DrivePlan};
 use super::file::{Precondition, Store};
 use super::personality::Personality;
-use crate::profile::{Collection, Fault, Geometry, collection, fault, within};
+use crate::profile::{Collection, Geometry, KeyError, collection, fault, within};
 use crate::source::Index;
 use byteway_console::units::Frequency;
 
 /// Drives of an array, at most.
 const DRIVES_MAX: usize = 64;
 
-/// Makes one of the drives. `precondition_said`: whether a drive's section says what is on it at first.
+/// Plans the array from its drives. `precondition_said`: whether a drive's section sets `precondition`.
 pub(super) fn plan(
     section: &ArraySection,
     drives: &[(String, DrivePlan)],
     index: &Index,
-) -> Result<DrivePlan, Fault> {
+) -> Result<DrivePlan, KeyError> {
     let wrong = |key: &str, what: String, cure: &str| Err(fault(format!("array.{key}"), what, cure));
     if !section.chunk.0.is_power_of_two() || !(4096..=4 << 20).contains(&section.chunk.0) {
         let what = format!("`array.chunk` = {} is not possible", section.chunk);
@@ -85,6 +85,10 @@ pub(super) fn plan(
             let what = format!("`{path}`: a drive of an array has one namespace of blocks");
             return Err(fault(path.clone(), what, "leave `personality`, `kv_capacity` and `namespaces` out"));
         }
+        if drive.profile.programs.is_some() {
+            let what = format!("`{path}`: a drive of an array has one namespace of blocks, and no programs");
+            return Err(fault(path.clone(), what, "set `override.programs = false`"));
+        }
         let differs = [
             ("capacity", drive.namespace_blocks != first.namespace_blocks),
             ("lba_size", drive.lba_bytes != first.lba_bytes),
@@ -107,7 +111,7 @@ pub(super) fn plan(
         5 => active - 1,
         _ => active / 2,
     } as u64;
-    // Each drive keeps a little for the array: marks, log and journal.
+    // Each drive reserves space for the array: marks, log and journal.
     let kept = own / 256 + (4 << 20) + 4 * active as u64 * section.chunk.0;
     let bytes = ((data * own.saturating_sub(kept)) >> 20) << 20;
     if bytes < 16 << 20 {

@@ -11,22 +11,23 @@ use super::drive::{DrivePlan, overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
 use super::hosted;
 use super::plan::Options;
-use crate::profile::{Fault, fault};
+use crate::profile::{KeyError, fault};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_console::error::InputError;
 use byteway_console::units::{Picos, excerpt};
 
-/// A device file as it is written.
+/// The contents of a device file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFile {
-    /// What the drive is called: 1 to 32 letters, digits, `-`, `_` and `.`; left out, the name of the file.
+    /// Name of the drive: 1 to 32 letters, digits, `-`, `_` and `.`. Default: the name of the file.
     #[serde(default)]
     pub name: Option<String>,
-    /// Everything random in the drive follows from it, and its serial number, together with the name.
+    /// Seed of all randomness in the drive, and, together with the name, of its serial number.
     #[serde(default = "one_u64")]
     pub seed: u64,
-    /// The drive, as in a scenario; left out, `store` is "ram", or with `--data DIR` "file", and `precondition` "empty".
+    /// The drive, as in a scenario. Default: `store` is "ram", or with `--data DIR` "file"; `precondition` is
+    /// "empty".
     pub drive: DriveSection,
     /// How it is served.
     #[serde(default)]
@@ -37,22 +38,22 @@ pub struct DeviceFile {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServeSection {
-    /// What modelled latencies mean in real time.
+    /// How modelled latencies relate to real time.
     #[serde(default)]
     pub timing: Timing,
-    /// How the host's doorbells come here.
+    /// How doorbell writes of the host arrive.
     #[serde(default)]
     pub doorbells: Doorbells,
-    /// Whether the drive offers Doorbell Buffer Config: a host that uses it rings far less often.
+    /// Whether the drive supports Doorbell Buffer Config, which lets a host write doorbells far less often.
     #[serde(default = "yes")]
     pub shadow_doorbells: bool,
-    /// How long to rest between two looks at mapped doorbells while nothing happens, 10 us to 1 s: a first doorbell waits
-    /// up to that long, and every look costs processor time.
+    /// Interval between two polls of mapped doorbells while idle, 10 us to 1 s: the longest wait of a first
+    /// doorbell write, against the CPU time of polling.
     #[serde(default = "rest")]
     pub rest: Picos,
 }
 
-/// That of the crate `serve`, which tests hold against this one.
+/// The default of the crate `serve`; a test keeps them equal.
 fn rest() -> Picos {
     Picos(200_000_000)
 }
@@ -68,34 +69,34 @@ impl Default for ServeSection {
     }
 }
 
-/// What modelled latencies mean in real time.
+/// How modelled latencies relate to real time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Timing {
-    /// They take as long as modelled; what this machine cannot keep up with is counted and reported.
+    /// Operations take as long as modelled; delays of this machine beyond that are counted and reported.
     #[default]
     Model,
-    /// They take no time: as fast as this machine can.
+    /// Operations take no modelled time: as fast as this machine can.
     None,
 }
 
-/// How the host's doorbells come here.
+/// How doorbell writes of the host arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Doorbells {
-    /// The host stores to a shared page, which is looked at again and again: fast, and busy while the host is.
+    /// The host stores to a shared page, which is polled: fast, with a busy CPU while the host is active.
     #[default]
     Mapped,
-    /// Each is a message on the socket: slower, and asleep while nothing comes.
+    /// Each is a message on the socket: slower, with an idle CPU while the host is idle.
     Trapped,
 }
 
-/// A drive that can be served: everything looked up, laid on, checked.
+/// A drive that can be served: resolved and validated.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// What it is called.
+    /// Name of the drive.
     pub name: String,
-    /// Everything random in it follows from it.
+    /// Seed of all its randomness.
     pub seed: u64,
     /// The drive.
     pub drive: DrivePlan,
@@ -116,7 +117,7 @@ impl Device {
         Device::resolve(sources, tree, &stem, options)
     }
 
-    /// The same for a text that stands for the file `folder`/`name`.
+    /// As [`Device::load`], for a text in place of the file `folder`/`name`.
     pub fn from_text(name: &str, folder: &Path, text: &str, options: &Options) -> Result<Device, InputError> {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
@@ -136,7 +137,7 @@ impl Device {
         check_one(&sources, &tree)?;
         let over = overrides(&tree, "drive");
         let (mut file, index): (DeviceFile, Index) = sources.decode(tree, "device file")?;
-        // A real host's data is rarely a test pattern, and nothing of it is there before the host comes.
+        // A real host's data is rarely a test pattern, and none exists before the host writes it.
         if !index.has("drive.store") {
             file.drive.store = if options.in_files { Store::File } else { Store::Ram };
         }
@@ -155,7 +156,7 @@ impl Device {
     }
 }
 
-/// Each drive that is served has a file of its own.
+/// A device file describes one drive.
 fn check_one<'t>(sources: &Sources<'t>, tree: &Spanned<Tree<'t>>) -> Result<(), InputError> {
     match tree.get_ref().get("drive") {
         Some(drives) if matches!(drives.get_ref(), DeValue::Array(_)) => {
@@ -169,8 +170,12 @@ fn check_one<'t>(sources: &Sources<'t>, tree: &Spanned<Tree<'t>>) -> Result<(), 
     }
 }
 
-/// What a scenario tells its drives apart by.
-fn check_not_named(section: &DriveSection) -> Result<(), Fault> {
+/// Refuses keys that distinguish several drives of a scenario.
+fn check_not_named(section: &DriveSection) -> Result<(), KeyError> {
+    if !section.table.is_empty() {
+        let what = "`drive.table`: a drive that is served gets its tables from its host";
+        return Err(fault("drive.table.0", what, "leave it out; `byteway csd load` brings rows"));
+    }
     let keys = [("name", section.name.is_some()), ("copies", section.copies.is_some())];
     let Some((key, _)) = keys.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
     let what = format!("`drive.{key}`: a device file has one drive, which has the file's name");
@@ -178,8 +183,8 @@ fn check_not_named(section: &DriveSection) -> Result<(), Fault> {
     Err(fault(format!("drive.{key}"), what, cure))
 }
 
-/// A drive in files needs to be told where they are.
-fn check_files(drive: &DrivePlan, has_directory: bool) -> Result<(), Fault> {
+/// A drive in files requires a directory.
+fn check_files(drive: &DrivePlan, has_directory: bool) -> Result<(), KeyError> {
     if drive.store != Store::File || has_directory {
         return Ok(());
     }
@@ -187,8 +192,8 @@ fn check_files(drive: &DrivePlan, has_directory: bool) -> Result<(), Fault> {
     Err(fault("drive.store", what, "add --data DIR to the command"))
 }
 
-/// The buffer of shadow doorbells is one page, in which those of all queues must lie.
-fn check_shadow(serve: &ServeSection, drive: &DrivePlan) -> Result<(), Fault> {
+/// The shadow doorbell buffer is one page, which has to contain those of all queues.
+fn check_shadow(serve: &ServeSection, drive: &DrivePlan) -> Result<(), KeyError> {
     let controller = &drive.profile.controller;
     let queues_max = (512u32 >> controller.dstrd.min(9)).saturating_sub(1);
     if !serve.shadow_doorbells || u32::from(controller.max_io_queues) <= queues_max {
@@ -203,8 +208,8 @@ fn check_shadow(serve: &ServeSection, drive: &DrivePlan) -> Result<(), Fault> {
     Err(fault("serve.shadow_doorbells", what, cure))
 }
 
-/// A shorter rest is none, and after a longer one hosts would have given up.
-fn check_rest(rest: Picos) -> Result<(), Fault> {
+/// The bounds: a shorter interval is no rest, and with a longer one hosts would time out.
+fn check_rest(rest: Picos) -> Result<(), KeyError> {
     if (10_000_000..=1_000_000_000_000).contains(&rest.0) {
         return Ok(());
     }
@@ -212,8 +217,8 @@ fn check_rest(rest: Picos) -> Result<(), Fault> {
     Err(fault("serve.rest", what, "leave it out for 200 us"))
 }
 
-/// The name becomes that of a folder.
-fn check_name(name: &str) -> Result<(), Fault> {
+/// The name is used as the name of a directory.
+fn check_name(name: &str) -> Result<(), KeyError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.starts_with('.') && (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(fits) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The drives of a scenario, or that of a device file: its profile with the overrides laid on, checked against the section.
+//! The drives of a scenario or a device file: profile and overrides merged, and checked against the section.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -11,66 +11,70 @@ use super::array_section::ArraySection;
 use super::drive_names::DriveNames;
 use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
+use super::table;
 use super::transfer::no_sink;
-use crate::profile::{CAPACITY_BYTES, DRIVES, Fault, Geometry, Profile, fault, load, within};
+use crate::profile::{CAPACITY_BYTES, DRIVES, Geometry, KeyError, Profile, Programs, fault, load, within};
 use crate::source::{Index, Sources, Tree};
 use byteway_console::error::{InputError, nearest};
 use byteway_console::units::{Age, Bytes, Percent, excerpt};
+use byteway_workload::query::TableRows;
 
-/// A century: whoever writes more means another unit.
+/// A century; a larger value is a mistaken unit.
 const AGE_MAX: Age = Age(100 * 365 * 86_400);
 
 /// A drive that can be built.
 #[derive(Clone, Debug)]
 pub struct DrivePlan {
-    /// What the scenario calls it; a drive that is the only one needs no name.
+    /// Name in the scenario; a single drive needs none.
     pub name: Option<String>,
-    /// Name of its profile, without folder.
+    /// Name of its profile, without the directory.
     pub profile_name: String,
-    /// Its constants, overrides laid on.
+    /// Its constants, including overrides.
     pub profile: Profile,
-    /// What the host asks it for.
+    /// Its personality.
     pub personality: Personality,
     /// Its flash array.
     pub geometry: Geometry,
     /// Bytes of a logical block: 512 or 4096.
     pub lba_bytes: u32,
-    /// How data is kept.
+    /// How data is stored.
     pub store: Store,
-    /// What is on it at the beginning.
+    /// Initial contents.
     pub precondition: Precondition,
-    /// How long ago what is on it was written.
+    /// Age of the initial contents.
     pub age: Age,
-    /// How worn its blocks are at the beginning.
+    /// Initial wear of its blocks.
     pub worn: Percent,
-    /// Namespaces of what the personality says, from 1.
+    /// Number of namespaces of the personality's kind, numbered from 1.
     pub namespaces: u32,
-    /// Bytes of a namespace of pairs behind those of blocks; 0: there is none.
+    /// Bytes of the KV namespace behind the block namespaces; 0: none.
     pub kv_bytes: u64,
     /// Logical blocks of each namespace.
     pub namespace_blocks: u64,
-    /// What it is made of, if it is an array on the host: then profile and geometry are those of a drive of it.
+    /// Tables that exist when the jobs begin.
+    pub tables: Vec<TableRows>,
+    /// Its composition, if it is an array on the host: profile and geometry are then those of one member.
     pub array: Option<Box<ArrayPlan>>,
 }
 
 /// An array that can be built.
 #[derive(Clone, Debug)]
 pub struct ArrayPlan {
-    /// What the section says, checked.
+    /// The validated section.
     pub section: ArraySection,
-    /// Its drives, of one kind, with the spares behind the others.
+    /// Its members, of one kind; spares are last.
     pub members: Vec<DrivePlan>,
 }
 
 impl ArrayPlan {
-    /// Drives that are no spares.
+    /// Number of members that are not spares.
     pub fn active(&self) -> usize {
         self.members.len() - usize::from(self.section.spares)
     }
 }
 
 impl DrivePlan {
-    /// What the host sees, over all namespaces.
+    /// Capacity visible to the host, over all namespaces.
     pub fn capacity_bytes(&self) -> u64 {
         match self.array {
             Some(_) => self.geometry.capacity_bytes,
@@ -78,12 +82,12 @@ impl DrivePlan {
         }
     }
 
-    /// Whether software of the host's stands in front of it, which applications call.
+    /// Whether applications reach it through software on the host.
     pub fn is_called(&self) -> bool {
         self.array.is_some() || self.profile.is_hosted()
     }
 
-    /// The namespaces that hold pairs; there may be none.
+    /// The KV namespaces, possibly none.
     pub fn pairs_nsids(&self) -> RangeInclusive<u32> {
         match self.personality.has_pairs() {
             true => 1..=self.namespaces,
@@ -91,13 +95,21 @@ impl DrivePlan {
         }
     }
 
-    /// The namespaces of blocks.
+    /// The namespaces with tables, possibly none.
+    pub fn tables_nsids(&self) -> RangeInclusive<u32> {
+        match self.personality.has_tables() {
+            true => 1..=self.namespaces,
+            false => RangeInclusive::new(1, 0),
+        }
+    }
+
+    /// The block namespaces.
     pub fn blocks_nsids(&self) -> RangeInclusive<u32> {
         let count = if self.personality.has_blocks() { self.namespaces } else { 0 };
         1..=count
     }
 
-    /// What jobs address: bytes of a unit (a logical block; of a sink, a byte), and how many there are.
+    /// The address space of jobs: bytes of a unit (a logical block; for a sink, a byte), and number of units.
     pub fn address_space(&self) -> (u32, u64) {
         match self.personality.has_sink() {
             false => (self.lba_bytes, self.namespace_blocks),
@@ -105,8 +117,8 @@ impl DrivePlan {
         }
     }
 
-    /// From a section that is written at `path`: `drive`, or `drive.0` and so on. `index` has the places, and `over` is its table
-    /// of overrides.
+    /// Loads a drive from the section at `path`: `drive`, or `drive.0` and so on. `index` has the positions
+    /// of keys, and `over` is the section's table of overrides.
     pub(super) fn load<'t>(
         sources: &mut Sources<'t>,
         section: &DriveSection,
@@ -119,18 +131,25 @@ impl DrivePlan {
         profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
         let said = |key: &str| index.has(&format!("{path}.{key}"));
         let draft = DriveDraft { section, path, said: &said };
-        draft.plan(profile).map_err(|fault| {
-            // The capacity and what contradicts it may stand in either text.
+        let mut plan = draft.plan(profile).map_err(|fault| {
+            // The capacity and what contradicts it may be in either text.
             let in_section = index.has(&fault.path) || !profile_index.has(&fault.path);
             placed(sources, if in_section { index } else { &profile_index }, fault)
-        })
+        })?;
+        let folder = sources.folder(index.span(path).start).to_owned();
+        let tables = table::tables(&section.table, path, &folder, plan.tables_nsids());
+        plan.tables = tables.map_err(|wrong| match wrong.unplaced() {
+            Ok(fault) => placed(sources, index, fault),
+            Err((key, error)) => error.at(sources.place(&index.span(&key))),
+        })?;
+        Ok(plan)
     }
 }
 
-/// Bytes of a map of extents, at most: 2^32 units of 4 KiB.
+/// Largest capacity with an extent map, in bytes: 2^32 units of 4 KiB.
 const EXTENTS_BYTES_MAX: u64 = 16 << 40;
 
-/// What drives behind a bridge have for the host, of which each has so much: they keep a little for the array that they are.
+/// The usable capacity of drives behind a bridge with `own` bytes each: they reserve space for the array.
 fn whole_bytes(profile: &Profile, own: u64) -> u64 {
     match profile.members() {
         _ if profile.bridge.is_none() => own,
@@ -138,15 +157,15 @@ fn whole_bytes(profile: &Profile, own: u64) -> u64 {
     }
 }
 
-/// The least that a store of pairs can work with: some segments.
+/// Smallest KV namespace: a few segments.
 const KV_BYTES_MIN: u64 = 16 << 20;
 
-/// A section on its way to a plan.
+/// A section being turned into a plan.
 struct DriveDraft<'a> {
     section: &'a DriveSection,
-    /// Where it is written.
+    /// Path of the section.
     path: &'a str,
-    /// Whether a key stands in it.
+    /// Whether the section contains a key.
     said: &'a dyn Fn(&str) -> bool,
 }
 
@@ -155,12 +174,12 @@ impl DriveDraft<'_> {
         format!("{}.{key}", self.path)
     }
 
-    fn fault(&self, key: &str, what: &str, cure: &str) -> Fault {
+    fn fault(&self, key: &str, what: &str, cure: &str) -> KeyError {
         fault(self.key(key), format!("`{}`{what}", self.key(key)), cure)
     }
 
-    /// A profile has a capacity, too, and calls it as a lone section does.
-    fn of_section(&self, wrong: Fault) -> Fault {
+    /// Moves a fault to the section: the profile also has a capacity, at the same path as a lone section's.
+    fn of_section(&self, wrong: KeyError) -> KeyError {
         let (of_profile, key) = ("drive.capacity", self.key("capacity"));
         if wrong.path != of_profile || !(self.said)("capacity") {
             return wrong;
@@ -168,7 +187,7 @@ impl DriveDraft<'_> {
         fault(key.clone(), wrong.what.replace(&format!("`{of_profile}`"), &format!("`{key}`")), wrong.cure)
     }
 
-    fn plan(&self, profile: Profile) -> Result<DrivePlan, Fault> {
+    fn plan(&self, profile: Profile) -> Result<DrivePlan, KeyError> {
         let section = self.section;
         let lba = section.lba_size;
         if lba != Bytes(512) && lba != Bytes(4096) {
@@ -181,12 +200,12 @@ impl DriveDraft<'_> {
         if section.personality.has_sink() && profile.transfer.sink.0 == 0 {
             return Err(no_sink(&self.key("personality"), &profile_stem(&section.profile)));
         }
-        let only_pairs = section.personality.has_pairs();
+        let only_pairs = section.personality.has_pairs() || section.personality.has_tables();
         let begins_written = section.precondition != Precondition::Empty;
         for (key, is_wrong) in [("precondition", begins_written), ("lba_size", true)] {
             if only_pairs && (self.said)(key) && is_wrong {
-                let what = ": a key-value drive has no blocks, and begins empty";
-                return Err(self.fault(key, what, "leave it out; a `[[kv]]` job can fill the drive"));
+                let what = ": a drive with key-value pairs or tables has no blocks, and begins empty";
+                return Err(self.fault(key, what, "leave it out; jobs can fill the drive"));
             }
         }
         let has_pairs = only_pairs || section.kv_capacity.is_some();
@@ -194,13 +213,13 @@ impl DriveDraft<'_> {
             self.check_apart(&profile, begins_written, has_pairs)?;
         }
         if has_pairs && (self.said)("precondition") && begins_written {
-            let what = ": a drive with a namespace of pairs begins empty";
+            let what = ": a drive with a KV namespace begins empty";
             return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
         }
         let capacity = section.capacity.unwrap_or(profile.drive.capacity);
         let members = u64::from(profile.members());
         if profile.bridge.is_some() {
-            // Each of them has the least that a drive can have.
+            // Each of them has at least the minimum capacity of a drive.
             let (least, most) = (CAPACITY_BYTES.start() * members, *CAPACITY_BYTES.end());
             within(&self.key("capacity"), capacity, Bytes(least), Bytes(most))?;
         }
@@ -221,8 +240,10 @@ impl DriveDraft<'_> {
             ));
         }
         let whole = whole_bytes(&profile, geometry.capacity_bytes);
+        let programs_bytes = self.programs_bytes(&profile, whole)?;
+        let whole = whole - programs_bytes;
         let kv_bytes = self.kv_bytes(whole)?;
-        // Whole MiB, so that a namespace never begins within a page.
+        // Whole MiB, so that no namespace begins within a page.
         let namespace_bytes = ((whole - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
         Ok(DrivePlan {
             name: section.name.clone(),
@@ -240,13 +261,14 @@ impl DriveDraft<'_> {
             namespaces: section.namespaces,
             kv_bytes,
             namespace_blocks: namespace_bytes / lba.0,
+            tables: Vec::new(),
             array: None,
             profile,
         })
     }
 
-    /// Whether a drive whose firmware runs on the host, or on drives behind a bridge, can be as the section says.
-    fn check_apart(&self, profile: &Profile, begins_written: bool, has_pairs: bool) -> Result<(), Fault> {
+    /// Whether the section fits a drive whose firmware runs on the host, or on drives behind a bridge.
+    fn check_apart(&self, profile: &Profile, begins_written: bool, has_pairs: bool) -> Result<(), KeyError> {
         let who = match profile.is_hosted() {
             true => "a drive whose firmware runs on the host",
             false => "a drive that is several behind a bridge",
@@ -267,12 +289,25 @@ impl DriveDraft<'_> {
         Ok(())
     }
 
-    /// Bytes of the namespace of pairs beside those of blocks, of so many.
-    fn kv_bytes(&self, capacity: u64) -> Result<u64, Fault> {
+    /// Bytes of the namespaces for local memory and programs behind the others, of `capacity` bytes in total.
+    fn programs_bytes(&self, profile: &Profile, capacity: u64) -> Result<u64, KeyError> {
+        let bytes = profile.programs.as_ref().map_or(0, Programs::capacity_bytes);
+        let others = u64::from(self.section.namespaces) << 20;
+        if bytes > capacity.saturating_sub(others) {
+            let what =
+                format!("`programs.memory` takes {} of a capacity of {}", Bytes(bytes), Bytes(capacity));
+            let cure = "choose less, or a larger `capacity`: each other namespace has a MiB at least";
+            return Err(fault("programs.memory", what, cure));
+        }
+        Ok(bytes)
+    }
+
+    /// Bytes of the KV namespace in addition to the block namespaces, of `capacity` bytes in total.
+    fn kv_bytes(&self, capacity: u64) -> Result<u64, KeyError> {
         let section = self.section;
         let Some(Bytes(wanted)) = section.kv_capacity else { return Ok(0) };
         if !section.personality.has_blocks() {
-            let what = ": only a drive of blocks has a namespace of pairs beside them";
+            let what = ": only a block device can have a KV namespace in addition";
             return Err(self.fault("kv_capacity", what, "leave it out, or set `personality = \"block\"`"));
         }
         let blocks_min = u64::from(section.namespaces) << 20;
@@ -283,13 +318,15 @@ impl DriveDraft<'_> {
     }
 }
 
-/// Drives of a scenario, at most: memory and time follow from what they do, but names and tracks from their number.
+/// Drives of a scenario, at most. Memory and time depend on their activity, but names and tracks on their
+/// number.
 const DRIVES_MAX: usize = 256;
 
-/// Drives that a message names, at most.
+/// Drives named in a message, at most.
 const LISTED_MAX: usize = 8;
 
-/// The drives of a scenario, each with the path at which it is written. `overs` are their tables of overrides, by section.
+/// The drives of a scenario, each with the path of its section. `overs` are the sections' tables of
+/// overrides.
 pub(super) fn load_all<'t>(
     sources: &mut Sources<'t>,
     sections: &DriveSections,
@@ -307,8 +344,8 @@ pub(super) fn load_all<'t>(
     Ok(drives)
 }
 
-/// As many drives as the section stands for, each with its name.
-fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<DrivePlan>, Fault> {
+/// The drives that a section with `copies` stands for, each with its name.
+fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<DrivePlan>, KeyError> {
     let key = format!("{path}.name");
     if let Some(name) = &section.name {
         check_drive_name(&key, name)?;
@@ -324,8 +361,8 @@ fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<Dri
         .collect())
 }
 
-/// Keys of `[drive]`, from which `--set drive.KEY` could not tell a drive of that name.
-pub(crate) const SECTION_KEYS: [&str; 13] = [
+/// Keys of `[drive]`, which are refused as names of drives: `--set drive.KEY` would be ambiguous.
+pub(crate) const SECTION_KEYS: [&str; 14] = [
     "name",
     "copies",
     "profile",
@@ -338,11 +375,12 @@ pub(crate) const SECTION_KEYS: [&str; 13] = [
     "worn",
     "namespaces",
     "kv_capacity",
+    "table",
     "override",
 ];
 
-/// A drive's name is a part of keys, tables and tracks.
-fn check_drive_name(key: &str, name: &str) -> Result<(), Fault> {
+/// Checks a drive's name, which becomes a part of keys, tables and tracks.
+fn check_drive_name(key: &str, name: &str) -> Result<(), KeyError> {
     if SECTION_KEYS.contains(&name) {
         let what = format!("`{name}` cannot be the name of a drive: it is a key of [drive]");
         return Err(fault(key, what, format!("choose another, such as `{name}0`")));
@@ -358,8 +396,9 @@ fn check_drive_name(key: &str, name: &str) -> Result<(), Fault> {
     Err(fault(key, what, cure))
 }
 
-/// Sections are told apart by name, too: `drive.NAME.KEY` is one section's, also where copies have names of their own.
-fn check_section_names(sections: &DriveSections) -> Result<(), Fault> {
+/// Checks that sections have distinct names: `drive.NAME.KEY` selects one section, even if copies have their
+/// own names.
+fn check_section_names(sections: &DriveSections) -> Result<(), KeyError> {
     let mut names = BTreeSet::new();
     for (path, section) in sections.each() {
         if let Some(name) = section.name.as_ref().filter(|name| !names.insert(*name)) {
@@ -369,13 +408,13 @@ fn check_section_names(sections: &DriveSections) -> Result<(), Fault> {
     Ok(())
 }
 
-fn named_twice(path: &str, name: &str) -> Fault {
+fn named_twice(path: &str, name: &str) -> KeyError {
     let what = format!("two drives are called `{name}`");
     fault(format!("{path}.name"), what, "give each a name of its own: its random numbers follow from it")
 }
 
-/// Several drives are told apart by name.
-fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), Fault> {
+/// Checks that several drives have distinct names.
+fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), KeyError> {
     if drives.is_empty() {
         let cure = "add `[drive]` with at least `profile = \"samsung-970-pro\"`";
         return Err(fault("drive", "the scenario has no drive", cure));
@@ -400,27 +439,27 @@ fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A job's fault, with the drive on which it is one: nothing is added where each of the job's drives has the same.
+/// Adds the drive to a job's fault, unless all of the job's drives have the same fault.
 pub(super) fn on_drive(
-    wrong: Fault,
+    wrong: KeyError,
     drive: &DrivePlan,
-    mut others: impl Iterator<Item = Option<Fault>>,
-) -> Fault {
+    mut others: impl Iterator<Item = Option<KeyError>>,
+) -> KeyError {
     let is_everywhere = others.all(|other| other.is_some_and(|other| other.what == wrong.what));
     match &drive.name {
         Some(name) if !is_everywhere => {
-            Fault { what: format!("{} (on drive `{name}`)", wrong.what), ..wrong }
+            KeyError { what: format!("{} (on drive `{name}`)", wrong.what), ..wrong }
         }
         _ => wrong,
     }
 }
 
-/// The drives that the section of a job at `path` names: their numbers.
+/// The indices of the drives that the section of a job at `path` names.
 pub(super) fn drives_of(
     names: Option<&DriveNames>,
     path: &str,
     drives: &[&DrivePlan],
-) -> Result<Vec<usize>, Fault> {
+) -> Result<Vec<usize>, KeyError> {
     let known = || drives.iter().filter_map(|drive| drive.name.as_deref());
     let list = || {
         let more = if drives.len() > LISTED_MAX { " and so on" } else { "" };
@@ -470,18 +509,18 @@ pub(super) fn drives_of(
     }
 }
 
-/// An error that says where the value stands.
-pub(super) fn placed(sources: &Sources<'_>, index: &Index, fault: Fault) -> InputError {
+/// An error with the location of the value.
+pub(super) fn placed(sources: &Sources<'_>, index: &Index, fault: KeyError) -> InputError {
     let place: Range<usize> = index.span(&fault.path);
     InputError::new(fault.what, fault.cure).at(sources.place(&place))
 }
 
-/// The table under `[section.override]`, with its places.
+/// The table `[section.override]`, with locations.
 pub(super) fn overrides<'t>(tree: &Spanned<Tree<'t>>, section: &str) -> Option<Tree<'t>> {
     overrides_in(tree.get_ref().get(section)?)
 }
 
-/// The same of the only drive, or of each of several.
+/// The tables of overrides of all drives.
 pub(super) fn all_overrides<'t>(tree: &Spanned<Tree<'t>>) -> Vec<Option<Tree<'t>>> {
     match tree.get_ref().get("drive") {
         Some(drive) => match drive.get_ref() {
@@ -500,7 +539,7 @@ fn overrides_in<'t>(section: &Spanned<DeValue<'t>>) -> Option<Tree<'t>> {
     }
 }
 
-/// A profile's name in results, which hold no paths.
+/// A profile's name in results, which contain no paths.
 pub(super) fn profile_stem(name: &str) -> String {
     let path = Path::new(name);
     path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned())

@@ -1,4 +1,4 @@
-//! On which drives a job works, as it is written.
+//! The key `drive` of a job: the drives that it uses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,11 +10,11 @@ use serde::de::{self, Deserializer, Visitor};
 /// The drives of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveNames {
-    /// One.
+    /// One drive.
     One(String),
-    /// These.
+    /// A list of drives.
     These(Vec<String>),
-    /// Every drive of the scenario.
+    /// All drives of the scenario.
     All,
 }
 

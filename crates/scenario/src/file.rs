@@ -1,4 +1,4 @@
-//! The scenario as it is written: sections, keys, defaults.
+//! The scenario file: sections, keys, defaults.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use super::drive_names::DriveNames;
 use super::jbof_section::JbofSection;
 use super::kv_section::KvSection;
 use super::personality::Personality;
+use super::query_section::{QuerySection, TableSection};
 use super::target_section::{NetworkSection, TargetSection};
 use super::transfer::TransferSection;
 use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
@@ -23,28 +24,28 @@ use byteway_workload::{
     Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit, Verify,
 };
 
-/// A scenario as it is written.
+/// The contents of a scenario file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioFile {
-    /// What the run is called; left out, the name of the file.
+    /// Name of the run. Default: the name of the file.
     #[serde(default)]
     pub name: Option<String>,
-    /// Everything random follows from it: the same seed, the same result.
+    /// Seed of all randomness: the same seed yields the same result.
     #[serde(default = "one_u64")]
     pub seed: u64,
-    /// The drive, or several.
+    /// The drive, or several drives.
     pub drive: DriveSections,
-    /// The drives are one.
+    /// Combines the drives into one array.
     #[serde(default)]
     pub array: Option<ArraySection>,
-    /// The drives are in one box, and may lend each other processors and DRAM.
+    /// Places the drives in one box, in which they may lend each other processors and DRAM.
     #[serde(default)]
     pub jbof: Option<JbofSection>,
     /// The host.
     #[serde(default)]
     pub host: HostSection,
-    /// The drives are behind a target, which the host reaches over a network.
+    /// Places the drives behind a target, which the host reaches over a network.
     #[serde(default)]
     pub target: Option<TargetSection>,
     /// The network to the target.
@@ -53,18 +54,22 @@ pub struct ScenarioFile {
     /// How payloads cross the link.
     #[serde(default)]
     pub transfer: TransferSection,
-    /// What is asked of the drive; several jobs run at once.
+    /// Block workloads; several jobs run concurrently.
     #[serde(default)]
     pub job: Vec<JobSection>,
-    /// What is asked of a drive with `personality = "kv"`, or of its namespace of pairs; several jobs run at once.
+    /// Key-value workloads, for a drive with `personality = "kv"` or a KV namespace; several jobs run
+    /// concurrently.
     #[serde(default)]
     pub kv: Vec<KvSection>,
-    /// What is measured.
+    /// Queries, for a drive with `personality = "tables"`; several jobs run concurrently.
+    #[serde(default)]
+    pub query: Vec<QuerySection>,
+    /// Options of the measurement.
     #[serde(default)]
     pub measure: MeasureSection,
 }
 
-/// `[drive]`, or one `[[drive]]` for each of several, which have a link to the host each and nothing in common.
+/// `[drive]`, or one `[[drive]]` for each of several independent drives, each with its own link to the host.
 #[derive(Clone, Debug)]
 pub enum DriveSections {
     /// `[drive]`
@@ -74,7 +79,7 @@ pub enum DriveSections {
 }
 
 impl DriveSections {
-    /// Each with where it is written.
+    /// Each section with its path.
     pub fn each(&self) -> impl Iterator<Item = (String, &DriveSection)> {
         let (sections, is_listed) = match self {
             DriveSections::One(section) => (std::slice::from_ref(&**section), false),
@@ -124,77 +129,81 @@ impl JsonSchema for DriveSections {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSection {
-    /// What a scenario with several drives calls this one: 1 to 32 letters, digits, `-` and `_`, of which one is no digit. Everything
-    /// random in the drive follows from it and the seed.
+    /// Name of this drive in a scenario with several: 1 to 32 letters, digits, `-` and `_`, not only digits.
+    /// All randomness in the drive derives from it and the seed.
     #[serde(default)]
     pub name: Option<String>,
-    /// So many drives like this one, named `NAME0`, `NAME1` and so on, at most 256; left out, one, named `NAME`.
+    /// Number of identical drives, named `NAME0`, `NAME1` and so on, at most 256. Default: one drive, named
+    /// `NAME`.
     #[serde(default)]
     pub copies: Option<u32>,
-    /// A built-in profile by name, or the path of a profile, from the folder of the scenario.
+    /// A built-in profile by name, or the path of a profile, relative to the directory of the scenario.
     pub profile: String,
-    /// What the host asks it for.
+    /// The interface that the drive offers: blocks, a payload sink, key-value pairs or tables.
     #[serde(default)]
     pub personality: Personality,
-    /// What the host sees, 1 GiB to 64 TiB; left out, as the profile says.
+    /// Capacity visible to the host, 1 GiB to 64 TiB. Default: the profile's.
     #[serde(default)]
     pub capacity: Option<Bytes>,
-    /// A logical block: "512 B" or "4 KiB".
+    /// Size of a logical block: "512 B" or "4 KiB".
     #[serde(default = "four_kib")]
     pub lba_size: Bytes,
-    /// How data is kept.
+    /// How data is stored.
     #[serde(default)]
     pub store: Store,
-    /// What is on the drive at the beginning; of a drive that holds pairs, nothing.
+    /// Initial contents of the drive; a key-value drive begins empty.
     #[serde(default)]
     pub precondition: Precondition,
-    /// How long ago everything on the drive was written: what it holds at the beginning has aged so long. Left out, it is
-    /// new.
+    /// Age of the initial contents, which affects their bit errors. Default: 0.
     #[serde(default)]
     pub age: Age,
-    /// How worn its blocks are at the beginning: the mean of their erases, as a share of `flash.endurance`. Left out, none
-    /// was ever erased.
+    /// Initial wear: mean erase count as a share of `flash.endurance`. Default: 0 %.
     #[serde(default)]
     pub worn: Percent,
-    /// Namespaces, equal parts of the capacity.
+    /// Number of namespaces, which divide the capacity equally.
     #[serde(default = "one_u32")]
     pub namespaces: u32,
-    /// With `personality = "block"`: what of the capacity a further namespace has, behind those of blocks, that holds pairs of
-    /// a key and a value; at least 16 MiB. Left out, there is none.
+    /// With `personality = "block"`: the part of the capacity for an additional KV namespace behind the block
+    /// namespaces; at least 16 MiB. Default: none.
     #[serde(default)]
     pub kv_capacity: Option<Bytes>,
-    /// Keys of the profile to be replaced, such as `flash.read = ["50 us"]`.
+    /// With `personality = "tables"`: the tables that exist when the jobs begin. Not for a served drive.
+    #[serde(default)]
+    pub table: Vec<TableSection>,
+    /// Keys of the profile to override, such as `flash.read = ["50 us"]`.
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub overrides: Option<toml::Table>,
 }
 
-/// How a drive keeps data.
+/// How a drive stores data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Store {
-    /// Every byte.
+    /// All bytes in memory.
     Ram,
-    /// Of each block its address, version and checksum: for capacities that no memory holds. Still verified.
+    /// For each block its address, version and checksum, for capacities beyond the host's memory. Reads are
+    /// still verified.
     #[default]
     Stamp,
-    /// Every byte, in files: only of a drive that is served, with `byteway serve --data DIR`.
+    /// All bytes in files: only for a served drive, with `byteway serve --data DIR`.
     File,
 }
 
-/// What is on a drive at the beginning.
+/// Initial contents of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Precondition {
-    /// Nothing was ever written.
+    /// Nothing written.
     Empty,
-    /// Everything was written once, in order.
+    /// Everything written once, sequentially.
     #[default]
     Filled,
-    /// In the midst of being overwritten: random writes of 4 KiB, as fast as the drive takes them, have gone on until
-    /// throughput and write amplification no longer changed. Free blocks are few, the write buffer is full and collection
-    /// is at work from the first write on. Another workload, such as one of larger blocks, a skewed or a lighter one, has
-    /// another steady state: the summary says when throughput still changes, and `ramp_time` leaves that out.
+    /// The steady state of random overwrites: 4 KiB random writes at full speed have continued until
+    /// throughput and write amplification were constant. Few blocks are free, the write buffer is full, and
+    /// garbage collection is active from the first write on. Other workloads (larger blocks, a skew, a lower
+    /// rate) have another steady state: the summary notes when throughput still changes, and `ramp_time`
+    /// excludes that part.
     Steady,
 }
 
@@ -202,22 +211,22 @@ pub enum Precondition {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostSection {
-    /// A built-in host profile by name, or the path of one, from the folder of the scenario.
+    /// A built-in host profile by name, or the path of one, relative to the directory of the scenario.
     #[serde(default = "linux_polled")]
     pub profile: String,
-    /// Check every block read against what was written; `"bytes"`: byte by byte.
+    /// Whether each block read is compared with what was written; `"bytes"`: byte by byte.
     #[serde(default)]
     pub verify: Verify,
-    /// How the drive chooses between queues.
+    /// Arbitration between queues.
     #[serde(default)]
     pub arbitration: Arbitration,
-    /// The weights under weighted arbitration, 1 to 256 each.
+    /// Weights of weighted arbitration, 1 to 256 each.
     #[serde(default)]
     pub weights: Weights,
-    /// Memory that it lends to each drive that asks for some (Host Memory Buffer), at most; "0 B": none. Left out, what Linux lends.
+    /// Host memory that each drive may use as Host Memory Buffer, at most; "0 B": none. Default: as Linux.
     #[serde(default = "lent_bytes")]
     pub lends: Bytes,
-    /// Keys of the host profile to be replaced, such as `submit = "1 us"`.
+    /// Keys of the host profile to override, such as `submit = "1 us"`.
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub overrides: Option<toml::Table>,
@@ -240,7 +249,7 @@ impl Default for HostSection {
     }
 }
 
-/// On which machine a job runs.
+/// The machine on which a job runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobPlace {
@@ -251,28 +260,28 @@ pub enum JobPlace {
     Target,
 }
 
-/// How the drive chooses between queues (NVMe Base 2.1, 3.4.4).
+/// Arbitration between queues (NVMe Base 2.1, 3.4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arbitration {
-    /// Each queue in turn.
+    /// Round robin.
     #[default]
     RoundRobin,
-    /// Weighted round robin with an urgent class: `priority` of the jobs counts.
+    /// Weighted round robin with an urgent class, by the `priority` of the jobs.
     Weighted,
 }
 
-/// Weights of the classes of weighted arbitration.
+/// Weights of weighted arbitration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// Of the class high.
+    /// Weight of the class high.
     #[serde(default = "four")]
     pub high: u16,
-    /// Of the class medium.
+    /// Weight of the class medium.
     #[serde(default = "two")]
     pub medium: u16,
-    /// Of the class low.
+    /// Weight of the class low.
     #[serde(default = "one_u16")]
     pub low: u16,
 }
@@ -283,117 +292,121 @@ impl Default for Weights {
     }
 }
 
-/// `[[job]]`. Keys are called as fio calls them, and mean what they mean there, but for what they say of workers: here they
-/// are for all workers of the job together, unless they say otherwise.
+/// `[[job]]`. Keys have fio's names and meanings, except that counts and rates apply to all workers of the
+/// job together, unless stated otherwise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSection {
-    /// Unique in the scenario; left out, `job0`, `job1` and so on.
+    /// Name of the job, unique in the scenario. Default: `job0`, `job1` and so on.
     #[serde(default)]
     pub name: Option<String>,
-    /// Direction and order; needed unless the job replays a trace.
+    /// Direction and order; required unless the job replays a trace.
     #[serde(default)]
     pub rw: Option<Rw>,
-    /// Share of reads in a mix, 0 to 100; left out, 50.
+    /// Share of reads in a mix, 0 to 100. Default: 50.
     #[serde(default)]
     pub rwmixread: Option<u8>,
-    /// Share of writes in a mix: what `rwmixread` leaves.
+    /// Share of writes in a mix: 100 - `rwmixread`.
     #[serde(default)]
     pub rwmixwrite: Option<u8>,
-    /// Bytes of an I/O, a multiple of `lba_size` (of a sink, any number); left out, 4 KiB.
+    /// Size of an I/O, a multiple of `lba_size` (for a sink, any number of bytes). Default: 4 KiB.
     #[serde(default)]
     pub bs: Option<PerDirection<Bytes>>,
-    /// Instead of `bs`: any multiple of the least, up to the most. Random addresses are multiples of the least.
+    /// Instead of `bs`: multiples of the shortest size, up to the longest. Random addresses are multiples of
+    /// the shortest.
     #[serde(default)]
     pub bsrange: Option<PerDirection<SizeRange>>,
     /// Instead of `bs`: several sizes with their shares.
     #[serde(default)]
     pub bssplit: Option<PerDirection<SizeSplit>>,
-    /// I/Os of a worker that may be outstanding; left out, 1 in a closed loop and 128 in an open one, where those that
-    /// are due beyond that wait, and the wait counts as latency.
+    /// Outstanding I/Os of a worker, at most. Default: 1 in a closed loop, 128 in an open loop. I/Os of an
+    /// open loop that are due beyond that wait, and the wait is part of their latency.
     #[serde(default)]
     pub iodepth: Option<u32>,
-    /// Workers, each with a queue pair of its own.
+    /// Number of workers, each with a queue pair.
     #[serde(default = "one_u32")]
     pub numjobs: u32,
-    /// What random addresses are multiples of; left out, the shortest I/O of their kind.
+    /// Alignment of random addresses. Default: the shortest I/O of their kind.
     #[serde(default)]
     pub blockalign: Option<Bytes>,
-    /// How random addresses are spread; left out, uniformly.
+    /// Distribution of random addresses. Default: uniform.
     #[serde(default)]
     pub random_distribution: Option<Distribution>,
-    /// Whether random addresses are drawn anew each time; false: every block once before any twice, as fio does if it isn't
-    /// told otherwise. Left out, true.
+    /// Whether random addresses are drawn independently. False: every block is accessed once before any is
+    /// accessed twice, which is fio's default. Default: true.
     #[serde(default)]
     pub norandommap: Option<bool>,
-    /// The drive, by its name: needed if there are several. With a list of names, or "all", the job runs on each of these drives at
-    /// once, as one job for each with all of its keys, called `NAME/DRIVE`.
+    /// Name of the drive, required if there are several. With a list of names, or "all", the job runs on each
+    /// of these drives concurrently, as a separate job `NAME/DRIVE` with the same keys.
     #[serde(default)]
     pub drive: Option<DriveNames>,
-    /// On which machine it runs: with a target, "target" stands for an application there, which has the drive beside it and shares
-    /// its queue pairs with the host's commands.
+    /// The machine on which the job runs. With a target, "target" is an application there, which uses the
+    /// drive locally and shares its queue pairs with remote commands.
     #[serde(default)]
     pub at: JobPlace,
-    /// Namespace, from 1.
+    /// Namespace identifier, from 1.
     #[serde(default = "one_u32")]
     pub namespace: u32,
-    /// Where the job's range begins, within the namespace: a size, or a part of the namespace, such as "30 %".
+    /// Start of the job's range within the namespace: a size, or a percentage of the namespace, such as "30
+    /// %".
     #[serde(default)]
     pub offset: Portion,
-    /// Gives each worker a range of its own, which begins so much after that of the worker before ("0 B": the same). Left
-    /// out, all workers share one range, and sequential ones divide it among themselves.
+    /// Gives each worker its own range, which begins this much after the range of the worker before ("0 B":
+    /// at the same address). Default: all workers share one range, which sequential workers divide.
     #[serde(default)]
     pub offset_increment: Option<Bytes>,
-    /// Length of the range (with `offset_increment`, of each worker): a size, or a part of the namespace, such as "30 %", as
-    /// far as there is so much behind `offset`; left out, to the end of the namespace. If none of
-    /// `io_size`, `count` and `runtime` is given, the job ends when it has transferred as much.
+    /// Length of the range (with `offset_increment`, of each worker's range): a size, or a percentage of the
+    /// namespace, such as "30 %", limited to what follows `offset`. Default: to the end of the namespace.
+    /// Without `io_size`, `count` and `runtime`, the job ends when it has transferred this much.
     #[serde(default)]
     pub size: Option<Portion>,
-    /// Bytes that the job transfers, over all workers: less than its range or more. What is trimmed and then written
-    /// counts once.
+    /// Bytes to transfer, over all workers; may be less or more than the range. A block that is trimmed and
+    /// then written counts once.
     #[serde(default)]
     pub io_size: Option<Bytes>,
-    /// I/Os of the job, over all workers. Of `io_size`, `count` and `runtime` what is reached first ends the job.
+    /// Number of I/Os, over all workers. The first limit reached of `io_size`, `count` and `runtime` ends the
+    /// job.
     #[serde(default)]
     pub count: Option<u64>,
     /// Virtual time of the job, after its `ramp_time`.
     #[serde(default)]
     pub runtime: Option<Picos>,
-    /// Whether I/Os wait for those before them.
+    /// Whether I/Os wait for the completion of earlier ones.
     #[serde(default)]
     pub issue: Option<IssueMode>,
-    /// I/Os a second, over all workers: of an open loop what it issues, of a closed one what it does not exceed, there
-    /// also for reads, writes and trims apart: "10000,2000".
+    /// I/Os per second, over all workers: in an open loop the rate of arrivals, in a closed loop a limit,
+    /// which may differ between reads, writes and trims: "10000,2000".
     #[serde(default)]
     pub rate_iops: Option<PerDirection<Iops>>,
-    /// Bytes a second that a closed loop does not exceed, over all workers, or for reads, writes and trims apart.
+    /// Limit of a closed loop in bytes per second, over all workers, or for reads, writes and trims
+    /// separately.
     #[serde(default)]
     pub rate: Option<PerDirection<Rate>>,
-    /// How the I/Os of an open loop are spaced.
+    /// Arrival process of an open loop.
     #[serde(default)]
     pub arrival: Option<Arrival>,
-    /// How long a worker pauses after `thinktime_blocks` I/Os, once the last of them has completed.
+    /// Pause of a worker after `thinktime_blocks` I/Os, from the completion of the last one.
     #[serde(default)]
     pub thinktime: Option<Picos>,
-    /// I/Os of a worker between two pauses, which also bounds how many are outstanding; left out, 1.
+    /// I/Os of a worker between two pauses; also limits its outstanding I/Os. Default: 1.
     #[serde(default)]
     pub thinktime_blocks: Option<u32>,
-    /// Time at the beginning of the job that is left out of its figures; `measure.warmup` may leave out more.
+    /// Time from the job's start that its figures exclude; `measure.warmup` may exclude more.
     #[serde(default)]
     pub ramp_time: Option<Picos>,
-    /// How long the job waits before it begins.
+    /// Delay before the job starts.
     #[serde(default)]
     pub startdelay: Option<Picos>,
-    /// Whether the job begins only when all jobs before it have ended; those after it begin with it.
+    /// Whether the job starts only after all earlier jobs have ended; later jobs start together with it.
     #[serde(default)]
     pub stonewall: bool,
-    /// Whether each block that the job reads is checked against what was written; left out, as `host.verify` says.
+    /// Whether each block read is compared with what was written. Default: `host.verify`.
     #[serde(default)]
     pub verify: Option<Verify>,
-    /// Class of the job's queues under weighted arbitration.
+    /// Priority class of the job's queues under weighted arbitration.
     #[serde(default)]
     pub priority: Priority,
-    /// A recording to be replayed instead.
+    /// A trace to replay, instead of drawn I/Os.
     #[serde(default)]
     pub trace: Option<TraceSection>,
 }
@@ -439,7 +452,7 @@ impl Default for JobSection {
 }
 
 impl JobSection {
-    /// The longest I/O, if one is given.
+    /// The longest I/O, if set.
     pub fn bytes_max(&self) -> Option<Bytes> {
         let each = |kind: Kind| {
             let sizes = [
@@ -455,14 +468,14 @@ impl JobSection {
     }
 }
 
-/// Whether I/Os wait for those before them.
+/// Whether I/Os wait for the completion of earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IssueMode {
-    /// `iodepth` are outstanding at all times: a completion makes the next one due.
+    /// Closed loop: `iodepth` I/Os are always outstanding; a completion makes the next one due.
     #[default]
     Closed,
-    /// Each is issued at its time, as long as fewer than `iodepth` are outstanding.
+    /// Open loop: each is issued at its due time, unless `iodepth` are outstanding.
     Open,
 }
 
@@ -470,38 +483,38 @@ pub enum IssueMode {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceSection {
-    /// The file, from the folder of the scenario; "-" is the standard input.
+    /// The trace file, relative to the directory of the scenario; "-" is the standard input.
     pub file: String,
-    /// How it is written.
+    /// Format of the trace.
     #[serde(default)]
     pub format: Format,
     /// "open" replays at the recorded times, "closed" as fast as `iodepth` allows.
     #[serde(default = "open")]
     pub mode: IssueMode,
-    /// In a format whose operation is a number, the one that means read; left out, the format's own: 1 in mqsim and
-    /// disksim, 0 in tencent.
+    /// In a format with numeric operations, the number that means read. Default: the format's, which is 1 in
+    /// mqsim and disksim, 0 in tencent.
     #[serde(default)]
     pub reads_are: Option<u8>,
-    /// Of blkparse's text, the step of an I/O that counts: Q queued, D issued to the driver, C completed.
-    /// Left out, the first of these that the beginning of the file has.
+    /// For blkparse text, the step of an I/O to use: Q queued, D issued to the driver, C completed. Default:
+    /// the first of these that the beginning of the file contains.
     #[serde(default)]
     pub action: Option<Action>,
-    /// What offsets and lengths are counted in, "bytes" or "sectors" (512 B), if not in what the format says.
+    /// Unit of offsets and lengths, "bytes" or "sectors" (512 B). Default: the format's.
     #[serde(default)]
     pub unit: Option<Unit>,
     /// The columns of the file, such as "time_us,op,offset,bytes", instead of a format.
     #[serde(default)]
     pub columns: Option<Columns>,
-    /// Only this device's records; "all" lays every device over the same range, "spread" gives each an equal slice.
+    /// Device to select; "all" maps all devices to the same range, "spread" gives each an equal slice.
     #[serde(default)]
     pub device: DeviceChoice,
-    /// What becomes of addresses beyond the range; left out, they are an error.
+    /// Handling of addresses beyond the range. Default: they are an error.
     #[serde(default)]
     pub beyond: Option<Beyond>,
-    /// Short for `beyond = "wrap"`.
+    /// Same as `beyond = "wrap"`.
     #[serde(default)]
     pub wrap: bool,
-    /// What the recorded times are multiplied with: 0.5 replays twice as fast.
+    /// Factor of the recorded times: 0.5 replays twice as fast.
     #[serde(default = "one_f64")]
     pub time_scale: f64,
 }
@@ -510,37 +523,37 @@ pub struct TraceSection {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasureSection {
-    /// What is left out of the figures at the beginning: a number of I/Os over all jobs, or a time.
+    /// What the figures exclude at the beginning: a number of I/Os over all jobs, or a time.
     #[serde(default)]
     pub warmup: Option<Warmup>,
-    /// Width of the steps of the series over time; left out, it follows from how long the run takes. There are at most 1024
-    /// steps: more are joined.
+    /// Width of a step of the time series. Default: depends on the length of the run. There are at most 1024
+    /// steps; more are merged.
     #[serde(default)]
     pub interval: Option<Picos>,
-    /// Whether what I/O costs the host's processors and memory is reported by component. Left out, if the firmware of a drive runs on
-    /// the host.
+    /// Whether the cost of I/O in processor time and memory of the host is reported by component. Default:
+    /// true if the firmware of a drive runs on the host.
     #[serde(default)]
     pub host: Option<bool>,
 }
 
-/// What is left out of the figures at the beginning.
+/// What the figures exclude at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
-    /// So many I/Os, over all jobs.
+    /// A number of I/Os, over all jobs.
     Ios(u64),
-    /// So much virtual time.
+    /// Virtual time.
     Time(Picos),
 }
 
-/// Which devices of a trace are replayed.
+/// The devices of a trace to replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// All, over the same range.
+    /// All devices, mapped to the same range.
     #[default]
     All,
-    /// All, each with a slice of the range to itself.
+    /// All devices, each with its own slice of the range.
     Spread,
-    /// One.
+    /// One device.
     One(u32),
 }
 

@@ -1,7 +1,8 @@
-//! fio job files: sections and keys as fio's HOWTO has them, turned into the text of a scenario that asks for the same
-//! load. Each line of that text knows the line that it came from, so that what is wrong is shown where the user wrote it.
+//! fio job files: sections and keys as in fio's HOWTO, translated to the text of a scenario with the same
+//! load. Each line of that text refers to the line of its origin, so that errors point to the user's file.
 //!
-//! What concerns only fio's host side is left out and said; what would change the load and is not modelled is an error.
+//! Keys that affect only fio's host side are ignored with a note; keys that would change the load and are not
+//! modelled are errors.
 
 mod keys;
 
@@ -11,19 +12,19 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::source::{Origin, Translation};
-use byteway_console::error::{InputError, Place, suggest};
+use byteway_console::error::{InputError, SourceLocation, suggest};
 use byteway_console::file::read_small_file;
 use byteway_console::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
 pub(crate) use keys::FOREIGN_ENGINES;
 use keys::{FLAGS, IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};
 
-/// The drive of a job file, which says nothing of one.
+/// Default drive of a job file, which names none.
 pub const PROFILE: &str = "samsung-970-pro";
 
-/// More job sections than this are a mistake: each has queues of its own.
+/// Job sections, at most; each has its own queues.
 const JOBS_MAX: usize = 1024;
 
-/// A key as it is written.
+/// A key with its value.
 #[derive(Clone)]
 struct Entry {
     value: String,
@@ -32,12 +33,12 @@ struct Entry {
 
 type Keys = BTreeMap<&'static str, Entry>;
 
-/// A line that sets a key, not looked at yet.
+/// An unprocessed line that sets a key.
 #[derive(Clone)]
 struct Setting {
     key: String,
     value: Option<String>,
-    /// The whole of it, and its value.
+    /// Location of the line, and of its value.
     origin: Origin,
     at: Origin,
 }
@@ -49,52 +50,52 @@ struct Section {
     keys: Keys,
 }
 
-/// What the lines so far have come to.
+/// State of the parser.
 #[derive(Default)]
 struct Parsed {
-    /// What jobs that follow begin with.
+    /// Settings inherited by the following jobs.
     global: Vec<Setting>,
     sections: Vec<Section>,
-    /// Whether the section is a global one; `None` before the first.
+    /// Whether the current section is global; `None` before the first section.
     in_global: Option<bool>,
 }
 
-/// A job file on its way to a scenario.
+/// Translates a job file to a scenario.
 struct Reader<'a> {
-    /// The job file, and the files that it includes: names and texts.
+    /// Names and texts of the job file and its included files.
     files: Vec<(String, String)>,
     folder: &'a Path,
     defines: BTreeMap<String, String>,
-    /// Those of the defines that a value refers to.
+    /// Defines that some value refers to.
     used: BTreeSet<String>,
-    /// Of the keys that were left out: in the order of their names.
+    /// Ignored keys, sorted by name.
     ignored: BTreeSet<String>,
     notes: Vec<String>,
-    /// Whether a size is a multiple of 512 B only.
+    /// Whether a size is a multiple of 512 B but not of 4 KiB.
     in_sectors: bool,
 }
 
-/// A job file may include files that include files, to this depth.
+/// Nesting depth of included files, at most.
 const INCLUDES_DEEP: usize = 8;
-/// More files than this are a mistake, or a bomb.
+/// Included files, at most.
 const INCLUDES_MAX: usize = 64;
 
-/// A job file, and what it is translated for.
+/// A job file, and options of its translation.
 pub struct JobFile<'a> {
-    /// What messages call it.
+    /// Name of the file in messages.
     pub name: &'a str,
-    /// Where the names of included files start from.
+    /// Directory to which names of included files are relative.
     pub folder: &'a Path,
-    /// What it says.
+    /// Text of the file.
     pub text: &'a str,
-    /// `NAME=VALUE`: what `${NAME}` stands for.
+    /// `NAME=VALUE`: replacements for `${NAME}`.
     pub defines: &'a [String],
 }
 
-/// The scenario that a job file comes to, on the drive `profile`.
+/// Translates a job file to a scenario for the drive `profile`.
 ///
 /// # Errors
-/// What is no job file, or asks for what is not modelled, with its place.
+/// The text is not a job file, or requires something that is not modelled; with the location.
 pub fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, InputError> {
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(file.text);
     let mut reader = Reader {
@@ -159,7 +160,7 @@ pub fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, Input
     })
 }
 
-/// What was defined by `--define NAME=VALUE`.
+/// Parses the values of `--define NAME=VALUE`.
 fn defines(given: &[String]) -> Result<BTreeMap<String, String>, InputError> {
     let mut defines = BTreeMap::new();
     for text in given {
@@ -176,7 +177,7 @@ fn defines(given: &[String]) -> Result<BTreeMap<String, String>, InputError> {
     Ok(defines)
 }
 
-/// Lines with where they come from.
+/// Lines with their origins.
 #[derive(Default)]
 struct Lines {
     text: String,
@@ -217,7 +218,7 @@ impl Reader<'_> {
         InputError::new(what, cure).at(origin.place(name, line))
     }
 
-    /// The sections of jobs, each with what the global ones before it say.
+    /// The job sections, each including the global settings before it.
     fn sections(&mut self) -> Result<Vec<Section>, InputError> {
         let mut parsed = Parsed::default();
         self.parse(0, 0, &mut parsed)?;
@@ -228,7 +229,7 @@ impl Reader<'_> {
         Ok(parsed.sections)
     }
 
-    /// Reads the lines of a file, and of those that it includes, where it does.
+    /// Parses the lines of a file, and of included files in place.
     fn parse(&mut self, file: usize, depth: usize, parsed: &mut Parsed) -> Result<(), InputError> {
         let lines = self.files[file].1.clone();
         for (number, line) in lines.lines().enumerate() {
@@ -288,7 +289,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an included file; its number.
+    /// Reads an included file; returns its index.
     fn include(&mut self, name: &str, origin: Origin, depth: usize) -> Result<usize, InputError> {
         if depth == INCLUDES_DEEP || self.files.len() > INCLUDES_MAX {
             let what = format!(
@@ -304,7 +305,7 @@ impl Reader<'_> {
         Ok(self.files.len() - 1)
     }
 
-    /// A value with what its `${NAME}` stand for.
+    /// The value with every `${NAME}` replaced.
     fn expand(&mut self, setting: &Setting) -> Result<Option<String>, InputError> {
         let Some(value) = &setting.value else { return Ok(None) };
         let mut expanded = String::new();
@@ -330,8 +331,8 @@ impl Reader<'_> {
         Ok(Some(expanded))
     }
 
-    /// Refuses engines whose I/O is something else than reads, writes and trims of a drive. First of all: the keys of such
-    /// a job mean nothing here.
+    /// Refuses I/O engines whose operations are not reads, writes and trims of a drive. Checked first,
+    /// because the other keys of such a job have no meaning here.
     fn engine(&mut self, section: &Section) -> Result<(), InputError> {
         let Some(setting) = section.settings.iter().rfind(|setting| setting.key == "ioengine") else {
             return Ok(());
@@ -349,11 +350,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The keys of a section that have a meaning here, the last of each.
+    /// The supported keys of a section; the last setting of each key wins.
     fn keys(&mut self, settings: &[Setting]) -> Result<Keys, InputError> {
         let mut keys = Keys::new();
         for setting in settings {
-            // A path may refer to what matters only to fio's host side.
+            // A path may refer to a define that matters only to fio's host side.
             if IGNORED.contains(&setting.key.as_str()) {
                 self.ignored.insert(setting.key.clone());
                 continue;
@@ -371,7 +372,7 @@ impl Reader<'_> {
         Ok(keys)
     }
 
-    /// The key's first name if it has a meaning here; `None` if it has none and needs none.
+    /// The canonical name of a supported key; `None` if the key is ignored.
     fn known(
         &mut self,
         key: &str,
@@ -386,7 +387,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         if let Some((_, what, cure)) = REFUSED.iter().find(|(names, ..)| names.contains(&key)) {
-            // Some say no more than what holds anyway.
+            // Some values have no effect.
             let harmless = match key {
                 "iodepth_batch" | "iodepth_batch_submit" => value == Some("1"),
                 "iodepth_batch_complete" | "iodepth_batch_complete_min" => matches!(value, Some("0" | "1")),
@@ -453,7 +454,8 @@ impl Reader<'_> {
         self.host_side(keys)
     }
 
-    /// When the job begins: with the one before it, or after all before it. `phases` are those of the jobs before.
+    /// The phase of the job: that of the job before it, or the next one. `phases` are those of the earlier
+    /// jobs.
     fn phase<'s>(
         &mut self,
         section: &'s Section,
@@ -468,7 +470,7 @@ impl Reader<'_> {
                 let what = format!("`{}` is not a job before this one", excerpt(&entry.value));
                 return Err(self.error(entry.origin, what, "name a section that stands before it"));
             };
-            // Phases end as a whole; to wait for one job is the same only where it is alone in its phase.
+            // A phase ends as a whole; waiting for one job is equivalent only if it is alone in its phase.
             let alone = phases.iter().filter(|(_, phase)| phase == awaited).count() == 1;
             match current - awaited {
                 0 if alone => wall = wall.or(Some(entry)),
@@ -493,7 +495,7 @@ impl Reader<'_> {
 
     fn rw(&self, section: &Section, out: &mut Lines) -> Result<String, InputError> {
         let Some(entry) = section.keys.get("rw") else {
-            // As fio's default is.
+            // fio's default.
             out.push("rw = \"read\"".to_owned(), section.origin);
             return Ok("read".to_owned());
         };
@@ -520,7 +522,7 @@ impl Reader<'_> {
                 bytes.to_string()
             }),
         };
-        // fio lets the more particular one win.
+        // As in fio, the most specific key wins.
         let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| keys.contains_key(key));
         let Some((key, entry)) = key.and_then(|key| Some((key, keys.get(key)?))) else { return Ok(()) };
         let directions = entry.value.split(',').map(|text| match key {
@@ -543,7 +545,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// How addresses are drawn.
+    /// Translates the order and distribution of addresses.
     fn order(&mut self, section: &Section, rw: &str, out: &mut Lines) -> Result<(), InputError> {
         let keys = &section.keys;
         let is_random = rw.starts_with("rand");
@@ -565,7 +567,7 @@ impl Reader<'_> {
             && !keys.contains_key("blockalign")
             && keys.get("bs").is_none_or(|entry| !entry.value.contains(','));
         if one_size {
-            // What fio does if it isn't told otherwise: it keeps a map of what it has touched.
+            // fio's default: it tracks the blocks accessed.
             out.push("norandommap = false".to_owned(), section.origin);
         } else {
             self.notes.push(format!(
@@ -576,7 +578,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where, and how much.
+    /// Translates the range and the amount of I/O.
     fn range(&mut self, section: &Section, numjobs: u64, out: &mut Lines) -> Result<(), InputError> {
         let keys = &section.keys;
         if let Some(entry) = keys.get("offset") {
@@ -587,7 +589,7 @@ impl Reader<'_> {
                 let bytes = self.bytes(entry, &entry.value)?;
                 out.push(format!("offset_increment = \"{bytes}\""), entry.origin);
             }
-            // Each of fio's workers goes over the whole range.
+            // In fio, each worker covers the whole range.
             None if numjobs > 1 => out.push("offset_increment = \"0 B\"".to_owned(), section.origin),
             None => {}
         }
@@ -597,7 +599,7 @@ impl Reader<'_> {
             return Err(self.error(entry.origin, what, "give one size, such as filesize=1g"));
         }
         let whole = keys.get("fill_device").filter(|entry| entry.value != "0");
-        // `filesize` is where the job goes, and `size` how much it does there.
+        // `filesize` is the range of the job, and `size` its amount of I/O.
         let range = filesize.or(size);
         if let Some(entry) = range {
             out.push(format!("size = \"{}\"", self.portion(entry)?), entry.origin);
@@ -611,7 +613,7 @@ impl Reader<'_> {
         }
         let bounded = ["runtime", "number_ios", "io_size"].iter().any(|key| keys.contains_key(*key));
         if range.is_none() && !bounded {
-            // As fio does on a device.
+            // fio's behaviour on a device.
             out.push("size = \"100 %\"".to_owned(), whole.map_or(section.origin, |entry| entry.origin));
             if whole.is_none() {
                 self.notes.push(format!(
@@ -643,7 +645,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A size, or a part of the drive.
+    /// A size, or a percentage of the drive.
     fn portion(&mut self, entry: &Entry) -> Result<Portion, InputError> {
         if let Ok(percent) = entry.value.parse::<Percent>() {
             return Ok(Portion::Part(percent));
@@ -657,7 +659,8 @@ impl Reader<'_> {
         let given = |key: &str, value: &str| keys.get(key).filter(|entry| entry.value == value);
         let poisson = given("rate_process", "poisson");
         if let Some(entry) = given("io_submit_mode", "offload") {
-            // A thread of its own submits at the given rate, whatever has completed: an open loop.
+            // With a separate submission thread, I/Os are issued at the given rate regardless of completions:
+            // an open loop.
             if keys.contains_key("rate_iops") {
                 out.push("issue = \"open\"".to_owned(), entry.origin);
                 let (arrival, at) = poisson.map_or(("fixed", entry), |entry| ("poisson", entry));
@@ -685,7 +688,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Every read is checked here, whatever fio would do to the data for it; reads for the check's sake are not added.
+    /// Translates verification. Every read is verified here, whatever fio's method; fio's additional
+    /// verification reads are not modelled.
     fn verify(&mut self, keys: &Keys, out: &mut Lines) {
         let Some(entry) = keys.get("verify").filter(|entry| entry.value != "0") else { return };
         out.push("verify = true".to_owned(), entry.origin);
@@ -696,7 +700,7 @@ impl Reader<'_> {
         ));
     }
 
-    /// What says how fio reaches the drive.
+    /// Translates keys about fio's access to the drive.
     fn host_side(&mut self, keys: &Keys) -> Result<(), InputError> {
         let is = |key: &str, value: &str| keys.get(key).is_some_and(|entry| entry.value == value);
         if let Some(entry) = keys.get("cmd_type").filter(|entry| entry.value != "nvme") {
@@ -715,7 +719,7 @@ impl Reader<'_> {
         if keys.contains_key("ioengine") {
             self.ignored.insert("ioengine".to_owned());
         }
-        // What fio takes on Linux if nobody chooses.
+        // fio's default on Linux.
         let engine = keys.get("ioengine").map_or("psync", |entry| &entry.value);
         let deep = keys.get("iodepth").is_some_and(|entry| entry.value != "1");
         if SYNCHRONOUS.contains(&engine) && deep {
@@ -729,7 +733,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// All jobs drive the one drive that there is.
+    /// Checks that all jobs use the same drive.
     fn one_drive(&mut self, sections: &[Section]) -> Result<(), InputError> {
         let mut names: BTreeSet<&str> = BTreeSet::new();
         for entry in sections.iter().filter_map(|section| section.keys.get("filename")) {
@@ -750,11 +754,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What a reader of the result should know.
+    /// Adds notes for the reader of the result.
     fn say(&mut self, sections: &[Section]) {
         for section in sections {
             for (key, said) in [("direct", "0"), ("buffered", "1"), ("nrfiles", "")] {
-                // Those of them that mean a page cache have a note of their own.
+                // Keys that imply a page cache have their own note.
                 if section.keys.get(key).is_some_and(|entry| entry.value != said) {
                     self.ignored.insert(key.to_owned());
                 }
@@ -800,7 +804,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A size as fio has it by default: k, kb are 1024, ki, kib 1000.
+    /// A size in fio's default notation: k, kb are 1024, ki, kib 1000.
     fn bytes(&self, entry: &Entry, text: &str) -> Result<Bytes, InputError> {
         let wrong = |what: String| {
             let cure = "write bytes, or a number with k, m, g or t, such as 4k (4096)";
@@ -836,7 +840,7 @@ impl Reader<'_> {
         bytes.map(Bytes).ok_or_else(|| wrong(format!("`{}` is too large", excerpt(text))))
     }
 
-    /// A time, in `unit_ps` if it names no unit.
+    /// A time; without a unit, in `unit_ps`.
     fn time(&self, key: &str, entry: &Entry, unit_ps: u64) -> Result<Picos, InputError> {
         let wrong = |what: String| {
             let cure = format!("write a number with us, ms, s, m, h or d, such as {key}=10s");
@@ -864,12 +868,12 @@ impl Reader<'_> {
 const SECOND: u64 = 1_000_000_000_000;
 const MICROSECOND: u64 = 1_000_000;
 
-/// Whether a size fits blocks of 512 B, and not of 4 KiB.
+/// Whether a size fits blocks of 512 B, but not of 4 KiB.
 fn is_in_sectors(bytes: Bytes) -> bool {
     bytes.0.is_multiple_of(512) && !bytes.0.is_multiple_of(4096)
 }
 
-/// A line without the comment that it is, or that follows what it says.
+/// A line without its comment.
 fn without_comment(line: &str) -> &str {
     let mut before = ' ';
     for (at, c) in line.char_indices() {
@@ -882,11 +886,11 @@ fn without_comment(line: &str) -> &str {
 }
 
 impl Origin {
-    /// Where this is in the file `name`, of which `line` is the line.
-    pub(crate) fn place(self, name: &str, line: &str) -> Place {
+    /// The location in the file `name`, where `line` is the text of the line.
+    pub(crate) fn place(self, name: &str, line: &str) -> SourceLocation {
         let shown = line.trim_end().replace('\t', " ");
         let worth_showing = shown.chars().count() <= 120 && !shown.chars().any(char::is_control);
-        Place {
+        SourceLocation {
             source: name.to_owned(),
             position: Some((self.line, self.column)),
             excerpt: worth_showing.then_some((shown, self.width)),

@@ -1,10 +1,15 @@
-//! Drives whose firmware runs on the host: what they need of it.
+//! Requirements of drives whose firmware runs on the host.
 
 use super::drive::DrivePlan;
-use crate::profile::{Fault, HostProfile, fault};
+use crate::profile::{HostProfile, KeyError, fault};
 
-/// Whether the host of a scenario can run the firmware of the drive at `path`, if it is to.
-pub(super) fn check(path: &str, drive: &DrivePlan, host: &HostProfile, is_remote: bool) -> Result<(), Fault> {
+/// Checks that the host of a scenario can run the firmware of the drive at `path`, if that is required.
+pub(super) fn check(
+    path: &str,
+    drive: &DrivePlan,
+    host: &HostProfile,
+    is_remote: bool,
+) -> Result<(), KeyError> {
     let firmware = &drive.profile.firmware;
     if !drive.profile.takes_host() {
         return Ok(());
@@ -25,8 +30,8 @@ pub(super) fn check(path: &str, drive: &DrivePlan, host: &HostProfile, is_remote
     Ok(())
 }
 
-/// Whether a drive can be served.
-pub(super) fn check_served(drive: &DrivePlan) -> Result<(), Fault> {
+/// Checks that a drive can be served.
+pub(super) fn check_served(drive: &DrivePlan) -> Result<(), KeyError> {
     if !drive.profile.takes_host() {
         return Ok(());
     }

@@ -1,49 +1,50 @@
-//! A box of drives: what each has of the cores and the DRAM that its profile has.
+//! A box of drives (JBOF): the cores and DRAM that each drive has of its profile's.
 
 use super::drive::DrivePlan;
 use super::jbof_section::{JbofSection, Platform};
 use super::personality::Personality;
-use crate::profile::{Fault, HostProfile, fault, within};
+use crate::profile::{HostProfile, KeyError, fault, within};
 use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::content::UNIT_BYTES;
 
 /// A box that can be built.
 #[derive(Clone, Debug)]
 pub struct JbofPlan {
-    /// What the section says, checked.
+    /// The validated section.
     pub section: JbofSection,
-    /// What each drive has.
+    /// Resources of each drive.
     pub drives: Vec<Share>,
-    /// Units of 4 KiB of each drive for what a hypervisor redirects to it.
+    /// Units of 4 KiB on each drive for writes that a hypervisor redirects to it.
     pub spare_units: u64,
 }
 
-/// What a drive of a box has of what its profile has.
+/// Resources of a drive in a box, relative to its profile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Capacity that it stands for, in bytes: that of its profile. Smaller drives are simulated sooner, and their map is as much smaller.
+    /// Capacity that it represents in bytes: that of its profile. Smaller drives simulate faster, with a
+    /// proportionally smaller map.
     pub stands_for: u64,
-    /// GB of DRAM for each TB of flash.
+    /// DRAM in GB per TB of flash.
     pub dram: f64,
-    /// Its cores, of those that its profile has.
+    /// Number of its cores.
     pub cores: u16,
-    /// Those that its profile has.
+    /// Number of cores in its profile.
     pub cores_whole: u16,
 }
 
-/// Drives of a box, at most: their numbers have eight bits, of which all ones is none.
+/// Drives of a box, at most: indices have eight bits, and all ones means none.
 const DRIVES_MAX: usize = 255;
 
-/// Bytes of flash whose map takes a page of 4 KiB.
+/// Bytes of flash that a 4 KiB page of the map covers.
 const MAPPED_BYTES: u64 = 1024 * UNIT_BYTES as u64;
 const TB: f64 = (1u64 << 40) as f64;
 
-/// Makes a box of the drives, which have what its platform leaves them from then on.
+/// Plans a box of the drives, and reduces them to the resources of its platform.
 pub(super) fn plan(
     section: &JbofSection,
     drives: &mut [(String, DrivePlan)],
     host: &HostProfile,
-) -> Result<JbofPlan, Fault> {
+) -> Result<JbofPlan, KeyError> {
     check(section)?;
     if drives.len() > DRIVES_MAX {
         let what = format!("`jbof`: {} drives", drives.len());
@@ -53,6 +54,10 @@ pub(super) fn plan(
     if platform == Platform::Oc && host.cores == 0 {
         let what = "`jbof.platform` = \"oc\": the firmware runs on the host, which has no processor";
         return Err(fault("jbof.platform", what, "set `cores = 16` in [host.override]"));
+    }
+    if platform == Platform::Oc && section.cores.is_some() {
+        let what = "`jbof.cores`: the firmware of \"oc\" runs on the host's processors, so drives with other cores are as fast";
+        return Err(fault("jbof.cores", what, "leave it out, or set `cores` in [host.override]"));
     }
     let whole_bytes: u64 = drives.iter().map(|(_, drive)| drive.profile.drive.capacity.0).sum();
     let mut shares = Vec::with_capacity(drives.len());
@@ -66,6 +71,17 @@ pub(super) fn plan(
         if profile.takes_host() || profile.bridge.is_some() {
             let what = format!("`{path}`: a drive of a box has firmware of its own");
             return Err(fault(path.clone(), what, "choose a profile such as `espresso`"));
+        }
+        if profile.programs.is_some() {
+            let what = format!("`{path}`: a drive of a box, whose cores others borrow, runs no programs");
+            return Err(fault(path.clone(), what, "set `override.programs = false`"));
+        }
+        if profile.firmware.map_cache.is_some() {
+            let what = format!(
+                "`{path}`: DRAM for the map of a drive of a box is `jbof.dram`, not `firmware.map_cache`"
+            );
+            let cure = "set `jbof.dram`, and leave `override.firmware.map_cache` out, or set it to false";
+            return Err(fault(format!("{path}.override.firmware.map_cache"), what, cure));
         }
         if profile.firmware.extents.is_some() {
             let what = format!("`{path}`: a drive of a box has a map of pages, not of extents");
@@ -96,7 +112,7 @@ pub(super) fn plan(
         if spare_bytes > 0 {
             let larger = profile.geometry(Bytes(own_bytes + spare_bytes));
             drive.geometry =
-                larger.map_err(|fault| Fault { path: "jbof.central.spare".to_owned(), ..fault })?;
+                larger.map_err(|fault| KeyError { path: "jbof.central.spare".to_owned(), ..fault })?;
         }
         shares.push(Share { stands_for: profile.drive.capacity.0, dram, cores, cores_whole });
     }
@@ -104,13 +120,13 @@ pub(super) fn plan(
 }
 
 impl Share {
-    /// Capacity that the drive stands for, in TB.
+    /// Capacity that the drive represents, in TB.
     pub fn terabytes(&self) -> f64 {
         self.stands_for as f64 / TB
     }
 }
 
-fn check(section: &JbofSection) -> Result<(), Fault> {
+fn check(section: &JbofSection) -> Result<(), KeyError> {
     let microsecond = Picos(1_000_000);
     let second = Picos(1_000_000_000_000);
     if let Some(cores) = section.cores {
@@ -147,6 +163,13 @@ fn check(section: &JbofSection) -> Result<(), Fault> {
     within("jbof.central.spare", central.spare, Percent(1.0), Percent(100.0))?;
     within("jbof.central.virtual_command", central.virtual_command, Picos(0), second)?;
     within("jbof.central.virtual_lock", central.virtual_lock, Picos(0), second)?;
+    if central.virtual_lock > central.virtual_command {
+        let what = format!(
+            "`jbof.central.virtual_lock` = {} is a part of `virtual_command` = {}, and larger",
+            central.virtual_lock, central.virtual_command
+        );
+        return Err(fault("jbof.central.virtual_lock", what, "lower it, or raise `virtual_command`"));
+    }
     let prices = &section.prices;
     for (key, price) in [
         ("flash_128_gb", prices.flash_128_gb),

@@ -1,55 +1,58 @@
-//! `[jbof]` of a scenario as it is written.
+//! The section `[jbof]` of a scenario file.
 
 use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// `[jbof]`: the drives are in one box, on a CXL fabric, behind a host that is small for so many ("Espresso"). Their profile is that of a
-/// drive with all the cores and DRAM that it can use; `platform` says how much of that they have here, and who helps them out.
+/// `[jbof]`: the drives are in one box, on a CXL fabric, with a host that is small for their number
+/// ("Espresso"). The profile is that of a drive with all the cores and DRAM that it can use; `platform`
+/// determines how much of this each drive has, and who provides the rest.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JbofSection {
-    /// How the box is built. Left out, "espresso".
+    /// Design of the box. Default: "espresso".
     #[serde(default)]
     pub platform: Platform,
-    /// Cores of each drive. Left out, those of the profile for "conv", half as many for the others.
+    /// Cores of each drive; not for "oc", whose firmware runs on the host. Default: the profile's for "conv",
+    /// half of it for the others.
     #[serde(default)]
     pub cores: Option<u16>,
-    /// DRAM for the map, GB for each TB of flash: 1 holds the whole map. Left out, 1 for "conv", 0.5 for the others; for "oc", what each
-    /// drive has of `host_dram`.
+    /// DRAM for the map in GB per TB of flash; 1 holds the whole map. Default: 1 for "conv", 0.5 for the
+    /// others; for "oc", each drive's part of `central.dram`.
     #[serde(default)]
     pub dram: Option<f64>,
-    /// How often drives and host look what is lent. Left out, 10 ms.
+    /// Interval at which drives and host check what is lent. Default: 10 ms.
     #[serde(default = "ten_ms")]
     pub period: Picos,
-    /// Busier than this a drive borrows. Left out, 75 %.
+    /// Utilisation above which a drive borrows. Default: 75 %.
     #[serde(default = "watermark")]
     pub watermark: Percent,
-    /// Peers that a drive borrows processors of at once, at most. Left out, 11.
+    /// Peers from which a drive borrows processors at once, at most. Default: 11.
     #[serde(default = "eleven")]
     pub lenders: u16,
-    /// Processor time of a drive to take an operation out of the queue that peers put it into. Left out, 114.2 ns.
+    /// Processor time of a drive to take an operation from the queue into which peers put it. Default: 114.2
+    /// ns.
     #[serde(default = "agent")]
     pub agent: Picos,
-    /// Processor time for a record of the redo log. Left out, 321.9 ns.
+    /// Processor time for a record of the redo log. Default: 321.9 ns.
     #[serde(default = "log_commit")]
     pub log_commit: Picos,
-    /// Processor time of a drive's daemon, each period. Left out, 5 us.
+    /// Processor time of a drive's daemon per period. Default: 5 us.
     #[serde(default = "daemon")]
     pub daemon: Picos,
-    /// Processor time of the host for each command of a queue that is redirected in part. Left out, 20 ns.
+    /// Processor time of the host per command on a partly redirected queue. Default: 20 ns.
     #[serde(default = "redirect")]
     pub redirect: Picos,
-    /// DRAM is lent in pieces of this size: a multiple of 4 KiB. Left out, 2 MiB.
+    /// Size of a lent segment of DRAM: a multiple of 4 KiB. Default: 2 MiB.
     #[serde(default = "two_mib")]
     pub segment: Bytes,
-    /// A drive borrows DRAM until its map's miss ratio is below this. Left out, 10 %.
+    /// Miss ratio of its map above which a drive borrows DRAM. Default: 10 %.
     #[serde(default = "ten_percent")]
     pub miss_ratio: Percent,
     /// The fabric.
     #[serde(default)]
     pub fabric: FabricSection,
-    /// What "oc" and "vh" do on the host.
+    /// Work that "oc" and "vh" do on the host.
     #[serde(default)]
     pub central: CentralSection,
     /// Prices.
@@ -57,7 +60,7 @@ pub struct JbofSection {
     pub prices: PricesSection,
 }
 
-/// How a box is built ("Espresso", 5.1).
+/// Design of a box ("Espresso", 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Platform {
@@ -65,21 +68,21 @@ pub enum Platform {
     Conv,
     /// Firmware and map of all drives are on the host: open-channel drives.
     Oc,
-    /// Drives have half of it, and nobody helps.
+    /// Drives have half of these resources, and do not share them.
     Shrunk,
-    /// Such drives, whose writes a hypervisor redirects to idle ones, and copies back.
+    /// Shrunk drives, with a hypervisor that redirects writes to idle drives and copies the data back.
     Vh,
     /// The same without copying back.
     VhIdeal,
-    /// Such drives, which lend each other processors.
+    /// Shrunk drives that lend each other processors.
     Proch,
-    /// Such drives, which lend each other processors and DRAM.
+    /// Shrunk drives that lend each other processors and DRAM.
     #[default]
     Espresso,
 }
 
 impl Platform {
-    /// All, in the order in which the paper shows them.
+    /// All platforms, in the paper's order.
     pub const ALL: [Platform; 7] = [
         Platform::Conv,
         Platform::Oc,
@@ -90,7 +93,7 @@ impl Platform {
         Platform::Espresso,
     ];
 
-    /// As a scenario names it.
+    /// Name in a scenario.
     pub const fn word(self) -> &'static str {
         match self {
             Platform::Conv => "conv",
@@ -103,7 +106,7 @@ impl Platform {
         }
     }
 
-    /// As the paper names it.
+    /// Name in the paper.
     pub const fn name(self) -> &'static str {
         match self {
             Platform::Conv => "Conv",
@@ -136,13 +139,13 @@ impl Platform {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FabricSection {
-    /// Drives at each switch of the lowest level.
+    /// Number of drives at each switch of the lowest level.
     pub drives_of_switch: u16,
-    /// What a port carries each way.
+    /// Bandwidth of a port in each direction.
     pub port: Rate,
-    /// From one port of a switch to another.
+    /// Latency of a switch, from port to port.
     pub switch: Picos,
-    /// Putting a message into flits, and taking it out.
+    /// Time to pack a message into flits, and to unpack it.
     pub framing: Picos,
 }
 
@@ -157,27 +160,32 @@ impl Default for FabricSection {
     }
 }
 
-/// `[jbof.central]`: what is done on the host for all drives, on its processors.
+/// `[jbof.central]`: work on the host's processors for all drives.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CentralSection {
-    /// A processor of the host.
+    /// Clock of a host processor.
     pub clock: Frequency,
-    /// Its DRAM, for the maps of all drives of a box whose flash is as large as the profile says.
+    /// DRAM of the host for the maps of all drives of a box whose flash is as large as the profile's. Not
+    /// included in the price, because the host has it anyway.
     pub dram: Bytes,
-    /// What its DRAM moves of data that firmware there buffers, in and out together. What is written passes it 2.5 times: in, out, and for
-    /// parity, which is not charged apart; so the default is 1.25 times less than two channels of DDR5-5600 move. The drives' own profile
-    /// has their DRAM by the same measure, where the way in alone is charged.
+    /// Bandwidth of the host's DRAM for data that firmware there buffers, both directions together. Written
+    /// data passes it 2.5 times: in, out, and for parity, which is not charged separately; so the default is
+    /// two channels of DDR5-5600 divided by 1.25. The drives' own profile states their DRAM by the same
+    /// measure, where only the way in is charged.
     pub dram_bandwidth: Rate,
-    /// Processor time to send up to 64 flash operations of a command to an open-channel drive.
+    /// Processor time to send up to 64 flash operations of a command to an open-channel drive. Our estimate,
+    /// as is `complete`; the paper does not say.
     pub submit: Picos,
-    /// Processor time to take their completion.
+    /// Processor time to process their completion.
     pub complete: Picos,
-    /// Processor time of the hypervisor for each command of a virtual drive.
+    /// Processor time of the hypervisor per command of a virtual drive. The paper does not say: this and
+    /// `virtual_lock` are chosen so that twelve busy drives lose the paper's 21.4 % (ES15).
     pub virtual_command: Picos,
-    /// The part of that which only one processor at a time can do.
+    /// The serialized part of `virtual_command`: at most all of it.
     pub virtual_lock: Picos,
-    /// What drives of "vh" and "vh-ideal" have more for what is redirected to them: a share of their capacity.
+    /// Additional capacity of drives of "vh" and "vh-ideal" for redirected writes, as a share of their
+    /// capacity.
     pub spare: Percent,
 }
 
@@ -196,19 +204,19 @@ impl Default for CentralSection {
     }
 }
 
-/// `[jbof.prices]`: dollars ("Espresso", 5.2).
+/// `[jbof.prices]`: prices in dollars ("Espresso", 5.2).
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PricesSection {
-    /// 128 GB of flash.
+    /// Price of 128 GB of flash.
     pub flash_128_gb: f64,
-    /// 1 GB of DRAM.
+    /// Price of 1 GB of DRAM.
     pub dram_gb: f64,
-    /// The controller of a drive with all of its cores; with half of them it costs half.
+    /// Price of the controller of a drive with all its cores; with half of them it costs half.
     pub controller: f64,
-    /// Board, packaging and the rest of a drive.
+    /// Price of the board, packaging and the rest of a drive.
     pub other: f64,
-    /// How much more controller and DRAM cost with CXL.
+    /// Additional price of controller and DRAM with CXL.
     pub cxl: Percent,
 }
 

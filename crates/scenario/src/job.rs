@@ -1,4 +1,4 @@
-//! From a job's section to its plan: every value checked against the drive that it is for. The section comes from a
+//! From a job's section to its plan: every value is checked against the job's drive. The section comes from a
 //! scenario, or from the flags of a benchmark.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use super::drive::DrivePlan;
 use super::file::{Arbitration, DeviceChoice, IssueMode, JobPlace, JobSection, TraceSection};
 use super::personality::Personality;
 use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
-use crate::profile::{Fault, fault, within};
+use crate::profile::{KeyError, fault, within};
 use crate::source::Index;
 use byteway_clock::random::Rng;
 use byteway_console::error::InputError;
@@ -19,33 +19,34 @@ use byteway_workload::{
     Scan, Source, Synthetic, Think, TracePlan, Verify, scan,
 };
 
-/// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
+/// Default depth of an open loop.
 const OPEN_DEPTH: u32 = 128;
 
-/// The longest I/O to blocks: each that is outstanding has memory of its own.
+/// The longest I/O to blocks: each outstanding I/O has its own buffer.
 const IO_BYTES_MAX: Bytes = Bytes(64 << 20);
 
-/// Memory for all I/Os that a job of split ones may have outstanding: it is taken before the first is issued.
+/// Memory for all outstanding I/Os of a job with split I/Os, at most: it is allocated before the first is
+/// issued.
 const SPLIT_BYTES_MAX: Bytes = Bytes(4 << 30);
 
-/// What of drive and host bounds a job.
+/// Limits of drive and host for a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What the drive is asked for.
+    /// The drive's personality.
     pub personality: Personality,
     /// Bytes of a logical block.
     pub lba_bytes: u32,
-    /// The highest namespace.
+    /// Number of namespaces.
     pub namespaces: u32,
-    /// Logical blocks of the job's namespace.
+    /// Size of the job's namespace in logical blocks.
     pub namespace_blocks: u64,
-    /// Entries of a queue.
+    /// Entries of a queue, at most.
     pub queue_entries_max: u32,
-    /// Bytes of a command.
+    /// Longest transfer of a command, in bytes.
     pub transfer_bytes_max: u64,
-    /// Whether queues have classes.
+    /// Whether queues have priority classes.
     pub weighted: bool,
-    /// Whether reads are checked, unless the job says otherwise.
+    /// Default verification of reads.
     pub verify: Verify,
 }
 
@@ -66,14 +67,14 @@ impl Limits {
     }
 }
 
-/// Where a job's section comes from: what the user knows its keys as.
+/// Source of a job's section, which determines the names of its keys in messages.
 #[derive(Clone, Copy)]
 pub enum Keys<'a> {
-    /// A scenario, at this path.
+    /// A section of a scenario.
     Section {
-        /// `job.0`.
+        /// Its path, such as `job.0`.
         path: &'a str,
-        /// What was written where.
+        /// Locations of the keys.
         index: &'a Index,
     },
     /// The command line.
@@ -81,7 +82,7 @@ pub enum Keys<'a> {
 }
 
 impl Keys<'_> {
-    /// What the user calls the key.
+    /// The user's name of the key.
     fn name(&self, key: &str) -> String {
         match self {
             Keys::Section { path, .. } => format!("{path}.{key}"),
@@ -89,7 +90,7 @@ impl Keys<'_> {
         }
     }
 
-    /// Whether he wrote it where it counts even with its default value.
+    /// Whether the user set the key, even to its default value.
     fn has(&self, key: &str) -> bool {
         match self {
             Keys::Section { path, index } => index.has(&format!("{path}.{key}")),
@@ -97,7 +98,7 @@ impl Keys<'_> {
         }
     }
 
-    /// What he calls the job.
+    /// The user's name of the job.
     fn job(&self) -> &str {
         match self {
             Keys::Section { path, .. } => path,
@@ -105,7 +106,7 @@ impl Keys<'_> {
         }
     }
 
-    /// What he calls the size of a block.
+    /// The user's name of the block size.
     fn lba_size(&self) -> &'static str {
         match self {
             Keys::Section { .. } => "drive.lba_size",
@@ -114,13 +115,13 @@ impl Keys<'_> {
     }
 }
 
-/// A job on its way from section to plan.
+/// A job section being turned into a plan.
 pub struct Draft<'a> {
-    /// What was written.
+    /// The section.
     pub section: &'a JobSection,
-    /// Where.
+    /// Names and locations of its keys.
     pub keys: Keys<'a>,
-    /// What bounds it.
+    /// Limits of drive and host.
     pub limits: Limits,
 }
 
@@ -129,15 +130,15 @@ impl Draft<'_> {
         self.keys.name(key)
     }
 
-    fn fault(&self, key: &str, what: impl fmt::Display, cure: impl Into<String>) -> Fault {
+    fn fault(&self, key: &str, what: impl fmt::Display, cure: impl Into<String>) -> KeyError {
         fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
     }
 
-    /// The plan. A replay's records are still missing.
+    /// The plan; a trace still has to be scanned with [`Draft::replay`].
     ///
     /// # Errors
-    /// The first value that doesn't fit, at its key.
-    pub fn plan(&self, name: &str) -> Result<JobPlan, Fault> {
+    /// The first invalid value, at its key.
+    pub fn plan(&self, name: &str) -> Result<JobPlan, KeyError> {
         let (section, limits) = (self.section, &self.limits);
         let name = section.name.clone().unwrap_or_else(|| name.to_owned());
         check_name(&self.key("name"), &name)?;
@@ -215,7 +216,7 @@ impl Draft<'_> {
             if plan.count.is_none() && plan.runtime.is_none() && plan.io_bytes.is_none() {
                 plan.io_bytes = Some(one_pass(&plan, synthetic));
             }
-            // What only its generator finds is still said before anything runs, and where it stands.
+            // Errors that only the generator finds are also reported before the run, at their location.
             for worker in [0, plan.workers - 1] {
                 if let Err(error) = Generator::new(&plan, worker, &Rng::new(0)) {
                     return Err(fault(self.key("random_distribution"), error.what, error.cure));
@@ -225,8 +226,8 @@ impl Draft<'_> {
         Ok(plan)
     }
 
-    /// What only blocks have.
-    fn check_sink(&self) -> Result<(), Fault> {
+    /// Refuses keys that apply to block namespaces only.
+    fn check_sink(&self) -> Result<(), KeyError> {
         if self.section.trace.is_some() {
             let cure = "leave [job.trace] out, or set `drive.personality = \"block\"`";
             return Err(self.fault("trace", "a sink has no blocks, which is what traces ask for", cure));
@@ -239,8 +240,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether there is memory for I/Os that are longer than a command.
-    fn fits_memory(&self, plan: &JobPlan, synthetic: &Synthetic) -> Result<(), Fault> {
+    /// Whether there is memory for I/Os that are longer than one command.
+    fn fits_memory(&self, plan: &JobPlan, synthetic: &Synthetic) -> Result<(), KeyError> {
         let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
         let longest = kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(0);
         let outstanding = u64::from(plan.workers) * u64::from(plan.iodepth);
@@ -255,7 +256,7 @@ impl Draft<'_> {
         Err(self.fault("iodepth", what, "choose a lower `iodepth` or `numjobs`, or a smaller `bs`"))
     }
 
-    fn ends(&self, plan: &JobPlan) -> Result<(), Fault> {
+    fn ends(&self, plan: &JobPlan) -> Result<(), KeyError> {
         let bounded = plan.count.is_some() || plan.runtime.is_some() || plan.io_bytes.is_some();
         if bounded || self.section.size.is_some() {
             return Ok(());
@@ -265,8 +266,8 @@ impl Draft<'_> {
         Err(fault(job, format!("`{job}` never ends"), cure))
     }
 
-    /// First block of the range and their number; of the first worker's range if each has its own.
-    fn range(&self) -> Result<(u64, u64), Fault> {
+    /// First block and length of the range; of the first worker's range if each has its own.
+    fn range(&self) -> Result<(u64, u64), KeyError> {
         let lba = u64::from(self.limits.lba_bytes);
         let whole = Bytes(self.limits.namespace_blocks * lba);
         for (key, portion) in [("offset", Some(self.section.offset)), ("size", self.section.size)] {
@@ -277,7 +278,7 @@ impl Draft<'_> {
                 return Err(self.fault(key, what, "choose 0 % to 100 %, or a size"));
             }
         }
-        // Whole blocks, and whole pages of most drives.
+        // Whole logical blocks, and whole pages of most drives.
         let unit = lba.max(4096);
         let offset = self.section.offset.of(whole, unit);
         let multiple = |key: &str, bytes: Bytes| {
@@ -323,7 +324,7 @@ impl Draft<'_> {
         Ok((offset.0 / lba, size.0 / lba))
     }
 
-    fn synthetic(&self, range_blocks: u64, transfer_blocks_max: u32) -> Result<Synthetic, Fault> {
+    fn synthetic(&self, range_blocks: u64, transfer_blocks_max: u32) -> Result<Synthetic, KeyError> {
         let section = self.section;
         let Some(rw) = section.rw else {
             let cure = "add `rw = \"randread\"` (or read, write, randwrite, rw, randrw, trim, randtrim, trimwrite, randtrimwrite), \
@@ -366,13 +367,13 @@ impl Draft<'_> {
         Ok(Synthetic { rw, read_percent: self.read_percent(rw)?, lengths, align_blocks, distribution, once })
     }
 
-    /// What random addresses are multiples of, if the job says so: at most what leaves a place for the longest I/O.
+    /// Alignment of random addresses, if set: at most what leaves space for the longest I/O.
     fn align_blocks(
         &self,
         lengths: &ByKind<Lengths>,
         rw: Rw,
         range_blocks: u64,
-    ) -> Result<Option<u32>, Fault> {
+    ) -> Result<Option<u32>, KeyError> {
         let Some(bytes) = self.section.blockalign else { return Ok(None) };
         let lba = u64::from(self.limits.lba_bytes);
         if bytes.0 == 0 || !bytes.0.is_multiple_of(lba) {
@@ -392,7 +393,7 @@ impl Draft<'_> {
         }
     }
 
-    fn read_percent(&self, rw: Rw) -> Result<u8, Fault> {
+    fn read_percent(&self, rw: Rw) -> Result<u8, KeyError> {
         let (read, write) = (self.section.rwmixread, self.section.rwmixwrite);
         for (key, share) in [("rwmixread", read), ("rwmixwrite", write)] {
             let Some(share) = share else { continue };
@@ -412,8 +413,13 @@ impl Draft<'_> {
         }
     }
 
-    /// From `bs`, `bsrange` or `bssplit`, of which there may be one.
-    fn lengths(&self, rw: Rw, range_blocks: u64, transfer_blocks_max: u32) -> Result<ByKind<Lengths>, Fault> {
+    /// Lengths from `bs`, `bsrange` or `bssplit`, of which at most one may be set.
+    fn lengths(
+        &self,
+        rw: Rw,
+        range_blocks: u64,
+        transfer_blocks_max: u32,
+    ) -> Result<ByKind<Lengths>, KeyError> {
         let section = self.section;
         let given = [
             ("bs", section.bs.is_some()),
@@ -436,7 +442,7 @@ impl Draft<'_> {
                 Lengths::Range { min: blocks(range.min)?, max: blocks(range.max)? }
             } else if let Some(split) = section.bssplit.as_ref().and_then(|all| all.0.get(kind).as_ref()) {
                 let parts = split.0.iter().map(|(bytes, share)| Ok((blocks(*bytes)?, *share)));
-                Lengths::Split(parts.collect::<Result<_, Fault>>()?)
+                Lengths::Split(parts.collect::<Result<_, KeyError>>()?)
             } else {
                 let bytes = section.bs.and_then(|all| *all.0.get(kind)).unwrap_or(Bytes(4096));
                 Lengths::Fixed(blocks(bytes)?)
@@ -461,8 +467,14 @@ impl Draft<'_> {
         Ok(lengths)
     }
 
-    /// Logical blocks of an I/O of `bytes`.
-    fn io_blocks(&self, key: &str, kind: Kind, bytes: Bytes, transfer_blocks_max: u32) -> Result<u32, Fault> {
+    /// Number of logical blocks in an I/O of `bytes`.
+    fn io_blocks(
+        &self,
+        key: &str,
+        kind: Kind,
+        bytes: Bytes,
+        transfer_blocks_max: u32,
+    ) -> Result<u32, KeyError> {
         let lba = Bytes(u64::from(self.limits.lba_bytes));
         if bytes.0 == 0 {
             return Err(self.fault(key, "an I/O of no bytes does nothing", format!("choose {lba} or more")));
@@ -472,10 +484,11 @@ impl Draft<'_> {
             return Err(self.fault(key, what, format!("choose a multiple of {lba}, or another lba_size")));
         }
         let blocks = bytes.0 / lba.0;
-        // A trim moves no data, so the drive's transfer limit does not bind it; one range has 32 bits.
+        // A trim moves no data, so the drive's transfer limit does not apply; a range has a length of 32
+        // bits.
         let (limit, why) = match kind {
             Kind::Trim => (u64::from(u32::MAX), "a trim's range"),
-            // A payload is one command; an I/O to blocks may be split, but not into any number of commands.
+            // A payload is one command; an I/O to blocks may be split, but into a limited number of commands.
             _ if self.limits.personality.has_sink() => {
                 (u64::from(transfer_blocks_max), "one command transfers (controller.mdts)")
             }
@@ -489,7 +502,7 @@ impl Draft<'_> {
         Ok(blocks as u32)
     }
 
-    fn think(&self, issue: Issue) -> Result<Option<Think>, Fault> {
+    fn think(&self, issue: Issue) -> Result<Option<Think>, KeyError> {
         let section = self.section;
         let Some(time) = section.thinktime else {
             return match section.thinktime_blocks {
@@ -510,7 +523,7 @@ impl Draft<'_> {
         Ok((time.0 > 0).then_some(Think { time, blocks }))
     }
 
-    fn issue(&self) -> Result<(Issue, Option<Cap>), Fault> {
+    fn issue(&self) -> Result<(Issue, Option<Cap>), KeyError> {
         const IOPS_MAX: u64 = 1_000_000_000;
         let section = self.section;
         if section.issue == Some(IssueMode::Open) {
@@ -561,7 +574,7 @@ impl Draft<'_> {
         Ok((Issue::Closed, cap))
     }
 
-    fn check_trace(&self, trace: &TraceSection) -> Result<Issue, Fault> {
+    fn check_trace(&self, trace: &TraceSection) -> Result<Issue, KeyError> {
         let foreign = [
             "rw",
             "rwmixread",
@@ -611,7 +624,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Reads the trace through once.
+    /// Scans the trace.
     pub fn replay(
         &self,
         plan: &JobPlan,
@@ -657,7 +670,7 @@ impl Draft<'_> {
     }
 }
 
-/// Bytes of the job's range, or of all ranges of its workers, as far as whole I/Os go.
+/// Bytes of the job's range, or of all ranges of its workers, in whole I/Os.
 fn one_pass(plan: &JobPlan, synthetic: &Synthetic) -> u64 {
     let unit = u64::from(synthetic.lengths.min_of(synthetic.rw));
     let ranges = if plan.stride_blocks.is_some() { plan.workers } else { 1 };
@@ -665,5 +678,5 @@ fn one_pass(plan: &JobPlan, synthetic: &Synthetic) -> u64 {
     blocks.fold(0, u64::saturating_add).saturating_mul(u64::from(plan.lba_bytes))
 }
 
-/// Stands in a plan until its trace has been read.
+/// Placeholder in a plan until its trace has been scanned.
 const PENDING: Source = Source::Synthetic(Synthetic::fixed(Rw::Read, 1));

@@ -1,4 +1,4 @@
-//! `[[kv]]` of a scenario: jobs of a key-value drive, from section to plan.
+//! Jobs of a key-value drive: from the section `[[kv]]` to the plan.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use byteway_wire::nvme::vendor::kv::pair_bytes;
 use super::drive::DrivePlan;
 use super::kv_section::{EngineName, KvSection, Order, Shares};
 use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
-use crate::profile::{Fault, fault, within};
+use super::wrong::SectionError;
+use crate::profile::{KeyError, fault, within};
 use crate::source::Index;
-use byteway_console::error::InputError;
 use byteway_console::units::{Bytes, Picos};
 use byteway_workload::kv::{
     Engine, Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
@@ -21,32 +21,20 @@ use byteway_workload::kv::{
 use byteway_workload::kv::{KEY_BYTES_MAX, KeyOrder};
 use byteway_workload::{JobPlan, JobSettings, Source};
 
-/// Pairs of a command that brings many.
+/// Key-value pairs of a bulk command, at most.
 const BULK_PAIRS_MAX: u32 = 1 << 20;
-/// Pairs that a job may choose from.
+/// Key-value pairs of a job, at most.
 const KEYS_MAX: u64 = 1 << 40;
 
-/// What a fault in a section becomes once its place is known; errors of files keep the place that they have.
-pub(super) enum Wrong {
-    Fault(Fault),
-    File(String, InputError),
-}
-
-impl From<Fault> for Wrong {
-    fn from(fault: Fault) -> Self {
-        Wrong::Fault(fault)
-    }
-}
-
-/// A section on its way to a plan.
+/// A section being turned into a plan.
 pub(super) struct KvDraft<'a> {
     pub section: &'a KvSection,
-    /// `kv.0`.
+    /// Path of the section, such as `kv.0`.
     pub path: &'a str,
     pub index: &'a Index,
     pub drive: &'a DrivePlan,
     pub host: &'a HostPlan,
-    /// Where the paths of files begin.
+    /// Directory to which paths of files are relative.
     pub folder: &'a Path,
 }
 
@@ -55,12 +43,12 @@ impl KvDraft<'_> {
         format!("{}.{key}", self.path)
     }
 
-    fn fault(&self, key: &str, what: impl std::fmt::Display, cure: impl Into<String>) -> Fault {
+    fn fault(&self, key: &str, what: impl std::fmt::Display, cure: impl Into<String>) -> KeyError {
         fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
     }
 
-    /// The job's plan, of the phase 0.
-    pub(super) fn plan(&self, name: &str) -> Result<JobPlan, Wrong> {
+    /// The job's plan, in phase 0.
+    pub(super) fn plan(&self, name: &str) -> Result<JobPlan, SectionError> {
         let section = self.section;
         let name = section.name.clone().unwrap_or_else(|| name.to_owned());
         check_name(&self.key("name"), &name)?;
@@ -79,7 +67,7 @@ impl KvDraft<'_> {
         }
         if nsids.is_empty() {
             let cure = "leave `personality` out of [drive], or `engine` out here";
-            return Err(self.fault("engine", "a tree on the host is for a drive of blocks", cure).into());
+            return Err(self.fault("engine", "an LSM tree on the host needs a block device", cure).into());
         }
         within(&self.key("namespace"), nsid, *nsids.start(), *nsids.end())?;
         within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
@@ -128,7 +116,7 @@ impl KvDraft<'_> {
             let cure = "add `count = 100000`, or `runtime = \"1 s\"`";
             return Err(fault(self.path, what, cure).into());
         }
-        // What only its generator finds is still said before anything runs, and where it stands.
+        // Errors that only the generator finds are also reported before the run, at their location.
         for worker in [0, settings.workers - 1] {
             KvGenerator::new(&settings, &plan, worker, &Rng::new(0), &Inserted::new(plan.records()))
                 .map_err(|error| fault(self.key("workload"), error.what, error.cure))?;
@@ -136,8 +124,8 @@ impl KvDraft<'_> {
         Ok(JobPlan { settings, source: Source::Pairs(Box::new(plan)) })
     }
 
-    /// Who keeps the pairs.
-    fn engine(&self) -> Result<Engine, Fault> {
+    /// The store of the key-value pairs.
+    fn engine(&self) -> Result<Engine, KeyError> {
         let section = self.section;
         if section.engine.unwrap_or_default() == EngineName::Drive {
             return match section.sync {
@@ -154,8 +142,8 @@ impl KvDraft<'_> {
         Ok(Engine::Leveldb { sync: section.sync.unwrap_or(true) })
     }
 
-    /// When what is gathered is sent, if anything is.
-    fn bulk(&self, plan: &KvPlan) -> Result<Option<BulkLimits>, Fault> {
+    /// The limits of a batch, if stores are batched.
+    fn bulk(&self, plan: &KvPlan) -> Result<Option<BulkLimits>, KeyError> {
         let section = self.section;
         let key = match (section.bulk_pairs, section.bulk_bytes) {
             (None, None) => return Ok(None),
@@ -187,8 +175,8 @@ impl KvDraft<'_> {
         Ok(Some(BulkLimits { pairs, bytes: bytes as u32 }))
     }
 
-    /// Keys that the workload has no use for, or lacks.
-    fn check_keys(&self) -> Result<(), Fault> {
+    /// Checks for keys that the workload does not use, or that it requires.
+    fn check_keys(&self) -> Result<(), KeyError> {
         let (section, preset) = (self.section, self.section.workload);
         let of = preset.name();
         let is_cachelib = preset == Preset::Cachelib;
@@ -271,8 +259,8 @@ impl KvDraft<'_> {
         Ok(())
     }
 
-    /// What is done, and how often.
-    fn source(&self) -> Result<(KvPlan, Option<u64>), Wrong> {
+    /// The source of operations, and their number.
+    fn source(&self) -> Result<(KvPlan, Option<u64>), SectionError> {
         let (section, preset) = (self.section, self.section.workload);
         let path = |key: &str, of: &Option<String>| {
             (self.key(key), self.folder.join(of.as_deref().unwrap_or_default()))
@@ -299,7 +287,7 @@ impl KvDraft<'_> {
         Ok(match preset {
             Preset::Trace => {
                 let (key, path) = path("file", &section.file);
-                let trace = KvTrace::scan(&path).map_err(|error| Wrong::File(key, error))?;
+                let trace = KvTrace::scan(&path).map_err(|error| SectionError::File(key, error))?;
                 (
                     KvPlan { keys: 1, key_bytes, source: KvSource::Trace(trace), engine, bulk: None },
                     section.count,
@@ -307,7 +295,7 @@ impl KvDraft<'_> {
             }
             Preset::Ycsb | Preset::YcsbLoad => {
                 let (key, path) = path("file", &section.file);
-                let ycsb = Ycsb::load(&path).map_err(|error| Wrong::File(key, error))?;
+                let ycsb = Ycsb::load(&path).map_err(|error| SectionError::File(key, error))?;
                 let usual = if preset == Preset::Ycsb { ycsb.operations } else { ycsb.records };
                 let count = section.count.or((section.runtime.is_none()).then_some(usual));
                 (
@@ -323,9 +311,11 @@ impl KvDraft<'_> {
             }
             Preset::Cachelib => {
                 let (key, path_of_sizes) = path("sizes", &section.sizes);
-                let sizes = Histogram::sizes(&path_of_sizes).map_err(|error| Wrong::File(key, error))?;
+                let sizes =
+                    Histogram::sizes(&path_of_sizes).map_err(|error| SectionError::File(key, error))?;
                 let (key, path_of_objects) = path("popularity", &section.popularity);
-                let objects = Popularity::load(&path_of_objects).map_err(|error| Wrong::File(key, error))?;
+                let objects =
+                    Popularity::load(&path_of_objects).map_err(|error| SectionError::File(key, error))?;
                 let keys = section.keys.unwrap_or(objects.objects());
                 let source = KvDraws {
                     mix: section.shares.clone().unwrap_or_default().0,

@@ -1,4 +1,4 @@
-//! `[[kv]]` of a scenario as it is written.
+//! The section `[[kv]]` of a scenario file.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -8,110 +8,112 @@ use byteway_console::units::{Bytes, Picos};
 use byteway_workload::Distribution;
 use byteway_workload::kv::{Preset, ValueSizes, Verb};
 
-/// `[[kv]]`. Keys that `[[job]]` has too mean the same.
+/// `[[kv]]`. Keys that also exist in `[[job]]` have the same meaning.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KvSection {
-    /// Unique in the scenario; left out, `kv0`, `kv1` and so on.
+    /// Name of the job, unique in the scenario. Default: `kv0`, `kv1` and so on.
     #[serde(default)]
     pub name: Option<String>,
-    /// What is done with which pairs.
+    /// The workload: operations and choice of key-value pairs.
     pub workload: Preset,
-    /// Pairs that there are to choose from; left out, as many as `count`, and of YCSB and CacheLib as their files say.
+    /// Number of key-value pairs. Default: `count`; for YCSB and CacheLib, as in their files.
     #[serde(default)]
     pub keys: Option<u64>,
-    /// Bytes of a key, 1 to 16; left out, 4 for BandSlim's and MixGraph's workloads and 8 for others.
+    /// Length of a key in bytes, 1 to 16. Default: 4 for BandSlim's and MixGraph's workloads, 8 for others.
     #[serde(default)]
     pub key_bytes: Option<u32>,
-    /// In which order the pairs' keys are, where the workload doesn't say; left out, rising.
+    /// Order of the pairs' keys, where the workload does not determine it. Default: rising.
     #[serde(default)]
     pub order: Option<Order>,
-    /// How long values are, where the workload doesn't say.
+    /// Lengths of values, where the workload does not determine them.
     #[serde(default)]
     pub value: Option<ValueSizes>,
-    /// Who keeps the pairs; left out, the drive.
+    /// The store of the key-value pairs. Default: the drive.
     #[serde(default)]
     pub engine: Option<EngineName>,
-    /// With `engine = "leveldb"`: whether each store is on the medium before it ends; left out, it is.
+    /// With `engine = "leveldb"`: whether each store is persistent before it completes. Default: true.
     #[serde(default)]
     pub sync: Option<bool>,
-    /// The file of a YCSB workload or of a trace, from the folder of the scenario.
+    /// File of a YCSB workload or of a trace, relative to the directory of the scenario.
     #[serde(default)]
     pub file: Option<String>,
     /// With `workload = "cachelib"`: the lengths of objects, a `sizes.json`.
     #[serde(default)]
     pub sizes: Option<String>,
-    /// With `workload = "cachelib"`: how popular objects are, a `pop.json`.
+    /// With `workload = "cachelib"`: the popularity of objects, a `pop.json`.
     #[serde(default)]
     pub popularity: Option<String>,
-    /// How random keys are spread; left out, uniformly.
+    /// Distribution of random keys. Default: uniform.
     #[serde(default)]
     pub random_distribution: Option<Distribution>,
-    /// With `workload = "mixed"` or `"cachelib"`: how often each is done, in proportion; left out, never.
+    /// With `workload = "mixed"` or `"cachelib"`: relative shares of the operations. Default: 0.
     #[serde(default)]
     pub shares: Option<Shares>,
-    /// Pairs that a scan goes over; left out, 100.
+    /// Number of key-value pairs in a scan. Default: 100.
     #[serde(default)]
     pub scan_length: Option<u32>,
-    /// Operations of a worker that may be outstanding; left out, 1.
+    /// Outstanding operations of a worker, at most. Default: 1.
     #[serde(default)]
     pub iodepth: Option<u32>,
-    /// Bulk PUT: stores are gathered in host memory, so many for each that may be outstanding, and sent as one command. What
-    /// is told as put and not sent is lost with the host. Left out, each store is a command.
+    /// Bulk PUT: stores are batched in host memory, so many in each outstanding batch, and sent as one
+    /// command. Pairs that are acknowledged but not yet sent are lost if the host crashes. Default: each
+    /// store is a command.
     #[serde(default)]
     pub bulk_pairs: Option<u32>,
-    /// The same by bytes: a command's payload of pairs with their headers; with `bulk_pairs`, whatever is reached first.
+    /// The same limit in bytes: payload of a command, with the pairs' headers. With `bulk_pairs`, the first
+    /// limit reached counts.
     #[serde(default)]
     pub bulk_bytes: Option<Bytes>,
-    /// Workers, each with a queue pair of its own.
+    /// Number of workers, each with a queue pair.
     #[serde(default = "one", alias = "workers")]
     pub numjobs: u32,
     /// The drive, or drives, as in a `[[job]]`.
     #[serde(default)]
     pub drive: Option<DriveNames>,
-    /// Namespace, from 1; left out, the first that holds pairs.
+    /// Namespace identifier, from 1. Default: the first KV namespace.
     #[serde(default)]
     pub namespace: Option<u32>,
-    /// Operations of the job, over all workers; left out, what goes through keys in order does so once, YCSB as its file
-    /// says.
+    /// Number of operations, over all workers. Default: one pass over the keys for ordered workloads, the
+    /// number in its file for YCSB.
     #[serde(default)]
     pub count: Option<u64>,
     /// Virtual time of the job, after its `ramp_time`.
     #[serde(default)]
     pub runtime: Option<Picos>,
-    /// Time at the beginning of the job that is left out of its figures.
+    /// Time from the job's start that its figures exclude.
     #[serde(default)]
     pub ramp_time: Option<Picos>,
-    /// How long the job waits before it begins.
+    /// Delay before the job starts.
     #[serde(default)]
     pub startdelay: Option<Picos>,
-    /// Whether the job begins only when all jobs before it have ended; those after it begin with it.
+    /// Whether the job starts only after all earlier jobs have ended; later jobs start together with it.
     #[serde(default)]
     pub stonewall: bool,
 }
 
-/// Who keeps the pairs.
+/// The store of the key-value pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineName {
     /// The drive, with `personality = "kv"`.
     #[default]
     Drive,
-    /// LevelDB's log-structured merge tree on the host, on a drive of blocks.
+    /// LevelDB, an LSM tree on the host, on a block device.
     Leveldb,
 }
 
-/// In which order the pairs' keys are.
+/// Order of the pairs' keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// As the pairs are.
+    /// Ascending, like the pairs' numbers.
     Rising,
-    /// Scattered over all that keys can be.
+    /// Scattered over all possible keys.
     Scattered,
 }
 
-/// How often each kind of operation is done, in proportion.
+/// Relative share of each operation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares(pub(super) Vec<(Verb, f64)>);
 

@@ -1,27 +1,28 @@
-//! What the user writes in TOML, and what is left of it once the profiles are loaded, the overrides laid on and every
-//! value checked: all that a run, or a served drive, needs.
+//! Scenarios, profiles and device files in TOML: parsed, merged with profiles and overrides, and validated,
+//! into the plan of a run or of a served drive.
 //!
 //! | file | what |
 //! |---|---|
-//! | `file.rs` | the scenario as it is written ([`ScenarioFile`]), section by section |
-//! | `drive_names.rs` | [`DriveNames`]: on which drives a job works |
+//! | `file.rs` | the scenario file ([`ScenarioFile`]), section by section |
+//! | `drive_names.rs` | [`DriveNames`]: the drives that a job uses |
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
-//! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
-//! | `kv_section.rs` | the section of a key-value drive's job as it is written |
-//! | `jbof_section.rs`, `jbof.rs` | a box of drives: as it is written, and what each drive has there ([`JbofPlan`]) |
-//! | `plan.rs` | [`HostPlan`], [`Options`], and bounds |
-//! | `personality.rs` | [`Personality`]: what a host asks a drive for, and what this decides |
+//! | `drive.rs` | [`DrivePlan`]: a drive, in scenarios and in device files |
+//! | `kv_section.rs` | the section of a key-value job |
+//! | `jbof_section.rs`, `jbof.rs` | a box of drives: its section, and its plan ([`JbofPlan`]) |
+//! | `plan.rs` | [`HostPlan`], [`Options`], and limits |
+//! | `personality.rs` | [`Personality`]: the interface of a drive, and its consequences |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
-//! | `target_section.rs` | the sections of a target and its network as they are written |
+//! | `target_section.rs` | the sections of a target and its network |
 //! | `target.rs` | [`TargetPlan`]: a target between host and drives, and the network to it |
-//! | `word.rs` | [`Word`]: values that are a word of a table, such as methods |
+//! | `word.rs` | [`TableWord`]: values that are words of a table, such as methods |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
-//! | `kv.rs` | the same of a key-value drive's job |
+//! | `kv.rs` | the same for a key-value job |
+//! | `query_section.rs`, `query.rs` | queries and their tables: sections and plans |
 //! | `fio.rs` | from a fio job file to the text of a scenario |
 //! | `device.rs` | [`Device`]: a drive to be served, and its file |
 //! | [`secrets`] | files with secrets, for authentication over a network |
 //! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
-//! | [`source`] | TOML that keeps the place of every value through merging and overriding |
+//! | [`source`] | TOML that keeps the location of every value through merging and overriding |
 //!
 //! What it does not do: it builds nothing, runs nothing and draws nothing.
 
@@ -41,21 +42,26 @@ mod kv_section;
 mod personality;
 mod plan;
 pub mod profile;
+mod query;
+mod query_section;
+mod reference;
 pub mod secrets;
 pub mod source;
+mod table;
 mod target;
 mod target_section;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod word;
+mod wrong;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use crate::profile::{Fault, HOSTS, HostProfile, NetworkProfile, fault, load, within};
+use crate::profile::{HOSTS, HostProfile, KeyError, NetworkProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
@@ -63,8 +69,10 @@ use byteway_console::units::Picos;
 use byteway_workload::kv::Engine;
 use byteway_workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};
-use kv::{KvDraft, Wrong};
+use kv::KvDraft;
 use plan::{COUNT_MAX, check_name};
+use query::QueryDraft;
+use wrong::SectionError;
 
 pub use array_section::{ArraySection, Unplug};
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
@@ -77,43 +85,46 @@ pub use job::{Draft, Keys, Limits};
 pub use kv_section::{EngineName, KvSection, Order, Shares};
 pub use personality::Personality;
 pub use plan::{HostPlan, OUTSTANDING_MAX, Options, RUNTIME_MAX};
+pub use query_section::{QueryForm, QuerySection, QueryTexts, TableSection};
+pub use reference::reference;
 pub use target::TargetPlan;
 pub use target_section::{BlockScheduler, NetworkSection, TargetPath, TargetSection};
-pub use transfer::{Encoding, LineOrdering, Pointer, ResultWay, TransferPlan, TransferSection};
-pub use word::{Fine, Word, Written};
+pub use transfer::{Encoding, LineOrdering, Pointer, ResultTransfer, TransferPlan, TransferSection};
+pub use word::{FineMethod, FromWord, TableWord};
 
-/// A scenario that can be run: everything looked up, laid on, checked.
+/// A scenario that can be run: resolved and validated.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What the run is called.
+    /// Name of the run.
     pub name: String,
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     pub seed: u64,
     /// The drives: at least one.
     pub drives: Vec<Attached>,
-    /// The box that the drives are in; none: they have nothing in common.
+    /// The box of the drives, if they are in one.
     pub jbof: Option<JbofPlan>,
     /// The host.
     pub host: HostPlan,
-    /// What the drives are behind; none: they are the host's.
+    /// The target that serves the drives; `None`: they are local to the host.
     pub target: Option<TargetPlan>,
-    /// The jobs: at least one. `drive` of each is a place in `drives`.
+    /// The jobs, at least one. The field `drive` of each is an index into `drives`.
     pub jobs: Vec<JobPlan>,
-    /// What is left out of the figures at the beginning.
+    /// What the figures exclude at the beginning.
     pub warmup: Option<Warmup>,
-    /// Width of the steps of the series over time.
+    /// Width of a step of the time series, if set.
     pub interval: Option<Picos>,
-    /// Whether what I/O costs the host is reported by component; none: if the firmware of a drive runs there.
+    /// Whether the cost of I/O on the host is reported by component; `None`: if the firmware of a drive runs
+    /// there.
     pub host_cost: Option<bool>,
-    /// The text that it was read from; of a fio job file, what it came to.
+    /// The text of the scenario; for a fio job file, its translation.
     pub text: String,
-    /// What a fio job file asked for that means something else here, or nothing.
+    /// Notes on keys of a fio job file that have another meaning here, or none.
     pub translated: Vec<String>,
-    /// The `key=value` overrides that were laid on it.
+    /// The `key=value` overrides that were applied.
     pub sets: Vec<String>,
 }
 
-/// A drive of a scenario, on a link of its own to the host.
+/// A drive of a scenario, with its own link to the host.
 #[derive(Clone, Debug)]
 pub struct Attached {
     /// The drive.
@@ -122,8 +133,8 @@ pub struct Attached {
     pub transfer: TransferPlan,
 }
 
-/// Files take the wall's time, of which a simulation knows nothing.
-fn check_store(path: &str, store: Store) -> Result<(), Fault> {
+/// Files take wall-clock time, which a simulation does not model.
+fn check_store(path: &str, store: Store) -> Result<(), KeyError> {
     match store {
         Store::File => Err(fault(
             format!("{path}.store"),
@@ -134,8 +145,8 @@ fn check_store(path: &str, store: Store) -> Result<(), Fault> {
     }
 }
 
-/// A tree on the host takes all of its namespace.
-fn check_trees(jobs: &[JobPlan]) -> Result<(), Fault> {
+/// An LSM tree on the host uses the whole namespace.
+fn check_trees(jobs: &[JobPlan]) -> Result<(), KeyError> {
     let is_tree = |job: &&JobPlan| matches!(&job.source, Source::Pairs(plan) if plan.engine != Engine::Drive);
     for tree in jobs.iter().filter(is_tree) {
         let shares = |job: &&JobPlan| (job.drive, job.nsid) == (tree.drive, tree.nsid);
@@ -152,7 +163,7 @@ fn check_trees(jobs: &[JobPlan]) -> Result<(), Fault> {
 }
 
 impl Scenario {
-    /// Reads, resolves and checks a scenario file, or a fio job file, whose name ends in `.fio`.
+    /// Loads a scenario file, or a fio job file (with a name that ends in `.fio`).
     pub fn load(path: &Path, options: &Options) -> Result<Scenario, InputError> {
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         if is_fio(path) {
@@ -166,7 +177,7 @@ impl Scenario {
         Scenario::resolve(sources, tree, &stem, options)
     }
 
-    /// The same for a text that stands for the file `folder`/`name`.
+    /// As [`Scenario::load`], for a text in place of the file `folder`/`name`.
     pub fn from_text(
         name: &str,
         folder: &Path,
@@ -222,7 +233,7 @@ impl Scenario {
         let (host_profile, host_index): (HostProfile, Index) =
             load(&mut sources, &HOSTS, &file.host.profile, span, host_over, "host profile")?;
         let target = target::load(&mut sources, &file, &index, target_over, network_over)?;
-        let placed = |index: &Index, fault: Fault| placed(&sources, index, fault);
+        let placed = |index: &Index, fault: KeyError| placed(&sources, index, fault);
         host_profile.check().map_err(|fault| placed(&host_index, fault))?;
 
         for (path, drive) in &drives {
@@ -249,7 +260,7 @@ impl Scenario {
                 ));
             }
             let whole = array::plan(section, &drives, &index).map_err(|fault| placed(&index, fault))?;
-            // Its controller is as its first drive's.
+            // The controller of an array is like that of its first drive.
             drives = vec![(drives[0].0.clone(), whole)];
         }
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
@@ -347,32 +358,57 @@ impl Scenario {
             let mut plans = Vec::new();
             for &number_of_drive in &of_job {
                 let mut plan = plan_of(number_of_drive).map_err(|wrong| match wrong {
-                    Wrong::Fault(fault) => {
+                    SectionError::Key(fault) => {
                         let others = of_job.iter().map(|other| match plan_of(*other) {
-                            Err(Wrong::Fault(fault)) => Some(fault),
+                            Err(SectionError::Key(fault)) => Some(fault),
                             _ => None,
                         });
                         placed(&index, drive::on_drive(fault, known[number_of_drive], others))
                     }
-                    Wrong::File(key, error) if error.place.is_none() => {
+                    SectionError::File(key, error) if error.place.is_none() => {
                         error.at(sources.place(&index.span(&key)))
                     }
-                    Wrong::File(_, error) => error,
+                    SectionError::File(_, error) => error,
                 })?;
                 plan.drive = number_of_drive;
                 plans.push(plan);
             }
             add(&path, section.stonewall, plans);
         }
-        // A drive of pairs is not asked for blocks.
+        for (number, section) in file.query.iter().enumerate() {
+            let path = format!("query.{number}");
+            let of_job = drive::drives_of(section.drive.as_ref(), &path, &known);
+            let of_job = of_job.map_err(|fault| placed(&index, fault))?;
+            let plan_of = |drive: usize| {
+                let draft = QueryDraft { section, path: &path, drive: known[drive], host: &host };
+                draft.plan(&format!("query{number}"))
+            };
+            let mut plans = Vec::new();
+            for &drive in &of_job {
+                let mut plan = plan_of(drive).map_err(|fault| {
+                    let others = of_job.iter().map(|other| plan_of(*other).err());
+                    placed(&index, drive::on_drive(fault, known[drive], others))
+                })?;
+                plan.drive = drive;
+                plans.push(plan);
+            }
+            add(&path, section.stonewall, plans);
+        }
+        // A key-value drive or one with tables accepts no block I/O.
         let is_wrong = |job: &JobPlan| !known[job.drive].personality.takes(job);
         if let Some(number) = jobs.iter().position(is_wrong) {
             let called = match &known[jobs[number].drive].name {
                 Some(name) if known.len() > 1 => format!("drive `{name}` "),
                 _ => "a drive ".to_owned(),
             };
-            let what = format!("`job`: {called}with `personality = \"kv\"` has no blocks");
-            let cure = "write `[[kv]]` with at least `workload = \"fillrandom\"`";
+            let personality = known[jobs[number].drive].personality;
+            let (word, cure) = match personality {
+                Personality::Tables => {
+                    ("tables", "write `[[query]]` with at least `sql = \"SELECT COUNT(*) FROM ...\"`")
+                }
+                _ => ("kv", "write `[[kv]]` with at least `workload = \"fillrandom\"`"),
+            };
+            let what = format!("`job`: {called}with `personality = \"{word}\"` has no blocks");
             return Err(placed(&index, fault(&job_paths[number], what, cure)));
         }
         let scenario = Scenario {
@@ -395,12 +431,14 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// What holds between the parts; each job is written at its place in `paths`, each drive at its place in `drive_paths`.
-    fn check(&self, paths: &[String], drive_paths: &[String]) -> Result<(), Fault> {
+    /// Checks across sections; the section of each job is at its path in `paths`, of each drive in
+    /// `drive_paths`.
+    fn check(&self, paths: &[String], drive_paths: &[String]) -> Result<(), KeyError> {
         let Some(last) = paths.last() else {
-            // Of several drives, one that takes any job.
+            // For the message, any drive that accepts the job.
             let personalities = || self.drives.iter().map(|drive| drive.plan.personality);
-            let other = personalities().find(|personality| !personality.has_pairs());
+            let is_any = |personality: &Personality| !personality.has_pairs() && !personality.has_tables();
+            let other = personalities().find(is_any);
             let (key, cure) = other.or(personalities().next()).unwrap_or_default().example();
             return Err(fault(key, "the scenario has no job", cure));
         };
@@ -413,7 +451,7 @@ impl Scenario {
             }
         }
         match &self.target {
-            // Its hosts' queue pairs are its own: a drive's are shared by all of them.
+            // With a target, a host's queue pairs are separate; a drive's are shared by all hosts.
             Some(target) => {
                 let drives = self.drives.iter().zip(drive_paths);
                 let drives = drives.map(|(drive, path)| (&drive.plan, &drive.transfer, path));
@@ -453,7 +491,7 @@ impl Scenario {
         number: usize,
         (drive, key): (&DrivePlan, &str),
         paths: &[String],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), KeyError> {
         let called = match &drive.name {
             Some(name) if self.drives.len() > 1 => format!("drive `{name}`"),
             _ => "the drive".to_owned(),
@@ -461,22 +499,26 @@ impl Scenario {
         let own = || self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
         let Some((_, last)) = own().next_back() else { return Ok(()) };
         let workers: u64 = own().map(|(job, _)| u64::from(job.workers)).sum();
+        // The host creates one more queue pair at each drive of a box, for commands of peers.
+        let (wanted, need) = match &self.jbof {
+            Some(_) => (workers + 1, "as many queue pairs, and a drive of a box one more for its peers"),
+            None => (workers, "as many queue pairs"),
+        };
         let queues = drive.profile.controller.max_io_queues;
-        if workers <= u64::from(queues) {
+        if wanted <= u64::from(queues) {
             return Ok(());
         }
-        let what =
-            format!("{workers} workers over all jobs need as many queue pairs, and {called} has {queues}");
-        let cure = format!("lower `numjobs`, or set {key}.override.controller.max_io_queues = {workers}");
+        let what = format!("{workers} workers over all jobs need {need}, and {called} has {queues}");
+        let cure = format!("lower `numjobs`, or set {key}.override.controller.max_io_queues = {wanted}");
         Err(fault(format!("{last}.numjobs"), what, cure))
     }
 
-    /// Commands that the run issues in all, if every job knows its own.
+    /// Total number of commands of the run, if known for every job.
     pub fn command_count(&self) -> Option<u64> {
         self.jobs.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?))
     }
 
-    /// How far virtual time goes at most, if every job has a runtime.
+    /// Virtual time of the run, at most, if every job has a runtime.
     pub fn runtime(&self) -> Option<Picos> {
         let mut whole = 0u64;
         for phase in self.jobs.chunk_by(|a, b| a.phase == b.phase) {
@@ -494,33 +536,35 @@ impl Scenario {
         self.jobs.iter().filter(move |job| job.drive == drive)
     }
 
-    /// Whether what I/O costs the host is reported by component.
+    /// Whether the cost of I/O on the host is reported by component.
     pub fn accounts_for_host(&self) -> bool {
         let is_hosted = |drive: &Attached| drive.plan.profile.takes_host() || drive.plan.array.is_some();
         self.host_cost.unwrap_or_else(|| self.drives.iter().any(is_hosted))
     }
 
-    /// Whether any job's reads of a drive are checked.
+    /// Whether any job verifies its reads of a drive.
     pub fn verifies(&self, drive: usize) -> bool {
         self.jobs_of(drive).any(|job| job.verify.is_on())
     }
 
-    /// Whether any job asks a drive for pairs.
+    /// Whether any job issues key-value operations to a drive.
     pub fn asks_for_pairs(&self, drive: usize) -> bool {
         let is_of_drive =
             |job: &JobPlan| matches!(&job.source, Source::Pairs(plan) if plan.engine == Engine::Drive);
         self.jobs_of(drive).any(is_of_drive)
     }
 
-    /// What a reader of the result should know about the inputs of a drive: what was assumed, skipped, wrapped. Holds no
-    /// paths.
+    /// Notes for the reader of the result about the inputs of a drive: assumptions, skipped or wrapped
+    /// records. Contain no paths.
     pub fn notes(&self, drive: usize) -> Vec<String> {
         let mut notes = self.translated.clone();
         let plan = &self.drives[drive].plan;
         if plan.age.0 > 0 && plan.profile.flash.reliability.is_none() {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
         }
-        if self.jobs_of(drive).next().is_none() {
+        notes.extend(table::notes(&plan.tables));
+        // Idle drives of a box are intended: they lend.
+        if self.jbof.is_none() && self.jobs_of(drive).next().is_none() {
             notes.push("no job uses it".to_owned());
         }
         for job in self.jobs_of(drive) {

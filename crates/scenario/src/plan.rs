@@ -1,50 +1,51 @@
-//! What the plans of jobs and drives stand on: the host, what the command line adds, and bounds.
+//! Common parts of plans: the host, options of the command line, and limits.
 
 use byteway_console::units::{Bytes, Picos, excerpt};
 use byteway_workload::Verify;
 
 use super::file::{Arbitration, Weights};
-use crate::profile::{Fault, HostProfile, fault};
+use crate::profile::{HostProfile, KeyError, fault};
 
 /// A host that can be built.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// Name of its profile, without folder.
+    /// Name of its profile, without the directory.
     pub profile_name: String,
-    /// Its constants, overrides laid on.
+    /// Its constants, including overrides.
     pub profile: HostProfile,
-    /// Whether every block read is checked, and how.
+    /// Verification of the blocks read.
     pub verify: Verify,
-    /// How the drive chooses between queues.
+    /// Arbitration between queues.
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
     pub weights: Weights,
-    /// Memory that it lends to each drive that asks for some, at most.
+    /// Host memory that each drive may use, at most.
     pub lends: Bytes,
 }
 
-/// What the command line adds to a scenario.
+/// Options that the command line adds to a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `key=value` overrides, in their order.
+    /// `key=value` overrides, in order.
     pub sets: Vec<String>,
-    /// Of a fio job file, `NAME=VALUE`: what `${NAME}` stands for.
+    /// For a fio job file, `NAME=VALUE`: replacements for `${NAME}`.
     pub defines: Vec<String>,
-    /// Skip and count the lines of a trace that are no records.
+    /// Skip and count trace lines that are not records.
     pub skip_bad_lines: bool,
-    /// Of a device file: its drive is kept in files, if it doesn't say otherwise.
+    /// For a device file: store the drive in files, unless it states otherwise.
     pub in_files: bool,
 }
 
-/// Over all workers; each takes memory of its own.
+/// Outstanding I/Os of a job over all workers, at most; each takes memory.
 pub const OUTSTANDING_MAX: u64 = 1 << 20;
 
 pub(crate) const COUNT_MAX: u64 = 1 << 48;
 
-/// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
+/// Virtual time of a run, at most: some days less than the clock's range, for operations in flight at the
+/// end.
 pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
 
-pub(crate) fn check_name(path: &str, name: &str) -> Result<(), Fault> {
+pub(crate) fn check_name(path: &str, name: &str) -> Result<(), KeyError> {
     if !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control) {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Files with secrets: which hosts authenticate to a target, and what a host authenticates with. Only their owner may read them, and no error
-//! shows what is in them.
+//! Files with secrets for authentication: of the hosts of a target, and of a single host. Only their owner
+//! may read them, and errors show nothing of their contents.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,14 +10,14 @@ use std::path::Path;
 
 use crate::source::too_deep;
 use byteway_auth::{Algorithms, Credentials, HostSecrets, Secret, TlsPolicy};
-use byteway_console::error::{InputError, Place};
+use byteway_console::error::{InputError, SourceLocation};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use zeroize::Zeroizing;
 
-/// Longer files are none of secrets.
+/// Files with secrets are smaller than this.
 const BYTES_MAX: u64 = 1 << 20;
 const SECRET_CURE: &str = "write it as `nvme gen-dhchap-key` prints it: DHHC-1:00:BASE64:";
 const KEYS_CURE: &str = "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes, groups and tls before them";
@@ -38,7 +38,7 @@ const POLICIES: [(&str, TlsPolicy); 3] =
 /// Reads the file of a target's `--secrets`: TOML with a `[[host]]` table for each host that authenticates.
 ///
 /// # Errors
-/// It cannot be read, others than its owner can read it, or something in it is wrong.
+/// The file cannot be read, other users have access, or its contents are invalid.
 pub fn load_secrets(path: &Path) -> Result<Credentials, InputError> {
     let text = read_private(path)?;
     SecretsFile { path, text: &text }.credentials()
@@ -47,7 +47,7 @@ pub fn load_secrets(path: &Path) -> Result<Credentials, InputError> {
 /// Reads a file with one secret.
 ///
 /// # Errors
-/// As those of [`load_secrets`].
+/// As for [`load_secrets`].
 pub fn load_secret(path: &Path) -> Result<Secret, InputError> {
     let text = read_private(path)?;
     text.parse().map_err(|error| InputError::new(format!("`{}`: {error}", path.display()), SECRET_CURE))
@@ -63,7 +63,7 @@ fn read_private(path: &Path) -> Result<Zeroizing<String>, InputError> {
         )
     };
     let file = File::open(path).map_err(failed)?;
-    // Of the file that is open, which cannot be exchanged any more.
+    // Checked on the open file, which cannot be replaced any more.
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
         return Err(InputError::new(format!("`{name}` is a folder"), "name a file of secrets"));
@@ -95,7 +95,7 @@ impl<'t> SecretsFile<'t> {
         if let Some(at) = too_deep(self.text) {
             return Err(self.wrong(at..at, "this nests more deeply than anything here", KEYS_CURE));
         }
-        // What the parser says may show the text.
+        // The parser's message may contain the text, so it is not shown.
         let table = DeTable::parse(self.text).map_err(|error| {
             let at = error.span().unwrap_or_default();
             self.wrong(
@@ -137,7 +137,7 @@ impl<'t> SecretsFile<'t> {
             let what = format!("`{}` has no host", self.path.display());
             return Err(InputError::new(what, KEYS_CURE));
         }
-        // SHA-512 and no exchange give no key for TLS: hosts would be refused, whatever they offer.
+        // With only SHA-512 or the null group no TLS key can be generated: every host would be refused.
         let has_key = algorithms.hashes.iter().any(|hash| *hash != HashFunction::Sha512)
             && algorithms.groups.iter().any(|group| *group != DhGroup::Null);
         if tls == TlsPolicy::Required && !has_key {
@@ -181,7 +181,7 @@ impl<'t> SecretsFile<'t> {
         })
     }
 
-    /// A list of names, in the order of preference.
+    /// A list of names in order of preference.
     fn choices<T: Copy>(&self, value: &Value<'t>, known: &[(&str, T)]) -> Result<Vec<T>, InputError> {
         let cure = || {
             let names: Vec<String> = known.iter().map(|(name, _)| format!("\"{name}\"")).collect();
@@ -207,14 +207,14 @@ impl<'t> SecretsFile<'t> {
             .ok_or_else(|| self.wrong(value.span(), "this is no text", "put it in quotation marks"))
     }
 
-    /// An error at a place, without the line that stands there.
+    /// An error with a location, but without the text of the line.
     fn wrong(&self, at: Range<usize>, what: impl Into<String>, cure: impl Into<String>) -> InputError {
         let before = &self.text.as_bytes()[..at.start.min(self.text.len())];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
         let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
         let position = Some((line, column));
-        InputError::new(what, cure).at(Place {
+        InputError::new(what, cure).at(SourceLocation {
             source: self.path.display().to_string(),
             position,
             excerpt: None,
@@ -230,7 +230,7 @@ mod tests {
     const SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
     const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
 
-    /// What is made of a text, in a file of this mode.
+    /// Loads a text from a file with this mode.
     fn load<T>(
         text: &str,
         mode: u32,
@@ -247,7 +247,7 @@ mod tests {
         format!("[[host]]\nnqn = \"{HOST}\"\n{rest}\n")
     }
 
-    // Without this a target would take other hosts, or other algorithms, than its owner has listed.
+    // Without this a target could accept other hosts or algorithms than its owner listed.
     #[test]
     fn hosts_and_algorithms_are_those_of_the_file() {
         let one = host(&format!("secret = \"{SECRET}\"\ncontroller_secret = \"{SECRET}\""));
@@ -266,7 +266,7 @@ mod tests {
             let text = format!("tls = \"{name}\"\n{one}");
             assert_eq!(load(&text, 0o600, load_secrets).unwrap().tls(), policy);
         }
-        // What would refuse every host is a slip.
+        // A setting that refuses every host is a mistake.
         for choice in ["hashes = [\"sha-512\"]", "groups = [\"null\"]"] {
             let text = format!("{choice}\ntls = \"required\"\n{one}");
             assert!(load(&text, 0o600, load_secrets).unwrap_err().what.contains("no key can be generated"));
@@ -274,7 +274,7 @@ mod tests {
         assert!(load(&format!("{SECRET}\n"), 0o600, load_secret).is_ok());
     }
 
-    // A secret that others can read is none.
+    // A secret that other users can read is not secret.
     #[test]
     fn a_file_that_others_can_read_is_refused() {
         for mode in [0o640, 0o604, 0o644, 0o620, 0o602, 0o610, 0o777] {
@@ -287,7 +287,7 @@ mod tests {
         assert!(missing.what.contains("/nowhere/secret"), "{missing}");
     }
 
-    // Errors go to logs and terminals; a secret must not go with them, wherever in the file it stands.
+    // Errors go to logs and terminals; the secret must not, wherever it is in the file.
     #[test]
     fn errors_name_the_place_and_not_the_secret() {
         let good = format!("secret = \"{SECRET}\"");

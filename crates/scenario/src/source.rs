@@ -1,9 +1,8 @@
-//! TOML whose every key and value keeps its place, through merging and overriding: so that an error names the
-//! file, line and column, or the flag, where the user can put it right.
+//! TOML whose keys and values keep their locations through merging and overriding, so that errors name the
+//! file, line and column, or the flag, where the user can fix them.
 //!
-//! All texts of a load (the scenario, the profiles, each `--set`) lie one behind the other in one address space
-//! of byte offsets. A value keeps its offset when it moves from one tree into another, and an offset leads back to
-//! its text.
+//! All texts of a load (the scenario, the profiles, each `--set`) share one address space of byte offsets. A
+//! value keeps its offset when it moves from one tree to another, and an offset leads back to its text.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -15,17 +14,17 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use byteway_console::error::{InputError, Place, nearest, suggest};
+use byteway_console::error::{InputError, SourceLocation, nearest, suggest};
 use byteway_console::file::read_small_file;
 use byteway_console::units::excerpt;
 
-/// A TOML table with places.
+/// A TOML table with locations.
 pub type Tree<'t> = DeTable<'t>;
 
-/// A TOML value with its place.
+/// A TOML value with its location.
 type Value<'t> = Spanned<DeValue<'t>>;
 
-/// Keeps texts at one address while more are added, so that trees can borrow from them.
+/// Owns texts at stable addresses while more are added, so that trees can borrow from them.
 #[derive(Default)]
 pub struct Texts {
     first: OnceCell<Box<Text>>,
@@ -46,14 +45,15 @@ impl Texts {
     }
 }
 
-/// Each dot of a key is a table in a table, which the parser takes in a loop and everyone after it by recursion:
-/// without a bound a line of dots would overflow the stack. No key of a scenario has more than four.
+/// Each dot of a key is a nested table, which the parser handles by a loop, but later code by recursion:
+/// without a limit a line of dots would overflow the stack. Keys of a scenario have at most four.
 const DOTS_MAX: usize = 24;
 
-/// The same for dots and braces together, over all lines that open a brace: no nesting can be deeper.
+/// The same limit for dots and braces together, summed over all lines that open a brace; nesting cannot be
+/// deeper than that.
 const NESTING_MAX: usize = 256;
 
-/// Where a text begins to nest more deeply than it may.
+/// Offset at which a text exceeds the nesting limits.
 pub(crate) fn too_deep(text: &str) -> Option<usize> {
     let mut line_start = 0;
     let mut nesting = 0;
@@ -73,7 +73,7 @@ pub(crate) fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// All texts of one load, with their names and where each begins in the one address space.
+/// All texts of one load, with their names and base offsets.
 pub struct Sources<'t> {
     texts: &'t Texts,
     sources: Vec<Source<'t>>,
@@ -87,52 +87,52 @@ struct Source<'t> {
 }
 
 enum SourceKind {
-    /// A file, with the folder that relative paths in it start from.
+    /// A file, with the directory to which relative paths in it refer.
     File(PathBuf),
-    /// The same, for a text that was made from a file in another language.
+    /// The same, for a text translated from another language.
     Translated {
         folder: PathBuf,
         originals: Vec<(String, String)>,
         origins: Vec<Origin>,
     },
     BuiltIn,
-    /// `--set key=value`: relative paths start from where the user is.
+    /// `--set key=value`: paths are relative to the current directory.
     Flag,
 }
 
-/// A place in the text that another was made from: line and column from 1, and the width of what to underline.
+/// A location in the text that another was translated from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Which of the texts, if there are several.
+    /// Index of the text, if there are several.
     pub file: usize,
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// From 1.
+    /// Column, from 1.
     pub column: usize,
-    /// Characters.
+    /// Width of the underlined part in characters.
     pub width: usize,
 }
 
-/// A scenario made from a file in another language.
+/// A scenario translated from another language.
 pub struct Translation {
-    /// The scenario.
+    /// The text of the scenario.
     pub text: String,
-    /// What it was made from: names and texts.
+    /// Names and texts of its origins.
     pub originals: Vec<(String, String)>,
-    /// Where each line of `text` comes from.
+    /// Origin of each line of `text`.
     pub origins: Vec<Origin>,
-    /// What a reader of the result should know of it.
+    /// Notes for the reader of the result.
     pub notes: Vec<String>,
 }
 
 impl<'t> Sources<'t> {
-    /// None yet.
+    /// No sources yet.
     pub fn new(texts: &'t Texts) -> Self {
         Sources { texts, sources: Vec::new() }
     }
 
     fn add(&mut self, name: String, text: String, kind: SourceKind) -> (usize, &'t str) {
-        // One byte between the texts, so that the end of one is not the start of the next.
+        // One byte between texts, so that the end of one is not the start of the next.
         let base = self.sources.last().map_or(0, |last| last.base + last.text.len() + 1);
         let text = self.texts.keep(text);
         self.sources.push(Source { name, text, base, kind });
@@ -144,16 +144,16 @@ impl<'t> Sources<'t> {
         &self.sources[index.saturating_sub(1)]
     }
 
-    /// The whole text of which this is an offset.
+    /// The text that contains this offset.
     pub fn text(&self, offset: usize) -> &'t str {
         self.of(offset).text
     }
 
-    /// Where a range of offsets stands.
-    pub fn place(&self, range: &Range<usize>) -> Place {
+    /// The location of a range of offsets.
+    pub fn place(&self, range: &Range<usize>) -> SourceLocation {
         let source = self.of(range.start);
         if matches!(source.kind, SourceKind::Flag) {
-            return Place {
+            return SourceLocation {
                 source: format!("--set {}", excerpt(source.text)),
                 position: None,
                 excerpt: None,
@@ -175,14 +175,14 @@ impl<'t> Sources<'t> {
         let column = text[line_start..start].chars().count() + 1;
         let shown = text[line_start..line_end].trim_end().replace('\t', " ");
         let worth_showing = shown.chars().count() <= 120 && !shown.chars().any(char::is_control);
-        Place {
+        SourceLocation {
             source: source.name.clone(),
             position: Some((line, column)),
             excerpt: worth_showing.then(|| (shown, text[start..end].chars().count())),
         }
     }
 
-    /// The folder from which a relative path that stands at `offset` starts.
+    /// The directory to which a relative path at `offset` refers.
     pub fn folder(&self, offset: usize) -> &Path {
         match &self.of(offset).kind {
             SourceKind::File(folder) | SourceKind::Translated { folder, .. } => folder,
@@ -190,12 +190,12 @@ impl<'t> Sources<'t> {
         }
     }
 
-    /// Parses a text that is in the program.
+    /// Parses a text that is built into the program.
     pub fn parse_built_in(&mut self, name: &str, text: &str) -> Result<Spanned<Tree<'t>>, InputError> {
         self.parse(name.to_owned(), text.to_owned(), SourceKind::BuiltIn)
     }
 
-    /// Parses a text as if it stood in `folder`/`name`.
+    /// Parses a text in place of the file `folder`/`name`.
     pub fn parse_text(
         &mut self,
         name: &str,
@@ -205,7 +205,7 @@ impl<'t> Sources<'t> {
         self.parse(name.to_owned(), text.to_owned(), SourceKind::File(folder.to_owned()))
     }
 
-    /// Parses what was made from the file `folder`/`name`.
+    /// Parses the translation of the file `folder`/`name`.
     pub fn parse_translated(
         &mut self,
         name: &str,
@@ -253,8 +253,8 @@ impl<'t> Sources<'t> {
         }
     }
 
-    /// Puts the value of one `--set key=value` into a tree. The key is dotted; in an array it takes the number of
-    /// the entry from 0, or the entry's `name`. `drive.capacity` is every drive's if there are several.
+    /// Applies `--set key=value` to a tree. The key is dotted; entries of an array are selected by index from
+    /// 0, or by `name`. `drive.capacity` applies to every drive if there are several.
     pub fn set(&mut self, tree: &mut Spanned<Tree<'t>>, flag: &str) -> Result<(), InputError> {
         let (base, flag) = self.add("--set".to_owned(), flag.to_owned(), SourceKind::Flag);
         let place = |sources: &Self| sources.place(&(base..base + flag.len()));
@@ -271,7 +271,7 @@ impl<'t> Sources<'t> {
             Ok(value) if !matches!(value.get_ref(), DeValue::Datetime(_)) => {
                 shift_value(value.into_inner(), base + key.len() + 1)
             }
-            // Not a value of TOML's, then it is text: --set job.0.bs=8 KiB needs no second pair of quotes.
+            // If it is not a TOML value it is a string: --set job.0.bs=8 KiB needs no second pair of quotes.
             _ => DeValue::String(Cow::Owned(raw.trim().to_owned())),
         };
         let parts: Vec<&str> = key.split('.').map(str::trim).collect();
@@ -279,7 +279,7 @@ impl<'t> Sources<'t> {
             .map_err(|(what, cure)| InputError::new(what, cure).at(place(self)))
     }
 
-    /// Turns a tree into a `T`.
+    /// Deserializes a tree.
     pub fn decode<T: DeserializeOwned>(
         &self,
         tree: Spanned<Tree<'t>>,
@@ -300,7 +300,7 @@ impl<'t> Sources<'t> {
     }
 }
 
-/// Where each key of a tree and its value stand.
+/// Locations of the keys and values of a tree.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     entries: BTreeMap<String, Entry>,
@@ -339,7 +339,7 @@ impl Index {
         self.entries.insert(path, Entry { key, value: value.span() });
     }
 
-    /// The range of the value at `path`; if the key was left out, that of the nearest table around it.
+    /// The range of the value at `path`; if the key is missing, that of the nearest enclosing table.
     pub fn span(&self, path: &str) -> Range<usize> {
         let mut path = path;
         loop {
@@ -353,7 +353,7 @@ impl Index {
         }
     }
 
-    /// Whether the user wrote something at `path`.
+    /// Whether the user set something at `path`.
     pub fn has(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
@@ -365,7 +365,7 @@ impl Index {
     }
 }
 
-/// Lays `over` on `tree`: tables are merged, everything else replaced.
+/// Merges `over` into `tree`: tables are merged, everything else is replaced.
 pub fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
     for (key, value) in over {
         if let (DeValue::Table(table), Some(below)) = (value.get_ref(), tree.get_mut(key.get_ref().as_ref()))
@@ -374,7 +374,7 @@ pub fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
             merge(below, table.clone());
             continue;
         }
-        // Removed first: a map keeps the key that it has, and with it the place of the value replaced.
+        // Remove first: a map keeps its existing key, and with it the location of the replaced value.
         tree.remove(key.get_ref().as_ref());
         tree.insert(key, value);
     }
@@ -420,10 +420,10 @@ fn put<'t>(
     }
 }
 
-/// Entries of an array, and what of a key is below them.
+/// A range of array entries, and the rest of the key.
 type Entries<'p> = (Range<usize>, &'p [&'p str]);
 
-/// Which entries of the array at `parts[0]` a key names, and what of it is below them.
+/// The entries of the array at `parts[0]` that a key selects, and the rest of the key.
 fn entries<'p>(
     key: &str,
     items: &[Value<'_>],
@@ -437,8 +437,8 @@ fn entries<'p>(
     if let Some(number) = number.filter(|number| *number < items.len()) {
         return Ok((number..number + 1, &parts[2..]));
     }
-    // A scenario has one drive or several, and a key of the one is then a key of each. Of a drive's keys only `override` has
-    // others below it: before those there can only be a name.
+    // With one drive or several, a key without a name applies to every drive. Only `override` has keys below
+    // it, so before any other one the first part must be a name.
     if key == "drive" && number.is_none() && (parts.len() == 2 || parts[1] == "override") {
         return Ok((0..items.len(), &parts[1..]));
     }
@@ -494,7 +494,7 @@ fn floor_char_boundary(text: &str, at: usize) -> usize {
     at
 }
 
-/// Turns serde's sentence into what is wrong and how to cure it.
+/// Turns serde's message into a mistake and its remedy.
 fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let key = path.map(|path| format!("`{path}`: ")).unwrap_or_default();
@@ -552,7 +552,7 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
     }
 }
 
-/// What serde expected, in the words of someone who writes TOML.
+/// serde's expectation in terms of TOML.
 fn in_toml(expected: &str) -> &str {
     match expected {
         "u8" => "a whole number from 0 to 255",
@@ -568,7 +568,7 @@ fn in_toml(expected: &str) -> &str {
     }
 }
 
-/// Keys that stand for a section of their own.
+/// Keys that have their own section.
 const SECTIONS: [&str; 8] = ["drive", "link", "controller", "firmware", "cycles", "gc", "dram", "flash"];
 
 fn suggest_key(wrong: &str, keys: &[&str]) -> String {

@@ -1,4 +1,4 @@
-//! A target between host and drives, and the network to it: what is left of their sections once their profiles are loaded.
+//! The plan of a target between host and drives, and of its network: sections with their profiles resolved.
 
 use super::drive::{DrivePlan, placed, profile_stem};
 use super::file::{Arbitration, ScenarioFile};
@@ -6,7 +6,7 @@ use super::personality::Personality;
 use super::plan::HostPlan;
 use super::target_section::{BlockScheduler, TargetPath};
 use super::transfer::TransferPlan;
-use crate::profile::{self, Completion, Fault, HOSTS, HostProfile, NETWORKS, NetworkProfile, fault};
+use crate::profile::{self, Completion, HOSTS, HostProfile, KeyError, NETWORKS, NetworkProfile, fault};
 use crate::source::{Index, Sources, Tree};
 use byteway_console::error::InputError;
 use byteway_transfer::Method;
@@ -15,31 +15,31 @@ use byteway_workload::JobPlan;
 /// A target that can be built.
 #[derive(Clone, Debug)]
 pub struct TargetPlan {
-    /// Name of its network's profile, without folder.
+    /// Name of its network's profile, without the directory.
     pub network_name: String,
     /// The network.
     pub network: NetworkProfile,
-    /// Name of its host profile, without folder.
+    /// Name of its host profile, without the directory.
     pub profile_name: String,
-    /// Its processors, and what its driver for the drives costs.
+    /// Its processors, and the cost of its driver for the drives.
     pub profile: HostProfile,
-    /// How commands get to the drive.
+    /// The path of commands to the drive.
     pub path: TargetPath,
-    /// Who chooses among requests.
+    /// The I/O scheduler.
     pub scheduler: BlockScheduler,
-    /// Commands of remote hosts that are at a drive at once.
+    /// Commands of remote hosts at a drive at once.
     pub remote_outstanding: u32,
-    /// Commands of jobs at the target that each of a drive's queue pairs has at once. None: as many as they could have.
+    /// Commands of local jobs per queue pair of a drive; `None`: as many as they may have outstanding.
     pub local_outstanding: Option<u16>,
 }
 
-/// Queue pairs that a host may have with a target's controller.
+/// Queue pairs of a host at a target's controller, at most.
 const QUEUES_MAX: u32 = 63;
 
-/// Commands of remote hosts that are at a drive at once, at most.
+/// Limit of `remote_outstanding`.
 const REMOTE_MAX: u32 = 1023;
 
-/// I/Os that jobs at the target may have outstanding on a drive.
+/// Outstanding I/Os of local jobs on a drive, at most.
 const LOCAL_MAX: u64 = 1024;
 
 /// Loads the profiles that a scenario names for its target, if it has one.
@@ -104,13 +104,13 @@ pub(crate) fn load<'t>(
 }
 
 impl TargetPlan {
-    /// What holds between the target and the rest of a scenario: each drive and each job with where it is written.
+    /// Checks the target against the rest of a scenario; drives and jobs come with their locations.
     pub(crate) fn check<'a>(
         &self,
         host: &HostPlan,
         drives: impl Iterator<Item = (&'a DrivePlan, &'a TransferPlan, &'a String)>,
         jobs: &[(&JobPlan, &String)],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), KeyError> {
         if host.profile.completion == Completion::Polled {
             let what = "`host.profile`: a host learns of a network's completions by interrupts";
             let cure = "choose a profile of this kind, such as \"xeon-e5-v4\" or \"linux-interrupt\"";
@@ -125,7 +125,7 @@ impl TargetPlan {
                 Personality::Block if drive.kv_bytes > 0 => Some("kv_capacity"),
                 Personality::Block => None,
                 Personality::Kv if self.path == TargetPath::Bypass => None,
-                Personality::Kv | Personality::Sink => Some("personality"),
+                Personality::Kv | Personality::Sink | Personality::Tables => Some("personality"),
             };
             if let Some(key) = key {
                 let key = format!("{path}.{key}");

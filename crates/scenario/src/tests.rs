@@ -1,4 +1,4 @@
-//! Scenarios and what is said about wrong ones.
+//! Scenarios, and error messages for invalid ones.
 
 mod drives;
 mod fio;
@@ -6,6 +6,8 @@ mod jbof;
 mod jobs;
 mod kv;
 mod placement;
+mod programs;
+mod queries;
 mod target;
 mod transfer;
 
@@ -21,7 +23,7 @@ fn parse(text: &str, sets: &[&str]) -> Result<Scenario, InputError> {
     Scenario::from_text("s.toml", Path::new(""), text, &options)
 }
 
-/// Asserts that the message names place, mistake and cure.
+/// Asserts that the message contains place, mistake and remedy.
 fn assert_error(result: Result<Scenario, InputError>, place: &str, what: &str, cure: &str) {
     let error = result.unwrap_err();
     let shown = error.to_string();
@@ -30,7 +32,7 @@ fn assert_error(result: Result<Scenario, InputError>, place: &str, what: &str, c
     assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
 }
 
-// Defaults that change silently change every result of every scenario that relies on them.
+// A silent change of a default changes every result of every scenario that relies on it.
 #[test]
 fn the_least_scenario_gets_its_defaults() {
     let scenario = parse(&format!("{DRIVE}{JOB}"), &[]).unwrap();
@@ -49,7 +51,7 @@ fn the_least_scenario_gets_its_defaults() {
     assert_eq!(scenario.command_count(), Some(1000));
 }
 
-// An override that went to the wrong key, or nowhere, would be a wrong result without a word.
+// An override applied to the wrong key, or to none, would silently produce a wrong result.
 #[test]
 fn overrides_reach_scenario_and_profile() {
     let text = format!("{DRIVE}[drive.override]\nflash.read = [\"50 us\", \"60 us\"]\n{JOB}");
@@ -78,7 +80,7 @@ fn overrides_reach_scenario_and_profile() {
     assert_eq!(synthetic.lengths.fixed(synthetic.rw), Some(2));
 }
 
-// Each of these is a mistake that users make; the message is all the help they get.
+// Users make each of these mistakes; the message is all the help they get.
 #[test]
 fn every_error_names_place_and_cure() {
     let with = |extra: &str| parse(&format!("{DRIVE}{JOB}{extra}"), &[]);
@@ -131,7 +133,7 @@ fn every_error_names_place_and_cure() {
     assert_error(parse(&two, &[]), "s.toml:10:8", "two jobs are called `a`", "of its own");
 }
 
-// A geometry that cannot exist would hang in garbage collection, or divide by zero.
+// An impossible geometry would hang in garbage collection, or divide by zero.
 #[test]
 fn impossible_drives_are_refused_where_they_are_written() {
     let with = |extra: &str| parse(&format!("{DRIVE}{extra}{JOB}"), &[]);
@@ -157,8 +159,8 @@ fn impossible_drives_are_refused_where_they_are_written() {
     assert_error(with("override = 4\n"), "s.toml:3:12", "does not fit", "a section");
 }
 
-// What a drive can do besides has bounds of its own: without them a slip in a unit is a drive that never collects, or
-// an hour of simulation for nothing.
+// Optional mechanisms have their own limits: without them a mistaken unit yields a drive that never collects
+// garbage, or an hour of useless simulation.
 #[test]
 fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
     let over = |line: &str| parse(&format!("{DRIVE}[drive.override]\n{line}\n{JOB}"), &[]);
@@ -213,7 +215,7 @@ fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
     assert_error(drive("worn = \"201 %\""), "s.toml:3:8", "out of range", "0 % to 200 %");
 }
 
-// A comparison takes a mechanism away by the same key that gives it.
+// A comparison removes a mechanism with the same key that adds it.
 #[test]
 fn false_takes_away_what_a_profile_has() {
     let text = format!(
@@ -230,7 +232,7 @@ fn false_takes_away_what_a_profile_has() {
     assert_eq!((cache("2 MiB"), cache("false")), (Some(Bytes(2 << 20)), None));
 }
 
-// Blocks that are set aside must come on top: taken from the spare flash, they would raise write amplification.
+// Reserved blocks must be additional: taken from the spare flash, they would raise write amplification.
 #[test]
 fn blocks_set_aside_come_on_top() {
     let blocks = |lines: &str| {
@@ -245,7 +247,7 @@ fn blocks_set_aside_come_on_top() {
     assert!(exactly.what.contains("300 set aside"), "{exactly}");
 }
 
-// A flag has no line: the message must name the flag itself.
+// A flag has no line: the message must name the flag.
 #[test]
 fn an_error_from_a_flag_names_the_flag() {
     let text = format!("{DRIVE}{JOB}");
@@ -262,7 +264,7 @@ fn an_error_from_a_flag_names_the_flag() {
     assert_error(set("drive.profile.x=1"), "--set drive.profile.x=1", "no keys below", "shorten");
 }
 
-// A scenario is host input: whatever bytes it has, it ends in a message.
+// A scenario is untrusted input: any bytes have to end in a message.
 #[test]
 fn hostile_texts_end_in_a_message() {
     let deep = "a.".repeat(5000) + "a = 1";
@@ -284,7 +286,7 @@ fn hostile_texts_end_in_a_message() {
     assert!(parse(&format!("{DRIVE}{JOB}"), &["drive.capacity=[[[[[[[[1"]).is_err());
 }
 
-// A replay reads its trace before anything else happens, so that a run does not end in the middle for it.
+// A trace is scanned before the run, so that an error in it does not end the run halfway.
 #[test]
 fn a_trace_job_is_checked_through() {
     let folder = tempfile::tempdir().unwrap();
@@ -314,7 +316,7 @@ fn a_trace_job_is_checked_through() {
     assert_error(parse(&text, &[]), "s.toml:5:8", "cannot read the trace", "check the path");
 }
 
-// Editors complete and check scenarios by the schema; a section that is missing there does not exist for them.
+// Editors complete and validate scenarios with the schema; a section missing there does not exist for them.
 #[test]
 fn the_schema_knows_every_section() {
     let schema = scenario_schema().to_string();
@@ -347,7 +349,8 @@ fn device(text: &str, sets: &[&str]) -> Result<Device, InputError> {
     Device::from_text("d.toml", Path::new(""), text, &options)
 }
 
-// A served drive that kept only stamps, or began filled, would not hold what a real host expects of a new drive.
+// A served drive that stored only stamps, or began filled, would not be the new drive that a real host
+// expects.
 #[test]
 fn the_least_device_gets_its_own_defaults() {
     let least = device(DRIVE, &[]).unwrap();
@@ -369,7 +372,7 @@ fn the_least_device_gets_its_own_defaults() {
     assert_eq!(plain.drive.store, Store::Stamp, "a flag counts as written");
 }
 
-// Device files are written by hand as scenarios are, and deserve the same help.
+// Device files are written by hand like scenarios, and need the same messages.
 #[test]
 fn a_wrong_device_file_is_refused_with_place_and_cure() {
     let refused = |text: &str, sets: &[&str], place: &str, what: &str, cure: &str| {

@@ -1,13 +1,13 @@
-//! `[transfer]` of a scenario: how payloads cross, checked against what drive and host have.
+//! The section `[transfer]` of a scenario: transfer methods, checked against drive and host.
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::drive::DrivePlan;
-use crate::profile::{Fault, Profile, drives_with, fault, within};
+use crate::profile::{KeyError, Profile, drives_with, fault, within};
 use crate::source::Index;
-use crate::word::{Fine, Written};
+use crate::word::{FineMethod, FromWord};
 use byteway_console::units::Bytes;
 use byteway_host::Results;
 use byteway_transfer::host::PointerKind;
@@ -19,43 +19,44 @@ use byteway_wire::nvme::vendor::Extension;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransferSection {
-    /// How payloads cross.
+    /// The transfer method for payloads.
     #[serde(default)]
-    pub method: Written<Method>,
-    /// With `method = "adaptive"`: how payloads below the threshold cross; left out, inline.
+    pub method: FromWord<Method>,
+    /// With `method = "adaptive"`: the fine-grained method below the threshold. Default: inline.
     #[serde(default)]
-    pub fine: Option<Written<Fine>>,
-    /// With `method = "adaptive"`: payloads shorter than this cross by the fine-grained method, before `alpha`; left out, the
-    /// profile's (`transfer.threshold`).
+    pub fine: Option<FromWord<FineMethod>>,
+    /// With `method = "adaptive"`: payloads shorter than this, times `alpha`, use the fine-grained method.
+    /// Default: the profile's `transfer.threshold`.
     #[serde(default)]
     pub threshold: Option<Bytes>,
-    /// With `method = "adaptive"`: what the threshold is multiplied with, 0.0 to 1000.0; left out, 1.0.
+    /// With `method = "adaptive"`: factor of the threshold, 0.0 to 1000.0. Default: 1.0.
     #[serde(default)]
     pub alpha: Option<f64>,
-    /// How payloads cross that the method cannot carry, and with `method = "adaptive"` those from the threshold on.
+    /// Data pointer for payloads that the method cannot carry, and with `method = "adaptive"` for those from
+    /// the threshold on.
     #[serde(default)]
     pub fallback: Pointer,
-    /// How an inline payload is announced.
+    /// How a command announces an inline payload.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How what is stored to the drive's memory is made sure to be there before its command.
+    /// How the host ensures that stores to the drive's memory arrive before their command.
     #[serde(default)]
     pub ordering: LineOrdering,
-    /// How results of reads come back; of the payload sink and of key-value drives only.
+    /// How results of reads return; for the payload sink and key-value drives only.
     #[serde(default)]
-    pub result: ResultWay,
+    pub result: ResultTransfer,
 }
 
-/// How what is stored to the drive's memory is made sure to be there before its command.
+/// How the host ensures that stores to the drive's memory arrive before their command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineOrdering {
-    /// Each line is flushed.
+    /// It flushes each line.
     #[default]
     Flush,
-    /// Lines go past the cache, and the last one is read back.
+    /// It uses non-temporal stores, and reads the last line back.
     ReadBack,
-    /// Lines go past the cache, and the command has a checksum for which the drive waits.
+    /// It uses non-temporal stores; the command contains a checksum for which the drive waits.
     Checksum,
 }
 
@@ -70,59 +71,60 @@ pub enum Pointer {
     Sgl,
 }
 
-/// How an inline payload is announced.
+/// How a command announces an inline payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// By an SGL descriptor in the data pointer's place, as in-capsule data is on a fabric.
+    /// By an SGL descriptor in place of the data pointer, like in-capsule data on a fabric.
     #[default]
     Sgl,
-    /// As ByteExpress does it: PRPs are kept, the length stands in CDW3.
+    /// As in ByteExpress: the data pointer keeps its PRPs, and CDW3 contains the length.
     Paper,
 }
 
-/// How results of reads come back.
+/// How results of reads return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum ResultWay {
-    /// Exactly, to where the data pointer says.
+#[schemars(rename = "ResultWay")] // the definition's name in published schemas
+pub enum ResultTransfer {
+    /// By the data pointer, with exact length.
     #[default]
     Pointer,
-    /// Behind the completion, if they are short enough.
+    /// Inline behind the completion, if short enough.
     Inline,
-    /// To where the data pointer says, in whole DMA units.
+    /// By the data pointer, in whole DMA units.
     Rounded,
 }
 
-impl From<ResultWay> for Results {
-    fn from(way: ResultWay) -> Results {
+impl From<ResultTransfer> for Results {
+    fn from(way: ResultTransfer) -> Results {
         match way {
-            ResultWay::Pointer => Results::Pointer,
-            ResultWay::Inline => Results::Inline,
-            ResultWay::Rounded => Results::Rounded,
+            ResultTransfer::Pointer => Results::Pointer,
+            ResultTransfer::Inline => Results::Inline,
+            ResultTransfer::Rounded => Results::Rounded,
         }
     }
 }
 
-/// How payloads cross: everything looked up and checked.
+/// The transfer plan: resolved and validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferPlan {
-    /// How they go to the drive. The threshold is alpha x tau, rounded up, so that a whole number of bytes is below it if it is
-    /// below the product.
+    /// Rules for payloads to the drive. The threshold is alpha x tau, rounded up, so that exactly the lengths
+    /// below the product are below it.
     pub rules: Rules,
-    /// How results come back.
+    /// How results return.
     pub results: Results,
 }
 
 impl TransferSection {
-    /// Checks the section against drive and host.
+    /// Plans the section for this drive and host.
     pub(super) fn plan(
         &self,
         drive: &DrivePlan,
         sgl_min: Bytes,
         index: &Index,
-    ) -> Result<TransferPlan, Fault> {
-        let Written(wanted) = self.method;
+    ) -> Result<TransferPlan, KeyError> {
+        let FromWord(wanted) = self.method;
         let is_adaptive = wanted == Method::Adaptive;
         for key in ["fine", "threshold", "alpha"] {
             let path = format!("transfer.{key}");
@@ -131,7 +133,7 @@ impl TransferSection {
                 return Err(fault(path, what, "choose `method = \"adaptive\"`, or leave it out"));
             }
         }
-        let fine = self.fine.map_or(Method::Inline, |Written(Fine(method))| method);
+        let fine = self.fine.map_or(Method::Inline, |FromWord(FineMethod(method))| method);
         let (key, method) = match is_adaptive {
             true if self.fine.is_some() => ("transfer.fine", fine),
             true => ("transfer.method", fine),
@@ -156,9 +158,11 @@ impl TransferSection {
         }
         if drive.personality.has_payloads() {
             match self.result {
-                ResultWay::Pointer => {}
-                ResultWay::Inline => needs(drive, "transfer.result", "inline", Extension::InlineResult)?,
-                ResultWay::Rounded => needs(drive, "transfer.result", "rounded", Extension::RoundedResults)?,
+                ResultTransfer::Pointer => {}
+                ResultTransfer::Inline => needs(drive, "transfer.result", "inline", Extension::InlineResult)?,
+                ResultTransfer::Rounded => {
+                    needs(drive, "transfer.result", "rounded", Extension::RoundedResults)?
+                }
             }
         } else if index.has("transfer.result") {
             let what = "`transfer.result` has no effect: results of blocks go where the data pointer says";
@@ -185,7 +189,7 @@ impl TransferSection {
         Ok(TransferPlan { rules, results: self.result.into() })
     }
 
-    fn check_offered(&self, drive: &DrivePlan, key: &str, method: Method) -> Result<(), Fault> {
+    fn check_offered(&self, drive: &DrivePlan, key: &str, method: Method) -> Result<(), KeyError> {
         let name = method.name();
         if method == Method::Sgl {
             return needs_sgl(drive, key);
@@ -208,7 +212,7 @@ impl TransferSection {
     }
 
     /// Alpha x tau, rounded up.
-    fn threshold_bytes(&self, drive: &DrivePlan, fine: Method) -> Result<u32, Fault> {
+    fn threshold_bytes(&self, drive: &DrivePlan, fine: Method) -> Result<u32, KeyError> {
         const MOST: Bytes = Bytes(1 << 24);
         let alpha = self.alpha.unwrap_or(1.0);
         within("transfer.alpha", alpha, 0.0, 1000.0)?;
@@ -220,14 +224,15 @@ impl TransferSection {
             return Err(fault("transfer.threshold", what, cure));
         };
         within("transfer.threshold", tau, Bytes(0), MOST)?;
-        // At most 2^24 x 1000: exact in a float but for the product's own rounding, which must not add a byte (100 B x 1.1).
+        // At most 2^24 x 1000: exact in a float except for the product's own rounding, which must not add a
+        // byte (100 B x 1.1).
         let product = tau.0 as f64 * alpha;
         Ok(libm::ceil(product - product * 1e-12) as u32)
     }
 }
 
-/// The drive must offer what `key` = `name` needs.
-fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Result<(), Fault> {
+/// Checks that the drive offers the extension that `key` = `name` needs.
+fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Result<(), KeyError> {
     let transfer = &drive.profile.transfer;
     if drive.profile.offers(extension) {
         return Ok(());
@@ -251,7 +256,8 @@ fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Resu
         let cure = "write `cxl.records = 64` in [drive.override]; a drive without [cxl] needs that, too";
         return Err(fault(key, what, cure));
     }
-    let mut offered: Vec<&str> = transfer.methods.iter().map(|Written(extension)| extension.name()).collect();
+    let mut offered: Vec<&str> =
+        transfer.methods.iter().map(|FromWord(extension)| extension.name()).collect();
     offered.push(wanted);
     let list = offered.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let known = drives_with(|profile| profile.offers(extension));
@@ -262,7 +268,7 @@ fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Resu
     Err(fault(key, what, format!("{known}set `transfer.methods = [{list}]` in [drive.override]")))
 }
 
-fn needs_sgl(drive: &DrivePlan, key: &str) -> Result<(), Fault> {
+fn needs_sgl(drive: &DrivePlan, key: &str) -> Result<(), KeyError> {
     if drive.profile.controller.sgl {
         return Ok(());
     }
@@ -272,8 +278,8 @@ fn needs_sgl(drive: &DrivePlan, key: &str) -> Result<(), Fault> {
     Err(fault(key, what, cure))
 }
 
-/// An error that a drive without a sink gets, at `path`, where its personality is written.
-pub(super) fn no_sink(path: &str, profile_name: &str) -> Fault {
+/// The error for a drive without a sink, at `path`, the key of its personality.
+pub(super) fn no_sink(path: &str, profile_name: &str) -> KeyError {
     let what = format!("`{path}` = sink: the drive `{profile_name}` has no payload sink");
     let known = drives_with(|profile| profile.transfer.sink.0 > 0).join(", ");
     let cure = format!("{known} have one; or set `transfer.sink = \"64 MiB\"` in [drive.override]");

@@ -1,4 +1,4 @@
-//! Values that are written as one word of a table that another crate keeps, with what that table says of each.
+//! Values that are words of a table in another crate, with the descriptions in that table.
 
 use std::borrow::Cow;
 
@@ -8,39 +8,39 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use byteway_transfer::Method;
 use byteway_wire::nvme::vendor::Extension;
 
-/// A word of a table.
-pub trait Word: Copy + 'static {
-    /// What the schema calls the table, and says of it.
+/// A value with a word in a table.
+pub trait TableWord: Copy + 'static {
+    /// Name and description of the table in the schema.
     const TABLE: (&'static str, &'static str);
 
-    /// Each value with its word and what it means.
+    /// All values, each with its word and description.
     fn all() -> impl Iterator<Item = (Self, &'static str, Cow<'static, str>)>;
 }
 
-/// A value that is written as its word.
+/// A value that is deserialized from its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Written<T>(pub T);
+pub struct FromWord<T>(pub T);
 
-impl<'de, T: Word> Deserialize<'de> for Written<T> {
+impl<'de, T: TableWord> Deserialize<'de> for FromWord<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
         let found = T::all().find(|(_, known, _)| *known == word);
-        found.map(|(value, ..)| Written(value)).ok_or_else(|| {
-            // As derived code says it, so that the cure names the nearest one.
+        found.map(|(value, ..)| FromWord(value)).ok_or_else(|| {
+            // The same message as derived code produces, so that the remedy suggests the nearest word.
             let known: Vec<String> = T::all().map(|(_, word, _)| format!("`{word}`")).collect();
             de::Error::custom(format!("unknown variant `{word}`, expected one of {}", known.join(", ")))
         })
     }
 }
 
-impl<T: Word + PartialEq> Serialize for Written<T> {
+impl<T: TableWord + PartialEq> Serialize for FromWord<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let word = T::all().find(|(value, ..)| *value == self.0);
         serializer.serialize_str(word.expect("the table has all of them").1)
     }
 }
 
-impl<T: Word> JsonSchema for Written<T> {
+impl<T: TableWord> JsonSchema for FromWord<T> {
     fn schema_name() -> Cow<'static, str> {
         T::TABLE.0.into()
     }
@@ -51,7 +51,7 @@ impl<T: Word> JsonSchema for Written<T> {
     }
 }
 
-impl Word for Method {
+impl TableWord for Method {
     const TABLE: (&'static str, &'static str) = ("TransferMethod", "How payloads cross.");
 
     fn all() -> impl Iterator<Item = (Self, &'static str, Cow<'static, str>)> {
@@ -59,22 +59,22 @@ impl Word for Method {
     }
 }
 
-/// A method that may carry what is below the threshold of an adaptive one.
+/// A fine-grained method, for payloads below the threshold of an adaptive one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fine(pub Method);
+pub struct FineMethod(pub Method);
 
-impl Word for Fine {
+impl TableWord for FineMethod {
     const TABLE: (&'static str, &'static str) = ("FineMethod", "How short payloads cross under `adaptive`.");
 
     fn all() -> impl Iterator<Item = (Self, &'static str, Cow<'static, str>)> {
         let fine = Method::ALL.into_iter().filter(|method| method.entry().is_fine);
         fine.map(|method| {
-            (Fine(method), method.name(), format!("As `method = \"{}\"`.", method.name()).into())
+            (FineMethod(method), method.name(), format!("As `method = \"{}\"`.", method.name()).into())
         })
     }
 }
 
-impl Word for Extension {
+impl TableWord for Extension {
     const TABLE: (&'static str, &'static str) = ("Extension", "Something that a drive may offer.");
 
     fn all() -> impl Iterator<Item = (Self, &'static str, Cow<'static, str>)> {

@@ -1,11 +1,12 @@
-//! What a command costs a drive that is served with `timing = "none"`: commands a CPU-second and task switches a command, at
-//! depth 1 and 32, for 4 KiB reads and writes.
+//! Cost of a command on a drive served with `timing = "none"`: commands per CPU-second and task switches per
+//! command, at depth 1 and 32, for 4 KiB reads and writes.
 //!
 //! `cargo bench -p byteway-serve --bench served [-- NAME...]`: read-1, read-32, write-1, write-32; without a name, all of them.
 //!
-//! Drive and host are tasks of one thread, so that neither waits for the other in a busy loop and processor time is all there is:
-//! the host does as little as a host can (it writes entries, rings, and looks for completions; the first word of a block is
-//! verified). What it leaves out is what two processors take to see each other's stores, which `byteway bench` measures.
+//! Drive and host are tasks of one thread, so that neither busy-waits for the other and all time is processor
+//! time. The host does the minimum: it writes entries and doorbells, polls for completions, and verifies the
+//! first word of a block. Not included is the latency of stores between two processors, which `byteway bench`
+//! measures.
 #![allow(clippy::unwrap_used, reason = "what it can't do ends it")]
 
 use byteway_clock::{Clock, Delay, Executor};
@@ -24,7 +25,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::rc::Rc;
 
-/// As large as an M.2 drive of 2018 in everything that a command goes through.
+/// As large as an M.2 drive of 2018 in everything that a command involves.
 fn config() -> DriveConfig {
     let drive = drive_config();
     DriveConfig {
@@ -48,7 +49,7 @@ fn config() -> DriveConfig {
     }
 }
 
-/// Of the drive: 8 GiB.
+/// Capacity of the drive: 8 GiB.
 const UNITS: u64 = 8 << 18;
 /// Blocks that are read and written: 64 MiB.
 const BLOCKS: u64 = 64 << 8;
@@ -97,7 +98,7 @@ fn main() {
     }
 }
 
-/// A function of its own, for profilers.
+/// A separate function, for profilers.
 #[inline(never)]
 fn measured(executor: &Executor, host: Rc<Host>, opcode: NvmOpcode, depth: u16, commands: u64) {
     executor
@@ -107,13 +108,13 @@ fn measured(executor: &Executor, host: Rc<Host>, opcode: NvmOpcode, depth: u16, 
         .unwrap();
 }
 
-/// What this thread has taken of a processor.
+/// CPU time of this thread.
 fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
-/// Where things lie in the host's memory.
+/// Layout of the host's memory.
 const ADMIN_SQ: u64 = BASE;
 const ADMIN_CQ: u64 = BASE + 0x1000;
 const SQ: u64 = BASE + 0x10_000;
@@ -213,7 +214,7 @@ impl Host {
         self.doorbells.store32(Doorbell::SubmissionTail(ring.id).offset(0), ring.tail.get()).unwrap();
     }
 
-    /// The identifier of the command that has completed next, if one has.
+    /// The identifier of the next completed command, if there is one.
     fn reap(&self, ring: &Ring) -> Option<u16> {
         let at = ring.cq + u64::from(ring.head.get()) * 16;
         let last = self.memory.load32(at + 12).unwrap();
@@ -230,7 +231,7 @@ impl Host {
         self.doorbells.store32(Doorbell::CompletionHead(ring.id).offset(0), ring.head.get()).unwrap();
     }
 
-    /// `commands` reads or writes of a block each, `depth` at a time: of random blocks, or of one after the other.
+    /// `commands` reads or writes of a block each, `depth` at a time: of random or of consecutive blocks.
     async fn play(&self, opcode: NvmOpcode, depth: u16, commands: u64, in_order: bool) {
         let ring = &self.io;
         let mut blocks = vec![0; usize::from(depth)];

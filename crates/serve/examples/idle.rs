@@ -1,6 +1,6 @@
-//! What an idle drive costs, and how soon it is awake: attaches to a served drive, leaves it alone for a while, and
-//! reads how much processor time its process has taken; then issues single reads, each after a rest, and takes the
-//! time to their completions.
+//! Measures the cost of an idle drive, and its wake-up latency: attaches to a served drive, leaves it idle
+//! for a while, and reads the CPU time of its process; then issues single reads, each after a rest, and
+//! measures their latency.
 //!
 //! ```sh
 //! byteway serve drive.toml --vfio-user /tmp/drive &
@@ -16,9 +16,9 @@ use rustix::net::sockopt::socket_peercred;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long the drive is left alone.
+/// How long the drive is left idle.
 const ALONE: Duration = Duration::from_secs(5);
-/// Reads, and the rest before each: longer than the drive stays alert.
+/// Number of reads, and the rest before each: longer than the drive stays alert.
 const READS: u64 = 500;
 const REST: Delay = Delay::from_ms(10);
 
@@ -42,7 +42,7 @@ fn main() {
         let mut buffer = client.buffer().unwrap();
         client.read(&mut buffer, 0, 1).await.unwrap();
 
-        std::thread::sleep(Duration::from_millis(100)); // it goes to rest
+        std::thread::sleep(Duration::from_millis(100)); // the drive goes to rest
         let before = processor_time(server.as_raw_nonzero().get());
         let start = Instant::now();
         std::thread::sleep(ALONE);
@@ -70,12 +70,12 @@ fn main() {
     executor.run_real(Timing::None, None, main).unwrap();
 }
 
-/// Rests, and a little more each time, so that reads come at every moment of the drive's own rests.
+/// Rests, slightly longer each time, so that reads hit every phase of the drive's polling interval.
 async fn rest(clock: &Clock, read: u64) {
     clock.timer(REST + Delay::from_us(7) * (read % 50)).await;
 }
 
-/// What a process has taken so far, over all its threads.
+/// CPU time of a process so far, over all its threads.
 fn processor_time(pid: i32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_thread = |path: PathBuf| {

@@ -1,4 +1,5 @@
-//! A served drive: its thread, its executor, what it reports. Each has a thread of its own; drives share nothing.
+//! A served drive: its thread, its executor and its report. Each drive has its own thread; drives share
+//! nothing.
 #![allow(clippy::disallowed_methods, reason = "a served drive has a thread of its own")]
 
 use crate::function::{Doorbells, Function};
@@ -7,10 +8,10 @@ use crate::system::System;
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
 use byteway_auth::Credentials;
-use byteway_clock::{Clock, Delay, Executor, Inbox, Pace, Stalled, Timing};
+use byteway_clock::{Clock, Delay, Executor, Inbox, Lateness, Stalled, Timing};
 use byteway_device::controller::state::counters::Counters;
 use byteway_device::{ConfigError, Controller, Drive, DriveConfig};
-use byteway_flash::file::{Directory, DirectoryError, Opened};
+use byteway_flash::file::{Directory, DirectoryError, OpenReport};
 use byteway_flash::{Flash, Medium};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{HostEnd, Ledger, Memory, PcieConfig};
@@ -28,50 +29,52 @@ use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// What is to be served, and how.
+/// What to serve, and how.
 #[derive(Clone)]
 pub struct Setup {
-    /// What the drive is called in messages.
+    /// Name of the drive in messages.
     pub name: String,
-    /// The drive.
+    /// Configuration of the drive.
     pub drive: DriveConfig,
-    /// Its link, whose crossings take modelled time.
+    /// Configuration of its link, whose crossings take modelled time.
     pub link: PcieConfig,
     /// Whether modelled time passes.
     pub timing: Timing,
-    /// How hosts reach it: one way at least. By each it has a port and a controller of its own, so there are two at most.
+    /// How hosts reach it: at least one entry. Each entry has its own port and controller, so there are two
+    /// at most.
     pub access: Vec<Access>,
-    /// The directory that its data is kept in; none: in memory, until it ends.
+    /// The directory that holds the drive's data. `None`: the data is kept in memory and lost when the drive
+    /// ends.
     pub data: Option<PathBuf>,
 }
 
 /// How hosts reach a served drive.
 #[derive(Clone)]
 pub enum Access {
-    /// One at a time, as a PCI function.
+    /// A single host at a time, as a PCI function.
     VfioUser {
-        /// The socket's file.
+        /// Path of the socket.
         socket: PathBuf,
         /// How doorbells come.
         doorbells: Doorbells,
-        /// How long to rest between two looks at mapped doorbells while nothing happens.
+        /// Interval between two polls of mapped doorbells while the host is idle.
         rest: Delay,
     },
-    /// Any number, each with a controller of its own.
+    /// Any number of hosts, each with its own controller.
     Tcp {
-        /// Where they connect: the subsystem's ports, whose identifiers count from 1 on.
+        /// The listening sockets: the subsystem's ports, with port identifiers from 1.
         servers: Vec<nvme_tcp::Server>,
-        /// What they find there.
+        /// The subsystem that hosts connect to.
         subsystem: Box<SubsystemConfig>,
-        /// What the Discovery Service at each port tells of.
+        /// Contents of the discovery log page at each port.
         directory: discovery::Directory,
-        /// The hosts that have to authenticate; none: no host has to.
+        /// Hosts that have to authenticate. `None`: no host has to.
         credentials: Option<Credentials>,
     },
 }
 
 impl Access {
-    /// The host memory behind the port: a guest's, or the target's own.
+    /// The host memory behind the port: a guest's memory, or the target's own.
     fn memory(&self) -> Memory {
         match self {
             Access::VfioUser { .. } => Memory::guest(),
@@ -80,25 +83,25 @@ impl Access {
     }
 }
 
-/// How a drive began whose data is kept.
+/// How a drive with a data directory started.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The drive's name.
+    /// Name of the drive.
     pub name: String,
-    /// How its directory was found.
-    pub opened: Opened,
-    /// How long it took to open that.
+    /// State in which the data directory was found.
+    pub opened: OpenReport,
+    /// Wall-clock time spent opening the directory.
     pub opening: Duration,
-    /// How long the drive's firmware then took until it knew what it holds.
+    /// Wall-clock time that the firmware then took to recover its state.
     pub recovery: Duration,
 }
 
-/// Ends what is served. Cheap to clone; from any thread.
+/// Stops serving. Cheap to clone; usable from any thread.
 #[derive(Clone)]
 pub struct Stop(Arc<OwnedFd>);
 
 impl Stop {
-    /// Nothing is to end yet.
+    /// A handle that has not been triggered.
     ///
     /// # Errors
     /// The system has no file descriptor left.
@@ -106,142 +109,142 @@ impl Stop {
         Ok(Stop(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// Everything is to end.
+    /// Stops everything that is served with this handle.
     pub fn stop(&self) {
-        // It fails only when it was said so often that the counter is full.
+        // The write fails only if the counter is at its maximum, that is, after many stops.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
 }
 
-/// What became of a served drive.
+/// Statistics of a drive that was served.
 pub struct Report {
-    /// The drive's name.
+    /// Name of the drive.
     pub name: String,
-    /// Clients that were attached, one after the other, and controllers that hosts had over NVMe/TCP. This and what follows is of
-    /// all ports together.
+    /// Clients that were attached, one after the other, and controllers that hosts created over NVMe/TCP.
+    /// This and the following counters sum over all ports.
     pub clients: u64,
-    /// Commands fetched, admin commands among them.
+    /// Commands fetched, including admin commands.
     pub commands: u64,
-    /// Reads and compares, and their bytes.
+    /// Number of reads and compares, and their bytes.
     pub reads: (u64, u64),
-    /// Writes, and their bytes.
+    /// Number of writes, and their bytes.
     pub writes: (u64, u64),
     /// Controller resets.
     pub resets: u64,
-    /// What crossed the link.
+    /// Bytes and packets that crossed the link.
     pub ledger: Ledger,
-    /// Posted writes into memory that the host had taken away.
+    /// Posted writes to memory that the host had unmapped.
     pub faults: u64,
-    /// Interrupt messages that nobody took.
+    /// Interrupt messages that could not be delivered.
     pub interrupts_lost: u64,
-    /// How far the runner kept to modelled time; None if none passed.
-    pub pace: Option<Pace>,
+    /// How closely the runner kept to modelled time; `None` with `Timing::None`.
+    pub pace: Option<Lateness>,
 }
 
 /// Why a drive is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The drive cannot be built.
+    /// The drive's configuration is invalid.
     #[error("drive {name}")]
     Drive {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Why.
+        /// What is invalid.
         source: ConfigError,
     },
-    /// Its socket cannot be made.
+    /// The socket cannot be created.
     #[error("drive {name}")]
     Bind {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Why.
+        /// Underlying error.
         source: BindError,
     },
-    /// Its data directory cannot be had.
+    /// The data directory cannot be opened.
     #[error("drive {name}")]
     Directory {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Why.
+        /// Underlying error.
         source: DirectoryError,
     },
-    /// Its data directory is not its, or is damaged.
+    /// The data directory belongs to another drive, or is damaged.
     #[error("drive {name}: the data directory {path}")]
     Data {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Which.
+        /// Path of the data directory.
         path: PathBuf,
-        /// Why.
+        /// What does not match.
         source: ConfigError,
     },
-    /// What its data directory holds can't be made out.
+    /// The contents of the data directory cannot be recovered.
     #[error(
         "drive {name}: the data directory {path} can't be used: {what}. The drive is not served, and what it holds is as \
          it was; `byteway media check` says what else is wrong. Restore the directory from a copy, or begin with an \
          empty one"
     )]
     NotRecovered {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Which.
+        /// Path of the data directory.
         path: PathBuf,
         /// What is wrong.
         what: String,
     },
-    /// Its data directory has failed.
+    /// The files of the data directory failed during operation.
     #[error(
         "drive {name}: the data directory {path} has failed: {what}. The drive has ended at once, as nothing that is \
          written would be kept; what was flushed before is there. See to the disk or its free space, and start again"
     )]
     DataFailed {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Which.
+        /// Path of the data directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error message of the system.
         what: String,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("drive {name}")]
     System {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// What it said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The target cannot use the drive.
     #[error("drive {name}: the target cannot use it: {what}")]
     Target {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// Why.
+        /// The reason.
         what: String,
     },
-    /// A defect.
+    /// The simulation stalled: a defect in Byteway.
     #[error(
         "drive {name} stands still while its host waits, and has ended; what was flushed is safe where it is kept in \
          files. This is a defect of Byteway: please report it with this message"
     )]
     Stalled {
-        /// Its name.
+        /// Name of the drive.
         name: String,
-        /// What stood still.
+        /// The tasks that wait.
         source: Stalled,
     },
-    /// Its thread has panicked.
+    /// The drive's thread panicked.
     #[error("drive {name}: its thread has panicked; this is a defect of Byteway")]
     Panicked {
-        /// Its name.
+        /// Name of the drive.
         name: String,
     },
 }
 
-/// Serves drives until `stop`, each in a thread of its own; calls `ready` when all can be attached to, with how those began
-/// whose data is kept. If one cannot be served none is.
+/// Serves drives until `stop`, each in its own thread. Calls `ready` when all of them can be attached to,
+/// with the [`Start`] of each drive that has a data directory. If one drive cannot be served, none is.
 ///
 /// # Errors
-/// The first drive's that has one.
+/// The first error of any drive.
 pub fn serve_all(
     setups: Vec<Setup>,
     stop: &Stop,
@@ -277,12 +280,13 @@ pub fn serve_all(
     let join = |(name, thread): (String, std::thread::JoinHandle<_>)| {
         thread.join().unwrap_or(Err(ServeError::Panicked { name }))
     };
-    // All of them, before one's error is passed on.
+    // Join every thread before returning an error, so that no drive outlives this call.
     let ended: Vec<_> = threads.into_iter().map(join).collect();
     ended.into_iter().collect()
 }
 
-/// A drive's thread ends, however it does: then all do, and nobody waits for it to begin.
+/// Reports the end of a drive's thread, also after a panic: all drives then end, and the starter does not
+/// wait for this one.
 struct Ending {
     began: mpsc::Sender<Option<Option<Start>>>,
     stop: Stop,
@@ -290,16 +294,16 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let _ = self.began.send(None); // counts only if it has not begun
+        let _ = self.began.send(None); // has an effect only if the drive has not started
         self.stop.stop();
     }
 }
 
-/// Serves a drive until `stop`, in this thread; calls `ready` when it can be attached to, with how it began if its data is
-/// kept. At the end what was written is flushed, and the drive shut down.
+/// Serves a drive until `stop`, in this thread. Calls `ready` when the drive can be attached to, with its
+/// [`Start`] if it has a data directory. At the end it flushes written data and shuts the drive down.
 ///
 /// # Errors
-/// The drive cannot be built, its data cannot be had or kept, or its socket cannot be made.
+/// The configuration is invalid, the data directory cannot be used or fails, or the socket cannot be created.
 pub fn serve(
     setup: Setup,
     stop: &Stop,
@@ -323,7 +327,7 @@ pub fn serve(
         }
         _ => (None, None),
     };
-    // Recovery begins with the executor, and without modelled time it is over before anything else.
+    // Recovery starts with the executor. With `Timing::None` it completes before any other task runs.
     let begun = Instant::now();
     let powered = bay.power_on(drive, medium).map_err(build)?;
     let further = access.iter().skip(1).map(|access| powered.add_port(link.clone(), access.memory()));
@@ -353,7 +357,7 @@ pub fn serve(
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
     let debtors = controllers.clone();
     let awaits_files = |debtor: &Controller| debtor.ftl().flash().awaits_files();
-    clock.set_duty(move || debtors.iter().any(|debtor| debtor.owes() && !awaits_files(debtor)));
+    clock.set_duty(move || debtors.iter().any(|debtor| debtor.has_pending_work() && !awaits_files(debtor)));
     let (ending, controller) = (clock.clone(), powered.drive.controller.clone());
     let main = async move {
         let flash = controller.ftl().flash();
@@ -369,13 +373,14 @@ pub fn serve(
             Box::pin(prepared.run(&ending, stop))
         });
         let clients = all(serving.collect()).await;
-        // At the end of its life a drive has no room for a checkpoint; it is found without one.
+        // A drive at the end of its life may have no free block for a checkpoint; the next start recovers
+        // without one.
         let ended = unless_failed(flash, controller.shut_down()).await;
         let _ = ended.map_err(Failure::Serving)?;
         clients
     };
     let ended = executor.run_real(timing, inbox.as_ref(), main).map_err(|source| {
-        // At once: other drives of this process may take their time to end.
+        // Log now, because other drives of this process may take time to end.
         tracing::error!("drive {name} stands still, and is not served any more: {source}");
         ServeError::Stalled { name: name.clone(), source }
     })?;
@@ -405,22 +410,22 @@ pub fn serve(
     Ok(report)
 }
 
-/// What went wrong: with a data directory, and when; or between target and drive.
+/// Failure of a data directory (and when), or between target and drive.
 enum Failure {
     Recovering(Rc<str>),
     Serving(Rc<str>),
     Target(String),
 }
 
-/// What hosts are attached to.
+/// The hosts' side of the drive's port, before serving begins.
 enum Attached {
     Function(Rc<Function>, Server),
-    /// The drive's link, over which the target drives it.
+    /// The host end of the drive's link, through which the target drives it.
     Target(HostEnd, Vec<nvme_tcp::Server>, Box<SubsystemConfig>, discovery::Directory, Option<Credentials>),
 }
 
 impl Attached {
-    /// Does what is to be done before hosts are served.
+    /// Prepares everything that has to be ready before hosts are served.
     async fn prepare(self, clock: &Clock) -> Result<Prepared, Failure> {
         let (host, servers, subsystem, directory, credentials) = match self {
             Attached::Function(function, server) => return Ok(Prepared::Function(function, server)),
@@ -454,14 +459,14 @@ impl Attached {
     }
 }
 
-/// What hosts are attached to, as soon as they are served: from now on they find it.
+/// The hosts' side of the drive's port, while hosts are served.
 enum Prepared {
     Function(Rc<Function>, Server),
     Target { target: Rc<Target>, servers: Vec<nvme_tcp::Server>, _published: Published },
 }
 
 impl Prepared {
-    /// Serves until `stop`. Gives how many clients, or controllers of theirs, there were.
+    /// Serves until `stop`. Returns the number of clients, or of controllers that hosts created.
     async fn run(&self, clock: &Clock, stop: impl Future<Output = ()>) -> Result<u64, Failure> {
         match self {
             Prepared::Function(function, server) => Ok(server.run(function, stop).await),
@@ -473,10 +478,10 @@ impl Prepared {
     }
 }
 
-/// Serving by one port: how many clients there were.
+/// Serving on one port; resolves to the number of clients.
 type Serving<'a> = Pin<Box<dyn Future<Output = Result<u64, Failure>> + 'a>>;
 
-/// Serves by all ports: how many clients there were at all of them. The first error ends them all.
+/// Serves on all ports; returns the total number of clients. The first error ends all of them.
 async fn all(mut serving: Vec<Serving<'_>>) -> Result<u64, Failure> {
     let mut clients = 0;
     poll_fn(|context| {
@@ -507,7 +512,7 @@ fn open(name: &str, drive: &DriveConfig, path: &std::path::Path) -> Result<(Medi
     Ok((medium, Start { name: name.to_owned(), opened, opening, recovery: Duration::ZERO }))
 }
 
-/// Does `work`, unless the files fail meanwhile: then why.
+/// Runs `work`, unless the files fail in the meantime: then returns the reason.
 async fn unless_failed<T>(flash: &Flash, work: impl Future<Output = T>) -> Result<T, Rc<str>> {
     let mut failed = pin!(flash.failed());
     let mut work = pin!(work);

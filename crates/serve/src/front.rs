@@ -1,15 +1,17 @@
-//! Doorbells that a host stores to shared memory, and the task that looks at them.
+//! The doorbell poller: finds doorbell writes that a host makes by storing to shared memory.
 //!
-//! A store to shared memory wakes nobody, and leaves only its value behind. So the front looks, again and again, while
-//! there is something to do and for a while after; then it rests. Two kinds of memory are looked at: the page of
-//! doorbells in BAR0 that the host may map, and the shadow doorbells that it may have set up in its own memory (NVMe
-//! Base 2.1, Doorbell Buffer Config).
+//! A store to shared memory causes no event and leaves only its value. So the poller looks again and again
+//! while commands are in flight and for a while after; then it rests. It polls two kinds of memory: the page
+//! of doorbells in BAR0 that the host may map, and the shadow doorbells that the host may have set up in its
+//! own memory (NVMe Base 2.1, Doorbell Buffer Config).
 //!
-//! - A doorbell of a new queue is made zero before the host is told that the queue is there. Else the value that an
-//!   earlier queue of that identifier left behind would hide its first ring: the same value again is no news.
-//! - With the page mapped, a rest is a pause after which it looks again. Without it, every ring that no shadow
-//!   doorbell stands for comes as a message and ends the rest, however long: the front first tells the host, by
-//!   EventIdx, from where on to send such messages, and looks once more.
+//! - The doorbell of a new queue is set to zero before the host learns that the queue exists. Otherwise the
+//!   value left by an earlier queue with the same identifier would hide its first doorbell write, because an
+//!   unchanged value is no event.
+//! - With the page mapped, a rest is a pause after which the poller looks again. Without it, every doorbell
+//!   write that has no shadow doorbell arrives as a message and ends the rest, however long. Before such a
+//!   rest the poller sets EventIdx, to request those messages from the host, and looks once more, because the
+//!   host may have stored between the last look and the update.
 
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_device::Controller;
@@ -19,47 +21,47 @@ use byteway_wire::nvme::register::{ASQ, CSTS, Csts};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// How long the front goes on looking after the last doorbell, or while a command is under way.
+/// How long the poller stays active after the last doorbell write, or while a command is in flight.
 const ALERT: Delay = Delay::from_us(200);
-/// It looks so often at least before it rests: time passes also while the system gives this thread no processor.
+/// Polls before a rest, at least: the clock also advances while the system runs other threads.
 const LOOKS_MIN: u32 = 64;
-/// How long a rest lasts while doorbells are mapped, if nobody says otherwise.
+/// Default interval between two polls of mapped doorbells while the host is idle.
 pub const REST: Delay = Delay::from_us(200);
 
-/// A doorbell of a queue that exists.
+/// The doorbell of a queue that exists.
 struct Watched {
     doorbell: Doorbell,
     offset: u64,
-    /// Where its value stands in `seen`.
+    /// Index in `seen`.
     index: usize,
 }
 
-/// Looks at doorbells for a controller.
-pub struct Front {
+/// Polls doorbells for a controller.
+pub struct DoorbellPoller {
     clock: Clock,
-    /// The host's end of the link, where its doorbells cross.
+    /// The host's end of the link, where doorbell writes cross.
     host: HostEnd,
     controller: Controller,
-    /// The doorbells that the host may map, by their offsets in BAR0.
+    /// The doorbells that the host may map, at their offsets in BAR0.
     page: RefCell<Option<Memory>>,
     dstrd: u8,
     rest: Cell<Delay>,
     watched: RefCell<Vec<Watched>>,
-    /// Which state of the controller's queues `watched` is.
+    /// Epoch of the controller's queues for which `watched` was built.
     epoch: Cell<Option<u64>>,
-    /// What was last taken from the page, by doorbell.
+    /// Last value taken from the page, by doorbell index.
     seen: RefCell<Vec<u32>>,
-    /// A message has come, or a shadow doorbell may have been set up.
-    rung: Notify,
-    /// The admin queue was rung since it was made.
+    /// Notified when a message arrives, or when a shadow doorbell may have been set up.
+    activity: Notify,
+    /// Whether the admin queue's doorbell was written since the queue was created.
     has_spoken: Cell<bool>,
 }
 
-impl Front {
-    /// A front for `controller`, which is at the other end of the link. `page` reaches to the last doorbell.
+impl DoorbellPoller {
+    /// A poller for `controller`, which is at the other end of the link. `page` extends to the last doorbell.
     pub fn new(host: &HostEnd, controller: &Controller, page: Option<Memory>, dstrd: u8) -> Rc<Self> {
         let doorbells = 2 * (usize::from(controller.io_queues_max()) + 1);
-        let front = Rc::new(Front {
+        let front = Rc::new(DoorbellPoller {
             clock: host.clock().clone(),
             host: host.clone(),
             controller: controller.clone(),
@@ -69,7 +71,7 @@ impl Front {
             watched: RefCell::default(),
             epoch: Cell::default(),
             seen: RefCell::new(vec![0; doorbells]),
-            rung: Notify::new(host.clock()),
+            activity: Notify::new(host.clock()),
             has_spoken: Cell::default(),
         });
         let created = Rc::downgrade(&front);
@@ -81,18 +83,19 @@ impl Front {
         front
     }
 
-    /// From now on this is the page. The one before may still be stored to by a host that has gone.
+    /// Replaces the page. A host that has gone may still store to the previous one.
     pub fn replace_page(&self, page: Memory) {
         self.page.replace(Some(page));
         self.seen.borrow_mut().fill(0);
     }
 
-    /// From now on rests last so long: what a first doorbell waits at most, and what looking costs while idle.
+    /// Sets the interval between polls while idle: the longest wait of a first doorbell write, against the
+    /// CPU time of polling.
     pub fn set_rest(&self, rest: Delay) {
         self.rest.set(rest);
     }
 
-    /// A queue is about to exist.
+    /// Clears the doorbell of a queue that is about to be created.
     fn begin(&self, doorbell: Doorbell) {
         if let Some(page) = &*self.page.borrow() {
             let stored = page.store32(doorbell.offset(self.dstrd), 0);
@@ -103,21 +106,21 @@ impl Front {
         }
         if doorbell == Doorbell::SubmissionTail(0) {
             self.has_spoken.set(false);
-            self.rung.notify_one();
+            self.activity.notify_one();
         }
     }
 
-    /// A doorbell was written by a message: its offset in BAR0 and its value.
+    /// A message wrote a doorbell: its offset in BAR0 and its value.
     pub fn written(&self, offset: u64, value: u32) {
         match &*self.page.borrow() {
-            // Where the others are looked for.
+            // Store it where the poller finds the mapped doorbells, so that one path handles both.
             Some(page) => _ = page.store32(offset, value),
             None => self.ring(offset, value, Doorbell::decode(offset, self.dstrd)),
         }
-        self.rung.notify_one();
+        self.activity.notify_one();
     }
 
-    /// Looks for ever.
+    /// Polls indefinitely.
     pub async fn run(self: Rc<Self>) {
         let mut busy = self.clock.now();
         let mut in_vain = 0;
@@ -126,7 +129,7 @@ impl Front {
             let is_mapped = self.page.borrow().is_some();
             let polls = is_mapped || self.controller.has_shadow_doorbells();
             if !(is_ready && polls) {
-                self.rung.notified().await; // by a message, or by the first queue
+                self.activity.notified().await; // woken by a message, or by the first queue
                 busy = self.clock.now();
                 continue;
             }
@@ -140,18 +143,21 @@ impl Front {
             } else if is_mapped {
                 self.clock.timer(self.rest.get()).await;
             } else {
+                // Arming looks again after it has set EventIdx. A store before that is found here; a later one comes as
+                // a message, so that no doorbell write is lost.
                 if !self.controller.arm_shadow_doorbells() {
-                    self.rung.notified().await;
+                    self.activity.notified().await;
                 }
                 busy = self.clock.now();
             }
         }
     }
 
-    /// Looks once at every doorbell. True if one was rung.
+    /// Polls every doorbell once. Returns whether one has changed.
     pub fn look(&self) -> bool {
         let mut any = false;
         if let Some(page) = &*self.page.borrow() {
+            // The list of queues is rebuilt only if queues were created or deleted since the last poll.
             let epoch = self.controller.queues_epoch();
             if self.epoch.replace(Some(epoch)) != Some(epoch) {
                 self.watch();
@@ -159,6 +165,7 @@ impl Front {
             let mut seen = self.seen.borrow_mut();
             for watched in self.watched.borrow().iter() {
                 let last = &mut seen[watched.index];
+                debug_assert!(watched.index < 1 << 17, "two doorbells for each 16-bit queue identifier");
                 let value = page.load32(watched.offset).unwrap_or(*last);
                 if value != *last {
                     *last = value;
@@ -177,7 +184,7 @@ impl Front {
         self.host.write32(offset, value, Purpose::Doorbell);
     }
 
-    /// Notes which queues there are.
+    /// Rebuilds the list of queues if it has changed.
     fn watch(&self) {
         let mut watched = self.watched.borrow_mut();
         watched.clear();
@@ -187,8 +194,8 @@ impl Front {
         });
     }
 
-    /// The host has submitted admin commands. The first of them tells whether it and this side see the same memory: a
-    /// file may be mapped privately by the host, which then never finds a completion.
+    /// The host has submitted admin commands. The first of them shows whether host and server see the same
+    /// memory: a host may have mapped a file privately, and then never finds a completion.
     fn spoken(&self) {
         if self.has_spoken.replace(true) {
             return;
@@ -205,7 +212,7 @@ impl Front {
     }
 }
 
-/// Doorbells in the order of their offsets.
+/// Index of a doorbell, in the order of BAR0 offsets.
 fn index(doorbell: Doorbell) -> usize {
     match doorbell {
         Doorbell::SubmissionTail(id) => 2 * usize::from(id),

@@ -1,14 +1,15 @@
 //! The PCI function that a host sees: its regions, interrupts, memory and reset.
 //!
-//! BAR0 holds the NVMe registers, from 4 KiB on the doorbells, then the MSI-X table and its pending bits. The host's
-//! process keeps the MSI-X table that counts (it gives an eventfd a vector); the one here is memory that is read back.
+//! BAR0 holds the NVMe registers, the doorbells from 4 KiB on, then the MSI-X table and the pending bit
+//! array. The host's process keeps the effective MSI-X table (it assigns an eventfd to each vector); the
+//! table here is memory that can be read back.
 //!
-//! Behind them, at a multiple of 64 KiB, lies the controller's buffer for payload, if it has one. What is written there
-//! crosses the link in stores of 64 bytes; it reads as zeroes, so that nothing is told of what another left there. Each
-//! write is a message, which is answered when its stores have arrived: a host whose doorbells are mapped waits for
-//! that answer before it rings.
+//! The controller's payload buffer, if it has one, follows at a multiple of 64 KiB. Data written there
+//! crosses the link in stores of 64 bytes. It reads as zeroes, so that one host cannot read what another left
+//! there. Each write is a message, answered when its stores have arrived: a host with mapped doorbells waits
+//! for that answer before it writes a doorbell.
 
-use crate::front::Front;
+use crate::front::DoorbellPoller;
 use crate::interrupts::Interrupts;
 use crate::pci::{CONFIG_BYTES, ConfigSpace, Effect, Identity};
 use byteway_clock::{Clock, Delay, Time};
@@ -23,52 +24,52 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// VFIO's index of BAR0.
+/// VFIO region index of BAR0.
 pub const REGION_BAR0: u32 = 0;
-/// VFIO's index of the configuration space.
+/// VFIO region index of the configuration space.
 pub const REGION_CONFIG: u32 = 7;
 
-/// How doorbells come.
+/// How doorbell writes reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doorbells {
-    /// The host may map them: it stores to memory, at which this side has to look.
+    /// The host may map the doorbells: it stores to memory, which the server polls.
     Mapped,
-    /// Each is a message, which wakes this side.
+    /// Each doorbell write is a message, which wakes the server.
     Trapped,
 }
 
 /// A part of a region that the host may map, so that its stores come without a message.
 pub struct Mappable {
-    /// Where it begins within the region, in bytes.
+    /// Offset within the region, in bytes.
     pub offset: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The file that holds it, at the same offset.
+    /// The file that backs it, at the same offset.
     pub file: Rc<File>,
 }
 
 /// A region, by its VFIO PCI index (0: BAR0, 7: configuration space).
 pub struct Region {
-    /// Its length; 0: there is no such region.
+    /// Length in bytes; 0: the region does not exist.
     pub bytes: u64,
-    /// What of it the host may map.
+    /// The part that the host may map.
     pub mappable: Option<Mappable>,
 }
 
-/// What went wrong with an access, as an errno for the host.
+/// Errno of a refused access, for the reply to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused(pub u32);
+pub struct AccessError(pub u32);
 
 const EINVAL: u32 = 22;
 
-/// Where things lie in BAR0.
+/// Offsets in BAR0.
 struct Layout {
     doorbells_bytes: u64,
     table: u64,
     pending: u64,
-    /// Behind table and pending bits, and what is left of their last page.
+    /// End of the MSI-X table and pending bit array, rounded up to a page.
     table_end: u64,
-    /// The controller's buffer for payload.
+    /// The payload buffer.
     buffer: Range<u64>,
     bytes: u64,
 }
@@ -87,12 +88,13 @@ impl Layout {
 }
 
 impl Layout {
-    /// A file for the doorbells, at their place in BAR0, and the memory in it.
+    /// Creates a file for the doorbells, at their offset in BAR0, and maps it.
     fn page(&self) -> io::Result<(File, Memory)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("byteway-doorbells", flags)?);
         file.set_len(DOORBELLS + self.doorbells_bytes)?;
-        // The host has the descriptor: it must not make the file shorter under this side's feet.
+        // The host holds the descriptor: without seals it could truncate the file, and accesses here would
+        // raise SIGBUS.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let page = Memory::guest();
         let backing = Backing::File { file: &file, offset: DOORBELLS };
@@ -105,21 +107,21 @@ impl Layout {
 pub struct Function {
     host: HostEnd,
     controller: Controller,
-    front: Rc<Front>,
+    front: Rc<DoorbellPoller>,
     interrupts: Rc<Interrupts>,
     layout: Layout,
-    /// The doorbells that the host may map: a file of its own for each host.
+    /// The doorbells that the host may map. Each host gets a new file.
     page: RefCell<Option<Rc<File>>>,
     config: ConfigSpace,
-    /// MSI-X table and pending bits.
+    /// MSI-X table and pending bit array.
     table: RefCell<Vec<u8>>,
-    /// When the last store to the buffer for payload arrives.
+    /// When the last store to the payload buffer arrives.
     stored: Cell<Time>,
 }
 
 impl Function {
-    /// The function of `controller`, which is at the other end of the link; the host's memory is [`Memory::guest`], of
-    /// which nothing is mapped yet. Spawns the task that looks at doorbells.
+    /// The function of `controller`, which is at the other end of the link. The host's memory is
+    /// [`Memory::guest`], with nothing mapped yet. Spawns the task that polls doorbells.
     ///
     /// # Errors
     /// The system has no memory for the doorbells.
@@ -139,7 +141,7 @@ impl Function {
                 (Some(Rc::new(file)), Some(page))
             }
         };
-        let front = Front::new(host, controller, page, dstrd);
+        let front = DoorbellPoller::new(host, controller, page, dstrd);
         host.clock().spawn_watcher("front", front.clone().run());
         let interrupts = Rc::new(Interrupts::new(host.clock(), vectors));
         let messages = interrupts.clone();
@@ -149,7 +151,7 @@ impl Function {
             serial,
             layout.bytes,
             vectors,
-            layout.table as u32, // far below 4 GiB: doorbells are at most 64 Ki pairs of 4 Ki
+            layout.table as u32, // far below 4 GiB: there are at most 64 Ki doorbell pairs of 4 KiB stride
             layout.pending as u32,
         );
         let config = ConfigSpace::new(&identity, host.config());
@@ -168,17 +170,18 @@ impl Function {
         }))
     }
 
-    /// How long to rest between two looks at mapped doorbells while nothing happens; [`REST`](crate::front::REST) if this is not called.
+    /// Sets the interval between two polls of mapped doorbells while the host is idle; the default is
+    /// [`REST`](crate::front::REST).
     pub fn set_rest(&self, rest: Delay) {
         self.front.set_rest(rest);
     }
 
-    /// The clock of its executor.
+    /// Clock of the executor on which the function runs.
     pub fn clock(&self) -> &Clock {
         self.host.clock()
     }
 
-    /// The region of `index`, any number.
+    /// The region of `index`; any value is allowed.
     pub fn region(&self, index: u32) -> Region {
         match index {
             REGION_BAR0 => Region {
@@ -194,20 +197,21 @@ impl Function {
         }
     }
 
-    /// Reads from a region. What of BAR0 is no register and no table reads as zeroes, the buffer for payload too.
+    /// Reads from a region. In BAR0, everything but registers and tables reads as zeroes, including the
+    /// payload buffer.
     ///
     /// # Errors
-    /// The extent, any that the host named, is not within the region.
-    pub fn read(&self, index: u32, offset: u64, into: &mut [u8]) -> Result<(), Refused> {
+    /// The extent, which the host chose freely, is not within the region.
+    pub fn read(&self, index: u32, offset: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.check(index, offset, into.len())?;
         if index == REGION_CONFIG {
             self.config.read(offset, into);
             return Ok(());
         }
-        self.host.hasten_writes(); // a read doesn't pass the writes before it
+        self.host.hasten_writes(); // a read must not pass earlier posted writes
         let registers = self.layout.table.saturating_sub(offset).min(into.len() as u64) as usize;
         let (mut rest, behind) = into.split_at_mut(registers);
-        // Registers are of 4 or 8 bytes; of what begins or ends within one its bytes are given.
+        // Registers are read as 4 or 8 bytes; an access that starts or ends inside one gets its part.
         let mut at = offset;
         while !rest.is_empty() {
             let word = at & !3;
@@ -227,13 +231,14 @@ impl Function {
         Ok(())
     }
 
-    /// Writes to a region. Registers take writes of 4 and 8 bytes at multiples of 4; others do nothing. The buffer for
-    /// payload takes any. What it asks for beyond that, a reset, is the caller's to do, and to wait for, before it answers.
+    /// Writes to a region. Registers accept writes of 4 and 8 bytes at multiples of 4; other register writes
+    /// are ignored. The payload buffer accepts any size. The caller carries out the returned effect, such as
+    /// a reset, and waits for it, before it answers.
     ///
     /// # Errors
-    /// As for reading; or something lies neither within the table nor within the buffer, of a write that begins behind the
-    /// doorbells.
-    pub fn write(&self, index: u32, offset: u64, from: &[u8]) -> Result<Effect, Refused> {
+    /// As for [`Function::read`]; or a write that starts behind the doorbells is neither within the table nor
+    /// within the buffer.
+    pub fn write(&self, index: u32, offset: u64, from: &[u8]) -> Result<Effect, AccessError> {
         self.check(index, offset, from.len())?;
         if index == REGION_CONFIG {
             return Ok(self.config.write(offset, from));
@@ -244,7 +249,7 @@ impl Function {
         if offset >= self.layout.table {
             let to = (offset - self.layout.table) as usize;
             let mut table = self.table.borrow_mut();
-            let table = table.get_mut(to..to + from.len()).ok_or(Refused(EINVAL))?;
+            let table = table.get_mut(to..to + from.len()).ok_or(AccessError(EINVAL))?;
             table.copy_from_slice(from);
             return Ok(Effect::None);
         }
@@ -266,25 +271,26 @@ impl Function {
         Ok(Effect::None)
     }
 
-    /// Stores to the buffer for payload, as a processor's write-combining buffers would: 64 bytes each.
-    fn store(&self, offset: u64, from: &[u8]) -> Result<(), Refused> {
+    /// Stores to the payload buffer as a processor's write-combining buffers would: 64 bytes at a time.
+    fn store(&self, offset: u64, from: &[u8]) -> Result<(), AccessError> {
         let buffer = &self.layout.buffer;
         if offset < buffer.start || offset + from.len() as u64 > buffer.end {
-            return Err(Refused(EINVAL));
+            return Err(AccessError(EINVAL));
         }
         self.stored.set(self.host.store(offset, from));
         Ok(())
     }
 
-    /// Waits until every store to the buffer for payload has arrived, so that nobody sends more than the link carries.
+    /// Waits until every store to the payload buffer has arrived, which limits a host to the bandwidth of the
+    /// link.
     pub async fn stored(&self) {
         self.clock().sleep_until(self.stored.get()).await;
     }
 
-    fn check(&self, index: u32, offset: u64, bytes: usize) -> Result<(), Refused> {
+    fn check(&self, index: u32, offset: u64, bytes: usize) -> Result<(), AccessError> {
         let end = offset.checked_add(bytes as u64);
         let within = end.is_some_and(|end| end <= self.region(index).bytes);
-        if within { Ok(()) } else { Err(Refused(EINVAL)) }
+        if within { Ok(()) } else { Err(AccessError(EINVAL)) }
     }
 
     /// The MSI-X vectors.
@@ -292,25 +298,25 @@ impl Function {
         &self.interrupts
     }
 
-    /// The host's memory, of which the host maps and unmaps parts.
+    /// The host's memory, parts of which the host maps and unmaps.
     pub fn memory(&self) -> &Memory {
         self.host.memory()
     }
 
-    /// Lets everything that was sent to the host's memory arrive: before it takes any of it away.
-    pub fn hasten(&self) {
-        self.host.hasten();
+    /// Delivers all outstanding posted writes to the host's memory. Called before the host unmaps any of it.
+    pub fn land_posted_writes(&self) {
+        self.host.land_posted_writes();
     }
 
-    /// Resets the function; returns when nothing of before is under way any more.
+    /// Resets the function. On return, no command or write from before the reset is in flight.
     pub async fn reset(&self) {
         self.config.reset();
         self.table.borrow_mut().fill(0);
         self.controller.reset().await;
     }
 
-    /// The host has gone: resets the function, forgets its memory and its eventfds, and gives the next one doorbells of
-    /// its own, because the process that has gone may keep its mapping.
+    /// Cleans up after a host that has gone: resets the function, unmaps its memory, drops its eventfds, and
+    /// creates new doorbells for the next host, because the process that has gone may keep its mapping.
     pub async fn detach(&self) {
         self.reset().await;
         self.memory().unmap_all();

@@ -1,10 +1,10 @@
-//! MSI-X messages: one eventfd a vector, which the host's process gives and waits on.
+//! MSI-X messages: one eventfd a vector, which the host's process provides and waits on.
 //!
-//! The host has the same open file: it can fill the counter, and make writes to it block. So only eventfds are taken,
-//! and a write is made only to one that can be written now.
+//! The host shares the open file description: it can fill the counter, and can make writes block. So only
+//! eventfds are accepted, and one is written only when it is writable.
 //!
-//! Each message takes two system calls, more than a command does otherwise. So those that are raised while other tasks have
-//! their turn are sent together behind them, one a vector: what an eventfd would make of them anyway.
+//! Each message takes two system calls, more than the rest of a command. So messages raised while other tasks
+//! run in the same turn are sent together after them, one a vector: an eventfd would merge them anyway.
 
 use byteway_clock::{Clock, Notify};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,17 +14,17 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-/// The vectors of a function.
+/// The MSI-X vectors of a function.
 pub struct Interrupts {
     vectors: RefCell<Vec<Option<OwnedFd>>>,
-    /// Vectors whose message is to be sent, each once, in the order in which they were raised.
+    /// Vectors with a message to send, each once, in the order in which they were raised.
     raised: RefCell<Vec<u32>>,
     has_raised: Notify,
     lost: Cell<u64>,
 }
 
 impl Interrupts {
-    /// `count` vectors that nobody waits on.
+    /// `count` vectors, none of them assigned.
     pub fn new(clock: &Clock, count: u16) -> Self {
         Interrupts {
             vectors: RefCell::new((0..count).map(|_| None).collect()),
@@ -34,15 +34,15 @@ impl Interrupts {
         }
     }
 
-    /// How many there are.
+    /// Number of vectors.
     pub fn count(&self) -> u32 {
         self.vectors.borrow().len() as u32
     }
 
-    /// From now on messages of `vector` go to `event`, or nowhere.
+    /// Directs messages of `vector` to `event`; `None` drops them.
     ///
     /// # Errors
-    /// There is no such vector, or the descriptor is no eventfd.
+    /// The vector is out of range, or the descriptor is not an eventfd.
     pub fn assign(&self, vector: u32, event: Option<OwnedFd>) -> io::Result<()> {
         let mut vectors = self.vectors.borrow_mut();
         let place = vectors.get_mut(vector as usize).ok_or(io::ErrorKind::InvalidInput)?;
@@ -56,13 +56,13 @@ impl Interrupts {
         Ok(())
     }
 
-    /// Nobody waits any more.
+    /// Drops every assigned eventfd.
     pub fn clear(&self) {
         self.raised.borrow_mut().clear();
         self.vectors.borrow_mut().iter_mut().for_each(|vector| *vector = None);
     }
 
-    /// The message of `vector` is to be sent with the others of this turn.
+    /// Queues the message of `vector`, to be sent with the others of this turn.
     pub fn raise(&self, vector: u32) {
         let mut raised = self.raised.borrow_mut();
         if !raised.contains(&vector) {
@@ -71,7 +71,7 @@ impl Interrupts {
         self.has_raised.notify_one();
     }
 
-    /// Sends messages, again and again.
+    /// Sends queued messages, indefinitely.
     pub async fn run(self: Rc<Self>) {
         loop {
             self.has_raised.notified().await;
@@ -79,7 +79,7 @@ impl Interrupts {
         }
     }
 
-    /// Sends the message of `vector` now, if somebody waits for it.
+    /// Sends the message of `vector` now, if an eventfd is assigned.
     pub fn trigger(&self, vector: u32) {
         let vectors = self.vectors.borrow();
         let Some(Some(event)) = vectors.get(vector as usize) else { return };
@@ -97,7 +97,7 @@ impl Interrupts {
     }
 }
 
-/// Whether a descriptor is an eventfd: a file of any other kind could hold up who writes to it.
+/// Whether a descriptor is an eventfd: a file of another kind could block the writer.
 fn is_eventfd(descriptor: &OwnedFd) -> bool {
     let name = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
     name.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]")

@@ -1,22 +1,24 @@
-//! Real attachments: a drive served to real hosts, to one over vfio-user or to any over NVMe/TCP; and the host's end of both.
+//! Real attachments: drives served to real hosts, to one host over vfio-user or to many over NVMe/TCP, and
+//! the host's end of both.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`attach`] | the host's end of an attachment, for a driver of our own |
-//! | [`drive`] | a served drive: its thread, its executor, what it reports |
+//! | [`attach`] | the host's end of an attachment, for Byteway's own driver |
+//! | [`drive`] | a served drive: thread, executor, report |
 //! | [`function`] | the PCI function that a host sees: regions, interrupts, memory, reset |
-//! | [`front`] | doorbells that are stored to shared memory, and who looks at them |
+//! | [`front`] | the poller of doorbells in shared memory |
 //! | [`interrupts`] | MSI-X messages as eventfds |
 //! | [`nvme_tcp`] | drives over NVMe/TCP: sockets, and the tasks that carry bytes to a target |
-//! | [`system`] | what authentication takes of the system: random bytes, and a thread for long computations |
-//! | [`tcp_host`] | the host's end of NVMe/TCP: the sockets of a driver of our own |
+//! | [`system`] | system services for authentication: random bytes, and a thread for long computations |
+//! | [`tcp_host`] | the host's end of NVMe/TCP: sockets for Byteway's own driver |
 //! | [`pci`] | the configuration space |
-//! | `stream.rs` | the bytes of a connection, with TLS or without |
+//! | `stream.rs` | the bytes of a connection, with or without TLS |
 //! | [`tls`] | TLS 1.3 with pre-shared keys |
-//! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
+//! | [`vfio_user`] | the protocol: messages, socket, server session, client |
 //!
-//! What it does not do: it knows no NVMe command, charges no modelled time and keeps no data itself (`flash` does, in memory
-//! or in files); the controller behind it is the one that simulations use. No live migration, no dirty page tracking, no hot-unplug.
+//! What it does not do: it parses no NVMe command, charges no modelled time, and keeps no data itself
+//! (`flash` does, in memory or in files). The controller behind it is the same code that simulations run. No
+//! live migration, no dirty page tracking, no hot-unplug.
 
 pub mod attach;
 pub mod drive;

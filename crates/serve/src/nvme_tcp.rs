@@ -1,14 +1,15 @@
 //! Drives served over NVMe/TCP: sockets, and the tasks that carry bytes between them and a [`Target`].
 //!
-//! A connection has a task that reads, one that writes what has gathered meanwhile, and as many that execute commands as it has under
-//! way. A command goes on when its connection is gone, as its data lies in memory that the drive reads and writes.
+//! A connection has a reader task, a writer task that sends what has accumulated, and a worker task for each
+//! command in flight. A command runs to its end even if its connection closes, because the drive is reading
+//! and writing its buffers.
 
 use crate::stream::{Stream, StreamError};
 use crate::tls::{Acceptor, KeyRing, Keys, TlsError};
 use crate::vfio_user::server::before;
 use byteway_clock::{Channel, Clock, Delay, Notify, TaskId};
 use byteway_target::discovery::Port;
-use byteway_target::tcp::{Broken, Connection, Work};
+use byteway_target::tcp::{CapsuleCommand, Connection, ConnectionError};
 use byteway_target::{Ended, Queue, Reached, Target, Watching};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::Explanation;
@@ -29,61 +30,61 @@ use std::sync::Arc;
 use std::task::Poll;
 use tracing::{debug, info, warn};
 
-/// Connections at once; further ones are closed as they come.
+/// Open connections; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 1024;
-/// How long a host has to connect its queue, once it has opened a connection.
+/// Time limit for a host to connect its queue, from when it opened the connection.
 const CONNECT_LIMIT: Delay = Delay::from_s(10);
-/// How long a host has to authenticate a queue that it has connected.
+/// Time limit for a host to authenticate a queue, from when it connected it.
 const AUTHENTICATION_LIMIT: Delay = Delay::from_s(30);
-/// Connections at once whose queue is not connected and authenticated; for a further one the oldest of them is closed.
+/// Connections whose queue is not yet connected and authenticated. One more closes the oldest of them.
 const CONNECTING_MAX: usize = 128;
-/// How long a host has to send the whole of a PDU.
+/// Time limit for a host to send a complete PDU.
 const PDU_LIMIT: Delay = Delay::from_s(30);
-/// How long a host has to take what waits for it, before its connection is closed.
+/// Time limit for a host to receive pending bytes, before its connection is closed.
 const DEAF_LIMIT: Delay = Delay::from_s(30);
-/// How long a host has to send data that it was asked for: so long, at least, may it have the oldest R2T.
+/// Time limit for a host to send data that an R2T requested; counts from its oldest R2T.
 const DATA_LIMIT: Delay = Delay::from_s(30);
-/// How often that is looked at.
+/// Interval between two checks of [`DATA_LIMIT`].
 const DATA_PERIOD: Delay = Delay::from_s(5);
-/// How long a host whose connection is over has to take the last of what is sent to it.
+/// Time limit for a host to receive the last bytes of a connection that is ending.
 const LAST_LIMIT: Delay = Delay::from_s(5);
-/// How long commands that have begun may go on when the server stops.
+/// Time limit for outstanding commands when the server stops.
 const DRAIN_LIMIT: Delay = Delay::from_ms(500);
-/// How long hosts then have to close their connections, before they are closed for them.
+/// Time limit for hosts to close their connections after that, before the server closes them.
 const LINGER_LIMIT: Delay = Delay::from_ms(200);
-/// How long to wait when the system has no descriptor left for a connection.
+/// Delay before accepting again when the system has no free descriptor.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
-/// How long nothing comes before the system asks whether there is a machine still.
+/// Idle time before the system sends TCP keep-alive probes.
 const KEEP_IDLE: std::time::Duration = std::time::Duration::from_secs(60);
-/// Bytes taken from a socket at once, at most.
+/// Bytes per read of a socket, at most.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Bytes that gather before they are sent, unless nothing more is about to.
+/// Bytes that accumulate before they are sent, unless no more are expected.
 const GATHERED_BYTES: usize = 16 << 10;
-/// Tasks of a connection that wait for further commands.
+/// Idle worker tasks that a connection keeps.
 const IDLE_WORKERS_MAX: usize = 32;
-/// Reads of a socket in a row before others have their turn.
+/// Consecutive reads of a socket before other tasks run.
 const READS_MAX: u32 = 8;
 
-/// Why there is no server.
+/// Error of [`Server::bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody listens there.
+    /// Another socket listens at the address.
     #[error("{address} is in use: stop what listens there, or choose another port")]
     InUse {
         /// The address.
         address: SocketAddr,
     },
-    /// The system said no.
+    /// The system refused.
     #[error("cannot listen at {address}")]
     System {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// Error of the system.
         source: Errno,
     },
 }
 
-/// A socket at which hosts connect. Cheap to clone: it may be bound in one thread and served in another.
+/// A listening socket. Cheap to clone: it may be bound in one thread and served in another.
 #[derive(Clone)]
 pub struct Server {
     listener: Arc<OwnedFd>,
@@ -91,27 +92,27 @@ pub struct Server {
     tls: Tls,
 }
 
-/// What a port has to do with TLS.
+/// TLS at a port.
 #[derive(Clone)]
 enum Tls {
     None,
-    /// Hosts have to use it, with a configured key.
+    /// Hosts have to use TLS with a configured key.
     Required(Acceptor),
-    /// Hosts may begin with it, by a generated key.
+    /// Hosts may start TLS with a generated key.
     Generated(Acceptor, KeyRing),
 }
 
 impl Server {
-    /// Listens at `address`; with port 0, at one that is free.
+    /// Listens at `address`; port 0 selects a free port.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The address is in use, or the system refused.
     pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
         let system = |source| BindError::System { address, source };
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let listener = socket_with(family, SocketType::STREAM, flags, None).map_err(system)?;
-        // A server that has just ended leaves connections that the system still remembers.
+        // A server that has just ended leaves connections in TIME_WAIT, which would block the address.
         set_socket_reuseaddr(&listener, true).map_err(system)?;
         bind(&listener, &address).map_err(|errno| match errno {
             Errno::ADDRINUSE => BindError::InUse { address },
@@ -122,31 +123,31 @@ impl Server {
         Ok(Server { listener: Arc::new(listener), address, tls: Tls::None })
     }
 
-    /// Requires TLS of hosts, which reach this subsystem, and the Discovery Service, with one of these keys.
+    /// Requires TLS with one of these keys for access to this subsystem and to the Discovery Service.
     ///
     /// # Errors
-    /// TLS cannot be used.
+    /// The TLS library cannot be used.
     pub fn secured(self, keys: &Keys, subsystem: &Nqn) -> Result<Self, TlsError> {
         let acceptor = Acceptor::new(keys, &[*subsystem, Nqn::discovery()])?;
         Ok(Server { tls: Tls::Required(acceptor), ..self })
     }
 
-    /// Lets hosts use TLS, too, with the keys that they have generated by authentication.
+    /// Also allows TLS with keys that authentication generated.
     ///
     /// # Errors
-    /// TLS cannot be used.
+    /// The TLS library cannot be used.
     pub fn concatenating(self, ring: &KeyRing) -> Result<Self, TlsError> {
         Ok(Server { tls: Tls::Generated(Acceptor::by_ring(ring)?, ring.clone()), ..self })
     }
 
-    /// Takes these keys for those of a server that requires TLS, from any thread: they hold for connections that come.
+    /// Replaces the keys of a server that requires TLS; callable from any thread. New connections use them.
     pub fn replace_keys(&self, keys: &Keys, subsystem: &Nqn) {
         if let Tls::Required(acceptor) = &self.tls {
             acceptor.replace(keys, &[*subsystem, Nqn::discovery()]);
         }
     }
 
-    /// The generated keys with which hosts may use TLS.
+    /// The generated keys that hosts may use for TLS.
     pub fn ring(&self) -> Option<&KeyRing> {
         match &self.tls {
             Tls::Generated(_, ring) => Some(ring),
@@ -159,7 +160,7 @@ impl Server {
         matches!(self.tls, Tls::Required(_))
     }
 
-    /// Where hosts find it.
+    /// Address at which hosts connect.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -179,7 +180,7 @@ impl Server {
     }
 }
 
-/// A subsystem's ports: each server with the port's identifier.
+/// The ports of a subsystem: each server with the port's identifier.
 #[must_use]
 pub fn ports(servers: &[Server]) -> Vec<Port> {
     let port =
@@ -187,8 +188,8 @@ pub fn ports(servers: &[Server]) -> Vec<Port> {
     servers.iter().zip(1..).map(port).collect()
 }
 
-/// Serves hosts, which come by any of `servers`, until `stop` is there; then what has begun is let come to its end, for
-/// a while, and all connections are closed. Gives how many controllers of drives hosts have had.
+/// Serves hosts at all `servers` until `stop` resolves. Then outstanding commands get a limited time to
+/// complete, and all connections are closed. Returns the number of controllers that hosts created.
 ///
 /// # Errors
 /// The system has no file descriptor left.
@@ -235,7 +236,7 @@ pub async fn run(
     serving.drain().await;
     serving.is_stopping.set(true);
     target.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
-    // Whoever reads wakes then, connected or not.
+    // Closing wakes every reader, whether its queue is connected or not.
     serving.sessions().iter().for_each(|session| session.stream.close());
     while serving.connections.get() + serving.commands.get() > 0 {
         serving.changed.notified().await;
@@ -246,7 +247,7 @@ pub async fn run(
 
 type Watcher = Box<dyn Fn() + Send + Sync>;
 
-/// Calls `changed` in this thread when that has changed which is watched, as any thread may have done.
+/// Calls `changed` in this thread when the watched value has changed, which any thread may do.
 fn watch(
     clock: &Clock,
     watched: impl FnOnce(Watcher) -> Watching,
@@ -255,7 +256,7 @@ fn watch(
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let signal = fcntl_dupfd_cloexec(&event, 0)?;
     let watching = watched(Box::new(move || {
-        // It fails only when so many changes wait that the counter is full.
+        // The write fails only if the counter is at its maximum, and then the eventfd is readable anyway.
         let _ = rustix::io::write(&signal, &1u64.to_ne_bytes());
     }));
     let (own_clock, event) = (clock.clone(), Rc::new(event));
@@ -269,16 +270,16 @@ fn watch(
     Ok((watching, task))
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Serving {
     clock: Clock,
     target: Rc<Target>,
     sessions: RefCell<Vec<Weak<Session>>>,
     connections: Cell<usize>,
-    /// Commands that are being executed, those of connections that are gone too.
+    /// Commands in execution, including those of connections that are gone.
     commands: Cell<usize>,
     controllers: Cell<u64>,
-    /// Nothing further is begun; `changed` is notified of what ends.
+    /// Set when no further command may start; `changed` is notified as commands end.
     is_draining: Cell<bool>,
     is_stopping: Cell<bool>,
     changed: Notify,
@@ -289,7 +290,8 @@ impl Serving {
         self.sessions.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Lets what has begun come to its end and be acknowledged, and then has hosts close their connections; each for so long.
+    /// Lets outstanding commands complete and be acknowledged, then waits for hosts to close their
+    /// connections; each for a limited time.
     async fn drain(&self) {
         self.is_draining.set(true);
         self.sessions().iter().for_each(|session| session.connection.borrow_mut().drain());
@@ -305,7 +307,8 @@ impl Serving {
             let count = self.sessions().iter().filter(|session| !is_drained(session)).count();
             warn!("{count} connections are closed with commands that have not ended within the limit");
         }
-        // Closed at once, a socket with bytes that nobody has read would take back what the other end hasn't read either.
+        // Shut down writing instead of closing: closing a socket with unread bytes sends a reset, which
+        // discards what the host has not yet read.
         self.sessions().iter().for_each(|session| session.stream.finish());
         let closed = async {
             while self.connections.get() > 0 {
@@ -316,13 +319,13 @@ impl Serving {
         let _ = before(limit, closed).await;
     }
 
-    /// A host has come by this port.
+    /// Accepts a connection at this port.
     fn open(self: &Rc<Self>, socket: OwnedFd, port: u16, tls: &Tls) {
         if self.connections.get() == CONNECTIONS_MAX {
             warn!("a connection is closed: there are {CONNECTIONS_MAX}");
             return;
         }
-        // Those that only come, and say little, must not keep others out.
+        // Hosts that connect and then say little must not lock others out.
         let sessions = self.sessions();
         let mut connecting =
             sessions.iter().filter(|session| !session.is_established.get() && !session.is_gone.get());
@@ -334,7 +337,7 @@ impl Serving {
             oldest.stream.close();
         }
         let _ = set_tcp_nodelay(&socket, true);
-        // A machine that is gone without a word, and whose host asked for no keep-alive, is found by the system.
+        // Detects a machine that disappeared, when its host asked for no NVMe keep-alive.
         let _ = set_socket_keepalive(&socket, true).and_then(|()| set_tcp_keepidle(&socket, KEEP_IDLE));
         let own = getsockname(&socket).ok().and_then(|own| own.try_into().ok());
         let is_secure = matches!(tls, Tls::Required(_));
@@ -396,13 +399,13 @@ impl Serving {
     }
 }
 
-/// Why a connection is closed.
+/// Why a connection ends.
 #[derive(Clone, Debug, thiserror::Error)]
-enum Gone {
+enum CloseReason {
     #[error("it has closed the connection")]
     Closed,
     #[error("{0}")]
-    Broken(Broken),
+    Broken(ConnectionError),
     #[error("{0}")]
     Ended(Ended),
     #[error("it has disconnected the queue")]
@@ -427,21 +430,21 @@ enum Gone {
     Stopped,
 }
 
-impl Gone {
-    /// Whether the host is to learn why from what waits to be sent.
+impl CloseReason {
+    /// Whether the host learns the reason from PDUs that are still to be sent.
     fn is_told(&self) -> bool {
         match self {
-            Gone::Broken(broken) => !matches!(broken, Broken::Told(_)),
-            Gone::Disconnected | Gone::Unauthenticated(_) | Gone::Stopped => true,
-            Gone::Ended(ended) => matches!(ended, Ended::Unauthenticated | Ended::Stopped),
-            Gone::Closed
-            | Gone::Reset
-            | Gone::Slow
-            | Gone::Unproven
-            | Gone::Stalled
-            | Gone::Deaf
-            | Gone::Owing
-            | Gone::Stream(_) => false,
+            CloseReason::Broken(broken) => !matches!(broken, ConnectionError::Told(_)),
+            CloseReason::Disconnected | CloseReason::Unauthenticated(_) | CloseReason::Stopped => true,
+            CloseReason::Ended(ended) => matches!(ended, Ended::Unauthenticated | Ended::Stopped),
+            CloseReason::Closed
+            | CloseReason::Reset
+            | CloseReason::Slow
+            | CloseReason::Unproven
+            | CloseReason::Stalled
+            | CloseReason::Deaf
+            | CloseReason::Owing
+            | CloseReason::Stream(_) => false,
         }
     }
 }
@@ -450,36 +453,36 @@ impl Gone {
 struct Session {
     serving: Rc<Serving>,
     stream: Stream,
-    /// With which the host may begin TLS.
+    /// The acceptor for a host that starts TLS on its own.
     offered: Option<Acceptor>,
     queue: Rc<Queue>,
     connection: RefCell<Connection>,
-    /// What is to be executed; none: no more comes.
-    works: Channel<Option<Work>>,
-    /// Tasks that wait for it, beyond those for which something has come.
+    /// Commands to execute; `None` marks the end.
+    works: Channel<Option<CapsuleCommand>>,
+    /// Idle workers that no queued command has claimed.
     idle: Cell<usize>,
-    /// Something waits to be sent, or the connection is gone.
+    /// Notified when bytes are pending, or when the connection is gone.
     unsent: Notify,
-    /// The host has taken some of what was sent, or takes no more.
+    /// Notified when the host has received some bytes, or will receive no more.
     taken: Notify,
-    /// Why the reader is to end, which others have found.
-    over: RefCell<Option<Gone>>,
-    /// The task that waits for credit of the host's.
+    /// Reason for which the reader has to end, set by another task.
+    over: RefCell<Option<CloseReason>>,
+    /// The task that waits for credit from the host.
     crediting: Cell<Option<TaskId>>,
-    /// A task looks whether the host sends what it was asked for.
+    /// Whether a task checks that the host sends requested data.
     is_timing: Cell<bool>,
-    /// A command has ended before the queue was established.
+    /// Notified when a command ends before the queue is established.
     connected: Notify,
     is_established: Cell<bool>,
     is_gone: Cell<bool>,
 }
 
 impl Session {
-    /// Reads, and begins what comes, until the connection is to be closed.
-    async fn read(self: Rc<Self>, peer: &str) -> Gone {
+    /// Reads PDUs and starts their commands, until the connection has to close.
+    async fn read(self: Rc<Self>, peer: &str) -> CloseReason {
         let clock = &self.serving.clock;
         let mut chunk = vec![0; CHUNK_BYTES];
-        // Behind TLS the handshake comes first, within the time that there is to connect.
+        // With TLS the handshake comes first, within the same time limit as Connect.
         let secured = pin!(async {
             if let Some(acceptor) = &self.offered {
                 self.stream.secure_if_asked(clock, acceptor).await?;
@@ -488,19 +491,19 @@ impl Session {
         });
         match before(pin!(clock.timer(CONNECT_LIMIT)), secured).await {
             Some(Ok(peer)) => peer.into_iter().for_each(|peer| self.queue.secure(peer)),
-            Some(Err(error)) => return Gone::Stream(error.into()),
-            None => return Gone::Slow,
+            Some(Err(error)) => return CloseReason::Stream(error.into()),
+            None => return CloseReason::Slow,
         }
         for (limit, is_reached, late) in [
-            (CONNECT_LIMIT, Queue::is_connected as fn(&Queue) -> bool, Gone::Slow),
-            (AUTHENTICATION_LIMIT, Queue::is_established, Gone::Unproven),
+            (CONNECT_LIMIT, Queue::is_connected as fn(&Queue) -> bool, CloseReason::Slow),
+            (AUTHENTICATION_LIMIT, Queue::is_established, CloseReason::Unproven),
         ] {
             let reached = pin!(async {
                 while !is_reached(&self.queue) && self.queue.refusal().is_none() {
                     self.connected.notified().await;
                 }
             });
-            // Its controller may end for others before its host has authenticated.
+            // Its controller may end because of another connection before this host has authenticated.
             let over = pin!(async {
                 match self.queue.is_connected() {
                     true => self.queue.over().await,
@@ -516,10 +519,10 @@ impl Session {
             }
         }
         if let Some(ended) = self.queue.controller().and_then(|own| own.ended()) {
-            return Gone::Ended(ended);
+            return CloseReason::Ended(ended);
         }
         if let Some(why) = self.queue.refusal() {
-            return Gone::Unauthenticated(why);
+            return CloseReason::Unauthenticated(why);
         }
         if let (Some(controller), Some(0)) = (self.queue.controller(), self.queue.qid()) {
             let host = controller.host().nqn.as_str().to_owned();
@@ -536,37 +539,38 @@ impl Session {
         match first(over, reading).await {
             Some(gone) => gone,
             None => match (self.queue.refusal(), self.queue.controller().and_then(|own| own.ended())) {
-                (Some(why), _) => Gone::Unauthenticated(why),
-                (None, Some(ended)) => Gone::Ended(ended),
-                (None, None) => Gone::Reset,
+                (Some(why), _) => CloseReason::Unauthenticated(why),
+                (None, Some(ended)) => CloseReason::Ended(ended),
+                (None, None) => CloseReason::Reset,
             },
         }
     }
 
-    /// Reads until the connection is to be closed: why. Nothing is lost if it is dropped.
-    async fn read_on(self: &Rc<Self>, chunk: &mut [u8]) -> Gone {
+    /// Reads until the connection has to close, and returns the reason. Cancel-safe: no byte is lost if the
+    /// future is dropped.
+    async fn read_on(self: &Rc<Self>, chunk: &mut [u8]) -> CloseReason {
         let clock = &self.serving.clock;
         let mut reads = 0;
         let mut begun = (0, clock.now());
         loop {
             if self.serving.is_stopping.get() {
-                return Gone::Stopped;
+                return CloseReason::Stopped;
             }
             if let Some(gone) = self.over.take() {
                 return gone;
             }
-            // What a host doesn't take would gather here.
+            // Stop reading while the host does not receive: replies would accumulate without bound.
             if self.connection.borrow().is_full() {
                 self.taken.notified().await;
                 continue;
             }
             match self.stream.receive(chunk) {
-                Ok(0) => return Gone::Closed,
+                Ok(0) => return CloseReason::Closed,
                 Ok(bytes) => {
                     let received = self.connection.borrow_mut().receive(&chunk[..bytes]);
                     self.begin();
                     if let Err(broken) = received {
-                        return Gone::Broken(broken);
+                        return CloseReason::Broken(broken);
                     }
                     self.unsent.notify_one();
                     reads += 1;
@@ -574,7 +578,7 @@ impl Session {
                         clock.yield_now().await;
                     }
                 }
-                // Commands that have come may end before there is more to read.
+                // Commands received so far may complete before more bytes arrive.
                 Err(StreamError::Blocked) => {
                     reads = 0;
                     let (pdus, is_within) = self.connection.borrow().progress();
@@ -587,17 +591,17 @@ impl Session {
                     }
                     let deadline = begun.1 + PDU_LIMIT;
                     if clock.now() >= deadline {
-                        return Gone::Stalled;
+                        return CloseReason::Stalled;
                     }
                     let limit = pin!(clock.timer(deadline.since(clock.now())));
                     let _ = before(limit, self.stream.readable(clock)).await;
                 }
-                Err(error) => return Gone::Stream(error),
+                Err(error) => return CloseReason::Stream(error),
             }
         }
     }
 
-    /// Has a task wait for credit of the host's, if a command needs some.
+    /// Spawns a task that waits for credit from the host, if a command needs some.
     fn wait_for_credit(self: &Rc<Self>) {
         if self.crediting.get().is_some() || !self.connection.borrow().waits_for_credit() {
             return;
@@ -616,7 +620,7 @@ impl Session {
         self.crediting.set(Some(task));
     }
 
-    /// Has a task look whether the host sends what it was asked for, if it was asked for something.
+    /// Spawns a task that checks the host's data transfers, if any data was requested.
     fn limit_data(self: &Rc<Self>) {
         if self.is_timing.get() || !self.connection.borrow().awaits_data() {
             return;
@@ -637,13 +641,13 @@ impl Session {
                     oldest = (asked, clock.now());
                 } else if clock.now() >= oldest.1 + DATA_LIMIT {
                     drop(connection);
-                    return session.end(Gone::Owing);
+                    return session.end(CloseReason::Owing);
                 }
             }
         });
     }
 
-    /// Closes it when the host has had its time to take what is still sent to it.
+    /// Closes the connection after a limited time for the host to receive pending bytes.
     fn close_soon(self: &Rc<Self>) {
         let (clock, session) = (self.serving.clock.clone(), Rc::downgrade(self));
         self.serving.clock.spawn("last of a connection", async move {
@@ -655,19 +659,19 @@ impl Session {
         });
     }
 
-    /// Has the reader end.
-    fn end(&self, why: Gone) {
+    /// Tells the reader to end.
+    fn end(&self, why: CloseReason) {
         self.over.borrow_mut().get_or_insert(why);
         self.taken.notify_one();
         self.stream.close();
     }
 
-    /// Begins what has come.
+    /// Hands received commands to workers.
     fn begin(self: &Rc<Self>) {
         self.wait_for_credit();
         self.limit_data();
         loop {
-            let work = self.connection.borrow_mut().next_work();
+            let work = self.connection.borrow_mut().next_command();
             let Some(work) = work else { return };
             if let Some(status) = work.refused() {
                 self.finish(work, Some(Cqe::new(0, status, 0, 0)));
@@ -683,7 +687,7 @@ impl Session {
         }
     }
 
-    /// Executes commands one after another, of which the first has come.
+    /// Executes commands one after another, starting with one that is queued.
     async fn execute_all(self: Rc<Self>) {
         while let Some(mut work) = self.works.receive().await {
             let cqe = work.execute(&self.queue).await;
@@ -696,20 +700,21 @@ impl Session {
         }
     }
 
-    fn finish(&self, work: Work, cqe: Option<Cqe>) {
+    fn finish(&self, work: CapsuleCommand, cqe: Option<Cqe>) {
         self.connection.borrow_mut().finish(work, cqe);
         if !self.is_established.get() {
             self.is_established.set(self.queue.is_established());
             self.connected.notify_one();
         }
-        // The host goes on with the first while the last are still being made. An error the writer will find, too.
+        // Send the first responses while the rest are still being produced. The writer finds a send error,
+        // too.
         if self.connection.borrow().unsent().len() >= GATHERED_BYTES {
             let _ = self.send();
         }
         self.unsent.notify_one();
     }
 
-    /// Sends some of what has gathered, if there is anything.
+    /// Sends some of the accumulated bytes, if there are any.
     fn send(&self) -> Option<Result<(), StreamError>> {
         let mut connection = self.connection.borrow_mut();
         if connection.unsent().is_empty() {
@@ -726,7 +731,7 @@ impl Session {
         }))
     }
 
-    fn close(self: &Rc<Self>, peer: &str, why: Gone) {
+    fn close(self: &Rc<Self>, peer: &str, why: CloseReason) {
         let is_admin = self.queue.qid() == Some(0);
         let tells = why.is_told();
         let name = match (self.queue.controller(), self.queue.qid()) {
@@ -736,17 +741,20 @@ impl Session {
             _ => format!("a connection from {peer}"),
         };
         match why {
-            Gone::Closed | Gone::Disconnected | Gone::Ended(Ended::Disconnected) | Gone::Reset
+            CloseReason::Closed
+            | CloseReason::Disconnected
+            | CloseReason::Ended(Ended::Disconnected)
+            | CloseReason::Reset
                 if !is_admin => {}
-            Gone::Closed
-            | Gone::Disconnected
-            | Gone::Stopped
-            | Gone::Ended(Ended::Stopped | Ended::Disconnected) => {
+            CloseReason::Closed
+            | CloseReason::Disconnected
+            | CloseReason::Stopped
+            | CloseReason::Ended(Ended::Stopped | Ended::Disconnected) => {
                 info!("{name} is closed: {why}");
             }
             why => warn!("{name} is closed: {why}"),
         }
-        // Nothing waits on behalf of a host that is gone, and keeps from others what it has.
+        // A task that waits for credit must not hold resources for a host that is gone.
         if let Some(task) = self.crediting.take() {
             self.serving.clock.kill(task);
         }
@@ -763,30 +771,30 @@ impl Session {
     }
 }
 
-/// Sends what has gathered, until the connection is gone.
+/// Sends accumulated bytes until the connection is gone.
 async fn write(session: Rc<Session>) {
     let serving = session.serving.clone();
     let clock = &serving.clock;
     let why = loop {
         match session.send() {
-            None if session.is_gone.get() => break Gone::Closed,
-            None if session.connection.borrow().is_closing() => break Gone::Disconnected,
+            None if session.is_gone.get() => break CloseReason::Closed,
+            None if session.connection.borrow().is_closing() => break CloseReason::Disconnected,
             None => {
                 session.unsent.notified().await;
-                // What ends at the same time goes together.
+                // Yield once, so that responses that complete at the same time go out together.
                 clock.yield_now().await;
             }
             Some(Ok(())) => {}
             Some(Err(StreamError::Blocked)) => {
                 let limit = pin!(clock.timer(DEAF_LIMIT));
                 if before(limit, session.stream.writable(clock)).await.is_none() {
-                    break Gone::Deaf;
+                    break CloseReason::Deaf;
                 }
             }
-            Some(Err(error)) => break Gone::Stream(error),
+            Some(Err(error)) => break CloseReason::Stream(error),
         }
     };
-    // The reader wakes, and finds why.
+    // Wakes the reader, which then returns the reason.
     session.end(why);
     while !session.is_gone.get() {
         session.unsent.notified().await;
@@ -795,7 +803,7 @@ async fn write(session: Rc<Session>) {
     serving.ended(&serving.connections);
 }
 
-/// What `work` gives, unless `end` comes first.
+/// The output of `work`, unless `end` resolves first.
 async fn first<T>(
     mut end: Pin<&mut impl Future<Output = ()>>,
     mut work: Pin<&mut impl Future<Output = T>>,

@@ -1,4 +1,5 @@
-//! The configuration space of a served drive (PCI Express Base 6.0, 7.5 to 7.7): what it says and what may be written.
+//! The configuration space of a served drive (PCI Express Base 6.0, 7.5 to 7.7): its contents and which bits
+//! a host may write.
 //!
 //! A type 0 header with one memory region, three capabilities (power management, PCI Express, MSI-X) and the serial
 //! number as the only extended one. Each byte has a mask of the bits that the host may write; what a write does beyond
@@ -8,35 +9,36 @@ use byteway_device::controller::admin::identify::VENDOR_ID;
 use byteway_link::PcieConfig;
 use std::cell::Cell;
 
-/// Bytes of the space, with the extended part.
+/// Bytes of the space, including the extended part.
 pub const CONFIG_BYTES: usize = 4096;
 
-/// The device identifier that goes with [`VENDOR_ID`]: of the range that the vendor leaves for experiments. No driver
-/// knows it, so drivers go by the class; Linux's has quirks for many drives, and none for this.
+/// The device identifier under [`VENDOR_ID`], from the range that the vendor reserves for experiments.
+/// Drivers match the class instead of this identifier; Linux has quirks for many drives, and none for this
+/// one.
 pub const DEVICE_ID: u16 = 0x10f0;
 
-/// What a drive's function is.
+/// Identity and layout of a drive's function.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Vendor; Identify Controller must say the same.
+    /// Vendor identifier; Identify Controller (VID) has to match.
     pub vendor: u16,
-    /// Device.
+    /// Device identifier.
     pub device: u16,
-    /// The subsystem's vendor.
+    /// Subsystem vendor identifier.
     pub subsystem_vendor: u16,
-    /// Subsystem.
+    /// Subsystem identifier.
     pub subsystem: u16,
-    /// Revision.
+    /// Revision identifier.
     pub revision: u8,
-    /// Serial number, the same whenever the drive is served (an EUI-64 by the specification).
+    /// Serial number, constant for a drive (an EUI-64 by the specification).
     pub serial: u64,
     /// Size of BAR0: a power of two of at least 4 KiB.
     pub bar0_bytes: u64,
     /// MSI-X vectors: 1 to 2048.
     pub vectors: u16,
-    /// Where in BAR0 the MSI-X table is: a multiple of 8.
+    /// Offset of the MSI-X table in BAR0: a multiple of 8.
     pub table_offset: u32,
-    /// Where in BAR0 the pending bits are: a multiple of 8.
+    /// Offset of the pending bit array in BAR0: a multiple of 8.
     pub pba_offset: u32,
 }
 
@@ -57,7 +59,7 @@ impl Identity {
         }
     }
 
-    /// Asserts what the drive's layout guarantees; none of it comes from a host.
+    /// Asserts the drive's layout; none of these values comes from a host.
     fn check(&self) {
         assert!(self.bar0_bytes.is_power_of_two() && self.bar0_bytes >= 4096, "BAR0 has a possible size");
         assert!((1..=2048).contains(&self.vectors), "MSI-X has 1 to 2048 vectors");
@@ -69,12 +71,12 @@ impl Identity {
     }
 }
 
-/// What a write asks for, beyond changing bits.
+/// What a write requires beyond changing bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
-    /// A function-level reset. The configuration space has done its part: see [`ConfigSpace::reset`].
+    /// A function-level reset. The configuration space itself is already reset: see [`ConfigSpace::reset`].
     Reset,
 }
 
@@ -91,13 +93,14 @@ const INTERRUPT_LINE: usize = 0x3c;
 
 const COMMAND_MEMORY: u16 = 1 << 1;
 const COMMAND_MASTER: u16 = 1 << 2;
-/// Parity error response and SERR#: PCI Express wants them writable. Nothing here has such an error.
+/// Parity Error Response and SERR# Enable: PCI Express requires them to be writable. The function never
+/// raises these errors.
 const COMMAND_ERRORS: u16 = 1 << 6 | 1 << 8;
 const COMMAND_INTX_DISABLE: u16 = 1 << 10;
 const STATUS_CAPABILITIES: u16 = 1 << 4;
-/// Non-Volatile Memory controller, NVM Express, I/O controller: programming interface first.
+/// Class code of an NVM Express I/O controller: programming interface first.
 const CLASS_NVME: [u8; 3] = [0x02, 0x08, 0x01];
-/// Memory, anywhere in 64 bits, not prefetchable: reading a register may matter.
+/// 64-bit memory BAR, not prefetchable: reading a register may have effects.
 const BAR_MEMORY_64: u32 = 0b0100;
 
 // Power management (7.5.2).
@@ -110,13 +113,13 @@ const PMC_VERSION: u16 = 3;
 const POWER_STATE: u8 = 0b11;
 const D0: u8 = 0;
 const D3_HOT: u8 = 3;
-/// From D3hot to D0 everything is as it was.
+/// The transition from D3hot to D0 preserves all state.
 const NO_SOFT_RESET: u16 = 1 << 3;
 
 // PCI Express (7.5.3).
 const EXPRESS: usize = 0x60;
 const EXPRESS_ID: u8 = 0x10;
-/// Version 2 of the structure; an endpoint, of which type 0 is.
+/// Capability version 2; device type 0, endpoint.
 const EXPRESS_CAPABILITIES: u16 = 2;
 const DEVICE_CAPABILITIES: usize = EXPRESS + 0x04;
 const DEVICE_CONTROL: usize = EXPRESS + 0x08;
@@ -131,20 +134,20 @@ const LINK_CONTROL_2: usize = EXPRESS + 0x30;
 const EXTENDED_TAGS: u32 = 1 << 5;
 const ROLE_BASED_ERRORS: u32 = 1 << 15;
 const FLR_CAPABLE: u32 = 1 << 28;
-/// Reporting of the four kinds of errors, relaxed ordering, extended tags, no snoop.
+/// Error reporting enables, relaxed ordering, extended tags, no snoop.
 const DEVICE_CONTROL_FLAGS: u16 = 0b1111 | 1 << 4 | 1 << 8 | 1 << 11;
 const DEVICE_CONTROL_MPS: u16 = 0b111 << 5;
 const DEVICE_CONTROL_MRRS: u16 = 0b111 << 12;
-/// Relaxed ordering, no snoop, reads of 512 bytes.
+/// Relaxed ordering, no snoop, maximum read request of 512 bytes.
 const DEVICE_CONTROL_INITIAL: u16 = 1 << 4 | 1 << 11 | 0b010 << 12;
 /// Initiate Function Level Reset, in the second byte of device control: reads as zero.
 const INITIATE_FLR: u8 = 1 << 7;
-/// It is no error that there is no active-state power management.
+/// ASPM Optionality Compliance: the link may lack active-state power management.
 const ASPM_OPTIONALITY: u32 = 1 << 22;
 /// ASPM control, read completion boundary, common clock, extended synch.
 const LINK_CONTROL_FLAGS: u16 = 0b11 | 1 << 3 | 1 << 6 | 1 << 7;
 const SLOT_CLOCK: u16 = 1 << 12;
-/// Completion Timeout Disable, supported and set.
+/// Completion Timeout Disable: supported and enabled.
 const NO_TIMEOUT: u16 = 1 << 4;
 
 // MSI-X (7.7.2).
@@ -161,17 +164,17 @@ const SERIAL: usize = 0x100;
 const SERIAL_ID: u32 = 0x0003;
 const SERIAL_VERSION: u32 = 1;
 
-/// The configuration space.
+/// The configuration space, with a mask of writable bits.
 pub struct ConfigSpace {
     bytes: Vec<Cell<u8>>,
-    /// As after a reset.
+    /// Contents after a reset.
     initial: Vec<u8>,
     /// The bits that the host may write.
     writable: Vec<u8>,
 }
 
 impl ConfigSpace {
-    /// Of a function that is `identity`, at the end of `link`.
+    /// The space of a function with `identity`, at the end of `link`.
     pub fn new(identity: &Identity, link: &PcieConfig) -> Self {
         identity.check();
         let mut layout = Layout { initial: vec![0; CONFIG_BYTES], writable: vec![0; CONFIG_BYTES] };
@@ -185,7 +188,8 @@ impl ConfigSpace {
         ConfigSpace { bytes, initial, writable }
     }
 
-    /// Reads `into.len()` bytes from `offset` on, whatever they are; what lies outside reads as ones.
+    /// Reads `into.len()` bytes from `offset`; any extent is allowed, and bytes outside the space read as
+    /// ones.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         into.fill(0xff);
         for (value, byte) in into.iter_mut().zip(self.from(offset)) {
@@ -193,13 +197,13 @@ impl ConfigSpace {
         }
     }
 
-    /// Writes `from` to `offset` and on; bits that are not writable, and bytes outside, are left out.
+    /// Writes `from` at `offset`; read-only bits and bytes outside the space are ignored.
     pub fn write(&self, offset: u64, from: &[u8]) -> Effect {
         let mut effect = Effect::None;
         let first = CONFIG_BYTES - self.from(offset).len();
         for (at, value) in (first..CONFIG_BYTES).zip(from.iter().copied()) {
             let (byte, mask) = (&self.bytes[at], self.writable[at]);
-            // D1 and D2 are not supported: the write is taken and the state stays.
+            // D1 and D2 are not supported: the write is accepted and the power state does not change.
             let mask = match at {
                 PMCSR if !matches!(value & POWER_STATE, D0 | D3_HOT) => mask & !POWER_STATE,
                 _ => mask,
@@ -215,7 +219,7 @@ impl ConfigSpace {
         effect
     }
 
-    /// Everything that the host wrote is put back. (The specification lets payload size and link control survive a
+    /// Restores the initial contents. (The specification lets Max_Payload_Size and link control survive a
     /// function-level reset; hosts save and restore them with the rest, and nothing here depends on them.)
     pub fn reset(&self) {
         for (byte, initial) in self.bytes.iter().zip(&self.initial) {
@@ -229,7 +233,7 @@ impl ConfigSpace {
     }
 }
 
-/// A configuration space being laid out.
+/// Builder of a configuration space.
 struct Layout {
     initial: Vec<u8>,
     writable: Vec<u8>,
@@ -244,15 +248,15 @@ impl Layout {
         self.set16(STATUS, STATUS_CAPABILITIES, 0);
         self.initial[REVISION] = identity.revision;
         self.initial[CLASS..CLASS + 3].copy_from_slice(&CLASS_NVME);
-        self.writable[CACHE_LINE] = 0xff; // PCI's, kept as memory
-        // A host writes ones and sees from what stays zero how large the region is.
+        self.writable[CACHE_LINE] = 0xff; // legacy PCI register, kept as memory
+        // A host writes ones and derives the size of the region from the bits that stay zero.
         let address = !(identity.bar0_bytes - 1);
         self.set32(BAR0, BAR_MEMORY_64, address as u32);
         self.set32(BAR0 + 4, 0, (address >> 32) as u32);
         self.set16(SUBSYSTEM, identity.subsystem_vendor, 0);
         self.set16(SUBSYSTEM + 2, identity.subsystem, 0);
         self.initial[CAPABILITIES] = PM as u8;
-        self.writable[INTERRUPT_LINE] = 0xff; // the firmware's note; the pin next to it is 0: there is no INTx
+        self.writable[INTERRUPT_LINE] = 0xff; // scratch register of the host's firmware; Interrupt Pin next to it is 0: no INTx
     }
 
     fn capability(&mut self, at: usize, id: u8, next: usize) {
@@ -267,7 +271,7 @@ impl Layout {
     }
 
     fn express(&mut self, link: &PcieConfig) {
-        // Sizes are 128 << n.
+        // Max_Payload_Size is coded as 128 << n.
         let payload = (link.mps.max(128).ilog2() - 7).min(5);
         let (speed, width) = (link.generation as u32 + 1, link.lanes);
         self.capability(EXPRESS, EXPRESS_ID, MSIX);
@@ -280,7 +284,7 @@ impl Layout {
         self.set16(LINK_STATUS, (speed | width << 4) as u16 | SLOT_CLOCK, 0);
         self.set32(DEVICE_CAPABILITIES_2, NO_TIMEOUT.into(), 0);
         self.set16(DEVICE_CONTROL_2, 0, NO_TIMEOUT);
-        // One bit a speed, from bit 1 on: all up to the link's.
+        // One bit for each speed from bit 1, up to the link's.
         self.set32(LINK_CAPABILITIES_2, (1 << (speed + 1)) - 2, 0);
         self.set16(LINK_CONTROL_2, speed as u16, 0b1111);
     }
@@ -319,7 +323,7 @@ mod tests {
             self.word(MSIX_CONTROL) & MSIX_ENABLE != 0
         }
 
-        /// Whether all its vectors are masked, whatever their own masks say.
+        /// Whether the function mask masks all vectors.
         fn is_msix_masked(&self) -> bool {
             self.word(MSIX_CONTROL) & MSIX_MASK != 0
         }
@@ -335,7 +339,7 @@ mod tests {
             self.word(COMMAND) & COMMAND_MASTER != 0
         }
 
-        /// Where the host has put BAR0.
+        /// Address that the host assigned to BAR0.
         fn bar0(&self) -> u64 {
             let mut bytes = [0; 8];
             self.read(BAR0 as u64, &mut bytes);
@@ -377,7 +381,7 @@ mod tests {
         bytes
     }
 
-    /// The capabilities, found as lspci and Linux find them.
+    /// The capabilities, found by the walk that lspci and Linux do.
     fn capabilities(space: &ConfigSpace) -> Vec<(u8, u64)> {
         assert_ne!(read16(space, 0x06) & 1 << 4, 0, "status says that there is a list");
         let mut found = Vec::new();
@@ -423,7 +427,8 @@ mod tests {
         assert!(whole(&space)[0x10c..].iter().all(|byte| *byte == 0));
     }
 
-    // A host learns the region's size from what it can't write; wrong, and the doorbells overlap something else.
+    // A host derives the region's size from bits that it cannot write; a wrong size makes the doorbells
+    // overlap another region.
     #[test]
     fn bar0_is_sized_and_placed() {
         for bytes in [1 << 14, BAR_BYTES, 1 << 20, 1 << 32, 1 << 35] {
@@ -443,7 +448,7 @@ mod tests {
         }
     }
 
-    // Without masks a host's read-modify-write would turn the drive into another one.
+    // Without masks, a host's read-modify-write would change the identity of the drive.
     #[test]
     fn ones_everywhere_change_only_what_may_be_written() {
         let table: &[(u64, u32)] = &[
@@ -468,7 +473,7 @@ mod tests {
         }
         let space = space();
         for at in 0..CONFIG_BYTES as u64 {
-            // All but the bit that would put everything back.
+            // All but the FLR bit, which would restore everything.
             let ones = if at == 0x69 { 0x7f } else { 0xff };
             assert_eq!(space.write(at, &[ones]), Effect::None, "at {at:#x}");
         }
@@ -487,7 +492,7 @@ mod tests {
         assert_eq!(read32(&space, 0), 0x10f0_1af4);
     }
 
-    // Offsets and lengths are whatever the host names.
+    // The host may name any offset and length.
     #[test]
     fn extents_beyond_the_space_read_as_ones_and_are_not_written() {
         let space = space();
@@ -513,7 +518,7 @@ mod tests {
         assert_eq!(whole(&space), before);
     }
 
-    // A reset that leaves the bus master on would let the function write where its next owner doesn't expect it.
+    // A reset that leaves Bus Master Enable set would let the function write to memory of its next owner.
     #[test]
     fn a_function_level_reset_puts_everything_back() {
         let space = space();
@@ -531,7 +536,7 @@ mod tests {
         assert_eq!(whole(&space), before);
     }
 
-    // A state that isn't supported must not be shown as entered: the host would wait for a function that sleeps.
+    // An unsupported state must not read back as entered: the host would wait for a sleeping function.
     #[test]
     fn only_d0_and_d3hot_are_entered() {
         let space = space();

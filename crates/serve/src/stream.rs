@@ -1,4 +1,4 @@
-//! A connection's bytes: those of its socket, or of TLS over it.
+//! The bytes of a connection: of its socket, or of TLS over it.
 
 use crate::tls::{Acceptor, Session, TlsError, is_tls};
 use byteway_clock::Clock;
@@ -10,58 +10,58 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Why bytes are not sent or received.
+/// Why bytes cannot be sent or received.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum StreamError {
-    /// Not now: wait until there are some, or space for them.
+    /// The operation would block: wait until the socket is readable or writable.
     #[error("not now")]
     Blocked,
-    /// The socket has failed.
+    /// The socket failed.
     #[error("the socket failed: {0}")]
     Socket(Errno),
-    /// TLS has.
+    /// TLS failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
 }
 
-/// A socket that doesn't block, with TLS or without.
+/// A non-blocking socket, with or without TLS.
 pub(crate) struct Stream {
     socket: Rc<OwnedFd>,
     tls: OnceCell<RefCell<Session>>,
 }
 
 impl Stream {
-    /// Of a socket; with TLS, [`Stream::secure`] comes first.
+    /// Wraps a socket. With TLS, call [`Stream::secure`] first.
     pub fn new(socket: Rc<OwnedFd>, tls: Option<Session>) -> Stream {
         let tls = tls.map(|session| OnceCell::from(RefCell::new(session))).unwrap_or_default();
         Stream { socket, tls }
     }
 
-    /// Waits for the first byte, and goes on with TLS if that is one of TLS. What comes stays to be taken.
+    /// Waits for the first byte, and starts TLS if it begins a TLS record. Consumes no byte.
     ///
     /// # Errors
-    /// TLS cannot be used.
+    /// The TLS library cannot be used.
     pub async fn secure_if_asked(&self, clock: &Clock, acceptor: &Acceptor) -> Result<(), TlsError> {
         let mut first = [0];
         loop {
             match recv(&*self.socket, &mut first[..], RecvFlags::PEEK) {
                 Ok((1.., _)) if is_tls(first[0]) => {
                     let session = acceptor.accept(&self.socket)?;
-                    let _ = self.tls.set(RefCell::new(session)); // no other way leads here
+                    let _ = self.tls.set(RefCell::new(session)); // the cell is empty: only this function sets it here
                     return Ok(());
                 }
                 Err(Errno::AGAIN) => self.readable(clock).await,
                 Err(Errno::INTR) => {}
-                // The next read finds what is the matter.
+                // The next read reports the error.
                 Ok(_) | Err(_) => return Ok(()),
             }
         }
     }
 
-    /// Does the handshake, if there is TLS. At a server's end it gives who the other end is.
+    /// Performs the TLS handshake, if TLS is used. At the server's end, returns the identity of the peer.
     ///
     /// # Errors
-    /// It has failed; [`Stream::close`] says so to the other end.
+    /// The handshake failed; [`Stream::close`] sends the alert to the other end.
     pub async fn secure(&self, clock: &Clock) -> Result<Option<Peer>, TlsError> {
         let Some(tls) = self.tls.get() else { return Ok(None) };
         loop {
@@ -74,7 +74,8 @@ impl Stream {
         }
     }
 
-    /// Takes what has come: so many bytes, none at the end. It is to be called until it is blocked before more is waited for.
+    /// Receives bytes; returns their number, 0 at the end of the stream. Call it until it returns `Blocked`
+    /// before waiting for more.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, StreamError> {
         match self.tls.get() {
             None => loop {
@@ -89,7 +90,8 @@ impl Stream {
         }
     }
 
-    /// Sends some bytes, and says how many. If it is blocked they have to be the first of what is sent next.
+    /// Sends some bytes and returns their number. After `Blocked`, the next call has to start with the same
+    /// bytes.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, StreamError> {
         match self.tls.get() {
             None => loop {
@@ -104,17 +106,17 @@ impl Stream {
         }
     }
 
-    /// Waits until there is something to receive.
+    /// Waits until bytes can be received.
     pub async fn readable(&self, clock: &Clock) {
         clock.readable(&self.socket).await;
     }
 
-    /// Waits until there is space for what is sent.
+    /// Waits until bytes can be sent.
     pub async fn writable(&self, clock: &Clock) {
         clock.writable(&self.socket).await;
     }
 
-    /// Says to the other end that nothing more is sent.
+    /// Signals the end of the data to the other end.
     pub fn finish(&self) {
         if let Some(tls) = self.tls.get() {
             tls.borrow_mut().finish();
@@ -122,7 +124,7 @@ impl Stream {
         let _ = shutdown(&*self.socket, Shutdown::Write);
     }
 
-    /// Ends it: who reads or writes finds it closed.
+    /// Closes the connection: readers and writers find it closed.
     pub fn close(&self) {
         self.finish();
         let _ = shutdown(&*self.socket, Shutdown::Both);

@@ -1,4 +1,5 @@
-//! What authentication takes of the system: random bytes, and a thread for computations that would keep a drive's other hosts waiting.
+//! System services for authentication: random bytes, and a thread for computations that would delay the
+//! drive's other hosts.
 #![allow(
     clippy::disallowed_methods,
     reason = "an exponentiation takes up to 10 ms, in which other hosts are served"
@@ -15,20 +16,20 @@ use std::rc::Rc;
 use std::sync::mpsc;
 use zeroize::Zeroizing;
 
-/// What the thread is given: the work, and where its result goes and is announced.
+/// Input of the thread: the computation, and where to send and announce its result.
 type Work = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, OwnedFd);
-/// Where a result comes, and what is readable then.
+/// Where the result arrives, and the descriptor that is then readable.
 type Pending = (mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>);
 
-/// The system, as one served drive uses it. Its thread begins with the first exponentiation and ends when this is dropped; it
-/// carries out one after the other, of which each connection has one at most.
+/// The system services of one served drive. The thread starts with the first exponentiation and ends when
+/// this is dropped. It runs one exponentiation at a time; each connection has at most one outstanding.
 pub struct System {
     clock: Clock,
     thread: OnceCell<mpsc::Sender<Work>>,
 }
 
 impl System {
-    /// Of an executor in real time.
+    /// Services for an executor in real time.
     pub fn new(clock: &Clock) -> System {
         System { clock: clock.clone(), thread: OnceCell::new() }
     }
@@ -36,7 +37,7 @@ impl System {
     fn thread(&self) -> &mpsc::Sender<Work> {
         self.thread.get_or_init(|| {
             let (sender, works) = mpsc::channel::<Work>();
-            // Without a thread the receiver is gone, and works are done where they are asked for.
+            // Without a thread the receiver is dropped, and exponentiations run in the caller's thread.
             let _ = std::thread::Builder::new().name("authentication".to_owned()).spawn(move || {
                 for (work, result, done) in works {
                     let _ = result.send(work.run());
@@ -47,7 +48,7 @@ impl System {
         })
     }
 
-    /// Has the thread do it. The error gives the work back.
+    /// Hands the computation to the thread. The error returns it to the caller.
     fn begin(&self, work: Exponentiation) -> Result<Pending, Exponentiation> {
         let event = || {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -78,7 +79,7 @@ impl Provider for System {
                 match result.try_recv() {
                     Ok(power) => return power,
                     Err(mpsc::TryRecvError::Empty) => self.clock.readable(&done).await,
-                    // The thread has panicked: a value that no response fits.
+                    // The thread has panicked: return a value that matches no response.
                     Err(mpsc::TryRecvError::Disconnected) => return Zeroizing::default(),
                 }
             }

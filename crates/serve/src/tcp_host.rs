@@ -1,4 +1,4 @@
-//! The host's end of NVMe/TCP: the sockets of an association with a target, for a driver of our own.
+//! The host's end of NVMe/TCP: the sockets of an association with a target, for Byteway's own driver.
 
 use crate::stream::{Stream, StreamError};
 use crate::tls::{Connector, TlsError, TlsPsk};
@@ -15,51 +15,53 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// How long a connection may take to be made.
+/// Time limit for establishing a TCP connection.
 const CONNECT_LIMIT: Delay = Delay::from_s(5);
-/// How long a TLS handshake may take.
+/// Time limit for a TLS handshake.
 const HANDSHAKE_LIMIT: Delay = Delay::from_s(5);
-/// Bytes taken from a socket at once, at most.
+/// Bytes per read of a socket, at most.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Bytes that are gathered before they are sent: the target is to begin with the first while the last are still being made.
+/// Bytes that accumulate before they are sent, so that the target can start while the rest is still being
+/// produced.
 const GATHERED_BYTES: usize = 16 << 10;
 
 /// A connection and its socket.
 struct Socket {
     stream: Stream,
-    /// Messages may be sent: a TLS handshake, if there is one, is over.
+    /// Whether messages may be sent: the TLS handshake, if any, is complete.
     is_open: Cell<bool>,
     tcp: RefCell<TcpConnection>,
-    /// Messages that came up while bytes were taken in.
+    /// Messages produced while received bytes were being processed; sent afterwards.
     later: RefCell<Vec<ToTarget>>,
     unsent: Notify,
     is_closed: Cell<bool>,
 }
 
-/// Sockets to a target.
+/// The sockets of associations with one target.
 pub struct Sockets {
     clock: Clock,
     address: SocketAddr,
     digests: Digests,
     tls: Option<Connector>,
-    /// Of associations with a generated key.
+    /// TLS connectors of associations with a generated key, by association.
     generated: RefCell<BTreeMap<u16, Connector>>,
     open: Rc<RefCell<BTreeMap<Connection, Rc<Socket>>>>,
     failed: TlsFailure,
 }
 
-/// Why TLS has failed with a target, if it has. Cheap to clone.
+/// The last TLS failure with a target, if any. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct TlsFailure(Rc<RefCell<Option<TlsError>>>);
 
 impl TlsFailure {
-    /// The last one.
+    /// The last failure.
     pub fn last(&self) -> Option<TlsError> {
         self.0.borrow().clone()
     }
 }
 
-/// A socket that is being connected: once it is writable it is, or has failed. A target that does not answer holds nothing else up.
+/// Starts connecting a socket: when it becomes writable it is connected, or has failed. Never blocks, so that
+/// a target that does not answer delays nothing else.
 fn begin_to_connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -71,7 +73,7 @@ fn begin_to_connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Waits until it is connected, and does a TLS handshake, if there is one.
+/// Waits until the socket is connected, and performs the TLS handshake, if any.
 async fn establish(clock: &Clock, socket: &Socket, descriptor: &OwnedFd) -> Result<(), StreamError> {
     let connected = clock.within(CONNECT_LIMIT, socket.stream.writable(clock)).await;
     let ended = connected.map_or(Err(Errno::TIMEDOUT), |()| socket_error(descriptor).flatten());
@@ -81,19 +83,19 @@ async fn establish(clock: &Clock, socket: &Socket, descriptor: &OwnedFd) -> Resu
 }
 
 impl Sockets {
-    /// To the target at `address`, whose connections have these digests if the target takes them.
+    /// Sockets to the target at `address`. Connections use these digests if the target accepts them.
     pub fn new(clock: &Clock, address: SocketAddr, digests: Digests) -> Sockets {
         let (generated, open, failed) = (RefCell::default(), Rc::default(), TlsFailure::default());
         Sockets { clock: clock.clone(), address, digests, tls: None, generated, open, failed }
     }
 
-    /// With TLS.
+    /// Uses TLS on every connection.
     #[must_use]
     pub fn secured(self, tls: Connector) -> Sockets {
         Sockets { tls: Some(tls), ..self }
     }
 
-    /// Tells, when an association has failed, whether TLS was why.
+    /// A handle that reports whether TLS caused an association to fail.
     pub fn tls_failure(&self) -> TlsFailure {
         self.failed.clone()
     }
@@ -147,7 +149,7 @@ impl Messenger for Sockets {
             (ToTarget::Open, _) => {
                 if let Err(error) = self.connect(adapter, connection) {
                     tracing::warn!("{}: {error}", self.address);
-                    // Not at once: whoever opens it does not wait yet.
+                    // Connect in a task: the caller does not wait for the connection here.
                     let (clock, adapter) = (self.clock.clone(), adapter.clone());
                     self.clock.spawn("refused connection", async move {
                         clock.yield_now().await;
@@ -157,7 +159,7 @@ impl Messenger for Sockets {
             }
             (ToTarget::Close, Some(socket)) => {
                 self.open.borrow_mut().remove(&connection);
-                let _ = socket.flush(); // what was said before
+                let _ = socket.flush(); // flush what was produced so far
                 socket.close();
             }
             (message, Some(socket)) => match socket.tcp.try_borrow_mut() {
@@ -165,7 +167,7 @@ impl Messenger for Sockets {
                     tcp.send(adapter, message);
                     let gathered = tcp.unsent().len();
                     drop(tcp);
-                    // An error the writer will find, too.
+                    // The writer finds a send error, too.
                     if gathered < GATHERED_BYTES || !matches!(socket.flush(), Ok(true)) {
                         socket.unsent.notify_one();
                     }
@@ -197,9 +199,10 @@ impl Socket {
         }
     }
 
-    /// Sends what the system takes now, and says whether that was all.
+    /// Sends what the socket accepts now; returns whether that was everything.
     fn flush(&self) -> Result<bool, StreamError> {
-        // Closed from within what came: nothing is to be sent behind that.
+        // Called while received bytes are being processed, which close the connection: nothing more is to be
+        // sent.
         let Ok(mut tcp) = self.tcp.try_borrow_mut() else { return Ok(false) };
         while self.is_open.get() && !tcp.unsent().is_empty() {
             match self.stream.send(tcp.unsent()) {
@@ -212,7 +215,7 @@ impl Socket {
     }
 }
 
-/// Sends what waits, all at once that was said meanwhile.
+/// Sends pending bytes; messages produced in the same turn go out together.
 async fn write(clock: Clock, socket: Rc<Socket>) {
     while !socket.is_closed.get() {
         match socket.flush() {
@@ -226,7 +229,7 @@ async fn write(clock: Clock, socket: Rc<Socket>) {
     }
 }
 
-/// Takes what comes, until the connection is closed.
+/// Receives until the connection is closed.
 async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
     let mut chunk = vec![0; CHUNK_BYTES];
     while !socket.is_closed.get() {
@@ -240,7 +243,7 @@ async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
                 socket.unsent.notify_one();
                 if let Err(error) = received {
                     tracing::warn!("the target breaks the protocol: {error}");
-                    let _ = socket.flush(); // which tells it so
+                    let _ = socket.flush(); // sends the reason to the target
                     return;
                 }
                 clock.yield_now().await;

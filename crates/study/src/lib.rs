@@ -1,14 +1,14 @@
-//! Many runs, and what they say: held side by side, held against papers, drawn.
+//! Studies of many runs: comparisons, reproductions of papers, thresholds, and reports.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`mod@compare`] | many runs side by side |
-//! | [`reproduce`] | what papers say, measured again |
-//! | [`threshold`] | from which size on fine-grained transfer no longer pays |
+//! | [`mod@compare`] | comparisons of many runs |
+//! | [`reproduce`] | claims of papers, measured again |
+//! | [`threshold`] | the payload size from which fine-grained transfer is no longer faster |
 //! | [`mod@report`] | `report.html`: of a run, of a comparison, of a reproduction |
-//! | `shell` | commands that reports tell one to type |
+//! | `shell` | shell commands in reports |
 //!
-//! What it does not do: it simulates nothing itself; its runs are the crate `lab`'s.
+//! What it does not do: it simulates nothing itself; the crate `lab` performs its runs.
 
 pub mod compare;
 pub mod report;

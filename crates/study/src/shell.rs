@@ -1,6 +1,6 @@
-//! Commands that reports tell one to type.
+//! Shell commands in reports, for the reader to type.
 
-/// As a shell takes it for one word.
+/// Quotes a string so that a shell takes it as one word.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "=.,_-/:%+".contains(c);
     if word.chars().all(plain) && !word.is_empty() {
@@ -14,7 +14,8 @@ pub(crate) fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
-    // A value with a space or a quote would be two words, or an open quote, to the shell that it is pasted into.
+    // Pasted into a shell, a value with a space would be two words, and one with a quote would leave the
+    // quote open.
     #[test]
     fn a_word_is_one_word_to_a_shell() {
         assert_eq!(quoted("job.0.iodepth=4"), "job.0.iodepth=4");

@@ -1,9 +1,9 @@
-//! Tau of adaptive transfer: the payload size from which on a fine-grained method is no longer faster than PRPs, on a drive,
-//! link and host, to the byte (BandSlim, Adaptive Value Transfer Method): shorter payloads are faster by the method. A
-//! profile keeps it (`[transfer.threshold]`).
+//! Measures tau of adaptive transfer: the payload size, to the byte, from which a fine-grained method is no
+//! longer faster than PRPs, for a drive, link and host (BandSlim, Adaptive Value Transfer Method). Shorter
+//! payloads are faster by the method. A profile records it (`[transfer.threshold]`).
 //!
-//! Sizes are doubled until PRPs are as fast; from there the distance to the last size that was faster is halved. Each size
-//! is a run of the scenario's job with payloads of that size, a few hundred of them.
+//! Sizes are doubled until PRPs are as fast, and then bisected. Each size is a run of the scenario's job with
+//! a few hundred payloads of that size.
 
 use std::fmt::Write as _;
 
@@ -16,62 +16,64 @@ use byteway_scenario::Scenario;
 use byteway_scenario::profile::Completion;
 use byteway_transfer::Method;
 
-/// Why there are no thresholds.
+/// Why the thresholds cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ThresholdError {
-    /// The scenario is not one of payloads of one size.
+    /// The scenario does not have payloads of one size.
     #[error(transparent)]
     Input(#[from] InputError),
     /// A run failed.
-    #[error("the run with {method} of {bytes} B gave no figures")]
+    #[error("the run with {method} and {bytes} B gave no figures")]
     NoFigures {
-        /// The method's name.
+        /// Name of the method.
         method: &'static str,
-        /// Bytes of a payload.
+        /// Size of the payload in bytes.
         bytes: u32,
     },
 }
 
 impl ThresholdError {
-    /// What is wrong with the input, if that is why.
+    /// The invalid input, if that is the reason.
     pub fn wrong_input(&self) -> Option<&InputError> {
         if let ThresholdError::Input(error) = self { Some(error) } else { None }
     }
 }
 
-/// What was found for a method.
+/// The result for a method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// The method.
     pub fine: Method,
-    /// Tau: shorter payloads are faster by the method; 0: none is, not even one byte.
+    /// Tau in bytes: shorter payloads are faster by the method; 0: not even one byte is.
     pub bytes: u32,
-    /// The method is faster for every payload that it can carry, of which the longest has one byte less than tau.
+    /// Whether the method is faster for every payload that it can carry; the longest is one byte less than
+    /// tau.
     pub is_longest: bool,
-    /// Mean latency by the method and by PRPs, nanoseconds: of one byte less than tau, or of one byte where tau is 0.
+    /// Mean latency by the method and by PRPs in nanoseconds: at one byte less than tau, or at one byte if
+    /// tau is 0.
     pub at_ns: (f64, f64),
 }
 
-/// What was found for all methods.
+/// The results for all methods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
-    /// Those that were measured.
+    /// Methods that were measured.
     pub found: Vec<Threshold>,
-    /// Those that were not, because it was interrupted.
+    /// Methods that were not measured because of an interrupt.
     pub missing: Vec<Method>,
 }
 
 /// Measures the thresholds of all fine-grained methods that the scenario's drive offers.
 ///
 /// # Errors
-/// The scenario is not one of payloads of one size, or a run failed.
+/// The scenario does not have payloads of one size, or a run failed.
 pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> Result<Thresholds, ThresholdError> {
     let drive = match &scenario.drives[..] {
         [only] => &only.plan,
         several => {
             let what =
-                format!("a threshold is measured of one drive, and the scenario has {}", several.len());
-            let cure = "write `[drive]` for the one that it is to be measured of";
+                format!("a threshold is measured on a single drive, but the scenario has {}", several.len());
+            let cure = "keep only the drive to measure, as `[drive]`";
             return Err(InputError::new(what, cure).into());
         }
     };
@@ -88,7 +90,7 @@ pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> Result<Thresholds,
         let Some(most) = profile.longest(fine).filter(|_| is_offered) else { continue };
         match search(scenario, fine, most, interrupt) {
             Ok(found) => thresholds.found.push(found),
-            // A run that was stopped has no figures.
+            // An interrupted run has no figures.
             Err(_) if interrupt.is_raised() => thresholds.missing.push(fine),
             Err(error) => return Err(error),
         }
@@ -141,7 +143,7 @@ fn search(
     Ok(Threshold { fine, bytes: high, is_longest: false, at_ns: low.1 })
 }
 
-/// The section of a profile that keeps them, each with where it comes from.
+/// The section for a profile, with the source of each value.
 pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
     let completion = match scenario.host.profile.completion {
         Completion::Polled => "polled",
@@ -161,9 +163,9 @@ pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
         let (own, prp) = (time(found.at_ns.0), time(found.at_ns.1));
         let bytes = found.bytes;
         let said = match (bytes, found.is_longest) {
-            (0, _) => format!("never faster: 1 B takes {own}, by prp {prp}"),
-            (_, true) => format!("always faster: its longest, {} B, takes {own}, by prp {prp}", bytes - 1),
-            (_, false) => format!("{} B take {own}, by prp {prp}", bytes - 1),
+            (0, _) => format!("never faster: 1 B takes {own}, with prp {prp}"),
+            (_, true) => format!("always faster: its longest, {} B, takes {own}, with prp {prp}", bytes - 1),
+            (_, false) => format!("{} B take {own}, with prp {prp}", bytes - 1),
         };
         let line = format!("{key} = \"{bytes} B\"");
         let _ = writeln!(out, "{line:<30} # measured: {said}");

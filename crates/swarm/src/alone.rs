@@ -1,7 +1,7 @@
-//! Operations beside which nothing else is under way: they change namespaces, or what all of them hold.
+//! Exclusive operations: those that change namespaces, or the content of all of them, and that no other operation may overlap.
 //!
-//! A change that a power cut, reset or shutdown has interrupted is pending until somebody has looked what became of it:
-//! a namespace is then as it was before, or as it was to be.
+//! A change that a power cut, reset or shutdown interrupts is pending until the host has checked its outcome: the namespace then has either
+//! the old or the new state.
 
 use super::drive;
 use super::failure::{Failure, Kind};
@@ -21,10 +21,10 @@ use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Looks at a sanitize operation's progress, at most: each a tenth of a millisecond.
+/// Upper limit of polls of a sanitize operation's progress, one every 100 us.
 const LOOKS_MAX: u32 = 1_000_000;
 
-/// How an admin command ended.
+/// Outcome of an admin command.
 enum Ended {
     Done,
     Refused(Status),
@@ -32,7 +32,7 @@ enum Ended {
 }
 
 impl Life {
-    /// Performs an operation that is alone. `ways` are the worker's, by namespace.
+    /// Performs an exclusive operation. `ways` are the worker's clients, by namespace.
     pub(super) async fn perform_alone(
         &self,
         driver: &Driver,
@@ -55,7 +55,7 @@ impl Life {
         }
     }
 
-    /// Submits an admin command, again if a reset has come between.
+    /// Submits an admin command, and repeats it if a reset intervened.
     async fn admin(&self, driver: &Driver, sqe: Sqe, data: &[u8]) -> Result<Ended, Failure> {
         loop {
             let data = if data.is_empty() { Data::None } else { Data::Out(data) };
@@ -76,10 +76,10 @@ impl Life {
 
     async fn format(&self, driver: &Driver, nsid: u32, block: BlockSize) -> Result<(), Failure> {
         let Some(holds) = self.holds(nsid) else { return Ok(()) };
-        // With blocks of the same size it is a write of zeroes; else another namespace takes the place of this one, or
-        // this one stays with whatever of it had been deallocated when the drive could write no more.
+        // With an unchanged block size a format is a write of zeroes. Otherwise another namespace replaces this one; or it stays, possibly
+        // partly deallocated, if the drive could no longer write.
         let emptying = holds.begin_emptying();
-        // Pairs have one format.
+        // KV and table namespaces have a single format.
         let lbaf = u8::from(block == BlockSize::B4096 && matches!(holds, Holds::Blocks(_)));
         self.run.pending.set(Some(Pending::Format { nsid, lbaf }));
         let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
@@ -120,14 +120,14 @@ impl Life {
         let Some(holds) = self.holds(nsid).filter(|_| self.run.spaces.borrow().len() > 1) else {
             return Ok(());
         };
-        // If it stays, it is as it was but for what had been deallocated when the drive could write no more.
+        // If it stays, its content is unchanged, except what was deallocated before the drive could no longer write.
         let emptying = holds.begin_emptying();
         self.run.pending.set(Some(Pending::Delete { nsid }));
         let delete =
             NamespaceManagement { sel: NamespaceManagement::DELETE, ..NamespaceManagement::default() };
         let ended = self.admin(driver, delete.sqe(0, nsid), &[]).await?;
         emptying.end(false);
-        // Deleted before a reset, and asked for again after it.
+        // It was deleted before a reset, and the deletion was repeated after it.
         let refused =
             |status: Status| status.is(Status::INVALID_NAMESPACE) || status.is(Status::INVALID_FIELD);
         self.settled(driver, "Namespace Management (delete)", ended, refused).await
@@ -136,30 +136,31 @@ impl Life {
     async fn sanitize(&self, driver: &Driver) -> Result<(), Failure> {
         let begun: Vec<_> =
             self.run.spaces.borrow().iter().map(|space| space.holds.begin_emptying()).collect();
+        self.run.programs.iter().for_each(|programs| programs.forget());
         let sqe = sanitize(Sanitize::BLOCK_ERASE);
         let ended = self.admin(driver, sqe, &[]).await?;
-        // Once it is accepted it is carried through, if flash can be written; nobody reads or writes before it is done.
+        // Once accepted, the operation completes unless flash fails; reads and writes are refused until then.
         let mut is_certain = matches!(ended, Ended::Done);
         let done = match ended {
             Ended::Done => {
                 self.run.count(|tally| tally.sanitized += 1);
-                if self.wears_out() {
+                if self.writes_fail() {
                     is_certain = self.wait_for_sanitize(driver).await?;
                 }
                 Ok(())
             }
-            // It was accepted before a reset, and is asked for again.
+            // It was accepted before a reset, and requested again after it.
             Ended::Refused(status) if status.is(Status::SANITIZE_IN_PROGRESS) => Ok(()),
             Ended::Refused(status) => self.refused("Sanitize", status),
             Ended::Lost => Ok(()),
         };
         begun.into_iter().for_each(|begun| begun.end(is_certain));
+        self.run.programs.iter().filter(|_| is_certain).for_each(|programs| programs.clear());
         done?;
         self.wait_for_sanitize(driver).await.map(drop)
     }
 
-    /// Waits until no sanitize operation is going on, and leaves the failure of one. False if it is not known that one
-    /// has succeeded.
+    /// Waits until no sanitize operation is in progress, and exits failure mode. `false` if it is not known that one has succeeded.
     async fn wait_for_sanitize(&self, driver: &Driver) -> Result<bool, Failure> {
         let mut bytes = [0; size_of::<SanitizeStatusLog>()];
         for _ in 0..LOOKS_MAX {
@@ -170,10 +171,10 @@ impl Life {
                 Err(DriverError::Lost { .. } | DriverError::Gone(_)) => return Ok(false),
                 Err(error) => return Err(broken(error)),
             }
-            let log = SanitizeStatusLog::read_from_bytes(&bytes).expect("it is as long as that");
+            let log = SanitizeStatusLog::read_from_bytes(&bytes).expect("the buffer has the log's length");
             match log.sstat & 0b111 {
                 SanitizeStatusLog::IN_PROGRESS => {}
-                SanitizeStatusLog::FAILED if self.wears_out() => {
+                SanitizeStatusLog::FAILED if self.writes_fail() => {
                     return self.leave_failure(driver).await.map(|()| false);
                 }
                 SanitizeStatusLog::FAILED => {
@@ -183,10 +184,10 @@ impl Life {
             }
             self.clock.timer(Delay::from_us(100)).await;
         }
-        Err(Failure::new(Kind::Hang, "a sanitize operation does not end"))
+        Err(Failure::new(Kind::Hang, "a sanitize operation never ends"))
     }
 
-    /// A sanitize operation has failed, or did so before: what is left can be read again after this.
+    /// Exits the failure mode of a failed sanitize operation, so that the remaining data can be read again.
     async fn leave_failure(&self, driver: &Driver) -> Result<(), Failure> {
         match self.admin(driver, sanitize(Sanitize::EXIT_FAILURE), &[]).await? {
             Ended::Refused(status) => {
@@ -196,7 +197,7 @@ impl Life {
         }
     }
 
-    /// A change has ended: looks what became of it. `may_refuse` says which refusals are none of the drive's faults.
+    /// Checks the outcome of a change that has ended. `may_refuse` selects the refusals that are not errors of the drive.
     async fn settled(
         &self,
         driver: &Driver,
@@ -205,7 +206,7 @@ impl Life {
         may_refuse: impl Fn(Status) -> bool,
     ) -> Result<(), Failure> {
         match ended {
-            Ended::Lost => return Ok(()), // the next life looks
+            Ended::Lost => return Ok(()), // the next life checks
             Ended::Refused(status) if !may_refuse(status) => self.refused(what, status)?,
             Ended::Done | Ended::Refused(_) => {}
         }
@@ -216,7 +217,7 @@ impl Life {
     }
 
     fn refused(&self, what: &str, status: Status) -> Result<(), Failure> {
-        // Where flash has failed, the drive may be at the end of its life.
+        // After failures of flash the drive may be at its end of life.
         if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only() {
             self.run.count(|tally| tally.ops_failed += 1);
             return Ok(());
@@ -224,22 +225,22 @@ impl Life {
         Err(Failure::new(Kind::Error, format!("{what}: {status}")))
     }
 
-    /// A host that has restarted does not know how far a format is that it had asked for before: it asks for it again, and waits.
+    /// After a restart the host does not know how far a format had proceeded: it repeats the format and waits for it.
     pub(super) async fn format_again(&self, driver: &Driver) -> Result<(), Failure> {
         let Some(Pending::Format { nsid, lbaf }) = self.run.pending.get() else { return Ok(()) };
         let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
         self.admin(driver, sqe, &[]).await.map(drop)
     }
 
-    /// After power-on: waits for what goes on, and looks what became of what was under way.
-    pub(super) async fn take_stock(&self, driver: &Driver) -> Result<(), Failure> {
+    /// After power-on: waits for operations in progress, and checks the outcome of those that were outstanding.
+    pub(super) async fn check_outcomes(&self, driver: &Driver) -> Result<(), Failure> {
         if self.run.plan.ops.contains(&Op::Sanitize) {
             self.wait_for_sanitize(driver).await?;
         }
         self.reconcile(driver).await.map_err(broken)
     }
 
-    /// Looks what became of a pending change.
+    /// Checks the outcome of a pending change.
     async fn reconcile(&self, driver: &Driver) -> Result<(), DriverError> {
         let Some(pending) = self.run.pending.get() else { return Ok(()) };
         loop {
@@ -252,12 +253,19 @@ impl Life {
                 result => break result,
             }
         }?;
+        let tables = loop {
+            match driver.namespaces_of(csi::TABLES).await {
+                Err(DriverError::Lost { lost: Lost::Reset, .. }) => continue,
+                tables => break tables?,
+            }
+        };
         let (namespaces, pairs) = (driver.namespaces(), driver.kv_namespaces());
         let mut spaces = self.run.spaces.borrow_mut();
         match pending {
             Pending::Delete { nsid } => {
                 let is_there = namespaces.iter().any(|namespace| namespace.nsid == nsid)
-                    || pairs.iter().any(|namespace| namespace.nsid == nsid);
+                    || pairs.iter().any(|namespace| namespace.nsid == nsid)
+                    || tables.contains(&nsid);
                 if !is_there {
                     spaces.retain(|space| space.nsid != nsid);
                     self.run.count(|tally| tally.namespaces_deleted += 1);
@@ -301,7 +309,7 @@ impl Life {
         Ok(())
     }
 
-    /// Attaches whatever was created and is not attached.
+    /// Attaches namespaces that were created and are not attached.
     async fn attach_new(&self, driver: &Driver) -> Result<(), DriverError> {
         let mut list = [0; 4096];
         let identify = Identify { cns: Cns::ALLOCATED_NAMESPACES, ..Identify::default() };
@@ -317,14 +325,14 @@ impl Life {
             for nsid in new {
                 let attach = NamespaceAttachment { sel: NamespaceAttachment::ATTACH }.sqe(0, nsid);
                 let to = ControllerList::from(0, [identity.cntlid]);
-                // It may be attached already.
+                // It may already be attached.
                 driver.admin(attach, Data::Out(to.as_bytes())).await?;
             }
         }
         driver.refresh().await
     }
 
-    /// A namespace that holds nothing.
+    /// An empty namespace.
     fn fresh(&self, nsid: u32, blocks: u64, block: BlockSize) -> Space {
         let oracle = self.run.oracle(blocks, block, self.next_tag(), BaseState::Zeroes);
         Space { nsid, holds: Holds::Blocks(Rc::new(RefCell::new(oracle))) }
@@ -337,7 +345,7 @@ impl Life {
     }
 }
 
-/// The command, which always lets its failure be left.
+/// The Sanitize command, always with AUSE set, so that its failure mode can be exited.
 fn sanitize(sanact: u8) -> Sqe {
     Sanitize { sanact, ause: true, ..Sanitize::default() }.sqe(0)
 }
@@ -349,14 +357,14 @@ impl Way {
     }
 }
 
-/// Copies what fits and doesn't overlap the destination.
+/// Copies the ranges that fit and do not overlap the destination.
 async fn copy(client: &Client, buffer: &mut IoBuffer, to: u64, extents: &[Extent]) -> Result<(), AnyIoError> {
     let blocks = client.namespace().blocks;
     let to = to % blocks;
     let mut room = (blocks - to).min(u64::from(u16::MAX));
     let mut sources = Vec::new();
     for extent in extents {
-        // Limits of what one copy may move are the drive's: half a payload is below all of them.
+        // The drive limits a copy; half a payload is below all its limits.
         let Extent { lba, blocks } = fit(client, extent);
         let count = u64::from(blocks / 4).max(1).min(room);
         if count > 0 {

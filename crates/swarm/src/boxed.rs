@@ -1,8 +1,9 @@
-//! Boxes: the drives of a plan and its neighbours lend each other processors, some also DRAM, and leave and come back while the others go on.
+//! JBOF enclosures: the drives of a plan and its neighbors lend each other processors, in some runs also DRAM, and leave and return while
+//! the others continue.
 //!
-//! Each drive has a host's work and an oracle of its own. The box's drivers are everybody's; a drive that loses its power, or a host that
-//! restarts, ends a *session* of those who work on it: all that they have under way is lost, and as soon as there is a driver again
-//! they begin another one, which looks at everything first.
+//! Each drive has its own host workload and oracle. The enclosure's drivers are shared; a drive that loses power, or a host that restarts,
+//! ends a *session* of the workers on that drive: all their outstanding commands are lost, and once there is a driver again they start a
+//! new session, which first verifies everything.
 
 use super::drive;
 use super::failure::{Failure, Kind};
@@ -11,31 +12,43 @@ use super::plan::{BoxCanarySpec, BoxSpec, Fault, Plan};
 use super::seat::Seat;
 use super::tally::Tally;
 use byteway_assembly::jbof::{
-    Canary, DramConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
+    Canary, DramConfig, HostConfig, Jbof, JbofConfig, JbofError, Platform, QueueWeights, SampleConfig,
 };
-use byteway_clock::{Clock, Delay, Executor, Ran};
-use byteway_firmware::Work;
-use byteway_host::{Driver, QueuePair};
+use byteway_clock::{Clock, Delay, Executor, RunOutcome};
+use byteway_firmware::WorkKind;
+use byteway_host::{Driver, HostCosts, QueuePair};
 use byteway_world::PoweredDrive;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Looks whether a box is at rest, at most: one each period.
+/// Upper limit of checks whether the enclosure is at rest, one each period.
 const LOOKS_MAX: u32 = 2000;
 
-/// The boxes of a run: one, or none.
+/// The enclosure of a run, if any.
 pub(super) struct Boxed {
     pub(super) jbof: Rc<Jbof>,
     spec: BoxSpec,
     drive: usize,
-    /// The session: in which life of the drive, and after how many restarts of the host.
-    session: Cell<(Option<u64>, u64)>,
+    session: Cell<Session>,
+}
+
+/// A session: the drive's life (`None` without power), and the number of host restarts.
+type Session = (Option<u64>, u64);
+
+/// A session that has started.
+pub(super) struct Begun {
+    pub(super) driver: Driver,
+    pub(super) whole: Rc<PoweredDrive>,
+    /// Whether the power was off since the previous session.
+    pub(super) was_off: bool,
 }
 
 fn config(spec: &BoxSpec, drives: usize, seed: u64) -> JbofConfig {
-    // Looks are few: a sample is old soon.
+    // With few looks a sample goes stale quickly, which exercises stale samples.
     let sample = SampleConfig { pages: 64, periods: 3, looks_of_page: 4, periods_most: 4 };
+    let costs = HostCosts { submit: Delay::from_ns(spec.submit_ns), ..HostCosts::default() };
     JbofConfig {
+        host: HostConfig { costs, ..HostConfig::default() },
         platform: Platform::Lending { processor: true, dram: spec.dram },
         dram: DramConfig { sample, ..DramConfig::default() },
         period: Delay::from_us(spec.period_us),
@@ -53,7 +66,7 @@ fn config(spec: &BoxSpec, drives: usize, seed: u64) -> JbofConfig {
     }
 }
 
-/// Gives power to the box of a plan, over the media of its seats, if it is one.
+/// Powers on the enclosure of a plan, if it has one, with the media of its seats.
 pub(super) fn power_on(
     clock: &Clock,
     plan: &Plan,
@@ -68,43 +81,44 @@ pub(super) fn power_on(
             config.ftl.map_segment_pages = 1;
         }
         let Kept::Memory(media) = &mut seat.kept else {
-            return Err(Failure::new(Kind::Plan, "a drive of a box has a medium of its own"));
+            return Err(Failure::new(Kind::Plan, "a drive in a box must have its own medium"));
         };
-        // One core, which is busy soon.
+        // A single core is soon busy.
         config.site.cores = 1;
         config.site.cycles = config
             .site
             .cycles
-            .with(Work::Translate, spec.translate_ns)
-            .with(Work::Buffer, spec.translate_ns / 4);
+            .with(WorkKind::Translate, spec.translate_ns)
+            .with(WorkKind::Buffer, spec.translate_ns / 4);
         drives.push((config, media.pop()));
     }
     let jbof = Jbof::give_power(clock, config(spec, drives.len(), plan.seed), drives);
     jbof.map(|jbof| Some(Rc::new(jbof))).map_err(broken)
 }
 
-/// Attaches drivers to all drives, before poll `polls`. False: the power is cut before.
+/// Attaches drivers to all drives, before poll `polls`. `false` if the power is cut before that.
 pub(super) fn attach(executor: &Executor, jbof: &Rc<Jbof>, polls: u64) -> Result<bool, Failure> {
     let attaching = jbof.clone();
     match executor.run_cut(async move { attaching.attach().await }, polls) {
         Err(stalled) => Err(Failure::new(Kind::Hang, format!("while it attached: {stalled}"))),
-        Ok(Ran::Cut) => Ok(false),
-        Ok(Ran::Ended(attached)) => attached.map(|()| true).map_err(broken),
+        Ok(RunOutcome::Cut) => Ok(false),
+        Ok(RunOutcome::Ended(attached)) => attached.map(|()| true).map_err(broken),
     }
 }
 
-/// The power of a box goes: its drives' media are the seats'.
+/// Powers off the enclosure and returns the media to the seats.
 pub(super) fn power_off(jbof: &Jbof, seats: &mut [Seat]) {
     for (seat, medium) in seats.iter_mut().zip(jbof.power_off()) {
-        seat.kept = Kept::Memory(vec![medium]);
+        seat.kept = Kept::Memory(medium.into_iter().collect());
     }
 }
 
-/// What must hold when all have done their work: all drives are there, nothing is lent, and nothing is left taken.
-pub(super) async fn come_to_rest(clock: Clock, jbof: Rc<Jbof>, period: Delay) -> Result<(), Failure> {
+/// Checks the state after all work: all drives are present, nothing is lent, and no resource is held.
+pub(super) async fn wait_for_rest(clock: Clock, jbof: Rc<Jbof>, period: Delay) -> Result<(), Failure> {
     let all = 0..jbof.len();
     let quiet = |drive| {
-        let controller = jbof.drive(drive).drive.controller.clone();
+        let Some(powered) = jbof.drive(drive) else { return false };
+        let controller = &powered.drive.controller;
         let ftl = controller.ftl();
         let has_slots = ftl.slots_free() + ftl.units_buffered() == ftl.slots();
         controller.is_quiet() && has_slots && ftl.units_locked() == 0
@@ -115,11 +129,11 @@ pub(super) async fn come_to_rest(clock: Clock, jbof: Rc<Jbof>, period: Delay) ->
         if !all.clone().all(|drive| jbof.is_there(drive)) {
             continue;
         }
-        what = "something is lent, or bound, though nothing is to be done";
+        what = "resources are lent or bound although the box is idle";
         if !jbof.is_at_rest() {
             continue;
         }
-        what = "a controller keeps something though nothing is asked of it";
+        what = "an idle controller holds resources";
         if all.clone().all(quiet) {
             return Ok(());
         }
@@ -139,7 +153,7 @@ impl Boxed {
         Boxed { jbof: jbof.clone(), spec: spec.clone(), drive, session: Cell::default() }
     }
 
-    /// Counts what the drive has lent, and its host redirected.
+    /// Adds what the drive has lent and its host redirected.
     pub(super) fn count(&self, tally: &mut Tally) {
         tally.loans += self.jbof.figures(self.drive).lent;
         let dram = self.jbof.dram_figures(self.drive);
@@ -149,38 +163,41 @@ impl Boxed {
         tally.redirected += self.jbof.redirected(self.drive).0;
     }
 
-    /// A period of the box.
+    /// The powered drive.
+    pub(super) fn powered(&self) -> Result<Rc<PoweredDrive>, Failure> {
+        self.jbof.drive(self.drive).ok_or_else(|| broken(JbofError::Gone(self.drive)))
+    }
+
+    /// Period of the enclosure's daemons.
     pub(super) fn period(&self) -> Delay {
         Delay::from_us(self.spec.period_us)
     }
 
-    /// Waits until there is a driver, and begins a session. Whether the power was off since the one before.
-    pub(super) async fn begin(&self, clock: &Clock) -> bool {
-        while !self.jbof.is_there(self.drive) {
+    /// Waits for a driver, and starts a session.
+    pub(super) async fn begin(&self, clock: &Clock) -> Begun {
+        let (driver, whole) = loop {
+            if let Some(both) = self.jbof.driver(self.drive).zip(self.jbof.drive(self.drive)) {
+                break both;
+            }
             clock.timer(self.period() / 4).await;
-        }
+        };
         let (before, _) = self.session.get();
         let now = self.jbof.life(self.drive);
         self.session.set((now, self.jbof.host_restarts()));
-        before.is_some() && before != now
+        Begun { driver, whole, was_off: before.is_some() && before != now }
     }
 
-    /// Whether the session is over.
+    /// The session started last.
+    pub(super) fn session(&self) -> Session {
+        self.session.get()
+    }
+
+    /// Whether the session started last has ended.
     pub(super) fn is_over(&self) -> bool {
-        self.session.get() != (self.jbof.life(self.drive), self.jbof.host_restarts())
+        self.session() != (self.jbof.life(self.drive), self.jbof.host_restarts())
     }
 
-    /// The drive of the session.
-    pub(super) fn whole(&self) -> Rc<PoweredDrive> {
-        self.jbof.drive(self.drive)
-    }
-
-    /// The driver of the session.
-    pub(super) fn driver(&self) -> Driver {
-        self.jbof.driver(self.drive)
-    }
-
-    /// So many queue pairs; none: the drive is gone.
+    /// Creates `count` queue pairs.
     pub(super) async fn queues(&self, count: u16) -> Result<Vec<QueuePair>, Failure> {
         let mut queues = Vec::new();
         for _ in 0..count {
@@ -189,7 +206,7 @@ impl Boxed {
         Ok(queues)
     }
 
-    /// Has a fault of the box happen, and waits until it is over. Whether it is one.
+    /// Injects a fault of the enclosure, and waits until it has passed. `false` if `fault` is of another kind.
     pub(super) async fn disturb(&self, clock: &Clock, fault: &Fault) -> Result<bool, Failure> {
         let jbof = &self.jbof;
         match *fault {
@@ -200,7 +217,7 @@ impl Boxed {
                 }
                 clock.sleep(Delay::from_us(during)).await;
                 while let Err(error) = jbof.plug_in(self.drive).await {
-                    // It has lost its power again meanwhile.
+                    // It has lost power again in the meantime.
                     if jbof.life(self.drive).is_some() {
                         return Err(broken(error));
                     }

@@ -1,22 +1,24 @@
-//! From a plan's drive to a drive.
+//! Builds drives from plans.
 
 use super::plan::{
     ArrayCanarySpec, ArraySpec, BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, LevelSpec,
-    PartialSpec, Plan, UpkeepSpec,
+    PartialSpec, Plan, ProgramsCanarySpec, ProgramsSpec, TablesCanarySpec, UpkeepSpec,
 };
+use super::programs_oracle::{FUEL, ROW_FUEL, SLOTS};
 use byteway_array::{ArrayConfig, Canary as ArrayCanary, Level, NvramConfig, RebuildConfig};
 use byteway_assembly::{
-    ArrayDriveConfig, ArrayPlace, EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial,
+    ArrayDriveConfig, ArrayLocation, EndpointConfig, Hosted, HostedConfig, PartialConfig, power_on_partial,
 };
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{
-    ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig,
-    SiteConfig, TransferConfig,
+    ConfigError, ControllerConfig, CsdCanary, CsdPolicy, DriveConfig, HostBufferConfig, KvPolicy,
+    MediaConfig, NamespaceConfig, ProgramsCanary, ProgramsPolicy, SiteConfig, TransferConfig,
 };
 use byteway_firmware::{
-    Background, Base, Canary, Cycles, ExtentConfig, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
+    Background, Base, Cycles, ExtentConfig, FtlConfig, InjectedDefect, Maintenance, Refresh, VictimPolicy,
+    WearConfig, WorkKind,
 };
-use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, Medium, SlcTiming, Suspend, Timing};
+use byteway_flash::{ChannelOrder, FaultKind, FaultPlan, Geometry, Medium, SlcTiming, Suspend, Timing};
 use byteway_host::{BaseState, Completion, HostCosts};
 use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
@@ -25,10 +27,10 @@ use byteway_wire::content::{BlockSize, Keep};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
-/// The most bytes of a command.
+/// Upper limit of a command's transfer in bytes (MDTS).
 pub(super) const TRANSFER_BYTES_MAX: u32 = 128 << 10;
 
-/// The link of every run.
+/// The PCIe link of every run.
 pub(super) fn link() -> PcieConfig {
     PcieConfig {
         generation: Generation::Gen3,
@@ -43,31 +45,31 @@ pub(super) fn link() -> PcieConfig {
     }
 }
 
-/// The one processor of a host.
+/// A host's single processor.
 pub(super) fn processor(clock: &Clock) -> [Rc<Station>; 1] {
     [Rc::new(Station::new(clock, 1))]
 }
 
-/// The failures of flash that a plan has for a life. If it has any the drive knows in all lives that its flash may fail.
+/// The flash failures of a life. If the plan has any, the drive expects failures in all lives.
 pub(super) fn faults(plan: &Plan, life: usize) -> FaultPlan {
     let of_life = |fault: &Fault| match *fault {
         Fault::Flash { verb, die, nth, life: of } if of == life => {
-            let verb = match verb {
-                FlashVerb::Read => FaultVerb::Read,
-                FlashVerb::Program => FaultVerb::Program,
-                FlashVerb::Erase => FaultVerb::Erase,
+            let kind = match verb {
+                FlashVerb::Read => FaultKind::Read,
+                FlashVerb::Program => FaultKind::Program,
+                FlashVerb::Erase => FaultKind::Erase,
             };
-            Some(byteway_flash::Fault { die, verb, nth })
+            Some(byteway_flash::Fault { die, kind, nth })
         }
         _ => None,
     };
-    let never = byteway_flash::Fault { die: 0, verb: FaultVerb::Read, nth: u64::MAX };
+    let never = byteway_flash::Fault { die: 0, kind: FaultKind::Read, nth: u64::MAX };
     let may_fail = plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { .. }));
     let fails = plan.faults.iter().filter_map(of_life);
     FaultPlan::exactly(fails.chain(may_fail.then_some(never)))
 }
 
-/// The drive. Its times are short and not multiples of each other, so that everything meets everything.
+/// The drive's configuration. Its times are short and not multiples of each other, so that events interleave in many ways.
 pub(super) fn config(plan: &Plan) -> DriveConfig {
     let spec = &plan.drive;
     let geometry = geometry(spec);
@@ -102,11 +104,12 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             cores: 2,
             hertz: 1_000_000_000,
             cycles: Cycles::FREE
-                .with(Work::Fetch, 50)
-                .with(Work::Parse, 100)
-                .with(Work::Translate, 50)
-                .with(Work::Buffer, 50)
-                .with(Work::Complete, 50),
+                .with(WorkKind::Fetch, 50)
+                .with(WorkKind::Parse, 100)
+                .with(WorkKind::Translate, 50)
+                .with(WorkKind::Buffer, 50)
+                .with(WorkKind::Complete, 50)
+                .with(WorkKind::Program, 1),
             dram_latency: Delay::from_ns(50),
             dram_rate: Rate::per_second(10_000_000_000),
         },
@@ -124,7 +127,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 child_bytes: EXTENT_BYTES,
                 ..ExtentConfig::default()
             }),
-            gc: if spec.cost_benefit { Victim::CostBenefit } else { Victim::Greedy },
+            gc: if spec.cost_benefit { VictimPolicy::CostBenefit } else { VictimPolicy::Greedy },
             gc_start_free_blocks: spec.collect_start,
             gc_reserve_blocks: spec.collect_reserve,
             plp: spec.protected,
@@ -133,40 +136,57 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             checkpoint_units: spec.checkpoint_units,
             upkeep: upkeep(&spec.upkeep),
             canary: spec.canary.map(|canary| match canary {
-                CanarySpec::IgnoreTrims => Canary::IgnoreTrims,
-                CanarySpec::OlderCopy => Canary::OlderCopy,
-                CanarySpec::TrustTorn => Canary::TrustTorn,
-                CanarySpec::ForgetDump => Canary::ForgetDump,
-                CanarySpec::EraseEarly => Canary::EraseEarly,
-                CanarySpec::TakeAlong => Canary::TakeAlong,
-                CanarySpec::StallShutdown => Canary::StallShutdown,
-                CanarySpec::SkipCommit => Canary::SkipCommit,
-                CanarySpec::ClearUnflushed => Canary::ClearUnflushed,
-                CanarySpec::ReturnUnread => Canary::ReturnUnread,
-                CanarySpec::ReplayOld => Canary::ReplayOld,
+                CanarySpec::IgnoreTrims => InjectedDefect::IgnoreTrims,
+                CanarySpec::OlderCopy => InjectedDefect::OlderCopy,
+                CanarySpec::TrustTorn => InjectedDefect::TrustTorn,
+                CanarySpec::ForgetDump => InjectedDefect::ForgetDump,
+                CanarySpec::EraseEarly => InjectedDefect::EraseEarly,
+                CanarySpec::TakeAlong => InjectedDefect::TakeAlong,
+                CanarySpec::StallShutdown => InjectedDefect::StallShutdown,
+                CanarySpec::SkipCommit => InjectedDefect::SkipCommit,
+                CanarySpec::ClearUnflushed => InjectedDefect::ClearUnflushed,
+                CanarySpec::ReturnUnread => InjectedDefect::ReturnUnread,
+                CanarySpec::ReplayOld => InjectedDefect::ReplayOld,
             }),
             ..FtlConfig::default()
         },
         namespaces: spec
             .namespaces
             .iter()
-            .map(|namespace| match namespace.pairs {
-                true => NamespaceConfig::key_value(namespace.units),
-                false => NamespaceConfig::blocks(namespace.units, block(namespace.block)),
+            .map(|namespace| match (namespace.pairs, namespace.tables) {
+                (true, _) => NamespaceConfig::key_value(namespace.units),
+                (_, true) => NamespaceConfig::tables(namespace.units),
+                _ => NamespaceConfig::blocks(namespace.units, block(namespace.block)),
             })
+            .chain(spec.programs.iter().flat_map(|programs| {
+                [NamespaceConfig::local_memory(programs.memory_units), NamespaceConfig::programs()]
+            }))
             .collect(),
         base: match spec.base {
             BaseSpec::Empty => Base::Empty,
             BaseSpec::Filled => Base::Filled,
             BaseSpec::Steady => Base::Steady,
         },
+        csd: spec.has_tables().then(|| CsdPolicy {
+            timeout: CURSOR_TIMEOUT,
+            group_rows: 300,
+            buffer_bytes: 8192,
+            cursors_max: 1024,
+            canary: spec.tables_canary.map(|canary| match canary {
+                TablesCanarySpec::CatalogFirst => CsdCanary::CatalogFirst,
+                TablesCanarySpec::OneByOne => CsdCanary::OneByOne,
+                TablesCanarySpec::ForeignZones => CsdCanary::ForeignZones,
+            }),
+            ..CsdPolicy::default()
+        }),
+        programs: spec.programs.map(programs),
         kv: spec.has_pairs().then(|| KvPolicy {
             store: store(spec),
             iterators_max: 1024,
             iterator_timeout: ITERATOR_TIMEOUT,
         }),
-        // An index is no test pattern. Of other drives in memory half keep bytes, and let go of those that nobody needs.
-        keep: match !spec.files && (spec.has_pairs() || plan.seed.is_multiple_of(2)) {
+        // An index is not a test pattern. Other drives in memory keep contents in half of the runs, and release them once unused.
+        keep: match !spec.files && (spec.has_pairs() || spec.has_tables() || plan.seed.is_multiple_of(2)) {
             true => Keep::Bytes,
             false => Keep::Stamps,
         },
@@ -174,13 +194,33 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
     }
 }
 
-/// Bytes of an entry of a node of the tree of extents.
+/// Size of an entry in a node of the extent tree, in bytes.
 const EXTENT_BYTES: u32 = 24;
 
-/// How long an iterator stays whose host has been cut off from it.
+/// Timeout of an iterator whose host is gone.
 pub(super) const ITERATOR_TIMEOUT: Delay = Delay::from_ms(100);
 
-/// The store of a namespace of pairs.
+/// Timeout of a cursor or an upload whose host is gone.
+pub(super) const CURSOR_TIMEOUT: Delay = Delay::from_ms(100);
+
+/// Limits of the drive's programs: the slots and fuel that the oracle assumes.
+fn programs(spec: ProgramsSpec) -> ProgramsPolicy {
+    ProgramsPolicy {
+        memory_bytes: spec.memory_units * 4096,
+        programs: SLOTS,
+        activated_max: SLOTS,
+        fuel: FUEL,
+        row_fuel: ROW_FUEL.row,
+        filter_fuel: ROW_FUEL.all,
+        canary: spec.canary.map(|canary| match canary {
+            ProgramsCanarySpec::LoseStore => ProgramsCanary::LoseStore,
+            ProgramsCanarySpec::SkipRow => ProgramsCanary::SkipRow,
+        }),
+        ..ProgramsPolicy::default()
+    }
+}
+
+/// The store of a KV namespace.
 fn store(spec: &DriveSpec) -> KvConfig {
     let kv = &spec.kv;
     KvConfig {
@@ -207,7 +247,7 @@ fn store(spec: &DriveSpec) -> KvConfig {
     }
 }
 
-/// The least units that a namespace of pairs can have.
+/// Smallest supported KV namespace in units.
 pub(super) fn pairs_units_min(spec: &DriveSpec) -> u64 {
     let step = u64::from(spec.kv.segment_units.max(1));
     let fits = |units: &u64| {
@@ -217,8 +257,8 @@ pub(super) fn pairs_units_min(spec: &DriveSpec) -> u64 {
     (1..).map(|segments| segments * step).take(10_000).find(fits).unwrap_or(1 << 20)
 }
 
-fn upkeep(spec: &UpkeepSpec) -> Upkeep {
-    Upkeep {
+fn upkeep(spec: &UpkeepSpec) -> Maintenance {
+    Maintenance {
         wear: WearConfig { dynamic: false, static_spread: spec.static_spread },
         spare_blocks: spec.spare_blocks,
         factory_bad_blocks: spec.factory_bad_blocks,
@@ -232,7 +272,7 @@ fn upkeep(spec: &UpkeepSpec) -> Upkeep {
     }
 }
 
-/// The drive, if its firmware runs on the host. `config` is what it is to the host's work.
+/// The configuration of the drive if its firmware runs on the host. `config` describes it to the host's workload.
 pub(super) fn hosted(plan: &Plan, config: &DriveConfig) -> Option<HostedConfig> {
     let endpoints = plan.drive.endpoints;
     (endpoints > 0).then(|| HostedConfig {
@@ -257,9 +297,9 @@ pub(super) fn hosted(plan: &Plan, config: &DriveConfig) -> Option<HostedConfig> 
     })
 }
 
-/// Units that an array may keep for itself on a member, at most.
+/// Upper limit of an array's metadata on a member, in units.
 pub(super) fn array_overhead(spec: &ArraySpec) -> u64 {
-    // Marks of lost units, the journal, two records, the log, two superblocks, and a chunk that is not whole.
+    // Marks of lost units, the journal, two records, the log, two superblocks, and an incomplete chunk.
     let journal = 2 * (u64::from(spec.members) * u64::from(spec.chunk_units) + 1);
     1 + journal.max(64) + 64 + 1 + 2 + u64::from(spec.chunk_units)
 }
@@ -284,7 +324,7 @@ fn array_config(spec: &ArraySpec, keep: Keep) -> ArrayConfig {
     }
 }
 
-/// Member `number` of an array that is to its user as `config` says. Without an array it is the drive itself.
+/// The configuration of member `number` of an array that presents itself as `config`. Without an array it is the drive itself.
 pub(super) fn member(plan: &Plan, config: &DriveConfig, number: usize) -> DriveConfig {
     let Some(spec) = &plan.drive.array else { return config.clone() };
     let array = array_config(spec, config.keep);
@@ -306,7 +346,7 @@ pub(super) fn member(plan: &Plan, config: &DriveConfig, number: usize) -> DriveC
     }
 }
 
-/// The array that the drive is, if it is one.
+/// The array, if the drive is one.
 pub(super) fn array(
     plan: &Plan,
     config: &DriveConfig,
@@ -315,7 +355,7 @@ pub(super) fn array(
     let spec = plan.drive.array.as_ref()?;
     let hertz = 1_000_000_000;
     let place = match &spec.bridge {
-        None => ArrayPlace::Host { processors: processors.to_vec(), hertz },
+        None => ArrayLocation::Host { processors: processors.to_vec(), hertz },
         Some(bridge) => {
             let nvram = NvramConfig {
                 bytes: bridge.bytes,
@@ -325,12 +365,12 @@ pub(super) fn array(
                 is_through: bridge.is_through,
                 row_units: bridge.row_units,
             };
-            ArrayPlace::Bridge { link: link(), nvram: Some(nvram), cores: 1, hertz }
+            ArrayLocation::Bridge { link: link(), nvram: Some(nvram), cores: 1, hertz }
         }
     };
     let mut drive = config.clone();
     drive.site.cycles =
-        drive.site.cycles.with(Work::Stripe, 60).with(Work::Parity, 90).with(Work::Convert, 70);
+        drive.site.cycles.with(WorkKind::Stripe, 60).with(WorkKind::Parity, 90).with(WorkKind::Convert, 70);
     Some(ArrayDriveConfig {
         drive,
         array: array_config(spec, config.keep),
@@ -344,7 +384,7 @@ pub(super) fn array(
     })
 }
 
-/// What of a plan's drive's firmware runs on the host, if a part of it does.
+/// The parts of the firmware that run on the host, if any.
 fn partial(spec: &DriveSpec) -> Option<PartialConfig> {
     let PartialSpec { map, collection } = spec.partial;
     (map || collection).then(|| PartialConfig {
@@ -356,10 +396,10 @@ fn partial(spec: &DriveSpec) -> Option<PartialConfig> {
     })
 }
 
-/// Gives power to a drive with firmware of its own, of which a part may run on `processors` of the host.
+/// Powers on a drive with its own firmware, part of which may run on the host's `processors`.
 ///
 /// # Errors
-/// There can be no such drive.
+/// The configuration is not supported.
 pub(super) fn power_on(
     clock: &Clock,
     spec: &DriveSpec,
@@ -392,7 +432,7 @@ pub(super) fn is_possible(plan: &Plan) -> bool {
     power_on(clock, &plan.drive, own, &processor(clock), None).is_ok()
 }
 
-/// Its array.
+/// Geometry of its flash.
 pub(super) fn geometry(spec: &DriveSpec) -> Geometry {
     Geometry {
         channels: spec.channels,
@@ -432,12 +472,12 @@ fn timing(spec: &DriveSpec) -> Timing {
     }
 }
 
-/// A logical block.
+/// A logical block size.
 pub(super) fn block(bytes: u32) -> BlockSize {
     BlockSize::from_bytes(u64::from(bytes)).unwrap_or(BlockSize::B4096)
 }
 
-/// What namespace `nsid` holds at first.
+/// Initial content of namespace `nsid`.
 pub(super) fn base(spec: &DriveSpec, nsid: u32) -> BaseState {
     match spec.base {
         BaseSpec::Empty => BaseState::Zeroes,

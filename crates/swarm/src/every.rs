@@ -1,5 +1,5 @@
-//! A power cut at every poll of one workload: writes, trims, flushes and all else on a drive so full that its collector
-//! is always at work.
+//! Cuts the power at every poll of a workload: writes, trims, flushes and all other commands, on a drive that is full enough for continuous
+//! garbage collection.
 
 use super::draw;
 use super::failure::Failure;
@@ -12,36 +12,36 @@ use byteway_clock::permutation::Permutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which polls.
+/// Which polls to cut at.
 #[derive(Clone, Copy, Debug)]
 pub struct Every {
     /// Seed of the workload.
     pub seed: u64,
-    /// Operations of it.
+    /// Number of operations in the workload.
     pub ops: usize,
-    /// Every so many polls, from a poll on that follows from the seed.
+    /// Distance of the cuts in polls; the seed determines the first one.
     pub step: u64,
-    /// At once.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// What came out.
+/// Result.
 #[derive(Clone, Debug)]
 pub struct Cuts {
     /// Polls of the workload.
     pub polls: u64,
-    /// Of them, those that were to be cut at: every one, or every so many.
+    /// Cuts planned: at every poll, or at every `step`th.
     pub wanted: u64,
-    /// Of those, those that were cut at.
+    /// Cuts done.
     pub done: u64,
-    /// Of all runs.
+    /// Counts of all runs.
     pub tally: Tally,
-    /// The first failure, with the plan that has it.
+    /// The first failure, with its plan.
     pub failure: Option<(Plan, Failure)>,
 }
 
 impl Every {
-    /// The workload, without a cut.
+    /// The workload without cuts.
     pub fn plan(&self) -> Plan {
         let drive = DriveSpec {
             channels: 2,
@@ -65,6 +65,7 @@ impl Every {
             data_out_first: false,
             checkpoint_units: 100,
             canary: None,
+            tables_canary: None,
             files: false,
             untimed: false,
             endpoints: 0,
@@ -75,9 +76,10 @@ impl Every {
             array: None,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
+            programs: None,
             namespaces: vec![
-                NamespaceSpec { units: 160, block: 4096, pairs: false },
-                NamespaceSpec { units: 100, block: 512, pairs: false },
+                NamespaceSpec { units: 160, block: 4096, pairs: false, tables: false },
+                NamespaceSpec { units: 100, block: 512, pairs: false, tables: false },
             ],
         };
         let host = HostSpec { depth: 8, queues: 2, entries: 16, interrupts: false };
@@ -95,13 +97,12 @@ impl Every {
         plan
     }
 
-    /// Runs the workload once whole, and then once for each cut, until `is_over` says so, which is asked before each run
-    /// with how many cuts are done of how many. The polls are taken in an order that the seed scatters, so that those
-    /// that were done stand for all.
+    /// Runs the workload without a cut, then once for each cut, until `is_over` returns `true`. It is called before each run with the
+    /// number of cuts done and planned. The seed scatters the order of the polls, so that a partial run is a sample of all polls.
     pub fn cut(&self, is_over: impl Fn(u64, u64) -> bool + Sync) -> Cuts {
         let plan = self.plan();
         let whole = run_caught(&plan);
-        // The last life only looks whether all is there.
+        // The last life only verifies the content.
         let polls = whole.lives.first().copied().unwrap_or(0);
         if let Some(failure) = whole.failure {
             return Cuts { polls, wanted: 0, done: 0, tally: whole.tally, failure: Some((plan, failure)) };
@@ -112,7 +113,7 @@ impl Every {
         let order = Permutation::new(self.seed, wanted.max(1)).expect("a run has fewer than 2^40 polls");
         let next = AtomicU64::new(0);
         let done = AtomicU64::new(0);
-        // A failure is kept with its place in the order: the first does not depend on the number of threads.
+        // A failure is stored with its position in the order, so that the first one does not depend on the number of threads.
         let state = Mutex::new((whole.tally, None::<(u64, Failure)>));
         let at = |place| offset + order.forward(place) * step;
         let with_cut = |at| {
@@ -122,7 +123,7 @@ impl Every {
         };
         let work = || {
             loop {
-                let has_failed = state.lock().expect("nobody panics with it").1.is_some();
+                let has_failed = state.lock().expect("no thread panics with the lock held").1.is_some();
                 if has_failed || is_over(done.load(Ordering::Relaxed), wanted) {
                     return;
                 }
@@ -132,7 +133,7 @@ impl Every {
                 }
                 let ended = run_caught(&with_cut(at(place)));
                 done.fetch_add(1, Ordering::Relaxed);
-                let mut state = state.lock().expect("nobody panics with it");
+                let mut state = state.lock().expect("no thread panics with the lock held");
                 state.0.add(&ended.tally);
                 if let Some(failure) = ended.failure
                     && state.1.as_ref().is_none_or(|(other, _)| place < *other)
@@ -147,7 +148,7 @@ impl Every {
             }
             work();
         });
-        let (tally, failure) = state.into_inner().expect("nobody panics with it");
+        let (tally, failure) = state.into_inner().expect("no thread panics with the lock held");
         let failure = failure.map(|(place, failure)| (with_cut(at(place)), failure));
         Cuts { polls, wanted, done: done.into_inner(), tally, failure }
     }

@@ -1,26 +1,26 @@
-//! What a run found to be wrong.
+//! Failures of runs.
 
 use std::fmt;
 
-/// What is wrong, roughly: a smaller plan must fail in the same way to be the same failure.
+/// Kind of a failure. A smaller plan must fail with the same kind to count as the same failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A block holds what it must not.
+    /// A block has wrong content.
     Data,
-    /// A command failed that must not, or the driver could not do what it must.
+    /// A command failed unexpectedly, or the driver could not do what it must.
     Error,
-    /// Nothing moves any more, or without end.
+    /// No progress, or activity without end.
     Hang,
     /// A panic.
     Panic,
-    /// Something was kept that must be free, or counts don't agree.
+    /// A resource was leaked, or counters contradict each other.
     Leak,
-    /// The drive can't be built: the plan is wrong.
+    /// The drive cannot be built: the plan is invalid.
     Plan,
 }
 
 impl Kind {
-    /// Its name.
+    /// Description of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Data => "wrong data",
@@ -33,18 +33,17 @@ impl Kind {
     }
 }
 
-/// A run that failed.
+/// A failed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// In which way.
+    /// Kind.
     pub kind: Kind,
-    /// What exactly.
+    /// Details.
     pub text: String,
 }
 
 impl Failure {
-    /// Whether both are the same but for numbers, and for what is in backquotes; of wrong data it is enough that it is
-    /// wrong.
+    /// Whether two failures differ only in numbers and backquoted text. For wrong data the kind is enough.
     pub fn is_like(&self, other: &Failure) -> bool {
         let outline = |text: &str| -> String {
             let outside = text.split('`').step_by(2);

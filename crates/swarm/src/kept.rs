@@ -1,4 +1,4 @@
-//! What is left of a drive while its power is off.
+//! Persistent state of a drive while its power is off.
 
 use super::drive;
 use super::failure::{Failure, Kind};
@@ -10,34 +10,34 @@ use byteway_flash::file::{SimulatedFiles, Tuning};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Checkpoints of a medium in files come often, for so small a drive.
+/// Media in files take checkpoints often, given how small the drives are.
 const TUNING: Tuning = Tuning { image_units: 300, journal_bytes: 4000 };
 
-/// A drive's media while its power is off.
+/// A drive's media without power.
 pub(super) enum Kept {
-    /// Its own, or those of its endpoints.
+    /// The drive's own, or those of its endpoints.
     Memory(Vec<Medium>),
-    /// In files.
+    /// Media in files.
     Files(SimulatedFiles),
-    /// Those of an array's members.
+    /// Media of an array's members.
     Array(KeptArray),
 }
 
-/// What is left of an array, or of a bridge.
+/// Persistent state of an array or a bridge.
 #[derive(Default)]
 pub(super) struct KeptArray {
-    /// The media of members that are in their slots, by number.
+    /// Media of the members in their slots, by number.
     pub(super) media: BTreeMap<usize, Medium>,
-    /// Those of members that are out of them at the next power-on, and back at the one after it.
+    /// Media of the members that are absent at the next power-on, and return at the one after.
     pub(super) out: BTreeMap<usize, Medium>,
     /// A bridge's memory.
     pub(super) nvram: Nvram,
-    /// The array was made in an earlier life.
+    /// Whether the array was created in an earlier life.
     pub(super) is_made: bool,
 }
 
 impl Kept {
-    /// A new one.
+    /// Initial state.
     pub(super) fn new(plan: &Plan, config: &DriveConfig) -> Result<Kept, Failure> {
         if let Some(array) = &plan.drive.array {
             let number = 0..array.drives();
@@ -56,26 +56,26 @@ impl Kept {
         }
     }
 
-    /// The medium of a drive with one, and the files that it is in.
+    /// The medium of a single-medium drive, with its files.
     pub(super) fn open(self, config: &DriveConfig) -> Result<(Medium, Option<SimulatedFiles>), Failure> {
         match self {
             Kept::Memory(mut media) => match media.pop() {
                 Some(medium) => Ok((medium, None)),
-                None => Err(Failure::new(Kind::Plan, "a drive has a medium")),
+                None => Err(Failure::new(Kind::Plan, "a drive must have a medium")),
             },
             Kept::Files(files) => {
                 let opened = Drive::open_medium_tuned(config, Arc::new(files.clone()), TUNING);
-                // What a power cut leaves must be a medium.
+                // The state after a power cut must be a valid medium.
                 let (medium, _) = opened.map_err(|error| Failure::new(Kind::Data, error.to_string()))?;
                 Ok((medium, Some(files)))
             }
-            Kept::Array(_) => Err(Failure::new(Kind::Plan, "an array has no medium of its own")),
+            Kept::Array(_) => Err(Failure::new(Kind::Plan, "an array has no single medium")),
         }
     }
 }
 
 impl KeptArray {
-    /// A life has ended: members that were out of their slots are back, and a bridge that is broken on purpose forgets.
+    /// End of a life: absent members return, and a bridge with this defect loses its memory.
     pub(super) fn end_life(&mut self, canary: Option<ArrayCanarySpec>) {
         self.media.append(&mut self.out);
         if canary == Some(ArrayCanarySpec::ForgetMemory) {
@@ -84,7 +84,7 @@ impl KeptArray {
     }
 }
 
-/// There can be no such drive.
+/// The configuration is not supported.
 pub(super) fn impossible(error: ConfigError) -> Failure {
     Failure::new(Kind::Plan, error.to_string())
 }

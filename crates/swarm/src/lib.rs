@@ -1,29 +1,32 @@
-//! A swarm of random runs, to find what nobody thought of: drives, workloads and faults drawn by a seed, each run
-//! verified to the byte by the host's oracle, and a failing one made smaller until what is left can be read.
+//! A swarm of random simulations, which finds unexpected errors: seeds determine drives, workloads and faults; the host's oracle verifies
+//! each run to the byte; and a failing plan is shrunk until it can be understood.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`plan`] | a run as data, and as text |
-//! | [`mod@draw`] | plans by seed
-//! | `drive` | from a plan's drive to a drive |
-//! | [`rig`] | from power-on to power-on: a run |
-//! | `seat` | what there is of a run while the power is off |
-//! | `kept` | what is left of a drive while its power is off |
-//! | `placing` | drives that are made of others, before a life |
-//! | `boxed` | drives of a box, which leave and come back |
-//! | `unplug` | members of an array that are unplugged |
-//! | [`tally`] | what runs did |
-//! | `life` | the host in between: driver, workers, what disturbs them |
-//! | `pairs` | operations on pairs of keys and values |
-//! | `space` | what a namespace must hold |
-//! | `alone` | operations that change namespaces |
-//! | [`failure`] | what can be wrong |
-//! | [`mod@shrink`] | a smaller plan that fails alike |
+//! | [`mod@draw`] | random plans from a seed |
+//! | `drive` | builds a plan's drive |
+//! | [`rig`] | executes a run, from power-on to power-on |
+//! | `seat` | state of a run while the power is off |
+//! | `kept` | persistent state of a drive while its power is off |
+//! | `placing` | drives composed of others: their setup before a life |
+//! | `boxed` | drives in a JBOF enclosure, which leave and return |
+//! | `unplug` | unplugged members of an array |
+//! | [`tally`] | counts of what runs did |
+//! | `life` | the host during a life: driver, workers, faults |
+//! | `pairs` | operations on key-value pairs |
+//! | `tables`, `tables_oracle` | operations on tables; their expected state |
+//! | `programs`, `programs_oracle` | operations on local memory and programs; their expected state |
+//! | `row_filter` | rows of a table filtered by a program |
+//! | `space` | expected content of a namespace |
+//! | `alone` | exclusive operations, such as those that change namespaces |
+//! | [`failure`] | failures |
+//! | [`mod@shrink`] | shrinks a failing plan |
 //! | [`swarm`] | many runs |
-//! | [`every`] | a cut at every poll of one run |
+//! | [`every`] | a cut at every poll of a run |
 //!
-//! What it does not do: it knows nothing of the drive but what driver and oracle say, and looks into it only for what
-//! is left over at the end. It measures nothing.
+//! What it does not do: it knows the drive only through driver and oracle, and inspects its internals only to find leaks at the end. It
+//! measures nothing.
 
 mod alone;
 mod boxed;
@@ -36,10 +39,15 @@ mod life;
 mod pairs;
 mod placing;
 pub mod plan;
+mod programs;
+mod programs_oracle;
 pub mod rig;
+mod row_filter;
 mod seat;
 pub mod shrink;
 mod space;
 pub mod swarm;
+mod tables;
+mod tables_oracle;
 pub mod tally;
 mod unplug;

@@ -1,19 +1,23 @@
-//! The host from a power-on to the end of the power: a driver, workers, and what disturbs them.
+//! The host from power-on to power-off: driver, workers, and faults.
 
-use super::boxed::Boxed;
+use super::boxed::{Begun, Boxed};
 use super::drive::TRANSFER_BYTES_MAX;
 use super::failure::{Failure, Kind};
 use super::pairs;
-use super::plan::{Extent, Fault, FlashVerb, Op};
+use super::plan::{Extent, Fault, FlashVerb, HoldsKind, Op};
+use super::programs;
 use super::seat::Run;
 use super::space::Holds;
+use super::tables;
+use super::tables_oracle::TablesOracle;
 use super::unplug::Bays;
 use byteway_array::SlotState;
-use byteway_clock::{Clock, Delay, Notify};
+use byteway_clock::{Clock, Delay, Notify, Semaphore};
 use byteway_host::oracle::Outcome;
 use byteway_host::{
-    AnyIoError, Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError,
-    KvClient, KvConfig, Lost, Meaning, Port, QueueConfig, QueuePair, Rules,
+    AnyIoError, Client, ClientConfig, ClientErrorKind, Completion, Driver, DriverConfig, DriverError,
+    IoBuffer, IoError, KvClient, KvConfig, Lost, Port, QueueConfig, QueuePair, Rules, TablesClient,
+    TablesConfig,
 };
 use byteway_link::{Direction, HostEnd};
 use byteway_transfer::Method;
@@ -22,23 +26,23 @@ use byteway_world::PoweredDrive;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// The longest payload of an operation: two pages of a large flash page, and more.
+/// Longest payload of an operation in bytes: more than two large flash pages.
 pub(super) const OP_BYTES_MAX: u32 = 64 << 10;
 
-/// Turns that a pause without modelled time takes at most.
+/// Upper limit of the scheduling turns of a pause without modeled time.
 const TURNS_MAX: u64 = 1000;
 
-/// Looks at an array that is repaired or rebuilt, at most: each a millisecond.
+/// Upper limit of polls of an array's repair or rebuild, one each millisecond.
 const LOOKS_MAX: u32 = 10_000;
 
-/// What the rig waits for.
+/// Events for which the rig waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// The watched operation has been begun.
+    /// The watched operation was submitted.
     Begun,
-    /// The drive has been shut down.
+    /// The drive was shut down.
     Cycled,
-    /// Nothing more is to be done, or something has failed.
+    /// All work is done, or something failed.
     Ended,
 }
 
@@ -47,47 +51,60 @@ pub(super) struct Life {
     pub(super) clock: Clock,
     pub(super) run: Rc<Run>,
     whole: RefCell<Rc<PoweredDrive>>,
-    /// The box that it is in, if it is.
+    /// The enclosure of the drive, if any.
     pub(super) boxed: Option<Boxed>,
-    /// The slots of its members, if it is an array.
+    /// The slots of an array's members.
     pub(super) bays: Bays,
     moment: Cell<Option<Moment>>,
     changed: Notify,
-    /// Whose beginning the rig waits for.
+    /// The operation whose start the rig waits for.
     watched: Cell<Option<usize>>,
     has_attached: Cell<bool>,
-    /// Workers that have not ended.
+    /// Number of running workers.
     working: Cell<u32>,
-    /// Operations under way that may be beside each other, and whether one is that must not.
+    /// Number of outstanding operations that may overlap, and whether an exclusive one is outstanding.
     together: Cell<u32>,
     alone: Cell<bool>,
-    /// No operation is to be begun any more.
+    /// No further operation may start.
     stopping: Cell<bool>,
     driver: RefCell<Option<Driver>>,
+    /// Serializes operations on tables.
+    pub(super) tables_turn: Semaphore,
+    /// Serializes operations on local memory and programs. Lock order: `tables_turn` first.
+    pub(super) programs_turn: Semaphore,
     host: RefCell<Option<HostEnd>>,
 }
 
-/// A worker's way to each namespace.
+/// A worker's client for a namespace.
 pub(super) struct Way {
     pub(super) nsid: u32,
     side: Side,
     pub(super) buffer: IoBuffer,
-    /// For the Write of a Compare and Write.
+    /// Data for the Write of a Compare and Write.
     written: IoBuffer,
 }
 
-/// What is there.
+/// The client, by kind of namespace.
 enum Side {
     Blocks(Client),
     Pairs(KvClient),
+    Tables(TablesClient, Rc<TablesOracle>),
 }
 
 impl Way {
-    /// Of a namespace of blocks.
+    /// The client of a block namespace.
     pub(super) fn blocks(&self) -> Option<&Client> {
         match &self.side {
             Side::Blocks(client) => Some(client),
-            Side::Pairs(_) => None,
+            Side::Pairs(_) | Side::Tables(..) => None,
+        }
+    }
+
+    fn holds(&self) -> HoldsKind {
+        match self.side {
+            Side::Blocks(_) => HoldsKind::Blocks,
+            Side::Pairs(_) => HoldsKind::Pairs,
+            Side::Tables(..) => HoldsKind::Tables,
         }
     }
 
@@ -95,13 +112,14 @@ impl Way {
         match &self.side {
             Side::Blocks(client) => client.flush().await.map(drop)?,
             Side::Pairs(client) => client.flush().await.map(drop)?,
+            Side::Tables(..) => {} // tables are always durable
         }
         Ok(())
     }
 }
 
 impl Life {
-    /// Begins a life: spawns what it does.
+    /// Starts a life by spawning its tasks.
     pub(super) fn begin(
         clock: &Clock,
         run: Rc<Run>,
@@ -126,6 +144,8 @@ impl Life {
             alone: Cell::default(),
             stopping: Cell::default(),
             driver: RefCell::default(),
+            tables_turn: Semaphore::new(clock, 1),
+            programs_turn: Semaphore::new(clock, 1),
             host: RefCell::default(),
         });
         let own = life.clone();
@@ -138,17 +158,17 @@ impl Life {
         life
     }
 
-    /// The drive: in a box the one of the last session.
+    /// The drive; in an enclosure, that of the last session.
     pub(super) fn whole(&self) -> Rc<PoweredDrive> {
         self.whole.borrow().clone()
     }
 
-    /// Whether what is under way has no end: the drive of a box has lost its power, or its host has restarted.
-    fn is_cut_off(&self) -> bool {
+    /// Whether outstanding commands will never complete: the drive in an enclosure has lost power, or its host has restarted.
+    fn is_disconnected(&self) -> bool {
         self.boxed.as_ref().is_some_and(Boxed::is_over)
     }
 
-    /// Waits for the next moment that the rig must know of.
+    /// Waits for the rig's next event.
     pub(super) async fn next_moment(self: Rc<Self>) -> Moment {
         loop {
             if let Some(moment) = self.moment.take() {
@@ -158,7 +178,7 @@ impl Life {
         }
     }
 
-    /// Whether the driver has attached: recovery is over then.
+    /// Whether the driver has attached, which implies the end of recovery.
     pub(super) fn has_attached(&self) -> bool {
         self.has_attached.get()
     }
@@ -174,20 +194,21 @@ impl Life {
         self.reach(Moment::Ended);
     }
 
-    /// Everything that a life does, if it is let: in a box one session after the other.
+    /// Runs a life; in an enclosure, one session after another.
     async fn go(self: &Rc<Self>, host: &HostEnd, mut looks: bool) -> Result<(), Failure> {
         let Some(boxed) = &self.boxed else {
             let (driver, queues) = self.attach(host).await?;
             return self.session(&driver, &queues, host, looks).await;
         };
         loop {
-            if boxed.begin(&self.clock).await {
+            let Begun { driver, whole, was_off } = boxed.begin(&self.clock).await;
+            if was_off {
                 self.run.count(|tally| tally.drives_left += 1);
                 self.run.spaces.borrow().iter().for_each(|space| space.holds.cut_power());
             }
-            let driver = boxed.driver();
-            self.whole.replace(boxed.whole());
-            let host = self.whole().host.clone();
+            self.driver.take(); // the previous session's driver
+            let host = whole.host.clone();
+            self.whole.replace(whole);
             let ended = async {
                 let queues = boxed.queues(self.run.plan.host.queues.max(1)).await?;
                 self.has_attached.set(true);
@@ -208,13 +229,13 @@ impl Life {
         }
     }
 
-    /// Attaches a driver, and makes its queue pairs.
+    /// Attaches a driver and creates its queue pairs.
     async fn attach(&self, host: &HostEnd) -> Result<(Driver, Vec<QueuePair>), Failure> {
         let spec = &self.run.plan.host;
         let completion = if spec.interrupts { Completion::Interrupt } else { Completion::Polled };
         let loses = |fault: &Fault| matches!(fault, Fault::Interrupt { .. });
-        // Only for who waits for an interrupt that doesn't come: otherwise what stands still is to be found.
-        // An array of which a member is missing takes longer to format a namespace.
+        // Only workers that wait for a lost interrupt need a timeout; any other hang must be found. Formatting takes longer in an array
+        // with a missing member.
         let patience = Delay::from_ms(if self.run.plan.drive.array.is_some() { 1000 } else { 50 });
         let timeout = self.run.plan.faults.iter().any(loses).then_some(patience);
         let config = DriverConfig {
@@ -236,7 +257,7 @@ impl Life {
         Ok((driver, queues))
     }
 
-    /// Everything that is done with a driver.
+    /// A session with one driver.
     async fn session(
         self: &Rc<Self>,
         driver: &Driver,
@@ -248,7 +269,7 @@ impl Life {
         if self.boxed.is_some() {
             self.format_again(driver).await?;
         }
-        self.take_stock(driver).await?;
+        self.check_outcomes(driver).await?;
         if looks {
             self.look(driver, &queues[0]).await?;
         }
@@ -256,7 +277,7 @@ impl Life {
             return self.check(driver).await;
         }
         self.host.replace(Some(host.clone()));
-        self.strike(None);
+        self.inject_faults(None);
         self.working.set(spec.depth.max(1));
         for worker in 0..spec.depth.max(1) {
             let queue = queues[worker as usize % queues.len()].clone();
@@ -272,30 +293,33 @@ impl Life {
         while self.working.get() > 0 {
             self.changed.notified().await;
         }
-        if self.is_cut_off() {
+        if self.is_disconnected() {
             return Ok(());
         }
         let finished = self.finish(driver, &queues[0]).await;
         if self.stopping.get() {
-            std::future::pending::<()>().await; // somebody else ends this life
+            std::future::pending::<()>().await; // another task ends this life
         }
         finished
     }
 
-    /// What is done when all operations have ended: everything is durable then, and known.
+    /// After all operations: flushes, which makes the state durable and known.
     async fn finish(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
         if self.stopping.get() {
             return Ok(());
         }
         self.look(driver, queue).await?;
         for mut way in self.ways(driver, queue, 4096)? {
-            // In some runs: in the others the last look, after a cut, finds what was there.
+            // Only in some runs, so that the last check after a cut has content to verify in the others.
             if let (Side::Pairs(client), 0) = (&way.side, self.run.plan.seed % 3) {
                 self.empty_pairs(client, &mut way.buffer).await?;
             }
+            if let (Side::Tables(client, oracle), 0) = (&way.side, self.run.plan.seed % 3) {
+                self.empty_tables(oracle, client, &mut way.buffer).await?;
+            }
             loop {
                 match way.flush().await {
-                    // A reset, or an abort, that began before the end.
+                    // A reset or abort that started before the end.
                     Err(IoError::Lost(Lost::Reset)) => continue,
                     Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => continue,
                     Err(IoError::Status(status))
@@ -312,7 +336,7 @@ impl Life {
         self.check(driver).await
     }
 
-    /// A way to each namespace on one queue.
+    /// A client for each namespace on one queue.
     fn ways(&self, driver: &Driver, queue: &QueuePair, bytes_max: u32) -> Result<Vec<Way>, Failure> {
         let namespaces = driver.namespaces();
         let spaces = self.run.spaces.borrow();
@@ -323,6 +347,15 @@ impl Life {
         for space in spaces.iter() {
             let oracle = match &space.holds {
                 Holds::Blocks(oracle) => oracle,
+                Holds::Tables(oracle) => {
+                    let config = TablesConfig::new(Rules::only(Method::Prp), OP_BYTES_MAX);
+                    let client = TablesClient::new(queue.clone(), space.nsid, &config);
+                    let [buffer, written] =
+                        [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
+                    let side = Side::Tables(client, oracle.clone());
+                    ways.push(Way { nsid: space.nsid, side, buffer, written });
+                    continue;
+                }
                 Holds::Pairs(oracle) => {
                     if !driver.kv_namespaces().iter().any(|namespace| namespace.nsid == space.nsid) {
                         return Err(Failure::new(Kind::Data, format!("namespace {} is gone", space.nsid)));
@@ -369,8 +402,21 @@ impl Life {
         Ok(ways)
     }
 
-    /// Reads and verifies every block and every pair.
+    /// Reads and verifies all of the drive's local memory.
+    async fn look_at_memory(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
+        let Some(oracle) = &self.run.programs else { return Ok(()) };
+        let client = programs::client(driver, queue, oracle);
+        for op in programs::reads(oracle) {
+            if let Err(error) = programs::perform(&self.programs_turn, oracle, &client, &op, &|| true).await {
+                self.judge(None, &op, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and verifies every block and every key-value pair.
     async fn look(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
+        self.look_at_memory(driver, queue).await?;
         for Way { side, mut buffer, .. } in self.ways(driver, queue, TRANSFER_BYTES_MAX)? {
             let client = match side {
                 Side::Blocks(client) => client,
@@ -378,20 +424,24 @@ impl Life {
                     self.look_at_pairs(&client, &mut buffer).await?;
                     continue;
                 }
+                Side::Tables(client, oracle) => {
+                    self.look_at_tables(&oracle, &client, &mut buffer).await?;
+                    continue;
+                }
             };
             let namespace = *client.namespace();
             let step = u64::from(TRANSFER_BYTES_MAX / namespace.block_bytes);
             let mut lba = 0;
             while lba < namespace.blocks {
-                if self.is_cut_off() {
-                    return Ok(()); // the next session looks
+                if self.is_disconnected() {
+                    return Ok(()); // the next session verifies
                 }
                 let blocks = step.min(namespace.blocks - lba) as u32;
                 let read = client.read(&mut buffer, lba, blocks).await;
                 if let Err(error) = read {
                     let op = Op::Read { namespace: namespace.nsid, extent: Extent { lba, blocks } };
                     self.judge(None, &op, error)?;
-                    self.look_closely(&client, &mut buffer, lba, blocks).await?;
+                    self.read_one_by_one(&client, &mut buffer, lba, blocks).await?;
                 }
                 lba += u64::from(blocks);
             }
@@ -399,8 +449,8 @@ impl Life {
         Ok(())
     }
 
-    /// A read of many has failed: reads them one by one.
-    async fn look_closely(
+    /// A read of many blocks has failed: reads them one by one.
+    async fn read_one_by_one(
         &self,
         client: &Client,
         buffer: &mut IoBuffer,
@@ -408,7 +458,7 @@ impl Life {
         blocks: u32,
     ) -> Result<(), Failure> {
         for lba in lba..lba + u64::from(blocks) {
-            if self.is_cut_off() {
+            if self.is_disconnected() {
                 return Ok(());
             }
             if let Err(error) = client.read(buffer, lba, 1).await {
@@ -420,7 +470,7 @@ impl Life {
         Ok(())
     }
 
-    /// What must hold when everything has ended.
+    /// Invariants after the end of all operations.
     async fn check(&self, driver: &Driver) -> Result<(), Failure> {
         self.clock.timer(Delay::from_ms(20)).await;
         if driver.protocol_errors() > 0 {
@@ -428,16 +478,13 @@ impl Life {
             return Err(Failure::new(Kind::Error, text));
         }
         if self.boxed.is_some() {
-            return Ok(()); // its peers may have work for it
+            return Ok(()); // its peers may still use it
         }
-        self.come_to_rest().await?;
+        self.wait_for_rest().await?;
         let whole = self.whole();
         let controller = &whole.drive.controller;
         if !controller.is_quiet() {
-            return Err(Failure::new(
-                Kind::Leak,
-                "the controller keeps something though nothing is asked of it",
-            ));
+            return Err(Failure::new(Kind::Leak, "an idle controller holds resources"));
         }
         let Some(ftl) = controller.backing().ftl() else { return Ok(()) };
         let (free, buffered, slots) = (ftl.slots_free(), ftl.units_buffered(), ftl.slots());
@@ -451,9 +498,8 @@ impl Life {
         Ok(())
     }
 
-    /// An array repairs what a power cut has left, and rebuilds members, and a bridge drains its memory: some time nothing of that is
-    /// under way.
-    async fn come_to_rest(&self) -> Result<(), Failure> {
+    /// Waits until an array has repaired the effects of a power cut and rebuilt its members, and until a bridge has drained its memory.
+    async fn wait_for_rest(&self) -> Result<(), Failure> {
         let whole = self.whole();
         let backing = whole.drive.controller.backing();
         let Some(array) = backing.array() else { return Ok(()) };
@@ -471,23 +517,24 @@ impl Life {
         Err(Failure::new(Kind::Hang, format!("the array does not come to rest: `{:?}`", array.state())))
     }
 
-    /// Takes operations until there are none.
+    /// Takes operations until none are left.
     async fn work(self: &Rc<Self>, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
         let run = self.run.clone();
         let mut version = run.spaces_version.get();
         let mut ways = self.ways(driver, queue, OP_BYTES_MAX)?;
-        while !self.stopping.get() && !self.is_cut_off() {
+        let programs = run.programs.as_ref().map(|oracle| (oracle, programs::client(driver, queue, oracle)));
+        while !self.stopping.get() && !self.is_disconnected() {
             let index = run.next.get();
             let Some(op) = run.plan.ops.get(index) else { return Ok(()) };
             run.next.set(index + 1);
             run.count(|tally| tally.ops += 1);
-            self.strike(Some(index));
+            self.inject_faults(Some(index));
             if self.watched.get() == Some(index) {
                 self.watched.set(None);
                 self.reach(Moment::Begun);
             }
             self.enter(op.is_alone()).await;
-            if self.is_cut_off() {
+            if self.is_disconnected() {
                 self.leave(op.is_alone());
                 return Ok(());
             }
@@ -500,15 +547,23 @@ impl Life {
             }
             let ended = if op.is_alone() {
                 match self.perform_alone(driver, op, way_of(op, &mut ways)).await {
-                    Err(failure) if !self.is_cut_off() => return Err(failure),
+                    Err(failure) if !self.is_disconnected() => return Err(failure),
                     Err(_) => Ok(()),
                     Ok(ended) => ended,
+                }
+            } else if matches!(op, Op::Memory { .. } | Op::Program { .. }) {
+                match &programs {
+                    Some((oracle, client)) => {
+                        let may_store = || !self.is_read_only();
+                        programs::perform(&self.programs_turn, oracle, client, op, &may_store).await
+                    }
+                    None => Ok(()),
                 }
             } else {
                 self.perform(op, &mut ways).await
             };
             if let Err(error) = ended
-                && !self.has_no_room(op, &error, &mut ways)
+                && !self.may_lack_space(op, &error, &mut ways)
             {
                 self.judge(Some(index), op, error)?;
             }
@@ -517,7 +572,7 @@ impl Life {
         Ok(())
     }
 
-    /// Waits until an operation may be begun.
+    /// Waits until an operation may start.
     async fn enter(&self, alone: bool) {
         while self.alone.get() {
             self.changed.notified().await;
@@ -548,6 +603,10 @@ impl Life {
         let client = match side {
             Side::Blocks(client) => &*client,
             Side::Pairs(client) => return Ok(pairs::perform(client, buffer, op).await?),
+            Side::Tables(client, oracle) => {
+                let programs = self.run.programs.as_ref().map(|programs| (&self.programs_turn, programs));
+                return tables::perform((&self.tables_turn, &**oracle), programs, client, buffer, op).await;
+            }
         };
         let fit = |extent: &Extent| fit(client, extent);
         match op {
@@ -603,20 +662,24 @@ impl Life {
             | Op::Exist { .. }
             | Op::List { .. }
             | Op::Scan { .. }
+            | Op::Table { .. }
+            | Op::Memory { .. }
+            | Op::Program { .. }
             | Op::Sanitize
             | Op::Pause(_) => return Ok(()),
         }?;
         Ok(())
     }
 
-    /// Whether a store has found no room, and there may be none; or a deletion, which takes a record, while an iterator keeps
-    /// what was given up.
-    fn has_no_room(&self, op: &Op, error: &AnyIoError, ways: &mut [Way]) -> bool {
+    /// Whether a store failed for lack of free space that may really be exhausted. A deletion also needs space for its record while an
+    /// iterator holds the released one.
+    fn may_lack_space(&self, op: &Op, error: &AnyIoError, ways: &mut [Way]) -> bool {
         let IoError::Status(status) = error else { return false };
         let is_full = status.is(Status::CAPACITY_EXCEEDED)
             && match (op, way_of(op, ways).map(|way| &way.side)) {
                 (Op::Store { bytes, .. }, Some(Side::Pairs(client))) => self.may_be_full(client, *bytes),
                 (Op::Remove { .. }, _) => self.has_scans() || self.run.reads_fail.get(),
+                (Op::Table { .. }, _) => true, // the final check verifies that space is reclaimed
                 _ => false,
             };
         if is_full {
@@ -625,7 +688,7 @@ impl Life {
         is_full
     }
 
-    /// Whether an error is what faults of the plan explain.
+    /// Whether the plan's faults explain an error.
     pub(super) fn judge(
         &self,
         index: Option<usize>,
@@ -634,9 +697,9 @@ impl Life {
     ) -> Result<(), Failure> {
         let error = error.into();
         let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
-        // A command that a drive without power leaves unanswered is aborted some time, and the drive reset.
+        // A command without a reply from an unpowered drive is eventually aborted, and the drive reset.
         let is_boxed = self.boxed.is_some();
-        // A command that waits for a lost interrupt is overdue some time, and its Abort in turn.
+        // A command that waits for a lost interrupt times out, and its Abort may too.
         let loses = has(|fault| matches!(fault, Fault::Interrupt { .. }));
         let resets = loses || has(|fault| matches!(fault, Fault::Reset { .. }));
         let cycles = has(|fault| matches!(fault, Fault::Cycle { .. }));
@@ -644,23 +707,23 @@ impl Life {
         let reads_fail = self.run.reads_fail.get();
         let may_be_marred = self.run.plan.ops.iter().any(|op| matches!(op, Op::Mar { .. }));
         let explained = match &error {
-            IoError::Client(error) if error.meaning == Meaning::Uncertain => return Ok(()),
-            IoError::Lost(_) if self.is_cut_off() => true,
+            IoError::Client(error) if error.kind == ClientErrorKind::Uncertain => return Ok(()),
+            IoError::Lost(_) if self.is_disconnected() => true,
             IoError::Lost(Lost::Reset) => resets || is_boxed,
             IoError::Lost(Lost::ShutDown) => cycles,
             IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts || is_boxed,
             IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => {
                 self.is_read_only() && op.may_write()
             }
-            // A store that can't read its index can do nothing.
+            // A store that cannot read its index fails all operations.
             IoError::Status(status) if status.is(Status::UNRECOVERED_ERROR) => reads_fail,
-            // The iterator was the command's that failed.
+            // The iterator, cursor or upload belonged to a failed command, or ended with a reset.
             IoError::Status(status) if status.is(Status::INVALID_FIELD) => {
-                matches!(op, Op::Scan { .. }) && (resets || aborts || reads_fail)
+                matches!(op, Op::Scan { .. } | Op::Table { .. }) && (resets || aborts || reads_fail)
             }
-            // A part of a unit was to be written, of which the rest can't be read.
+            // A write of part of a unit whose remainder cannot be read.
             IoError::Status(status) if status.is(Status::WRITE_FAULT) => reads_fail,
-            // Of a read the oracle has found that it must be so.
+            // The oracle has accepted the failed read.
             IoError::Status(status) if status.is(Status::UNRECOVERED_READ_ERROR) => {
                 reads_fail || may_be_marred || matches!(op, Op::Read { .. } | Op::Verify { .. })
             }
@@ -671,31 +734,31 @@ impl Life {
             return Ok(());
         }
         let is_wrong = match &error {
-            IoError::Client(error) => error.meaning == Meaning::WrongData,
+            IoError::Client(error) => error.kind == ClientErrorKind::WrongData,
             error => matches!(error, IoError::BrokenResult),
         };
         let kind = if is_wrong { Kind::Data } else { Kind::Error };
         let text = match index {
             Some(index) => format!("operation {index}, `{op}`: {error}"),
-            None => format!("looking through the drive, `{op}`: {error}"),
+            None => format!("verifying the drive, `{op}`: {error}"),
         };
         Err(Failure::new(kind, text))
     }
 
     /// Whether programs or erases of flash fail.
-    pub(super) fn wears_out(&self) -> bool {
+    pub(super) fn writes_fail(&self) -> bool {
         let fails =
             |fault: &Fault| matches!(fault, Fault::Flash { verb: FlashVerb::Program | FlashVerb::Erase, .. });
         self.run.plan.faults.iter().any(fails)
     }
 
-    /// Whether the drive is at the end of its life, as faults of the plan explain.
+    /// Whether the drive is at its end of life, as the plan's faults explain.
     pub(super) fn is_read_only(&self) -> bool {
-        self.wears_out() && self.whole().layers().iter().any(|layer| layer.health().is_read_only)
+        self.writes_fail() && self.whole().layers().iter().any(|layer| layer.health().is_read_only)
     }
 
-    /// Has the faults happen that belong to the beginning of an operation, or of the work.
-    fn strike(self: &Rc<Self>, op: Option<usize>) {
+    /// Injects the faults anchored at the start of an operation, or of the work.
+    fn inject_faults(self: &Rc<Self>, op: Option<usize>) {
         let faults = self.run.plan.faults.iter().enumerate();
         for (index, fault) in faults {
             let Some(at) = fault.anchor().filter(|at| at.op == op) else { continue };
@@ -714,8 +777,8 @@ impl Life {
         }
     }
 
-    /// Waits for so long. Where modelled waits take no time, everything that is ready would be over before time passes, so
-    /// there each microsecond is a turn of all tasks.
+    /// Waits for `micros`. Without modeled time, all ready tasks would finish before time advances; there each microsecond is one turn of
+    /// all tasks instead.
     async fn later(&self, micros: u64) {
         if !self.clock.is_immediate() {
             return self.clock.sleep(Delay::from_us(micros)).await;
@@ -737,16 +800,19 @@ impl Life {
         match fault {
             Fault::Reset { .. } => {
                 self.run.count(|tally| tally.resets += 1);
+                let session = || self.boxed.as_ref().map(Boxed::session);
+                let began_in = session();
                 match driver.reset().await {
                     Err(DriverError::Gone(Lost::ShutDown)) => Ok(()),
-                    Err(_) if self.is_cut_off() => Ok(()),
+                    // The driver has been dropped; there may be another one already.
+                    Err(_) if self.is_disconnected() || session() != began_in => Ok(()),
                     result => result.map_err(broken),
                 }
             }
             Fault::Abort { queue, command, .. } => {
                 self.run.count(|tally| tally.aborts += 1);
                 let sqe = Abort { sqid: queue, cid: command }.sqe(0);
-                // What it answers is nobody's business: the command may be long gone.
+                // The result is irrelevant: the command may have completed long ago.
                 let _ = driver.admin(sqe, byteway_host::Data::None).await;
                 Ok(())
             }
@@ -755,9 +821,9 @@ impl Life {
                 let begun: Vec<_> =
                     self.run.spaces.borrow().iter().map(|space| space.holds.begin_flush()).collect();
                 driver.shutdown().await.map_err(broken)?;
-                // At the end of its life the drive may have had no room, and a shutdown doesn't say so.
+                // At its end of life the drive may lack space, which a shutdown does not report.
                 let outcome = if self.is_read_only() { Outcome::Uncertain } else { Outcome::Done };
-                // Nor does it say that a store of pairs could not read its own.
+                // Nor does it report that a KV store could not read its index.
                 let of_pairs = if self.run.reads_fail.get() { Outcome::Uncertain } else { outcome };
                 begun.into_iter().for_each(|begun| begun.end(outcome, of_pairs));
                 self.reach(Moment::Cycled);
@@ -777,7 +843,7 @@ impl Life {
                 Ok(())
             }
             Fault::Unplug { .. } => {
-                self.bays.strike(&self.run, &self.whole(), &fault);
+                self.bays.inject_faults(&self.run, &self.whole(), &fault);
                 Ok(())
             }
             Fault::Cut { .. }
@@ -789,16 +855,16 @@ impl Life {
     }
 }
 
-/// The way to the namespace that an operation is about, of those that it can be about.
+/// The client of the operation's namespace, among those of the matching kind.
 fn way_of<'a>(op: &Op, ways: &'a mut [Way]) -> Option<&'a mut Way> {
-    let fits = |way: &Way| op.is_of_pairs().is_none_or(|pairs| pairs != way.blocks().is_some());
+    let fits = |way: &Way| op.is_about().is_none_or(|kind| kind == way.holds());
     let namespace = op.namespace()?.max(1) as usize - 1;
     let count = ways.iter().filter(|way| fits(way)).count();
     let index = namespace.checked_rem(count)?;
     ways.iter_mut().filter(|way| fits(way)).nth(index)
 }
 
-/// The part of an extent that a namespace has, and a command can carry.
+/// Limits an extent to the namespace and to the longest command.
 pub(super) fn fit(client: &Client, extent: &Extent) -> Extent {
     let namespace = client.namespace();
     let lba = extent.lba % namespace.blocks;
@@ -806,7 +872,7 @@ pub(super) fn fit(client: &Client, extent: &Extent) -> Extent {
     Extent { lba, blocks: extent.blocks.min(most as u32) }
 }
 
-/// The driver can't do what it must.
+/// A failure of the driver.
 pub(super) fn broken(error: DriverError) -> Failure {
     Failure::new(Kind::Error, format!("the driver: {error}"))
 }

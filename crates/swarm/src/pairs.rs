@@ -1,4 +1,4 @@
-//! Operations on pairs of keys and values.
+//! Operations on key-value pairs.
 
 use super::drive::ITERATOR_TIMEOUT;
 use super::failure::{Failure, Kind};
@@ -9,12 +9,12 @@ use byteway_host::{IoBuffer, IoError, KvClient, KvError, KvIoError, Lost, StoreI
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
-/// Bytes of a list, and of a part of a scan: so few that there are several.
+/// Buffer of a list, and of a part of a scan, in bytes: small, so that several are needed.
 const PART_BYTES: u32 = 1024;
-/// Parts of a scan.
+/// Upper limit of the parts of a scan.
 const SCAN_PARTS_MAX: u32 = 4;
 
-/// The key with this number. Their lengths differ, and their order is not that of the numbers.
+/// The key with this number. Keys differ in length, and their order is not that of their numbers.
 pub(super) fn key(number: u32) -> Key {
     let scattered = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
     let mut bytes = [0; 16];
@@ -23,7 +23,7 @@ pub(super) fn key(number: u32) -> Key {
     Key::new(&bytes[..1 + number as usize % 16]).expect("a key has 1 to 16 bytes")
 }
 
-/// What is to be done with the pairs of a namespace.
+/// Performs an operation on a KV namespace.
 pub(super) async fn perform(client: &KvClient, buffer: &mut IoBuffer, op: &Op) -> Result<(), KvIoError> {
     let looked = match op {
         Op::Store { key: number, bytes, when, .. } => {
@@ -47,7 +47,7 @@ pub(super) async fn perform(client: &KvClient, buffer: &mut IoBuffer, op: &Op) -
         _ => Ok(()),
     };
     match looked {
-        // The oracle has found that it must be so.
+        // The oracle has accepted this status.
         Err(IoError::Status(status)) if is_answer(status) => Ok(()),
         looked => looked,
     }
@@ -57,8 +57,8 @@ fn is_answer(status: Status) -> bool {
     status.is(Status::KEY_EXISTS) || status.is(Status::KEY_DOES_NOT_EXIST)
 }
 
-/// Goes over some pairs, and gives the iterator back. If that has waited for longer than the drive keeps it, as when its next
-/// command finds no room in the queue, it may be gone.
+/// Iterates over some pairs and closes the iterator. The drive may have closed it first, by its timeout, if the next command waited too
+/// long for a free slot in the queue.
 async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<(), KvIoError> {
     let clock = client.queue().port().clock();
     let may_be_gone = |error: &KvIoError, used: Time| {
@@ -106,7 +106,7 @@ impl Life {
                 }
             }
             if first == before {
-                return Err(Failure::new(Kind::Data, "a list goes on, and has no further key"));
+                return Err(Failure::new(Kind::Data, "a list is incomplete but has no further key"));
             }
         }
         for number in 0..self.run.keys {
@@ -119,9 +119,9 @@ impl Life {
         Ok(())
     }
 
-    /// Deletes all pairs, after which there must be room for the longest value: however full it was, and whatever happened.
+    /// Deletes all pairs, after which the longest value must fit, no matter how full the store was and what happened.
     pub(super) async fn empty_pairs(&self, client: &KvClient, buffer: &mut IoBuffer) -> Result<(), Failure> {
-        self.clock.timer(ITERATOR_TIMEOUT + ITERATOR_TIMEOUT).await; // nobody looks at what was given up
+        self.clock.timer(ITERATOR_TIMEOUT + ITERATOR_TIMEOUT).await; // iterators without a host have expired
         let bytes = self.run.plan.drive.kv.value_bytes_max;
         let deletions = (0..self.run.keys).map(Some);
         for number in deletions.chain([None]) {
@@ -132,7 +132,7 @@ impl Life {
                 };
                 match done {
                     Ok(()) => break,
-                    // A reset, or an abort, that began before the end.
+                    // A reset or abort that started before the end.
                     Err(IoError::Lost(Lost::Reset)) => {}
                     Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => {}
                     Err(IoError::Status(status))
@@ -151,13 +151,12 @@ impl Life {
         Ok(())
     }
 
-    /// Whether there are iterators at times.
+    /// Whether iterators may be open.
     pub(super) fn has_scans(&self) -> bool {
         self.run.plan.ops.iter().any(|op| matches!(op, Op::Scan { .. }))
     }
 
-    /// Whether so much may be there that there is no room for more. Iterators, and reads that were given up, keep what
-    /// they show.
+    /// Whether the store may be too full for another `bytes`. Iterators, and abandoned reads, retain the pairs that they show.
     pub(super) fn may_be_full(&self, client: &KvClient, bytes: u32) -> bool {
         let whole = self.whole();
         let (Some(oracle), Some(pairs)) = (client.oracle(), whole.drive.controller.pairs(client.nsid()))

@@ -1,26 +1,26 @@
-//! Drives that are made of others: their parts have power, and drivers attach to these, before anything else in a life.
+//! Drives composed of others: powers on their parts and attaches drivers to these before a life starts.
 
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, KeptArray, impossible};
 use super::seat::Seat;
 use byteway_assembly::{ArrayDriveConfig, ArrayDriveError, Hosted, HostedError, Members, assemble};
-use byteway_clock::{Clock, Executor, Ran, Station};
+use byteway_clock::{Clock, Executor, RunOutcome, Station};
 use byteway_device::Drive;
 use byteway_world::PoweredDrive;
 use std::rc::Rc;
 
-/// Drives that are being made of others.
+/// Composed drives during setup.
 #[derive(Default)]
 pub(super) struct Placing(Vec<Parts>);
 
-/// The parts of one, which have power.
+/// The powered parts of one composed drive.
 struct Parts {
-    /// Whose they are, by its place among the seats.
+    /// Index of its seat.
     place: usize,
-    /// Endpoints, or members by their numbers.
+    /// Endpoints, or members by number.
     drives: Vec<(usize, Rc<Drive>)>,
-    /// To be attached to.
+    /// What to attach.
     whole: Option<Whole>,
 }
 
@@ -48,14 +48,14 @@ impl Whole {
     }
 }
 
-/// A drive that was made of others, and whose it is.
+/// A composed drive, with the index of its seat.
 pub(super) struct Placed {
     pub(super) place: usize,
     pub(super) drive: PoweredDrive,
 }
 
 impl Placing {
-    /// Gives power to the parts of the seats that have some, and takes their media; `lives` have ended.
+    /// Powers on the parts of the seats that have some, taking their media. `lives` is the number of lives ended.
     pub(super) fn power_on(
         clock: &Clock,
         processors: &[Rc<Station>],
@@ -95,7 +95,7 @@ impl Placing {
         Ok(placing)
     }
 
-    /// Attaches to all of them, before poll `polls`. None: the power was cut before.
+    /// Attaches to all parts, before poll `polls`. `None` if the power was cut before that.
     pub(super) fn attach(&mut self, executor: &Executor, polls: u64) -> Result<Option<Vec<Placed>>, Failure> {
         let wholes: Vec<(usize, Whole)> =
             self.0.iter_mut().filter_map(|parts| Some((parts.place, parts.whole.take()?))).collect();
@@ -112,24 +112,24 @@ impl Placing {
         };
         match executor.run_cut(attaching, polls) {
             Err(stalled) => Err(Failure::new(Kind::Hang, format!("while it attached: {stalled}"))),
-            Ok(Ran::Cut) => Ok(None),
-            Ok(Ran::Ended(placed)) => placed.into_iter().collect::<Result<_, _>>().map(Some),
+            Ok(RunOutcome::Cut) => Ok(None),
+            Ok(RunOutcome::Ended(placed)) => placed.into_iter().collect::<Result<_, _>>().map(Some),
         }
     }
 
-    /// The numbers of the members of an array that have power, in the order in which it has them.
+    /// The numbers of an array's powered members, in the array's order.
     pub(super) fn members(&self, place: usize) -> Vec<usize> {
         let parts = self.0.iter().find(|parts| parts.place == place);
         parts.map_or(Vec::new(), |parts| parts.drives.iter().map(|(number, _)| *number).collect())
     }
 
-    /// The power has gone before drivers had attached: gives the media back.
+    /// The power was cut before drivers had attached: returns the media.
     pub(super) fn power_off(self, seats: &mut [Seat]) {
         for Parts { place, drives, .. } in self.0 {
             let seat = &mut seats[place];
             let media = drives.iter().filter_map(|(number, drive)| Some((*number, drive.power_off()?)));
             match &mut seat.kept {
-                // What a bridge's memory holds was written into it in an earlier life: it is still there.
+                // A bridge's memory was written in an earlier life and is retained.
                 Kept::Array(kept) => {
                     *kept = KeptArray { media: media.collect(), ..std::mem::take(kept) };
                     kept.end_life(seat.run.plan.drive.array.as_ref().and_then(|array| array.canary));

@@ -1,7 +1,6 @@
-//! A run of the swarm as data: the drive, the host, what is asked of it and what goes wrong, so that a failure can be
-//! run again, made smaller and kept as a file.
+//! Plans: a run as data, with drive, host, operations and faults, so that a failure can be reproduced, shrunk and stored as a file.
 //!
-//! A plan is TOML. Operations and faults are a line each:
+//! A plan is TOML. Each operation and fault is a line:
 //!
 //! ```toml
 //! seed = 7
@@ -9,16 +8,16 @@
 //! faults = ["cut 3+250 then 40 7", "flash program die 0 nth 12 life 0"]
 //! ```
 //!
-//! `exchange 1 0+4` is a Compare and Write of what must be there, `exchange 1 0+4 wrong` one of something else.
-//! `write 1 120+8` writes 8 blocks from 120 on of the first namespace; addresses and lengths are cut to the namespace.
-//! `store 2 17 400` stores a value of 400 bytes under key 17 in the second of the namespaces that hold pairs; addresses of
-//! namespaces go round.
-//! `cut 3+250 then 40 7` cuts the power 250 polls after operation 3 (counting from 0) was begun, again 40 polls after
-//! power-on, and again 7 polls after that power-on; `blind`: what survived
-//! is not read before the work goes on; `ends`: the work doesn't go on. Faults that are not cuts happen a time after an operation was begun.
-//! `leave 3+20 back 500` pulls a drive of a box out, which is back 500 us later, `lose-power` the same where its slot does not say so;
-//! `lose-link 3+20 back 500` is of its link to the fabric, and `restart-host 3+20` of all drivers of the box.
-//! `unplug 3+20 member 1 returns` unplugs a member of an array, which is back after the next power-on; `with-power`: at the next cut.
+//! - `write 1 120+8` writes 8 blocks from LBA 120 of the first namespace. Ranges are limited to the namespace.
+//! - `exchange 1 0+4` is a Compare and Write with the expected data, `exchange 1 0+4 wrong` one with other data.
+//! - `store 2 17 400` stores a value of 400 bytes under key 17 in the second KV namespace. Namespace numbers wrap around.
+//! - `cut 3+250 then 40 7` cuts the power 250 polls after the start of operation 3 (from 0), again 40 polls after power-on, and again 7
+//!   polls after that power-on. With `blind` the work continues without a verification of what survived; with `ends` it does not continue.
+//! - Faults other than cuts happen a number of microseconds after the start of an operation.
+//! - `leave 3+20 back 500` removes a drive from its enclosure for 500 us; `lose-power` does the same without a notification of its slot;
+//!   `lose-link 3+20 back 500` interrupts its link to the fabric; `restart-host 3+20` restarts all drivers of the enclosure.
+//! - `unplug 3+20 member 1 returns` unplugs a member of an array, which returns after the next power-on; with `with-power`, at the next
+//!   cut.
 
 mod boxed;
 mod drive;
@@ -36,48 +35,48 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Seed of what is random in the drive.
+    /// Seed of the random behavior of the drive.
     pub seed: u64,
-    /// What is asked of it, in the order in which workers take it.
+    /// Operations, in the order in which workers take them.
     pub ops: Vec<Op>,
-    /// What goes wrong.
+    /// Faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// The host.
     pub host: HostSpec,
     /// The drive.
     pub drive: DriveSpec,
-    /// Further drives, each on a link of its own and with a host's work of its own, that have their power from where the first one
-    /// has it: its cuts are theirs. Their plans have no cuts, no power cycles and no neighbours.
+    /// Further drives, each with its own link and host workload, on the power supply of the first one: its cuts are theirs. Their plans
+    /// have no cuts, no power cycles and no neighbors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Plan>,
-    /// The drive and its neighbours are in a box, and lend each other processors.
+    /// The JBOF enclosure in which drive and neighbors lend each other processors, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jbof: Option<BoxSpec>,
 }
 
-/// Neighbours, at most.
+/// Upper limit of neighbors.
 pub const NEIGHBOURS_MAX: usize = 2;
-/// Drives beside the first one in a box, at most.
+/// Upper limit of the neighbors in an enclosure.
 pub const BOX_NEIGHBOURS_MAX: usize = 3;
 
-/// How the host works.
+/// Host configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
-    /// Operations under way at once.
+    /// Number of outstanding operations.
     pub depth: u32,
-    /// Queue pairs that they are spread over.
+    /// Number of queue pairs over which they are spread.
     pub queues: u16,
-    /// Entries of each.
+    /// Entries of each queue.
     pub entries: u32,
-    /// Completions interrupt; else they are polled.
+    /// Whether completions interrupt; otherwise they are polled.
     #[serde(default)]
     pub interrupts: bool,
 }
 
 impl Plan {
-    /// From TOML.
+    /// Parses TOML.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -86,7 +85,7 @@ impl Plan {
         plan.check().map(|()| plan).map_err(str::to_owned)
     }
 
-    /// Whether it is a small drive and a possible host; what the drive itself refuses comes out when it is built.
+    /// Checks host, and size of the drive; the drive's own constraints are checked when it is built.
     fn check(&self) -> Result<(), &'static str> {
         let HostSpec { depth, queues, entries, .. } = self.host;
         let DriveSpec { channels, ways, planes, blocks, pages, page_bytes, bits, .. } = self.drive;
@@ -106,7 +105,7 @@ impl Plan {
                 !(self.drive.files && self.drive.protected),
                 "a drive in files (drive.files) has no power-loss protection (drive.protected)",
             ),
-            (self.drive.namespaces.iter().all(is_block), "a namespace's block has 512 or 4096 bytes"),
+            (self.drive.namespaces.iter().all(is_block), "a namespace's block must have 512 or 4096 bytes"),
             (self.drive.kv.value_bytes_max <= 48 << 10, "drive.kv.value_bytes_max must be at most 49152"),
             (
                 self.drive.endpoints == 0 || self.drive.can_be_hosted(),
@@ -115,11 +114,11 @@ impl Plan {
             ),
             (
                 self.drive.extents.is_none() || self.drive.can_have_extents(),
-                "a drive whose map is a tree of extents (drive.extents) is empty at first, and all of its map is in DRAM",
+                "a drive with an extent tree (drive.extents) must be empty initially, with all of its map in DRAM",
             ),
             (
                 self.drive.extents.is_none_or(|entries| (4..=1024).contains(&entries)),
-                "drive.extents must be from 4 to 1024 entries of a node",
+                "drive.extents must be from 4 to 1024 entries per node",
             ),
             (
                 self.drive.absorbs_parts.is_none_or(|units| (1..=1 << 16).contains(&units)),
@@ -136,28 +135,32 @@ impl Plan {
                 "drives of an array (drive.array) are empty at first, with firmware and flash of their own, without files, pairs and \
                  memory of the host's",
             ),
-            (drives <= 8, "an array (drive.array) has at most 8 drives"),
+            (drives <= 8, "an array (drive.array) must have at most 8 drives"),
             (
                 self.drive.array.is_none() || !self.ops.iter().any(Op::needs_own_flash),
-                "over an array (drive.array) there is neither `mar` nor `sanitize`",
+                "an array (drive.array) supports neither `mar` nor `sanitize`",
             ),
             (
                 self.drive.array.is_none()
                     || !self.faults.iter().any(|fault| matches!(fault, Fault::Flash { .. })),
-                "the flash of an array's members (drive.array) does not fail",
+                "flash faults are not supported with an array (drive.array)",
             ),
             (
-                !self.drive.has_pairs() || self.drive.base == BaseSpec::Empty,
-                "a drive with a namespace of pairs is empty at first",
+                !(self.drive.has_pairs() || self.drive.has_tables()) || self.drive.base == BaseSpec::Empty,
+                "a drive with a KV or table namespace must be empty initially",
             ),
-            (self.keys() <= 1 << 20, "keys are numbers below 2^20"),
-            (!self.drive.namespaces.is_empty(), "a drive has a namespace"),
+            (
+                self.drive.programs.is_none_or(|programs| (1..=64).contains(&programs.memory_units)),
+                "drive.programs.memory_units must be from 1 to 64",
+            ),
+            (self.keys() <= 1 << 20, "keys must be numbers below 2^20"),
+            (!self.drive.namespaces.is_empty(), "a drive must have a namespace"),
             (self.ops.len() <= 1_000_000, "there can be at most 1,000,000 operations"),
             (self.faults.len() <= 10_000, "there can be at most 10,000 faults"),
             (
                 self.neighbours.len()
                     <= if self.jbof.is_some() { BOX_NEIGHBOURS_MAX } else { NEIGHBOURS_MAX },
-                "there can be at most 2 neighbour drives, and 3 in a box (jbof)",
+                "there can be at most 2 neighbor drives, and 3 in a box (jbof)",
             ),
             (
                 self.jbof.is_none() || self.all().all(|plan| plan.drive.can_be_in_a_box()),
@@ -166,7 +169,7 @@ impl Plan {
             ),
             (
                 self.jbof.is_none() || !self.all().flat_map(|plan| &plan.faults).any(Fault::is_not_of_a_box),
-                "in a box (jbof) there are no power cycles, members that are unplugged, and failures of flash",
+                "a box (jbof) supports no power cycles, unplugged members or flash faults",
             ),
             (
                 self.jbof.as_ref().is_none_or(|spec| {
@@ -183,35 +186,38 @@ impl Plan {
         self.neighbours.iter().try_for_each(|plan| plan.check_neighbour(self))
     }
 
-    /// Whether it can be a neighbour of `first`.
+    /// Checks whether it can be a neighbor of `first`.
     fn check_neighbour(&self, first: &Plan) -> Result<(), &'static str> {
         let ends_power = |fault: &Fault| matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. });
         let checks = [
-            (self.neighbours.is_empty(), "a neighbour drive has no neighbours"),
-            (self.jbof.is_none(), "a neighbour drive has no box (jbof)"),
-            (!self.faults.iter().any(ends_power), "the power is cut by faults of the first drive's plan"),
+            (self.neighbours.is_empty(), "a neighbor drive must have no neighbors"),
+            (self.jbof.is_none(), "a neighbor drive must have no box (jbof)"),
+            (
+                !self.faults.iter().any(ends_power),
+                "power cuts must be in the faults of the first drive's plan",
+            ),
             (self.drive.untimed == first.drive.untimed, "drive.untimed must be the same of all drives"),
         ];
         checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))?;
         self.check()
     }
 
-    /// It, and its neighbours.
+    /// This plan and its neighbors.
     pub fn all(&self) -> impl Iterator<Item = &Plan> {
         std::iter::once(self).chain(&self.neighbours)
     }
 
-    /// All keys that it names have numbers below this.
+    /// Upper bound (exclusive) of the key numbers in the plan.
     pub fn keys(&self) -> u32 {
         self.ops.iter().filter_map(Op::key).max().map_or(0, |key| key.saturating_add(1))
     }
 
     /// As TOML.
     pub fn to_toml(&self) -> String {
-        toml::to_string_pretty(self).expect("a plan has no maps with keys that TOML hasn't")
+        toml::to_string_pretty(self).expect("a plan has only keys that TOML supports")
     }
 
-    /// Without the operations in `range`; faults keep their place among the others.
+    /// The plan without the operations in `range`; faults keep their position relative to the others.
     pub fn without_ops(&self, range: std::ops::Range<usize>) -> Plan {
         let mut plan = self.clone();
         plan.ops.drain(range.clone());
@@ -231,7 +237,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    // A neighbour that cut the power would cut it for whoever doesn't expect it.
+    // A neighbor's own power cut would unexpectedly cut all drives.
     #[test]
     fn an_impossible_neighbour_is_named() {
         let plan = || crate::draw::draw(1, 0);
@@ -245,7 +251,7 @@ mod tests {
         };
         refused(
             &|plan| plan.neighbours[0].neighbours = vec![plan.neighbours[0].clone()],
-            "has no neighbours",
+            "must have no neighbors",
         );
         refused(&|plan| plan.neighbours[0].drive.untimed ^= true, "drive.untimed");
         refused(&|plan| plan.neighbours = vec![plan.neighbours[0].clone(); 3], "at most 2");
@@ -256,7 +262,7 @@ mod tests {
         );
     }
 
-    // A plan is a file that somebody edits: a mistake must be named.
+    // Plans are edited by hand, so an error must name the mistake.
     #[test]
     fn an_impossible_host_is_named() {
         let mut plan = Plan {
@@ -272,7 +278,7 @@ mod tests {
         assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap_err(), "host.depth must be from 1 to 256");
     }
 
-    // Dropping operations must leave a cut where it was among the others, or nothing can be made smaller.
+    // If removing operations moved a cut relative to the others, no plan could be shrunk.
     #[test]
     fn faults_keep_their_place_when_operations_go() {
         let ops = (0..10).map(Op::Pause).collect();
@@ -314,6 +320,7 @@ mod tests {
             data_out_first: false,
             checkpoint_units: 0,
             canary: None,
+            tables_canary: None,
             files: false,
             untimed: false,
             endpoints: 0,
@@ -324,7 +331,8 @@ mod tests {
             array: None,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
-            namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false }],
+            programs: None,
+            namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false, tables: false }],
         }
     }
 }

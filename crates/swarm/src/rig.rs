@@ -1,12 +1,11 @@
-//! Runs a plan: a drive from one power-on to the next, and the host's memory of what it must hold, which outlives them.
+//! Executes a plan: a drive from one power-on to the next, and the host's expectations, which persist across power cuts.
 //!
-//! The medium is memory, or files of which a cut drops, tears and reorders what was not synced.
+//! The medium is memory, or files; with files a cut drops, tears and reorders writes that were not synced.
 //!
-//! Each *life* is an executor, a link, a drive on the medium that the life before has left, a driver, and workers that
-//! take operations in order. A life ends with a power cut before a numbered poll, with an orderly shutdown, or when all
-//! operations have ended. Then everything is flushed, the power is cut once more, and every block is read a last time.
-//! Neighbour drives live in the same executor, and lose their power with the first one: each has a link, a host's work and an
-//! oracle of its own, so that what one does to another shows.
+//! Each *life* has an executor, a link, a drive on the medium of the previous life, a driver, and workers that take operations in order. A
+//! life ends with a power cut before a given poll, with an orderly shutdown, or after all operations. Then everything is flushed, the power
+//! is cut once more, and every block is read a last time. Neighbor drives share the executor and the power supply with the first one: each
+//! has its own link, host workload and oracle, so that interference shows.
 
 use super::boxed::{self, Boxed};
 use super::drive;
@@ -20,24 +19,24 @@ use super::tally::Tally;
 use super::unplug::Bays;
 use byteway_array::Cause;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor, Owner, Ran, Station, Timing};
+use byteway_clock::{Clock, Delay, Executor, Owner, RunOutcome, Station, Timing};
 use byteway_device::{Backing, DriveConfig};
 use byteway_flash::file::SimulatedFiles;
 use byteway_world::{Host, PoweredDrive};
 use std::rc::Rc;
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What it did.
+    /// Counts.
     pub tally: Tally,
-    /// If it failed.
+    /// The failure, if any.
     pub failure: Option<Failure>,
-    /// Polls of each life, the last one included.
+    /// Polls of each life, including the last one.
     pub lives: Vec<u64>,
 }
 
-/// When the power is to be cut.
+/// When to cut the power.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Never,
@@ -52,11 +51,11 @@ enum End {
     Done,
 }
 
-/// Polls that a life may take beside those of its operations, and of each of those.
+/// Upper limit of a life's polls: a constant, plus an allowance for each operation.
 const POLLS_MAX: u64 = 1_000_000;
 const POLLS_PER_OP_MAX: u64 = 20_000;
 
-/// Runs a plan. A panic goes through.
+/// Runs a plan. Panics propagate.
 pub fn run(plan: &Plan) -> Ended {
     let mut lives = Vec::new();
     let seats = plan.all().enumerate().map(|(number, plan)| Seat::new(plan, number == 0));
@@ -71,14 +70,12 @@ pub fn run(plan: &Plan) -> Ended {
     let ended = live_all(&mut seats, &mut lives).err();
     let mut tally = Tally { polls: lives.iter().sum(), ..Tally::default() };
     runs.iter().for_each(|run| tally.add(&run.tally()));
-    // What was found in a drive comes before what followed from it.
+    // An error found in a drive takes precedence over its consequences.
     let found = runs.iter().enumerate().find_map(|(number, run)| {
         let failure = run.failure.take()?;
         Some(match number {
             0 => failure,
-            neighbour => {
-                Failure { text: format!("neighbour drive {neighbour}: {}", failure.text), ..failure }
-            }
+            neighbour => Failure { text: format!("neighbor drive {neighbour}: {}", failure.text), ..failure },
         })
     });
     Ended { tally, failure: found.or(ended), lives }
@@ -88,7 +85,7 @@ fn has_failed(seats: &[Seat]) -> bool {
     seats.iter().any(|seat| seat.run.has_failed())
 }
 
-/// One life after the other. The first drive's plan has the cuts.
+/// Runs one life after another. The first drive's plan has the cuts.
 fn live_all(seats: &mut Vec<Seat>, lives: &mut Vec<u64>) -> Result<(), Failure> {
     let mut looks = true;
     let first = seats[0].run.clone();
@@ -132,13 +129,13 @@ fn live_all(seats: &mut Vec<Seat>, lives: &mut Vec<u64>) -> Result<(), Failure> 
     last_look(seats, lives)
 }
 
-/// What is durable must be there after a cut when nothing was under way.
+/// With nothing outstanding, durable data must survive a cut.
 fn last_look(seats: &mut Vec<Seat>, lives: &mut Vec<u64>) -> Result<(), Failure> {
     seats.iter().for_each(|seat| cut_power(&seat.run));
     live(seats, Cut::Never, true, lives).map(drop)
 }
 
-/// The next cut in the order of the plan, of those that can still be.
+/// The next cut of the plan that can still happen.
 fn next_cut(run: &Run) -> Option<(usize, Fault)> {
     let struck = run.struck.borrow();
     let is_ahead = |(index, fault): &(usize, &Fault)| match fault {
@@ -152,18 +149,19 @@ fn next_cut(run: &Run) -> Option<(usize, Fault)> {
 /// The host's side of a power cut.
 fn cut_power(run: &Run) {
     run.spaces.borrow().iter().for_each(|space| space.holds.cut_power());
+    run.programs.iter().for_each(|programs| programs.clear());
 }
 
-/// A drive with power.
+/// A powered drive.
 struct Powered {
     run: Rc<Run>,
     config: DriveConfig,
-    /// What there is of it without power beside the media that it has now.
+    /// State without power, in addition to its current media.
     rest: Rest,
     life: Rc<Life>,
 }
 
-/// What a drive with power does not have itself.
+/// What a powered drive does not hold itself.
 enum Rest {
     Nothing,
     Files(SimulatedFiles),
@@ -171,8 +169,8 @@ enum Rest {
 }
 
 impl Powered {
-    /// The drive of a seat, with this number, or what was `placed` for it: made of others, of which those with `members` are there;
-    /// `lives` have ended.
+    /// Powers on the drive of seat `number`, or takes the composed drive that was `placed` for it, of which `members` are present. `lives`
+    /// is the number of lives ended.
     fn on(
         (clock, processors): (&Clock, &[Rc<Station>]),
         (number, seat): (u16, Seat),
@@ -183,7 +181,7 @@ impl Powered {
     ) -> Result<Powered, Failure> {
         let faulty = seat.faulty(lives);
         let Seat { run, config, kept } = seat;
-        let own = boxed.as_ref().map(|boxed| boxed.jbof.drive(usize::from(number)));
+        let own = boxed.as_ref().map(|boxed| boxed.powered()).transpose()?;
         let (whole, rest) = match (placed, kept) {
             _ if own.is_some() => (None, Rest::Nothing),
             (Some(placed), Kept::Array(kept)) => (Some(placed), Rest::Array(kept)),
@@ -195,7 +193,7 @@ impl Powered {
                 (Some(powered.map_err(impossible)?), files.map_or(Rest::Nothing, Rest::Files))
             }
         };
-        let whole = own.or_else(|| whole.map(Rc::new)).expect("it is in a box, or by itself");
+        let whole = own.or_else(|| whole.map(Rc::new)).expect("a drive is in a box or on its own");
         let bays = Bays::new(members, lives == 0);
         let clock = whole.host.clock().clone();
         let life = Life::begin(&clock, run.clone(), (whole, bays), boxed, watched, looks);
@@ -246,7 +244,7 @@ impl Powered {
         });
     }
 
-    /// The power goes, by a cut or after a shutdown; `lives` have been begun.
+    /// Power-off, by a cut or after a shutdown. `lives` is the number of lives started.
     fn power_off(self, lives: usize, is_cut: bool) -> Seat {
         let Powered { run, config, rest, life } = self;
         let whole = life.whole();
@@ -269,8 +267,8 @@ impl Powered {
     }
 }
 
-/// From one power-on to the end of the power, which is cut at `cut`. `looks`: every block is read first. The first drive's work
-/// decides how a life ends; if it is done, that of the others is waited for.
+/// Runs a life from power-on to power-off, with the power cut at `cut`. With `looks`, every block is read first. The first drive's work
+/// determines the end of the life; after it, the work of the others is awaited.
 fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> Result<End, Failure> {
     let executor = Executor::new();
     let plan = seats[0].run.plan.clone();
@@ -326,36 +324,36 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     }
     let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
-    if let (Ok(Ran::Ended(Moment::Begun)), Cut::At(anchor)) = (&ran, cut) {
+    if let (Ok(RunOutcome::Ended(Moment::Begun)), Cut::At(anchor)) = (&ran, cut) {
         let at = clock.counters().polls.saturating_add(anchor.later).min(polls_max);
         ran = executor.run_cut(life.clone().next_moment(), at);
     }
     for other in &powered[1..] {
-        if let Ok(Ran::Ended(Moment::Ended)) = ran {
+        if let Ok(RunOutcome::Ended(Moment::Ended)) = ran {
             ran = executor.run_cut(other.life.clone().next_moment(), polls_max);
         }
     }
     let has_failed = powered.iter().any(|powered| powered.run.has_failed());
-    if let (Some(jbof), Some(spec), Ok(Ran::Ended(Moment::Ended)), false) =
+    if let (Some(jbof), Some(spec), Ok(RunOutcome::Ended(Moment::Ended)), false) =
         (&jbof, &plan.jbof, &ran, has_failed)
     {
         let period = Delay::from_us(spec.period_us);
-        let rest = boxed::come_to_rest(clock.clone(), jbof.clone(), period);
+        let rest = boxed::wait_for_rest(clock.clone(), jbof.clone(), period);
         ran = match executor.run_cut(rest, polls_max) {
-            Ok(Ran::Ended(Ok(()))) => Ok(Ran::Ended(Moment::Ended)),
-            Ok(Ran::Ended(Err(failure))) => {
+            Ok(RunOutcome::Ended(Ok(()))) => Ok(RunOutcome::Ended(Moment::Ended)),
+            Ok(RunOutcome::Ended(Err(failure))) => {
                 powered[0].run.fail(failure);
-                Ok(Ran::Ended(Moment::Ended))
+                Ok(RunOutcome::Ended(Moment::Ended))
             }
-            Ok(Ran::Cut) => Ok(Ran::Cut),
+            Ok(RunOutcome::Cut) => Ok(RunOutcome::Cut),
             Err(stalled) => Err(stalled),
         };
     }
     let polls = clock.counters().polls;
     lives.push(polls);
     powered.iter().for_each(Powered::count);
-    if let Ok(Ran::Ended(_)) = ran {
-        // A tree that had come to differ from the places of units would be taken for the truth by a later look-up only.
+    if let Ok(RunOutcome::Ended(_)) = ran {
+        // A map tree that contradicts the actual locations would otherwise only show at a later look-up.
         let whole =
             powered.iter().filter(|powered| powered.life.bays.are_full() && powered.life.boxed.is_none());
         whole
@@ -364,27 +362,27 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     let has_attached = life.has_attached();
     let end = match ran {
         Err(stalled) => return Err(Failure::new(Kind::Hang, format!("{stalled}"))),
-        Ok(Ran::Ended(Moment::Ended)) => End::Done,
-        Ok(Ran::Ended(Moment::Cycled)) => End::Cycled,
-        Ok(Ran::Ended(Moment::Begun)) => {
+        Ok(RunOutcome::Ended(Moment::Ended)) => End::Done,
+        Ok(RunOutcome::Ended(Moment::Cycled)) => End::Cycled,
+        Ok(RunOutcome::Ended(Moment::Begun)) => {
             return Err(Failure::new(Kind::Plan, "an operation was begun twice"));
         }
-        Ok(Ran::Cut) if polls >= polls_max => {
+        Ok(RunOutcome::Cut) if polls >= polls_max => {
             let whole = powered[0].life.whole();
             let layers = whole.layers();
             let counters: Vec<_> = layers.iter().map(|layer| layer.counters()).collect();
             let text = format!("{polls} polls are not enough: something goes on and on `{counters:?}`");
             return Err(Failure::new(Kind::Hang, text));
         }
-        Ok(Ran::Cut) => End::Cut,
+        Ok(RunOutcome::Cut) => End::Cut,
     };
-    // The first drive alone was shut down: its neighbours' power is cut.
+    // Only the first drive was shut down: its neighbors' power is cut.
     let is_cut = |number: usize| end != End::Cycled || number > 0;
     let left = powered.into_iter().enumerate();
     seats.extend(left.map(|(number, powered)| powered.power_off(lives.len(), is_cut(number))));
     jbof.iter().for_each(|jbof| boxed::power_off(jbof, seats));
     drop(life);
-    drop(executor); // with everything that was under way, the host's side too
+    drop(executor); // with all outstanding tasks, including the host's
     if end != End::Done {
         seats.iter().for_each(|seat| cut_power(&seat.run));
     }

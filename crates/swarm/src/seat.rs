@@ -1,9 +1,10 @@
-//! What there is of a run while the power is off: of each drive what is kept, and what its host remembers.
+//! State of a run while the power is off: each drive's persistent state and its host's expectations.
 
 use super::drive;
 use super::failure::Failure;
 use super::kept::Kept;
 use super::plan::{Fault, FlashVerb, PartialSpec, Plan};
+use super::programs_oracle::ProgramsOracle;
 use super::space::{Holds, Space};
 use super::tally::Tally;
 use byteway_device::DriveConfig;
@@ -12,7 +13,7 @@ use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A change of which it is not known yet whether it was made.
+/// A change with unknown outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     Format { nsid: u32, lbaf: u8 },
@@ -20,30 +21,32 @@ pub(super) enum Pending {
     Delete { nsid: u32 },
 }
 
-/// What outlives the power on the host's side.
+/// The host's state that persists across power cuts.
 pub(super) struct Run {
     pub(super) plan: Plan,
-    /// The next operation.
+    /// Index of the next operation.
     pub(super) next: Cell<usize>,
     pub(super) spaces: RefCell<Vec<Space>>,
+    /// Expected state of local memory and programs, if any.
+    pub(super) programs: Option<ProgramsOracle>,
     pub(super) tally: Cell<Tally>,
     pub(super) failure: RefCell<Option<Failure>>,
-    /// Faults that have happened, or are about to.
+    /// For each fault, whether it has happened or is about to.
     pub(super) struck: RefCell<Vec<bool>>,
-    /// A change of namespaces whose outcome is not known.
+    /// The pending change of namespaces, if any.
     pub(super) pending: Cell<Option<Pending>>,
-    /// Counts changes of `spaces`.
+    /// Incremented with each change of `spaces`.
     pub(super) spaces_version: Cell<u64>,
-    /// The tag of the next namespace's stamps.
+    /// Tag of the next namespace's stamps.
     pub(super) next_tag: Cell<u16>,
-    /// Keys that operations name have numbers below this.
+    /// Upper bound (exclusive) of the key numbers of operations.
     pub(super) keys: u32,
-    /// Every read may fail.
+    /// Whether any read may fail.
     pub(super) reads_fail: Cell<bool>,
 }
 
 impl Run {
-    /// What a namespace must hold.
+    /// Expected content of a block namespace.
     pub(super) fn oracle(&self, blocks: u64, block: BlockSize, tag: u16, base: BaseState) -> Oracle {
         let mut oracle = Oracle::new(blocks, block, tag, base).with_power_cuts(self.plan.drive.protected);
         if self.reads_fail.get() {
@@ -52,7 +55,7 @@ impl Run {
         oracle
     }
 
-    /// From now on every read may fail.
+    /// Any read may fail from now on.
     pub(super) fn let_reads_fail(&self) {
         self.reads_fail.set(true);
         for space in self.spaces.borrow().iter() {
@@ -62,7 +65,7 @@ impl Run {
         }
     }
 
-    /// What a namespace of pairs must hold, which is new.
+    /// Expected content of a new KV namespace.
     pub(super) fn pairs_oracle(&self, tag: u16) -> KvOracle {
         KvOracle::new(tag).with_power_cuts(self.plan.drive.protected)
     }
@@ -73,7 +76,7 @@ impl Run {
         self.tally.set(tally);
     }
 
-    /// The first failure counts: what follows may follow from it.
+    /// Records a failure. The first one counts: later ones may be consequences.
     pub(super) fn fail(&self, failure: Failure) {
         self.failure.borrow_mut().get_or_insert(failure);
     }
@@ -90,6 +93,9 @@ impl Run {
         let run = Rc::new(Run {
             next: Cell::new(0),
             spaces: RefCell::default(),
+            programs: plan.drive.programs.map(|programs| {
+                ProgramsOracle::new(plan.drive.namespaces.len() as u32, programs.memory_units * 4096)
+            }),
             tally: Cell::new(Tally {
                 runs: of_runs(true),
                 in_files: of_runs(plan.drive.files),
@@ -101,6 +107,8 @@ impl Run {
                 boxes: of_runs(plan.jbof.is_some()),
                 with_extents: of_runs(plan.drive.extents.is_some()),
                 with_pairs: of_runs(plan.drive.has_pairs()),
+                with_tables: of_runs(plan.drive.has_tables()),
+                with_programs: of_runs(plan.drive.programs.is_some()),
                 neighbours: u64::from(!is_first),
                 ..Tally::default()
             }),
@@ -116,9 +124,10 @@ impl Run {
         for (nsid, namespace) in (1..).zip(&plan.drive.namespaces) {
             let block = drive::block(namespace.block);
             let blocks = namespace.units * block.per_unit() as u64;
-            let holds = match namespace.pairs {
-                true => Holds::Pairs(Rc::new(RefCell::new(run.pairs_oracle(nsid as u16)))),
-                false => {
+            let holds = match (namespace.pairs, namespace.tables) {
+                (true, _) => Holds::Pairs(Rc::new(RefCell::new(run.pairs_oracle(nsid as u16)))),
+                (_, true) => Holds::Tables(Rc::default()),
+                _ => {
                     let oracle = run.oracle(blocks, block, nsid as u16, drive::base(&plan.drive, nsid));
                     Holds::Blocks(Rc::new(RefCell::new(oracle)))
                 }
@@ -128,20 +137,22 @@ impl Run {
         run
     }
 
-    /// What it did, with what was verified.
+    /// Counts, including those of verified results.
     pub(super) fn tally(&self) -> Tally {
         let mut tally = self.tally.get();
         for space in self.spaces.borrow().iter() {
             match &space.holds {
                 Holds::Blocks(oracle) => tally.blocks_verified += oracle.borrow().verified_blocks(),
                 Holds::Pairs(oracle) => tally.pairs_verified += oracle.borrow().verified(),
+                Holds::Tables(oracle) => tally.tables_verified += oracle.verified.get(),
             }
         }
+        tally.programs_verified += self.programs.as_ref().map_or(0, |programs| programs.verified.get());
         tally
     }
 }
 
-/// A drive of a run and the host that works on it: what there is of them while the power is off.
+/// A drive of a run and its host, without power.
 pub(super) struct Seat {
     pub(super) run: Rc<Run>,
     pub(super) config: DriveConfig,
@@ -155,7 +166,7 @@ impl Seat {
         Ok(Seat { run: Run::new(plan, is_first), config, kept })
     }
 
-    /// The drive, with the failures of flash that a life has; `lives` have ended.
+    /// The drive's configuration with the flash failures of a life. `lives` is the number of lives ended.
     pub(super) fn faulty(&self, lives: usize) -> DriveConfig {
         let mut faulty = self.config.clone();
         faulty.media.faults = drive::faults(&self.run.plan, lives);

@@ -1,21 +1,21 @@
-//! Makes a failing plan smaller: fewer operations, fewer faults, a plainer host and drive, an earlier cut; each step is
-//! a run, and is kept if it fails in the same way.
+//! Shrinks a failing plan: fewer operations and faults, a simpler host and drive, an earlier cut. Each step is a run, and is kept if the
+//! failure is the same.
 
 use super::failure::Failure;
 use super::plan::{ArraySpec, BoxSpec, Fault, KvSpec, LevelSpec, NEIGHBOURS_MAX, Op, PartialSpec, Plan};
 
-/// What is left.
+/// A shrunk plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shrunken {
-    /// The smallest plan that was found.
+    /// The smallest plan found.
     pub plan: Plan,
-    /// How it fails.
+    /// Its failure.
     pub failure: Failure,
-    /// How many runs it took.
+    /// Number of runs needed.
     pub runs: u64,
 }
 
-/// Makes `plan` smaller, which fails with `failure`; `run` runs a plan. At most `runs_max` runs.
+/// Shrinks `plan`, which fails with `failure`. `run` runs a plan, at most `runs_max` times.
 pub fn shrink(
     plan: &Plan,
     failure: &Failure,
@@ -41,7 +41,7 @@ pub fn shrink(
     Shrunken { plan: search.best, failure: search.failure, runs: search.runs }
 }
 
-/// How large a plan is: what counts first comes first.
+/// Size of a plan; compared lexicographically.
 fn size(plan: &Plan) -> (usize, usize, u64, u64) {
     let text = plan.to_toml().len() as u64;
     let later = plan.faults.iter().map(|fault| fault.anchor().map_or(0, |at| at.later)).sum();
@@ -73,14 +73,14 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Keeps what `change` makes of the best plan, if it fails in the same way.
+    /// Applies `change` to the best plan, and keeps the result if it fails in the same way.
     fn try_change(&mut self, change: impl FnOnce(&mut Plan)) -> bool {
         let mut plan = self.best.clone();
         change(&mut plan);
         self.try_plan(plan)
     }
 
-    /// Operations behind the last fault are often of no use.
+    /// Removes the operations after the last fault, which rarely matter.
     fn cut_tail(&mut self) {
         let mut keep = 1;
         while keep < self.best.ops.len() {
@@ -92,7 +92,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Drops operations, half of them at first and one by one at last.
+    /// Removes operations, first half of them at a time and finally one.
     fn drop_ops(&mut self) {
         let mut chunk = self.best.ops.len().div_ceil(2).max(1);
         loop {
@@ -119,7 +119,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// No other drives, a plainer host, a plainer drive, plainer operations.
+    /// Removes other drives, and simplifies host, drive and operations.
     fn simplify(&mut self) {
         self.try_change(|plan| {
             plan.jbof = None;
@@ -212,9 +212,12 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.channels = 1);
         self.try_change(|plan| plan.drive.ways = 1);
         self.try_change(|plan| plan.drive.planes = 1);
+        self.try_change(|plan| plan.drive.programs = None);
         self.try_change(|plan| plan.drive.namespaces.truncate(1));
-        self.try_change(|plan| plan.drive.namespaces.retain(|namespace| namespace.pairs));
-        self.try_change(|plan| plan.drive.namespaces.retain(|namespace| !namespace.pairs));
+        self.try_change(|plan| plan.drive.namespaces.retain(|namespace| namespace.pairs || namespace.tables));
+        self.try_change(|plan| {
+            plan.drive.namespaces.retain(|namespace| !namespace.pairs && !namespace.tables)
+        });
         let segment_units = self.best.drive.kv.segment_units;
         self.try_change(|plan| plan.drive.kv = KvSpec { segment_units, ..KvSpec::default() });
         self.try_change(|plan| plan.drive.kv.packing = Default::default());
@@ -223,7 +226,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// The same of an array, if it is one.
+    /// Applies a change to the array, if any.
     fn try_array(&mut self, change: impl FnOnce(&mut ArraySpec)) {
         self.try_change(|plan| {
             if let Some(array) = &mut plan.drive.array {
@@ -252,7 +255,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// Cuts earlier, and fewer of them.
+    /// Makes cuts earlier and fewer.
     fn soften_faults(&mut self) {
         for index in 0..self.best.faults.len() {
             let again = match &self.best.faults[index] {
@@ -281,7 +284,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
                     *blind = false;
                 }
             });
-            // Halves, then steps: what fails earlier is easier to follow.
+            // Halves, then decrements: earlier failures are easier to follow.
             while let Some(later) =
                 self.best.faults[index].anchor().map(|at| at.later).filter(|later| *later > 0)
             {
@@ -306,7 +309,7 @@ mod tests {
     use super::super::failure::Kind;
     use super::*;
 
-    // A failure among hundreds of operations is none that anybody finds the cause of.
+    // The cause of a failure among hundreds of operations is hard to find.
     #[test]
     fn what_does_not_matter_goes() {
         let fails = |plan: &Plan| {
@@ -330,7 +333,7 @@ mod tests {
         assert_eq!((host.depth, host.queues, drive.channels, drive.ways), (1, 1, 1, 1));
     }
 
-    // A failure of another kind is another failure: to follow it would lose the one that was found.
+    // Following a failure of another kind would lose the original one.
     #[test]
     fn another_failure_is_not_followed() {
         let plan = draw(1, 0);

@@ -1,5 +1,6 @@
-//! What a namespace must hold, as the host knows it: blocks or pairs.
+//! Expected content of a namespace, as the host knows it: blocks, key-value pairs or tables.
 
+use super::tables_oracle::TablesOracle;
 use byteway_host::kv::{KvClear, KvOutcome, oracle::KvFlush};
 use byteway_host::oracle::{FlushToken, Outcome, WriteToken};
 use byteway_host::{KvOracle, Oracle};
@@ -12,36 +13,41 @@ pub(super) struct Space {
     pub(super) holds: Holds,
 }
 
-/// What is in it.
+/// Its expected content.
 #[derive(Clone)]
 pub(super) enum Holds {
     Blocks(Rc<RefCell<Oracle>>),
     Pairs(Rc<RefCell<KvOracle>>),
+    Tables(Rc<TablesOracle>),
 }
 
-/// All of it is being deleted.
+/// A deletion of all content in progress.
 #[must_use]
 pub(super) enum Emptying {
     Blocks(Rc<RefCell<Oracle>>, WriteToken),
     Pairs(Rc<RefCell<KvOracle>>, KvClear),
+    Tables(Rc<TablesOracle>),
 }
 
-/// All of it is being made durable.
+/// A flush of all content in progress.
 pub(super) enum Flushing {
     Blocks(Rc<RefCell<Oracle>>, FlushToken),
     Pairs(Rc<RefCell<KvOracle>>, KvFlush),
+    /// Tables are always durable.
+    Tables,
 }
 
 impl Holds {
-    /// The power is cut.
+    /// Power cut.
     pub(super) fn cut_power(&self) {
         match self {
             Holds::Blocks(oracle) => oracle.borrow_mut().cut_power(),
             Holds::Pairs(oracle) => oracle.borrow_mut().cut_power(),
+            Holds::Tables(_) => {} // acknowledged changes are durable
         }
     }
 
-    /// A format, a deletion of the namespace or the like begins: afterwards blocks read as zeroes, and there is no pair.
+    /// Starts a format, a deletion of the namespace or the like: afterwards blocks read as zeroes, and there are no pairs.
     pub(super) fn begin_emptying(&self) -> Emptying {
         match self {
             Holds::Blocks(oracle) => {
@@ -49,31 +55,37 @@ impl Holds {
                 Emptying::Blocks(oracle.clone(), oracle.borrow_mut().begin_zeroes(0, blocks))
             }
             Holds::Pairs(oracle) => Emptying::Pairs(oracle.clone(), oracle.borrow_mut().begin_clear()),
+            Holds::Tables(oracle) => {
+                oracle.begin_emptying();
+                Emptying::Tables(oracle.clone())
+            }
         }
     }
 
-    /// A flush, or a shutdown, begins.
+    /// Starts a flush or a shutdown.
     pub(super) fn begin_flush(&self) -> Flushing {
         match self {
             Holds::Blocks(oracle) => Flushing::Blocks(oracle.clone(), oracle.borrow_mut().begin_flush()),
             Holds::Pairs(oracle) => Flushing::Pairs(oracle.clone(), oracle.borrow_mut().begin_flush()),
+            Holds::Tables(_) => Flushing::Tables,
         }
     }
 }
 
 impl Emptying {
-    /// It has ended: durably, or it is not known how far it went.
+    /// Ends it: durably, or with an unknown extent.
     pub(super) fn end(self, is_certain: bool) {
         match self {
             Emptying::Blocks(oracle, token) => {
                 let outcome = if is_certain { Outcome::Durable } else { Outcome::Uncertain };
                 oracle.borrow_mut().end_write(token, outcome);
             }
+            Emptying::Tables(oracle) => oracle.end_emptying(is_certain),
             Emptying::Pairs(oracle, clear) => {
                 let outcome = if is_certain { KvOutcome::Done } else { KvOutcome::Uncertain };
                 oracle.borrow_mut().end_clear(clear, outcome);
                 if !is_certain {
-                    // Where flash took no format, the store was made anew from what was durable.
+                    // Where flash refused the format, the store was reopened from its durable state.
                     oracle.borrow_mut().reopen();
                 }
             }
@@ -82,14 +94,14 @@ impl Emptying {
 }
 
 impl Flushing {
-    /// It has ended; uncertain, if the drive may have had no room, or a store of pairs (`of_pairs`) no index.
+    /// Ends it. Uncertain if the drive may lack space, or, in `of_pairs`, if a KV store may lack its index.
     pub(super) fn end(self, outcome: Outcome, of_pairs: Outcome) {
         match self {
             Flushing::Blocks(oracle, token) => oracle.borrow_mut().end_flush(token, outcome),
             Flushing::Pairs(oracle, token) if of_pairs == Outcome::Done => {
                 oracle.borrow_mut().end_flush(token)
             }
-            Flushing::Pairs(..) => {}
+            Flushing::Pairs(..) | Flushing::Tables => {}
         }
     }
 }

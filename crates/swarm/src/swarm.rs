@@ -1,7 +1,7 @@
-//! Many runs, on all processors, until a number of them is done or a time is over.
+//! Many runs on all processors, until a number of runs or a time limit is reached.
 //!
-//! Each run is its own simulation, and only its number and the seed decide what it does. The time decides nothing but
-//! how many runs there are; of several failures the one with the lowest number is reported.
+//! Each run is a separate simulation, determined by its number and the seed. Time only limits the number of runs; of several failures, the
+//! one with the lowest number is reported.
 
 use super::draw::draw;
 use super::failure::{Failure, Kind};
@@ -15,52 +15,52 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
 
-/// Runs that making a failure smaller may take, usually.
+/// Default limit of the runs spent on shrinking.
 pub const SHRINK_RUNS_MAX: u64 = 3000;
 
-/// What is to be run.
+/// Configuration of a swarm.
 #[derive(Clone, Copy, Debug)]
 pub struct Swarm {
-    /// The seed.
+    /// Seed.
     pub seed: u64,
-    /// The number of the first run.
+    /// Number of the first run.
     pub first: u64,
-    /// Runs at most.
+    /// Upper limit of runs.
     pub runs: u64,
-    /// At once.
+    /// Number of threads.
     pub threads: usize,
-    /// Runs that making a failure smaller may take.
+    /// Limit of the runs spent on shrinking.
     pub shrink_runs_max: u64,
 }
 
-/// A run that failed.
+/// A failed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Its number.
+    /// Run number.
     pub index: u64,
-    /// How it failed as it was drawn.
+    /// The failure of the plan as drawn.
     pub failure: Failure,
-    /// The same, made smaller.
+    /// The shrunk plan.
     pub shrunken: Shrunken,
 }
 
-/// What a swarm found.
+/// Result of a swarm.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// What all runs did that ended.
+    /// Counts of all completed runs.
     pub tally: Tally,
-    /// The first that failed.
+    /// The first failed run, if any.
     pub finding: Option<Finding>,
 }
 
 impl Swarm {
-    /// Runs until all runs are done, one has failed, or `is_over` says so, which is asked before each run with how many
-    /// there were. `change` has each plan before it is run.
+    /// Runs until all runs are done, one has failed, or `is_over` returns `true`; it is called before each run with the counts so far.
+    /// `change` can modify each plan before its run.
     pub fn fly(&self, change: impl Fn(&mut Plan) + Sync, is_over: impl Fn(&Tally) -> bool + Sync) -> Found {
         self.fly_until(change, is_over, || false)
     }
 
-    /// [`fly`](Self::fly), and when `is_stopped`, a failure is not made smaller any more.
+    /// As [`fly`](Self::fly); once `is_stopped`, a failure is no longer shrunk.
     pub fn fly_until(
         &self,
         change: impl Fn(&mut Plan) + Sync,
@@ -78,7 +78,7 @@ impl Swarm {
         };
         let work = || {
             loop {
-                let so_far = *tally.lock().expect("nobody panics with it");
+                let so_far = *tally.lock().expect("no thread panics with the lock held");
                 if stop.load(Ordering::Relaxed) || is_over(&so_far) {
                     return;
                 }
@@ -87,11 +87,11 @@ impl Swarm {
                     return;
                 }
                 let ended = run_caught(&drawn(index));
-                tally.lock().expect("nobody panics with it").add(&ended.tally);
+                tally.lock().expect("no thread panics with the lock held").add(&ended.tally);
                 if let Some(failure) = ended.failure {
-                    // Runs with lower numbers have begun, and end: the lowest is kept.
+                    // Runs with lower numbers have already started and will finish, so the lowest failure is kept.
                     stop.store(true, Ordering::Relaxed);
-                    let mut kept = first_failed.lock().expect("nobody panics with it");
+                    let mut kept = first_failed.lock().expect("no thread panics with the lock held");
                     if kept.as_ref().is_none_or(|(other, _)| index < *other) {
                         *kept = Some((index, failure));
                     }
@@ -104,14 +104,14 @@ impl Swarm {
             }
             work();
         });
-        let failed = first_failed.into_inner().expect("nobody panics with it");
+        let failed = first_failed.into_inner().expect("no thread panics with the lock held");
         let finding = failed.map(|(index, failure)| {
-            // A plan that is not run does not fail: what was found so far remains.
+            // A plan that is not run counts as passing, so that the best plan so far remains.
             let again = |plan: &Plan| if is_stopped() { None } else { run_caught(plan).failure };
             let shrunken = shrink(&drawn(index), &failure, self.shrink_runs_max, again);
             Finding { index, failure, shrunken }
         });
-        Found { tally: tally.into_inner().expect("nobody panics with it"), finding }
+        Found { tally: tally.into_inner().expect("no thread panics with the lock held"), finding }
     }
 }
 
@@ -133,13 +133,13 @@ pub fn run_caught(plan: &Plan) -> Ended {
 }
 
 thread_local! {
-    /// A panic on this thread is a failure of the run, and need not be printed.
+    /// Whether a panic on this thread is a failure of the run, which need not be printed.
     static CATCHING: Cell<bool> = const { Cell::new(false) };
-    /// Where the last one was.
+    /// Location of the last such panic.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// From now on panics of runs are noted; others are printed as ever.
+/// Installs a hook that records panics of runs; others are printed as usual.
 fn note_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -154,9 +154,9 @@ fn note_panics() {
     });
 }
 
-/// What a panic says.
+/// Message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "it says nothing".to_owned())
+    text.unwrap_or_else(|| "no message".to_owned())
 }

@@ -1,17 +1,17 @@
-//! What runs did, counted: a swarm in which nothing happens finds nothing.
+//! Counts of what runs did. They show that a swarm exercises what it claims to.
 
-/// What a run did: so that one can see that a swarm does what it says.
+/// Counts of one or several runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Operations that were begun.
+    /// Operations started.
     pub ops: u64,
-    /// Of those, how many ended with an error that a fault explains.
+    /// Operations that ended with an error explained by a fault.
     pub ops_failed: u64,
     /// Power cuts.
     pub cuts: u64,
-    /// Of those, how many came before the driver had attached.
+    /// Power cuts before the driver had attached.
     pub cuts_mounting: u64,
     /// Orderly power cycles.
     pub cycles: u64,
@@ -19,108 +19,116 @@ pub struct Tally {
     pub resets: u64,
     /// Aborts.
     pub aborts: u64,
-    /// Interrupts that were lost.
+    /// Interrupts lost.
     pub interrupts_lost: u64,
-    /// Times that the link repeated itself.
+    /// Link replays.
     pub replays: u64,
-    /// Programs and erases of flash that failed.
+    /// Flash programs and erases that failed.
     pub flash_failures: u64,
-    /// Units that reads of flash could not give.
+    /// Units that flash could not read.
     pub units_uncorrectable: u64,
     /// Superblocks that failed.
     pub blocks_retired: u64,
-    /// Superblocks that were moved because they were little worn.
+    /// Superblocks moved by static wear leveling.
     pub blocks_levelled: u64,
-    /// Superblocks that were moved because they were read too often, or old.
+    /// Superblocks refreshed because of their read count or age.
     pub blocks_refreshed: u64,
-    /// Superblocks of a cache of one bit a cell that were emptied.
+    /// SLC superblocks folded.
     pub blocks_folded: u64,
-    /// Superblocks that were collected while the host was idle.
+    /// Superblocks collected while the host was idle.
     pub blocks_collected_idle: u64,
-    /// Translation pages that were not in DRAM.
+    /// Accesses to translation pages that were not in DRAM.
     pub map_misses: u64,
-    /// Runs whose drive was read-only in the end.
+    /// Runs that ended with a read-only drive.
     pub ends_of_life: u64,
-    /// Runs whose medium was in files.
+    /// Runs with media in files.
     pub in_files: u64,
-    /// Of the runs, those of drives whose firmware runs on the host.
+    /// Runs of drives whose firmware runs on the host.
     pub hosted: u64,
-    /// Those of drives of which a part of the firmware runs on the host.
+    /// Runs of drives with part of the firmware on the host.
     pub partial: u64,
-    /// Those of drives whose map is a tree of extents.
+    /// Runs of drives with an extent tree as their map.
     pub with_extents: u64,
-    /// Those of arrays on the host.
+    /// Runs of arrays on the host.
     pub arrays: u64,
-    /// Those of bridges.
+    /// Runs of bridges.
     pub bridges: u64,
-    /// Members of arrays that were unplugged.
+    /// Array members unplugged.
     pub members_unplugged: u64,
-    /// Stripes of arrays that were repaired after a power cut.
+    /// Array stripes repaired after a power cut.
     pub stripes_repaired: u64,
-    /// Units that were computed from the members that were left.
+    /// Units reconstructed from the remaining members.
     pub units_reconstructed: u64,
-    /// Units that were written to members that took the places of others.
+    /// Units rebuilt onto replacement members.
     pub units_rebuilt: u64,
-    /// Units of arrays that could not be known any more.
+    /// Units of arrays marked as lost.
     pub units_lost: u64,
-    /// Writes that bridges took into their memory.
+    /// Writes that bridges buffered.
     pub writes_taken: u64,
-    /// Runs of boxes.
+    /// Runs of enclosures.
     pub boxes: u64,
-    /// Faults of boxes: drives that left, links that were lost, hosts that restarted.
+    /// Faults of enclosures: drives that left, lost links, host restarts.
     pub box_faults: u64,
-    /// Times that a drive of a box came back.
+    /// Returns of a drive to its enclosure.
     pub drives_left: u64,
-    /// Times that all that was under way at a drive of a box was lost, and its host went on.
+    /// Sessions lost with all their outstanding commands.
     pub sessions_cut: u64,
-    /// Processors that drives of boxes lent.
+    /// Processors lent in enclosures.
     pub loans: u64,
-    /// Commands that went by another drive.
+    /// Commands redirected through another drive.
     pub redirected: u64,
-    /// Times that drives of boxes borrowed DRAM.
+    /// Loans of DRAM in enclosures.
     pub dram_borrowed: u64,
-    /// Dirty pages of the map that were recovered because the DRAM that held them was lost.
+    /// Dirty map pages recovered after the loss of the DRAM that held them.
     pub dram_recovered: u64,
-    /// Segments of borrowed DRAM that were flushed because their logs were full.
+    /// Segments of borrowed DRAM flushed because their logs were full.
     pub log_flushes: u64,
-    /// Units of which parts waited in DRAM and were merged.
+    /// Units merged from parts buffered in DRAM.
     pub parts_merged: u64,
-    /// Runs in which modelled waits took no time.
+    /// Runs without modeled time.
     pub untimed: u64,
-    /// Namespaces that were created.
+    /// Namespaces created.
     pub namespaces_created: u64,
-    /// Namespaces that were deleted.
+    /// Namespaces deleted.
     pub namespaces_deleted: u64,
     /// Formats.
     pub formats: u64,
     /// Sanitize operations.
     pub sanitized: u64,
-    /// Blocks that were read and verified.
+    /// Blocks read and verified.
     pub blocks_verified: u64,
-    /// Runs with namespaces of pairs.
+    /// Runs with KV namespaces.
     pub with_pairs: u64,
-    /// Pairs stored.
+    /// Runs with table namespaces.
+    pub with_tables: u64,
+    /// Verified results about tables.
+    pub tables_verified: u64,
+    /// Runs with local memory and programs.
+    pub with_programs: u64,
+    /// Verified results about these.
+    pub programs_verified: u64,
+    /// Key-value pairs stored.
     pub pairs_stored: u64,
-    /// Stores for which there was no room.
+    /// Stores refused for lack of space.
     pub pairs_refused: u64,
-    /// Values, and answers to whether there is a key, that were verified.
+    /// Values and Exist results verified.
     pub pairs_verified: u64,
-    /// Merges of a store's index.
+    /// Compactions of a KV store's index.
     pub pairs_merged: u64,
-    /// Segments of a value log that were collected.
+    /// Value log segments collected.
     pub pairs_collected: u64,
-    /// Records of pairs that a recovery found.
+    /// Records of pairs replayed by recoveries.
     pub pairs_replayed: u64,
-    /// Superblocks that were collected.
+    /// Superblocks collected.
     pub blocks_collected: u64,
-    /// Neighbour drives.
+    /// Neighbor drives.
     pub neighbours: u64,
     /// Polls.
     pub polls: u64,
 }
 
 impl Tally {
-    /// Adds another's.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Tally) {
         let Tally {
             runs,
@@ -171,6 +179,10 @@ impl Tally {
             sanitized,
             blocks_verified,
             with_pairs,
+            with_tables,
+            tables_verified,
+            with_programs,
+            programs_verified,
             pairs_stored,
             pairs_refused,
             pairs_verified,
@@ -229,6 +241,10 @@ impl Tally {
         self.sanitized += sanitized;
         self.blocks_verified += blocks_verified;
         self.with_pairs += with_pairs;
+        self.with_tables += with_tables;
+        self.tables_verified += tables_verified;
+        self.with_programs += with_programs;
+        self.programs_verified += programs_verified;
         self.pairs_stored += pairs_stored;
         self.pairs_refused += pairs_refused;
         self.pairs_verified += pairs_verified;

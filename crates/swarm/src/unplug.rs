@@ -1,11 +1,12 @@
-//! Members of an array that are unplugged, and what the array promises all the same.
+//! Unplugged members of an array, and the guarantees that must hold nevertheless.
 //!
-//! What it promises (`byteway_array`, `assemble`): a member that goes while all are there, and all is durable that says so, costs
-//! nothing. Of an array with parity units are lost, and told to be, if the member goes while parity is not repaired after a power
-//! cut, or with the power, while regions are marked as being written. Everything else is as if all members were there.
+//! Guarantees (`byteway_array`, `assemble`): the loss of a member while all are present, and while all metadata that says so is durable,
+//! has no effect. An array with parity may lose units, and must report them, if the member is lost while parity is not yet repaired after a
+//! power cut, or together with the power while regions are marked as being written. In all other cases the array behaves as if all members
+//! were present.
 //!
-//! What no array promises, so that it is not asked for: that a second member may go; and of copies that a power cut has left
-//! different that the others hold what was read of the first.
+//! Not guaranteed by any array, and therefore not tested: the loss of a second member; and, of mirrors that a power cut has left different,
+//! that the others hold the data read from the first.
 
 use super::kept::KeptArray;
 use super::plan::{Fault, LevelSpec};
@@ -16,20 +17,20 @@ use byteway_flash::Medium;
 use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 
-/// The slots of an array in a life.
+/// The slots of an array during a life.
 pub(super) struct Bays {
-    /// The numbers of the members that have power, in the order in which the array has them.
+    /// The numbers of the powered members, in the array's order.
     numbers: Vec<usize>,
-    /// The power was off before: copies may have been different.
+    /// Whether the power was never off before, so that mirrors cannot differ.
     is_first_life: bool,
     pulled: RefCell<Vec<Pulled>>,
-    /// Numbers of members that go when the power goes, and whether they come back.
+    /// Members that are lost at the next power-off, and whether they return.
     leaving: RefCell<Vec<(usize, bool)>>,
 }
 
-/// A member that was unplugged in this life.
+/// A member unplugged in this life.
 struct Pulled {
-    /// Among those that have power.
+    /// Index among the powered members.
     index: usize,
     returns: bool,
     media: Vec<Medium>,
@@ -45,7 +46,7 @@ impl Bays {
         self.pulled.borrow().is_empty()
     }
 
-    /// The member that may go in place of the one with this number: itself, or one that holds the same; none: none may.
+    /// The member that may be lost in place of member `number`: itself, or its mirror; `None` if none may.
     fn victim(&self, array: &Array, level: LevelSpec, number: usize) -> Option<usize> {
         let state = array.state();
         let is_whole = !state.is_degraded() && state.is_settled && !state.is_broken;
@@ -66,8 +67,8 @@ impl Bays {
         }
     }
 
-    /// A member is unplugged, now or with the power.
-    pub(super) fn strike(&self, run: &Run, whole: &PoweredDrive, fault: &Fault) {
+    /// Unplugs a member, now or with the power.
+    pub(super) fn inject_faults(&self, run: &Run, whole: &PoweredDrive, fault: &Fault) {
         let Fault::Unplug { member, returns, with_power, .. } = *fault else { return };
         let (Some(spec), Some(array)) = (&run.plan.drive.array, whole.drive.controller.backing().array())
         else {
@@ -87,7 +88,7 @@ impl Bays {
         self.pulled.borrow_mut().push(Pulled { index, returns, media });
     }
 
-    /// The power goes, by a cut or after a shutdown: what is left.
+    /// Power-off, by a cut or after a shutdown: updates the persistent state.
     pub(super) fn power_off(
         &self,
         run: &Run,
@@ -106,7 +107,7 @@ impl Bays {
         let mut pulled = self.pulled.take().into_iter().next();
         let state = array.state();
         let is_known = state.is_settled && state.slots.iter().any(|(state, _)| *state == SlotState::Failed);
-        // The next life finds that a member is missing of which none of the others says so.
+        // The next life finds a missing member about which the remaining ones have no record.
         let is_missed = goes.is_some() || pulled.as_ref().is_some_and(|pulled| !pulled.returns && !is_known);
         if is_cut && is_missed && spec.level == LevelSpec::Raid5 && state.regions_marked > 0 {
             run.let_reads_fail();

@@ -1,5 +1,6 @@
-//! Commands of a controller that wait for their turn, which its host may abort. What is at the drive already goes on to its end: another
-//! owner of the drive's queue pairs may use the same identifiers, and an Abort is no promise (NVMe Base 2.1, 5.1.1).
+//! Commands of a controller that wait for their turn, which its host may abort. A command already at the
+//! drive runs to its end: another user of the drive's queue pairs may use the same identifier, and an Abort
+//! may have no effect (NVMe Base 2.1, 5.1.1).
 
 use byteway_clock::{Clock, Notify};
 use std::cell::{Cell, RefCell};
@@ -8,13 +9,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// The queue and the identifier of a command, as its host has chosen them, and whether it is aborted.
+/// Queue identifier and command identifier of a waiting command, and whether it is aborted.
 struct Entry {
     name: (u16, u16),
     is_aborted: Rc<Cell<bool>>,
 }
 
-/// Those of one controller.
+/// The waiting commands of one controller.
 pub(crate) struct Waiting {
     entries: RefCell<Vec<Entry>>,
     aborted: Notify,
@@ -25,11 +26,11 @@ impl Waiting {
         Waiting { entries: RefCell::default(), aborted: Notify::new(clock) }
     }
 
-    /// Waits for a command's turn. None: it was aborted, and has taken nothing.
+    /// Waits for a command's turn. `None`: it was aborted, and holds nothing.
     pub async fn unless_aborted<T>(&self, name: (u16, u16), turn: impl Future<Output = T>) -> Option<T> {
         let mut turn = pin!(turn);
         if let Poll::Ready(turn) = poll_fn(|context| Poll::Ready(turn.as_mut().poll(context))).await {
-            return Some(turn); // as nearly always
+            return Some(turn); // the common case: no wait
         }
         let is_aborted = Rc::<Cell<bool>>::default();
         self.entries.borrow_mut().push(Entry { name, is_aborted: is_aborted.clone() });
@@ -48,14 +49,14 @@ impl Waiting {
         .await
     }
 
-    /// Aborts those of a queue, which is gone.
+    /// Aborts the waiting commands of a closed queue.
     pub fn abort_queue(&self, qid: u16) {
         let entries = self.entries.borrow();
         entries.iter().filter(|entry| entry.name.0 == qid).for_each(|entry| entry.is_aborted.set(true));
         self.aborted.notify_all();
     }
 
-    /// Aborts a command; false: it does not wait, or there is none.
+    /// Aborts a command; false: no such command waits.
     pub fn abort(&self, name: (u16, u16)) -> bool {
         let entries = self.entries.borrow();
         let found = entries.iter().find(|entry| entry.name == name && !entry.is_aborted.get());
@@ -66,7 +67,7 @@ impl Waiting {
     }
 }
 
-/// A command is listed until this is dropped.
+/// Keeps a command listed until it is dropped.
 struct Listed<'a> {
     waiting: &'a Waiting,
     is_aborted: &'a Rc<Cell<bool>>,

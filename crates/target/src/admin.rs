@@ -1,5 +1,6 @@
-//! Admin commands of a fabrics controller. What describes the drive and its namespaces is asked of the drive; what describes the
-//! controller, and what the host sets of it, is answered here. Commands that would change the drive for other hosts are refused.
+//! Admin commands of a fabrics controller. Commands about the drive and its namespaces are forwarded to the
+//! drive; commands about the controller and its settings are answered here. Commands that would change the
+//! drive for other hosts are refused.
 
 use crate::ana;
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
@@ -23,26 +24,26 @@ use zerocopy::{FromZeros, IntoBytes};
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 /// CNTRLTYPE: an I/O controller.
 const CNTRLTYPE_IO: u8 = 1;
-/// CMIC: the subsystem may have several ports and controllers, and reports asymmetric access.
+/// CMIC: multiple ports, multiple controllers, asymmetric namespace access reporting.
 const CMIC: u8 = 1 | 1 << 1 | 1 << 3;
 /// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
 pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
-/// What of the optional NVM commands is passed on.
+/// Optional NVM commands that are passed on.
 const ONCS: u16 =
     oncs::COMPARE | oncs::WRITE_UNCORRECTABLE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::VERIFY;
-/// Of Byteway's own transfer methods, those that a fabric has.
+/// Byteway's transfer methods that a fabric supports.
 const METHODS: Methods = Methods::new().with_inline(true);
 /// The combination of command sets, in an I/O Command Set Profile.
 const PROFILE: u32 = 0x1FF;
-/// Commands Supported and Effects.
+/// Size of the Commands Supported and Effects log page.
 const PAGE_BYTES: u32 = size_of::<CommandsSupportedLog>() as u32;
-/// Host Behavior Support, of which nothing changes what is done here.
+/// Size of the Host Behavior Support data; none of its fields has an effect here.
 const HOST_BEHAVIOR_BYTES: u32 = 512;
 
-/// What data an admin command has.
+/// Data movement of an admin command.
 ///
 /// # Errors
-/// It asks for more than a command may bring.
+/// It asks for more than a command may transfer.
 pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, Status> {
     let bytes_max = match controller.service() {
         Service::Drive(subsystem) => u64::from(subsystem.path().bytes_max()),
@@ -73,12 +74,13 @@ pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, S
     })
 }
 
-/// Whether its host may change which namespaces there are.
+/// Whether its host may manage namespaces.
 fn may_manage(controller: &Controller) -> bool {
     controller.subsystem().is_some_and(|subsystem| subsystem.config().may_manage)
 }
 
-/// Executes an admin command. None: the controller has ended while it was held, and nobody is to be told.
+/// Executes an admin command. `None`: send no completion, because the controller has ended while the command
+/// was held.
 pub(crate) async fn execute(
     controller: &Controller,
     sqe: &Sqe,
@@ -93,7 +95,7 @@ pub(crate) async fn execute(
     }
     let subsystem = match controller.service() {
         Service::Drive(subsystem) => subsystem,
-        // What a Discovery controller supports (NVMe Base 2.1, 3.1.3.3).
+        // The commands that a Discovery controller supports (NVMe Base 2.1, 3.1.3.3).
         Service::Discovery(discovery) => {
             return Some(match opcode {
                 AdminOpcode::IDENTIFY => discovery_admin::identify(controller, sqe, data),
@@ -151,7 +153,7 @@ pub(crate) async fn execute(
     })
 }
 
-/// The log pages that a controller has.
+/// The supported log pages.
 const LOG_PAGES: [u8; 7] = [
     lid::SUPPORTED_LOG_PAGES,
     lid::ERROR_INFORMATION,
@@ -162,7 +164,7 @@ const LOG_PAGES: [u8; 7] = [
     lid::ANA,
 ];
 
-/// The admin commands that a controller executes without leave to manage namespaces.
+/// Admin commands supported without permission to manage namespaces.
 const COMMANDS: [AdminOpcode; 7] = [
     AdminOpcode::GET_LOG_PAGE,
     AdminOpcode::IDENTIFY,
@@ -173,8 +175,8 @@ const COMMANDS: [AdminOpcode; 7] = [
     AdminOpcode::KEEP_ALIVE,
 ];
 
-/// Commands Supported and Effects: what the drive says of those commands that are executed here or passed on. Linux takes no
-/// namespace of another command set than NVM from a controller without this page.
+/// Commands Supported and Effects: the drive's entries, for the commands executed here or passed on. Without
+/// this page, Linux ignores namespaces of command sets other than NVM.
 async fn commands_supported(
     controller: &Controller,
     path: &Path,
@@ -208,7 +210,7 @@ async fn commands_supported(
     part_of(page.as_bytes(), &command, bytes, data)
 }
 
-/// A log page of the controller's own.
+/// A log page about the controller.
 fn own_log_page(
     controller: &Controller,
     subsystem: &Subsystem,
@@ -240,7 +242,7 @@ fn own_log_page(
     cqe
 }
 
-/// Gives `bytes` of a log page, from where the command says.
+/// Returns `bytes` of a log page, from the offset in the command.
 fn part_of(page: &[u8], command: &GetLogPage, bytes: u32, data: &mut Vec<u8>) -> Cqe {
     let Some(rest) = usize::try_from(command.lpo).ok().and_then(|offset| page.get(offset..)) else {
         return ended(INVALID_FIELD);
@@ -254,8 +256,8 @@ fn part_of(page: &[u8], command: &GetLogPage, bytes: u32, data: &mut Vec<u8>) ->
     ended(Status::SUCCESS)
 }
 
-/// Namespace Management and Attachment. The subsystem's controllers all have the drive's one attachment: a namespace that is
-/// attached to some of them is attached to all.
+/// Namespace Management and Attachment. All controllers of the subsystem share the drive's one attachment: a
+/// namespace attached to some of them is attached to all.
 async fn manage(subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
     if AdminOpcode(sqe.opcode()) == AdminOpcode::NAMESPACE_ATTACHMENT {
         let list = ControllerList::read_from_bytes(&data[..]).ok();
@@ -267,7 +269,7 @@ async fn manage(subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
         data.clear();
         data.extend_from_slice(own.as_bytes());
     } else if let Ok(namespace) = IdentifyNamespace::mut_from_bytes(&mut data[..]) {
-        // Every namespace is shared, and of the one group; the drive by itself has neither.
+        // Every namespace is shared, and in the only ANA group; the drive itself supports neither.
         namespace.nmic &= !1;
         if namespace.anagrpid == ana::GROUP {
             namespace.anagrpid = 0;
@@ -278,7 +280,7 @@ async fn manage(subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
     cqe
 }
 
-/// The completion of a command of any queue; who sends it fills in which it is.
+/// A completion with this status. The sender fills in the identifiers.
 pub(crate) const fn ended(status: Status) -> Cqe {
     Cqe::new(0, status, 0, 0)
 }
@@ -300,7 +302,7 @@ async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, dat
         }
         Cns::NAMESPACE_CONTROLLERS | Cns::CONTROLLERS if may_manage(controller) => {
             let from = Identify::parse(sqe).cntid;
-            // Of the drive's one controller, if the namespace is attached to that.
+            // Answered from the drive's controller, if the namespace is attached to it.
             let is_attached = match Identify::parse(sqe).cns {
                 Cns::CONTROLLERS => true,
                 _ => path.nsids().contains(&sqe.nsid),
@@ -331,7 +333,7 @@ async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, dat
     }
 }
 
-/// NMIC: several controllers may have the namespace; and ANAGRPID. Where they are depends on the structure.
+/// Sets NMIC (shared namespace) and ANAGRPID, whose offsets depend on the structure.
 fn share(identify: &Identify, data: &mut [u8]) {
     let (nmic, group) = match identify.cns {
         Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => (30, 92),
@@ -343,14 +345,14 @@ fn share(identify: &Identify, data: &mut [u8]) {
         }
         _ => return,
     };
-    // A namespace that is not there is all zeroes, and stays so.
+    // An inactive namespace is reported as all zeroes.
     if data.iter().any(|byte| *byte != 0) {
         data[nmic] |= 1;
         data[group..group + 4].copy_from_slice(&ana::GROUP.to_le_bytes());
     }
 }
 
-/// What the controller says of itself: the drive, but for what it is a controller of.
+/// Identify Controller: the drive's data, with the fields of a fabrics controller replaced.
 fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyController> {
     let config = subsystem.config();
     let drive = subsystem.path().identity();
@@ -387,7 +389,8 @@ fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyContr
     identity.fcatt = 0;
     identity.msdbd = 1;
     identity.ofcs = 0;
-    // Of Byteway's own methods a fabric has one: what goes inline behind a command on a link goes in its capsule here.
+    // A fabric supports one of Byteway's methods: a payload that goes inline behind a command on a link goes
+    // in the capsule here.
     let offered = Capabilities {
         signature: Capabilities::SIGNATURE,
         version: Capabilities::VERSION,
@@ -406,7 +409,7 @@ fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFea
         return ended(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
     match command.fid {
-        // NVMe Base 2.1, 5.1.25.1.5
+        // Not after I/O queues exist (NVMe Base 2.1, 5.1.25.1.5).
         fid::NUMBER_OF_QUEUES if controller.io_queues() > 0 => {
             ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())
         }
@@ -415,7 +418,7 @@ fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFea
             if submission == u16::MAX || completion == u16::MAX {
                 return ended(INVALID_FIELD);
             }
-            // A queue of a fabric is both.
+            // A queue on a fabric is a submission and completion queue in one.
             let wanted = submission.min(completion) + 1;
             controller.granted.set(wanted.min(subsystem.config().io_queues_max));
             ended(Status::SUCCESS).with_dw0(queues(controller))
@@ -427,12 +430,13 @@ fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFea
             let is_granted = (1..=u32::from(controller.granted.get())).contains(&command.cdw12);
             ended(if is_offered && is_granted { Status::SUCCESS } else { INVALID_FIELD })
         }
-        // The cache is the drive's, which other hosts use, too.
+        // The write cache belongs to the drive, which other hosts use, too.
         _ => ended(Status::FEATURE_NOT_CHANGEABLE.with_dnr()),
     }
 }
 
-/// I/O Command Set Profile: the target has chosen the drive's combination of command sets, and a host may choose that.
+/// I/O Command Set Profile: a host may only select the combination of command sets that the target has
+/// chosen.
 async fn choose_sets(path: &Path, command: &SetFeatures) -> Cqe {
     let asked = GetFeatures { fid: fid::COMMAND_SET_PROFILE, ..GetFeatures::default() };
     let chosen = path.ask(asked.sqe(0, 0), 0, &mut Vec::new()).await;
@@ -444,7 +448,7 @@ async fn choose_sets(path: &Path, command: &SetFeatures) -> Cqe {
     }
 }
 
-/// Sets a feature that every kind of controller has.
+/// Sets a feature that every kind of controller supports.
 fn set_of_controller(controller: &Controller, command: &SetFeatures) -> Cqe {
     if command.fid == fid::KEEP_ALIVE_TIMER {
         controller.set_keep_alive(Delay::from_ms(u64::from(command.cdw11)));
@@ -454,7 +458,7 @@ fn set_of_controller(controller: &Controller, command: &SetFeatures) -> Cqe {
     ended(Status::SUCCESS)
 }
 
-/// The value of a feature that every kind of controller has; none: it is another.
+/// The value of a feature that every kind of controller supports; `None` for other features.
 fn feature_of_controller(controller: &Controller, feature: u8) -> Option<u32> {
     match feature {
         fid::KEEP_ALIVE_TIMER => Some((controller.keep_alive().0 / Delay::from_ms(1).0) as u32),
@@ -487,13 +491,13 @@ async fn get_features(controller: &Controller, path: &Path, sqe: &Sqe, data: &mu
     ended(Status::SUCCESS).with_dw0(value)
 }
 
-/// Queues that the host was granted, zero-based, both kinds.
+/// I/O queues granted to the host, zero-based, in both halves of the dword.
 fn queues(controller: &Controller) -> u32 {
     let granted = u32::from(controller.granted.get() - 1);
     granted | granted << 16
 }
 
-/// Holds an Asynchronous Event Request until there is an event, or no completion is to be sent.
+/// Holds an Asynchronous Event Request until an event is pending. `None`: send no completion.
 async fn hold_event_request(controller: &Controller, cid: u16) -> Option<Cqe> {
     if controller.held() > usize::from(AERL) {
         return Some(ended(Status::AER_LIMIT_EXCEEDED.with_dnr()));

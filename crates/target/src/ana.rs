@@ -1,5 +1,5 @@
-//! Asymmetric Namespace Access (NVMe Base 2.1, 2.4.2): all namespaces of a subsystem are one group, whose state each of the
-//! subsystem's ports has for itself, and which may change while hosts are connected.
+//! Asymmetric Namespace Access (NVMe Base 2.1, 2.4.2). All namespaces of a subsystem form one group. Each
+//! port of the subsystem has its own state for it, which may change while hosts are connected.
 
 use crate::shared::{Shared, Watching};
 use byteway_wire::nvme::ana::{AnaGroupDescriptor, AnaLogHeader, AnaState};
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use std::fmt;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The one group.
+/// ANAGRPID of the only group.
 pub(crate) const GROUP: u32 = 1;
-/// ANACAP: all states are reported, and a namespace doesn't change its group.
+/// ANACAP: all states are reported, and the group of a namespace does not change.
 pub(crate) const ANACAP: u8 = 0x1F | 1 << 6;
-/// ANATT: how long a group may be in the change state, in seconds.
+/// ANATT: how long a group may stay in the change state, in seconds.
 pub(crate) const ANATT: u8 = 10;
 
-/// The states of a subsystem's ports. Cheap to clone, and changed from any thread.
+/// The ANA states of a subsystem's ports. Cheap to clone; may be changed from any thread.
 #[derive(Clone)]
 pub struct PortStates(Shared<States>);
 
 #[derive(Default)]
 struct States {
-    /// Of the ports that are not optimized.
+    /// Ports that are not in the optimized state.
     other: BTreeMap<u16, AnaState>,
     changes: u64,
 }
@@ -46,12 +46,12 @@ impl fmt::Debug for PortStates {
 }
 
 impl PortStates {
-    /// The state of a port: optimized, unless it was set otherwise.
+    /// The state of a port: optimized, unless set otherwise.
     pub fn state(&self, port: u16) -> AnaState {
         self.0.read(|states| states.other.get(&port).copied().unwrap_or(AnaState::OPTIMIZED))
     }
 
-    /// Sets the state of a port. Hosts that came by it are told.
+    /// Sets the state of a port, and notifies the hosts connected through it.
     pub fn set(&self, port: u16, state: AnaState) {
         self.0.change(|states| {
             match state {
@@ -62,7 +62,7 @@ impl PortStates {
         });
     }
 
-    /// Calls `watcher` after each change, until the result is dropped. It may be called from any thread.
+    /// Calls `watcher` after each change, until the result is dropped. The call may come from any thread.
     pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) -> Watching {
         self.0.watch(watcher)
     }

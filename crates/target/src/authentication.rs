@@ -1,8 +1,9 @@
-//! A queue's authentication by DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4.2): messages come by Authentication Send and are given by Authentication
-//! Receive, one at a time. What they say is [`byteway_auth`]'s.
+//! A queue's authentication by DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4.2): the host sends messages with
+//! Authentication Send and receives them with Authentication Receive, one at a time. [`byteway_auth`]
+//! implements their contents.
 //!
-//! A host has one attempt for each connection. A queue that is authenticated may be so again; if that fails the association ends, and
-//! until then it goes on.
+//! A host has one attempt for each connection. An authenticated queue may reauthenticate; until that fails
+//! the association continues, then it ends.
 
 use crate::admin::ended;
 use crate::channel::{GeneratedKeys, Terms};
@@ -16,11 +17,13 @@ use byteway_wire::nvme::{Cqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-/// Bytes of a message that is taken, and of a queue's commands before it is authenticated: the longest reply has 1168.
+/// Size of a message, and of the data of any command before authentication, at most: the longest reply has
+/// 1168 bytes.
 pub(crate) const BYTES_MAX: u32 = 4096;
-/// How long the host may take for its next message if its controller has no keep-alive time-out (NVMe Base 2.1, 8.3.4.2).
+/// Time limit for the host's next message if its controller has no keep-alive timeout (NVMe Base 2.1,
+/// 8.3.4.2).
 const MESSAGE_LIMIT: Delay = Delay::from_s(120);
-/// How long a host that has failed has to ask why.
+/// Time limit for a host that has failed to ask for the reason.
 const FAILURE_LIMIT: Delay = Delay::from_s(1);
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
@@ -32,27 +35,27 @@ pub(crate) struct Authentication {
     concatenation: Concatenation,
     keys: Option<Rc<dyn GeneratedKeys>>,
     is_secure: bool,
-    /// The key that the next one takes the place of: that of its secure channel, or the last that it has generated.
+    /// The key that the next one replaces: that of its secure channel, or the last one generated.
     own_key: Cell<Option<u64>>,
-    /// Of commands, which may come several at once.
+    /// Serializes commands, several of which may arrive at once.
     turn: Semaphore,
-    /// None while a command has it.
+    /// `None` while a command uses it.
     part: RefCell<Option<byteway_auth::Controller>>,
     is_authenticated: Cell<bool>,
-    /// When the last message came or went.
+    /// When the last message was sent or received.
     last: Cell<Time>,
-    /// What the host is refused for, once it knows.
+    /// The reason for refusing the host; set when the host has learned it.
     due: Cell<Option<Explanation>>,
     refusal: Cell<Option<Explanation>>,
-    /// A task will see to it that the host is refused.
+    /// Whether a task is going to refuse the host.
     is_failing: Cell<bool>,
-    /// The host has taken too long, with nothing that was proved before.
+    /// Whether the host exceeded a time limit without an earlier success.
     has_expired: Cell<bool>,
 }
 
 impl Authentication {
-    /// Of a queue that has just been connected. By a channel with a generated key its host has proved who it is: it has
-    /// authenticated to get that.
+    /// State of a newly connected queue. A channel with a generated key counts as authentication, because the
+    /// host had to authenticate to get the key.
     pub fn new(clock: &Clock, terms: Terms) -> Self {
         let Terms { part, concatenation, keys, peer } = terms;
         let own_key = peer.and_then(|peer| peer.generated);
@@ -75,12 +78,12 @@ impl Authentication {
         }
     }
 
-    /// Whether the queue takes commands.
+    /// Whether the queue accepts commands.
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated.get()
     }
 
-    /// What the host is told to do first (NVMe Base 2.1, 8.3.4.5.11).
+    /// The authentication requirements for Connect's response (NVMe Base 2.1, 8.3.4.5.11).
     pub fn requirements(&self) -> AuthRequirements {
         match (self.is_authenticated(), self.concatenation) {
             (true, _) => AuthRequirements::new(),
@@ -89,26 +92,26 @@ impl Authentication {
         }
     }
 
-    /// Why the connection is to be closed, if it is.
+    /// Why the connection has to close, if it does.
     pub fn refusal(&self) -> Option<Explanation> {
         self.refusal.get()
     }
 
-    /// What data an Authentication Send has.
+    /// Data movement of an Authentication Send.
     pub fn send_movement(&self, command: &AuthSend) -> Result<Movement, Status> {
         let AuthSend { protocol, transfer_bytes } = *command;
         let is_valid = protocol == SecurityProtocol::NVME && (1..=BYTES_MAX).contains(&transfer_bytes);
         if is_valid { Ok(Movement::ToDrive(transfer_bytes)) } else { Err(INVALID_FIELD) }
     }
 
-    /// What data an Authentication Receive has.
+    /// Data movement of an Authentication Receive.
     pub fn receive_movement(&self, command: &AuthReceive) -> Result<Movement, Status> {
         let AuthReceive { protocol, allocation_bytes } = *command;
         let is_valid = protocol == SecurityProtocol::NVME && (1..=BYTES_MAX).contains(&allocation_bytes);
         if is_valid { Ok(Movement::ToHost(allocation_bytes)) } else { Err(INVALID_FIELD) }
     }
 
-    /// Takes the message of an Authentication Send.
+    /// Processes the message of an Authentication Send.
     pub async fn send(self: &Rc<Self>, controller: &Rc<Controller>, message: &[u8]) -> Cqe {
         let _turn = self.turn.acquire(1).await;
         let Some(mut part) = self.part.take() else { return ended(Status::INTERNAL_ERROR) };
@@ -125,7 +128,7 @@ impl Authentication {
         ended(status)
     }
 
-    /// Gives the message of an Authentication Receive.
+    /// Returns the message of an Authentication Receive.
     pub async fn receive(
         self: &Rc<Self>,
         controller: &Rc<Controller>,
@@ -145,8 +148,8 @@ impl Authentication {
         ended(status)
     }
 
-    /// Forgets a transaction whose next message has taken longer than it may. If none has succeeded before, the host is refused; else
-    /// it stays authenticated (NVMe Base 2.1, 8.3.4.2).
+    /// Discards a transaction whose next message is overdue. If none has succeeded before, the host is
+    /// refused; otherwise it stays authenticated (NVMe Base 2.1, 8.3.4.2).
     fn expire(self: &Rc<Self>, controller: &Rc<Controller>, part: &mut byteway_auth::Controller) {
         let limit = match controller.keep_alive() {
             Delay::ZERO => MESSAGE_LIMIT,
@@ -156,26 +159,27 @@ impl Authentication {
             part.reset();
             if !self.is_authenticated.get() {
                 self.has_expired.set(true);
-                // Linux says that it has failed, too, and waits for the end of that command.
+                // Linux reports that it has failed, too, and waits for that command to complete.
                 self.refuse_soon(controller, Explanation::FAILED);
             }
         }
     }
 
-    /// Whether nothing more is said to the host.
+    /// Whether the host receives no further message.
     fn is_over(&self) -> bool {
         self.has_expired.get() || self.due.get().or(self.refusal.get()).is_some()
     }
 
-    /// What a command has done to the transaction.
+    /// Applies the effect of a command on the transaction.
     fn note(self: &Rc<Self>, controller: &Rc<Controller>, mut part: byteway_auth::Controller) {
         let (progress, failure) = (part.progress(), part.failure());
-        // Before the host hears that it has succeeded: it may connect with the key at once.
+        // Store the key before the host learns of its success: it may connect with the key at once.
         if let (Some(key), Some(keys), Some(subsystem)) =
             (part.take_generated(), &self.keys, controller.subsystem())
         {
             let host = &controller.host().nqn;
-            // A key of a secret that was replaced meanwhile is none: its host has to authenticate anew.
+            // A key derived from a secret that was replaced meanwhile is discarded: its host has to
+            // authenticate again.
             if subsystem.knows(host, part.secrets()) {
                 let number = keys.keep(host, &subsystem.config().nqn, &key, self.own_key.get());
                 self.own_key.set(Some(number));
@@ -192,13 +196,13 @@ impl Authentication {
                 controller.admit();
             }
             (Progress::Failed(explanation), _) => self.due.set(Some(explanation)),
-            // It goes on so far that the host learns why.
+            // Continue until the host has learned the reason.
             (_, Some(explanation)) => self.refuse_soon(controller, explanation),
             _ => {}
         }
     }
 
-    /// Sees to it that the host is refused, whether it asks why or not.
+    /// Arranges that the host is refused, whether it asks for the reason or not.
     fn refuse_soon(self: &Rc<Self>, controller: &Rc<Controller>, explanation: Explanation) {
         if !self.is_failing.replace(true) {
             let (clock, own, controller) =
@@ -207,14 +211,16 @@ impl Authentication {
         }
     }
 
-    /// The completion of a command is about to be sent. If it was the last, the connection is to be closed behind it.
+    /// Called when the completion of a command is about to be sent. After the last one the connection has to
+    /// close.
     pub fn conclude(&self, controller: &Controller) {
         if let Some(explanation) = self.due.get() {
             self.refuse(controller, explanation);
         }
     }
 
-    /// The connection is to be closed; with a queue that was authenticated before, the association.
+    /// Refuses the host: the connection has to close, and the association of a queue that was authenticated
+    /// before.
     fn refuse(&self, controller: &Controller, explanation: Explanation) {
         if self.refusal.get().is_none() {
             self.refusal.set(Some(explanation));
@@ -226,7 +232,8 @@ impl Authentication {
     }
 }
 
-/// Gives the message that is due: whether there is one or not, the host is told. It stays due if the host has no room for it.
+/// Returns the pending message; without one, the host gets a failure message. It stays pending if the host's
+/// buffer is too small.
 fn give(part: &mut byteway_auth::Controller, allocation: u32, data: &mut Vec<u8>) -> Status {
     if part.message().is_none() {
         part.refuse();
@@ -242,7 +249,7 @@ fn give(part: &mut byteway_auth::Controller, allocation: u32, data: &mut Vec<u8>
     Status::SUCCESS
 }
 
-/// A host that has failed, and does not ask why, is closed all the same.
+/// Closes a failed host that does not ask for the reason.
 async fn refuse_later(
     clock: Clock,
     own: Weak<Authentication>,

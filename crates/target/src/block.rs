@@ -1,11 +1,11 @@
-//! The block layer of the target's system, through which a target commonly hands commands on: `submit_bio` instead of
-//! `nvme_queue_rq` (light-weight NVMe-oF, section 4, figures 2 and 4).
+//! The block layer of the target's operating system, through which a target usually submits commands:
+//! `submit_bio` instead of `nvme_queue_rq` (light-weight NVMe-oF, section 4, figures 2 and 4).
 //!
-//! A command becomes a bio and a request, which takes a tag of its hardware queue, waits for its turn with a scheduler, is
-//! dispatched to the driver, and completes through the layer again. Each step is work of the processor that the queue belongs to.
-//! A bio that lies next to a request which waits with the scheduler joins that. What has no bio is not passed: of the commands with
-//! data only reads and writes are. Applications of the target's own come through the same layer, as
-//! [`RequestLayer`]; theirs are not merged.
+//! A command becomes a bio and a request. The request takes a tag of its hardware queue, waits for its turn
+//! in the scheduler, is dispatched to the driver, and completes through the layer again. Each step takes time
+//! on the processor that the queue belongs to. A bio adjacent to a request that waits in the scheduler merges
+//! into it. Commands that have no bio are not passed: of the commands with data, only reads and writes are.
+//! Local applications of the target use the same layer, as [`RequestLayer`]; their requests are not merged.
 
 use crate::merge::{Gathering, Joined, Offer};
 use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage, Station};
@@ -15,60 +15,60 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What each step of a request costs in processor time.
+/// Processor time of each step of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCosts {
-    /// A bio and a request are made, and a tag is taken.
+    /// Creating a bio and a request, and taking a tag.
     pub build: Delay,
-    /// It is queued with the scheduler and chosen by it; nothing without one.
+    /// Queueing it in the scheduler and selecting it; not charged without a scheduler.
     pub schedule: Delay,
-    /// It is handed to the driver.
+    /// Handing it to the driver.
     pub dispatch: Delay,
-    /// Its completion, from the driver to who has submitted it.
+    /// Its completion, from the driver to the submitter.
     pub complete: Delay,
 }
 
-/// Who chooses which request is dispatched next.
+/// The I/O scheduler, which selects the next request to dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Nobody: requests are dispatched as they come.
+    /// No scheduler: requests are dispatched in order of arrival.
     #[default]
     None,
-    /// Linux's mq-deadline, without its deadlines: by address, reads before writes but for every third time that writes wait,
-    /// under a lock of the device's.
+    /// Linux's mq-deadline, without its deadlines: by address, reads before writes except for every third
+    /// time that writes wait, under a lock of the device.
     Deadline,
 }
 
-/// What a block layer is.
+/// Configuration of a block layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockConfig {
-    /// Steps.
+    /// Processor time of the steps.
     pub costs: BlockCosts,
-    /// Requests that may be under way at once (`nr_requests`).
+    /// Outstanding requests, at most (`nr_requests`).
     pub tags: u32,
-    /// Who chooses.
+    /// The I/O scheduler.
     pub scheduler: Scheduler,
-    /// Requests that a scheduler lets be at the drive at once; without one, all that have a tag.
+    /// Requests that a scheduler allows at the drive at once; without one, all that have a tag.
     pub dispatched_max: u32,
 }
 
-/// How often reads may pass writes that wait.
+/// How many times in a row reads may pass waiting writes.
 const PASSED_MAX: u32 = 2;
 
-/// What waits with a scheduler, by what is chosen first.
+/// Requests that wait in a scheduler, in the order of selection.
 #[derive(Default)]
 struct Waiting {
     reads: BTreeSet<(u64, u64)>,
     writes: BTreeSet<(u64, u64)>,
-    /// Of these, by ticket, what others may join.
+    /// By ticket, the waiting requests that others may merge into.
     gatherings: BTreeMap<u64, Gathering>,
-    /// Where the last request was.
+    /// Address of the last request.
     last: u64,
-    /// How often a read was chosen while writes waited.
+    /// Reads selected in a row while writes waited.
     passed: u32,
     next: u64,
     dispatched: u32,
-    /// The ticket that may go.
+    /// The ticket that has been selected and has not yet been taken.
     turn: Option<u64>,
 }
 
@@ -84,30 +84,30 @@ struct Inner {
     merged: Cell<u64>,
 }
 
-/// A block layer over one drive. Cheap to clone.
+/// A block layer on top of one drive. Cheap to clone.
 #[derive(Clone)]
 pub struct BlockLayer(Rc<Inner>);
 
-/// A request that has been dispatched.
+/// A dispatched request.
 pub(crate) struct BlockRequest {
     layer: BlockLayer,
     span: SpanId,
     cpu: Rc<Station>,
-    /// With what has joined it.
+    /// The commands merged into it.
     pub(crate) gathering: Option<Gathering>,
     _tag: Permit,
 }
 
-/// What has become of a bio.
+/// Outcome of submitting a bio.
 pub(crate) enum Begun {
-    /// A request, which is the driver's turn now.
+    /// A request, which goes to the driver now.
     Dispatched(BlockRequest),
-    /// A part of another.
+    /// It was merged into another request.
     Joined(Rc<Joined>),
 }
 
 impl BlockLayer {
-    /// Over a drive.
+    /// A block layer on top of a drive.
     pub fn new(clock: &Clock, config: BlockConfig) -> BlockLayer {
         BlockLayer(Rc::new(Inner {
             clock: clock.clone(),
@@ -121,17 +121,18 @@ impl BlockLayer {
         }))
     }
 
-    /// Requests that it has had.
+    /// Number of requests so far.
     pub fn requests(&self) -> u64 {
         self.0.requests.get()
     }
 
-    /// Bios that joined a request instead of becoming one.
+    /// Number of bios that were merged into another request.
     pub fn merged(&self) -> u64 {
         self.0.merged.get()
     }
 
-    /// Makes a request of a command and waits until it is dispatched; or has it join another, if it is offered for that.
+    /// Creates a request for a command and waits until it is dispatched; or merges it into another, if it is
+    /// offered for that.
     pub(crate) async fn begin(
         &self,
         span: SpanId,
@@ -158,7 +159,7 @@ impl BlockLayer {
         let tag = inner.tags.acquire(1).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
         if has_scheduler {
-            // Who has the lock works on its own processor.
+            // The holder of the lock runs on its own processor.
             let cost = inner.config.costs.schedule;
             let lock = inner.lock.reserve_for("scheduler's lock", cost);
             if lock.queued > Delay::ZERO {
@@ -166,7 +167,7 @@ impl BlockLayer {
                 spans.charge(span, inner.clock.now(), Stage::Queueing);
             }
             self.work("block layer: schedule", span, cpu, cost).await;
-            // What it lies next to may have come meanwhile.
+            // A request adjacent to it may have arrived in the meantime.
             if let Some(joined) = self.join(gathering.as_ref(), offer.as_mut()) {
                 return Ok(Begun::Joined(joined));
             }
@@ -188,7 +189,7 @@ impl BlockLayer {
         }
     }
 
-    /// Has a bio join a request that waits, if it lies next to one.
+    /// Merges a bio into an adjacent waiting request, if there is one.
     fn join(&self, own: Option<&Gathering>, offer: Option<&mut Offer<'_>>) -> Option<Rc<Joined>> {
         let (own, offer) = own.zip(offer)?;
         let mut waiting = self.0.waiting.borrow_mut();
@@ -205,7 +206,7 @@ impl BlockLayer {
         Some(joined)
     }
 
-    /// Lets the next request go, if the drive may have one more.
+    /// Selects the next request, if the drive may have one more.
     fn choose(&self) {
         let inner = &self.0;
         let mut waiting = inner.waiting.borrow_mut();
@@ -216,19 +217,23 @@ impl BlockLayer {
         let takes_write = reads.is_empty() || (!writes.is_empty() && *passed >= PASSED_MAX);
         *passed = if takes_write || writes.is_empty() { 0 } else { *passed + 1 };
         let queue = if takes_write { writes } else { reads };
-        // Onwards from where the last one was, then from the beginning.
+        // One-way elevator: upwards from the last address, then from the beginning.
         let next = queue.range((*last, 0)..).next().or_else(|| queue.first()).copied();
         let Some((lba, ticket)) = next else { return };
         queue.remove(&(lba, ticket));
         *last = lba;
         waiting.turn = Some(ticket);
         waiting.dispatched += 1;
+        debug_assert!(
+            waiting.dispatched <= inner.config.dispatched_max,
+            "the scheduler limits the drive's queue"
+        );
         drop(waiting);
         inner.turns.notify_all();
     }
 }
 
-/// A request that waits with the scheduler.
+/// A request that waits in the scheduler.
 struct Turn<'a> {
     layer: &'a BlockLayer,
     ticket: u64,
@@ -250,7 +255,7 @@ impl<'a> Turn<'a> {
         Turn { layer, ticket, is_over: false }
     }
 
-    /// Waits until it is chosen.
+    /// Waits until it is selected.
     async fn come(mut self) -> Option<Gathering> {
         let inner = &self.layer.0;
         while inner.waiting.borrow().turn != Some(self.ticket) {
@@ -272,7 +277,7 @@ impl Drop for Turn<'_> {
         if self.is_over {
             return;
         }
-        // Given up: the others must not wait for it.
+        // The future was dropped: unregister the request, or later ones would wait for it.
         let mut waiting = self.layer.0.waiting.borrow_mut();
         if waiting.turn == Some(self.ticket) {
             waiting.turn = None;
@@ -283,7 +288,7 @@ impl Drop for Turn<'_> {
         waiting.writes.retain(|(_, other)| *other != ticket);
         let gathering = waiting.gatherings.remove(&ticket);
         drop(waiting);
-        drop(gathering); // the commands that have joined it fail
+        drop(gathering); // the commands merged into it fail
         self.layer.choose();
     }
 }
@@ -305,7 +310,7 @@ impl RequestLayer for BlockLayer {
 }
 
 impl BlockRequest {
-    /// The drive has completed it.
+    /// The drive has completed the request.
     pub(crate) async fn end(self) {
         let layer = self.layer.clone();
         layer.work("block layer: complete", self.span, &self.cpu, layer.0.config.costs.complete).await;

@@ -1,35 +1,36 @@
-//! Secure channels, as far as a target knows of them: for whom one was made, and where keys for them go.
+//! Secure channels as a target sees them: the identity that a channel proves, and the sink of generated keys.
 
 use byteway_auth::{Concatenation, GeneratedPsk};
 use byteway_wire::fabrics::Nqn;
 use std::rc::Rc;
 
-/// Whom a connection's secure channel was made for: by its key no other host or subsystem is reached.
+/// The identity bound to a secure channel: its key is valid for this host and this subsystem only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The host.
+    /// NQN of the host.
     pub host: Nqn,
-    /// The subsystem.
+    /// NQN of the subsystem.
     pub subsystem: Nqn,
-    /// The number of the key, if authentication has generated it: the host has proved who it is. None: a configured key.
+    /// Number of the key, if authentication generated it; this proves the host's identity. `None`: a
+    /// configured key.
     pub generated: Option<u64>,
 }
 
-/// Takes the keys that authentication generates for TLS. What makes secure channels lets hosts in by them.
+/// Receives the keys that authentication generates for TLS, and lets hosts set up secure channels with them.
 pub trait GeneratedKeys {
-    /// Keeps a key of a host that has authenticated, for this subsystem alone. `replaced`: the number of the key whose place it
-    /// takes, if that is still there. Gives its number, which no other key has had.
+    /// Stores a key of a host that has authenticated, for this subsystem alone. `replaced`: number of the key
+    /// to remove, if it still exists. Returns the new key's number, which is never reused.
     fn keep(&self, host: &Nqn, subsystem: &Nqn, key: &GeneratedPsk, replaced: Option<u64>) -> u64;
 }
 
-/// How a queue is to authenticate.
+/// How a queue has to authenticate.
 pub(crate) struct Terms {
-    /// The controller's part of it.
+    /// The controller's end of the protocol.
     pub part: byteway_auth::Controller,
     /// Which keys it generates.
     pub concatenation: Concatenation,
-    /// Where they go.
+    /// Where generated keys go.
     pub keys: Option<Rc<dyn GeneratedKeys>>,
-    /// For whom the secure channel was made that the queue is in.
+    /// The identity bound to the secure channel that carries the queue.
     pub peer: Option<Peer>,
 }

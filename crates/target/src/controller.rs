@@ -1,5 +1,5 @@
-//! A controller that a host has connected to: its properties, its keep-alive timer, its events. What its queues do is
-//! [`queue`](crate::queue)'s.
+//! A controller that a host has connected to: its properties, keep-alive timer and events.
+//! [`queue`](crate::queue) implements its queues.
 
 use crate::abort::Waiting;
 use crate::discovery::{ACTIVITY_LIMIT, Discovery, KEEP_ALIVE_MAX, Reached};
@@ -17,35 +17,36 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 use zerocopy::FromZeros;
 
-/// Version 2.1, as the drives behind report it.
+/// VS: version 2.1, as the drives behind the target report it.
 pub(crate) const VERSION: u32 = 0x0002_0100;
-/// Asynchronous Event Requests that may be outstanding, less one.
+/// AERL: Asynchronous Event Requests that may be outstanding, zero-based.
 pub(crate) const AERL: u8 = 3;
-/// Units of KATO's granularity: 100 ms each.
+/// KAS: keep-alive granularity in units of 100 ms.
 pub(crate) const KEEP_ALIVE_GRANULARITY: u16 = 10;
 /// Entries of a Discovery controller's admin queue.
 pub(crate) const DISCOVERY_ENTRIES_MAX: u16 = 128;
-/// How long a controller is kept that is not enabled, or shut down. Hosts in use expect two minutes.
+/// How long a controller may stay disabled or shut down before it is removed. Common hosts expect two
+/// minutes.
 const UNUSED_LIMIT: Delay = Delay::from_s(120);
-/// CAP.CSS: the NVM command set.
+/// CAP.CSS: NVM command set.
 const CSS_NVM: u8 = 1;
 
 /// Why a controller has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Its host has closed the admin queue's connection.
+    /// Its host closed the admin queue's connection.
     Disconnected,
-    /// Its host has been silent for longer than the keep-alive time-out.
+    /// Its host was silent for longer than the keep-alive timeout.
     Silent,
-    /// Its host has failed to authenticate again.
+    /// Its host failed to reauthenticate.
     Unauthenticated,
-    /// Further hosts have come, and this one had not authenticated.
+    /// It was not authenticated, and made way for controllers of other hosts.
     Displaced,
-    /// Its host has authenticated, and has as many controllers already as it may.
+    /// Its host authenticated, but already has the maximum number of controllers.
     Crowded,
-    /// Its host has not enabled it, or has shut it down, and left it so.
+    /// Its host has not enabled it, or has shut it down, for too long.
     Unused,
-    /// The target ends.
+    /// The target is stopping.
     Stopped,
 }
 
@@ -63,7 +64,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// What a controller is of.
+/// What a controller belongs to.
 #[derive(Clone)]
 pub(crate) enum Service {
     Drive(Rc<Subsystem>),
@@ -85,7 +86,7 @@ impl Service {
         }
     }
 
-    /// The keep-alive time-out of a host that asks for this one.
+    /// The keep-alive timeout granted to a host that requests `wanted`.
     fn keep_alive(&self, wanted: Delay) -> Delay {
         match self {
             Service::Drive(subsystem) => wanted.min(subsystem.config.keep_alive_max),
@@ -101,50 +102,51 @@ pub struct Controller {
     id: u16,
     host: HostName,
     reached: Reached,
-    /// What its host has of the subsystem; a Discovery controller's has nothing that counts.
+    /// The host's usage of the subsystem; `None` for a Discovery controller, which has no limits.
     usage: Option<Rc<HostUsage>>,
-    /// Of all of the service's, in the order in which they were made.
+    /// Sequence number of the controller within its service.
     number: u64,
-    /// Whether it counts as its host's: it has authenticated, or needn't.
+    /// Whether it counts towards its host's limit: it has authenticated, or need not.
     is_admitted: Cell<bool>,
-    /// Since when it is not enabled, or shut down; none: it is in use.
+    /// Since when it is disabled or shut down; `None`: it is in use.
     unused: Cell<Option<Time>>,
     cc: Cell<Cc>,
     csts: Cell<Csts>,
     keep_alive: Cell<Delay>,
     heard: Cell<Time>,
-    /// I/O commands that are not at the drive yet.
+    /// I/O commands that are not yet at the drive.
     pub(crate) waiting: Waiting,
-    /// I/O queues that the host was granted.
+    /// Number of I/O queues granted to the host (Number of Queues).
     pub(crate) granted: Cell<u16>,
-    /// A bit for each queue that is connected, the admin queue's too.
+    /// A bit for each connected queue, including the admin queue.
     connected: Cell<u64>,
     events: Events,
-    /// Of its port, as its host was told.
+    /// ANA state of its port, as last reported to the host.
     ana: Cell<AnaState>,
-    /// Namespaces that have changed since the host has read their list.
+    /// NSIDs that have changed since the host read the changed namespace list.
     changed_namespaces: RefCell<BTreeSet<u32>>,
-    /// Asynchronous Event Requests that are held: their identifiers, and which of all it is.
+    /// Held Asynchronous Event Requests: command identifier and sequence number.
     requests: RefCell<Vec<(u16, u32)>>,
     requested: Cell<u32>,
     ended: Cell<Option<Ended>>,
-    /// It has ended, its I/O queues are to go, or there is an event.
+    /// Notified when the controller ends, its I/O queues have to go, or an event is pending.
     changed: Notify,
-    /// Counts the resets: an I/O queue belongs to one of the controller's lives.
+    /// Number of resets: an I/O queue belongs to one life of the controller.
     life: Cell<u32>,
     security: Cell<Security>,
 }
 
-/// What secure channel concatenation has made of an association.
+/// State of secure channel concatenation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Security {
-    /// Nothing: its queues are as their ports have them.
+    /// Not used.
     #[default]
     Unchanged,
-    /// Its admin queue has generated a key in the clear. The host is to disconnect, and to connect again with TLS (NVMe Base 2.1,
-    /// 8.3.4.3, figure 730): until then there is no I/O, and nothing of the drive is changed.
+    /// The unencrypted admin queue has generated a key. The host has to disconnect and to connect again with
+    /// TLS (NVMe Base 2.1, 8.3.4.3, figure 730); until then there is no I/O, and no command that changes the
+    /// drive.
     Provisional,
-    /// Its admin queue lies in a channel with a generated key, and so do its I/O queues.
+    /// The admin queue is in a channel with a generated key; I/O queues have to be, too.
     Tls,
 }
 
@@ -207,17 +209,17 @@ impl Controller {
         controller
     }
 
-    /// Its identifier (CNTLID).
+    /// Controller identifier (CNTLID).
     pub fn id(&self) -> u16 {
         self.id
     }
 
-    /// Whose it is.
+    /// The host that it belongs to.
     pub fn host(&self) -> &HostName {
         &self.host
     }
 
-    /// The subsystem with the drive; none of a Discovery controller.
+    /// Its subsystem; `None` for a Discovery controller.
     pub fn subsystem(&self) -> Option<&Rc<Subsystem>> {
         match &self.service {
             Service::Drive(subsystem) => Some(subsystem),
@@ -229,7 +231,7 @@ impl Controller {
         &self.service
     }
 
-    /// Where its host has reached it.
+    /// Where the host reached the target.
     pub fn reached(&self) -> Reached {
         self.reached
     }
@@ -242,7 +244,7 @@ impl Controller {
         }
     }
 
-    /// An event has happened, of which its host is told if it wants to be.
+    /// Raises an event, and notifies the host if it has enabled it.
     pub(crate) fn raise(&self, event: AsyncEvent) {
         if self.events.raise(event) {
             self.changed.notify_all();
@@ -253,22 +255,22 @@ impl Controller {
         self.number
     }
 
-    /// Whether it counts as its host's.
+    /// Whether it counts towards its host's limit.
     pub(crate) fn is_admitted(&self) -> bool {
         self.is_admitted.get()
     }
 
-    /// Its host has authenticated: it counts from now on, unless there are too many.
+    /// Its host has authenticated: the controller counts from now on, or ends if the host has too many.
     pub(crate) fn admit(&self) {
         if !self.is_admitted.get() {
-            match self.subsystem().is_none_or(|subsystem| subsystem.has_room_for(&self.host)) {
+            match self.subsystem().is_none_or(|subsystem| subsystem.may_add_controller(&self.host)) {
                 true => self.is_admitted.set(true),
                 false => self.end(Ended::Crowded),
             }
         }
     }
 
-    /// I/O commands, and bytes of their data, that its host may still have at once; none of a Discovery controller.
+    /// The host's remaining credit: I/O commands, and bytes of data. `None` for a Discovery controller.
     pub fn free_credit(&self) -> Option<(usize, u64)> {
         self.usage.as_ref().map(|usage| usage.free())
     }
@@ -277,12 +279,12 @@ impl Controller {
         self.usage.as_ref()
     }
 
-    /// I/O queues that are connected.
+    /// Number of connected I/O queues.
     pub(crate) fn io_queues(&self) -> usize {
         (self.connected.get() >> 1).count_ones() as usize
     }
 
-    /// The state of all namespaces by this controller.
+    /// ANA state of all namespaces through this controller.
     pub fn ana(&self) -> AnaState {
         self.ana.get()
     }
@@ -293,7 +295,7 @@ impl Controller {
         }
     }
 
-    /// These namespaces have changed.
+    /// Marks namespaces as changed.
     pub(crate) fn note_namespaces(&self, nsids: &[u32]) {
         self.changed_namespaces.borrow_mut().extend(nsids);
         self.raise(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED);
@@ -303,7 +305,7 @@ impl Controller {
     pub(crate) fn changed_namespaces(&self) -> Box<ChangedNamespaceLog> {
         let mut log = Box::new(ChangedNamespaceLog::new_zeroed());
         let changed = self.changed_namespaces.borrow();
-        // More than there is room for are told as "all".
+        // More changes than the list has entries are reported as "all".
         match changed.len() > log.nsids.len() {
             true => log.nsids[0] = NSID_ALL,
             false => log.nsids.iter_mut().zip(changed.iter()).for_each(|(slot, nsid)| *slot = *nsid),
@@ -315,13 +317,13 @@ impl Controller {
         self.changed_namespaces.borrow_mut().clear();
     }
 
-    /// Asynchronous Event Requests that are held.
+    /// Number of held Asynchronous Event Requests.
     pub(crate) fn held(&self) -> usize {
         self.requests.borrow().len()
     }
 
-    /// Holds an Asynchronous Event Request until there is an event. None: no completion is to be sent, as the controller's life is over, or the
-    /// host has given the request up.
+    /// Holds an Asynchronous Event Request until an event is pending. `None`: send no completion, because the
+    /// controller was reset or has ended, or the host reused the identifier.
     pub(crate) async fn event(&self, cid: u16) -> Option<AsyncEvent> {
         let (life, number) = (self.life.get(), self.requested.get());
         self.requested.set(number.wrapping_add(1));
@@ -341,8 +343,9 @@ impl Controller {
         event
     }
 
-    /// The host uses the identifier of an Asynchronous Event Request for another command, as initiators do that have given their
-    /// requests up before they shut the controller down. False: there is no such request.
+    /// Drops the Asynchronous Event Request with this identifier, which the host uses for another command:
+    /// some initiators abandon their requests before they shut the controller down. Returns false if there is
+    /// no such request.
     pub(crate) fn give_up(&self, cid: u16) -> bool {
         let mut requests = self.requests.borrow_mut();
         let before = requests.len();
@@ -355,13 +358,13 @@ impl Controller {
         has_changed
     }
 
-    /// The host has read this log page, and knows what has happened.
+    /// The host has read this log page, which clears its events.
     pub(crate) fn clear(&self, lid: u8) {
         self.events.clear(lid);
-        self.changed.notify_all(); // what was masked may be reported
+        self.changed.notify_all(); // masked events may now be reported
     }
 
-    /// Which events the host wants to be told of.
+    /// Which events the host has enabled.
     pub(crate) fn event_configuration(&self) -> AsyncEventConfig {
         self.events.configuration()
     }
@@ -370,23 +373,23 @@ impl Controller {
         self.events.configure(configuration);
     }
 
-    /// The host has spoken.
+    /// Notes activity of the host, for the keep-alive timer.
     pub(crate) fn hear(&self) {
         self.heard.set(self.service.clock().now());
     }
 
-    /// The keep-alive time-out; zero: there is none.
+    /// The keep-alive timeout; zero: disabled.
     pub fn keep_alive(&self) -> Delay {
         self.keep_alive.get()
     }
 
-    /// Another one, from now on.
+    /// Sets the keep-alive timeout.
     pub(crate) fn set_keep_alive(&self, keep_alive: Delay) {
         self.keep_alive.set(self.service.keep_alive(keep_alive));
         self.hear();
     }
 
-    /// A queue connects. False: it is connected already.
+    /// Registers a connected queue. Returns false if it is connected already.
     pub(crate) fn connect(&self, qid: u16) -> bool {
         let bit = 1 << qid;
         let is_new = self.connected.get() & bit == 0;
@@ -394,7 +397,7 @@ impl Controller {
         is_new
     }
 
-    /// A queue's connection is gone. With the admin queue's all is.
+    /// A queue's connection is gone. The loss of the admin queue ends the controller.
     pub(crate) fn disconnect(&self, qid: u16) {
         self.connected.set(self.connected.get() & !(1 << qid));
         if qid == 0 {
@@ -402,7 +405,7 @@ impl Controller {
         }
     }
 
-    /// Ends it: its connections are to be closed.
+    /// Ends the controller: its connections have to close.
     pub fn end(&self, why: Ended) {
         if self.ended.get().is_none() {
             self.ended.set(Some(why));
@@ -411,34 +414,35 @@ impl Controller {
         }
     }
 
-    /// Why it has ended, if it has.
+    /// Why the controller has ended, if it has.
     pub fn ended(&self) -> Option<Ended> {
         self.ended.get()
     }
 
-    /// Which of its lives it is in.
+    /// The number of the current life (reset count).
     pub(crate) fn life(&self) -> u32 {
         self.life.get()
     }
 
-    /// Waits until it has ended, a life other than this has begun, or this is so, of which [`Controller::wake`] tells.
+    /// Waits until the controller has ended, a life other than `life` has begun, or `is_over` returns true
+    /// (checked after [`Controller::wake`]).
     pub(crate) async fn over(&self, life: Option<u32>, is_over: impl Fn() -> bool) {
         while self.ended.get().is_none() && life.is_none_or(|life| life == self.life.get()) && !is_over() {
             self.changed.notified().await;
         }
     }
 
-    /// One of its queues is over.
+    /// Wakes the waiters of [`Controller::over`], because a queue has ended.
     pub(crate) fn wake(&self) {
         self.changed.notify_all();
     }
 
-    /// Whether it takes commands.
+    /// Whether it accepts commands (CSTS.RDY).
     pub(crate) fn is_ready(&self) -> bool {
         self.csts.get().rdy()
     }
 
-    /// CAP, CSTS, CC and VS as properties; none: no such property, or not of this size.
+    /// Value of the property CAP, CSTS, CC or VS; `None`: no such property, or not of this size.
     pub(crate) fn property(&self, offset: u32, bytes: u32) -> Option<u64> {
         use byteway_wire::nvme::register::{CAP, CC, CSTS, NSSR, VS};
         match (u64::from(offset), bytes) {
@@ -465,7 +469,7 @@ impl Controller {
             .with_mpsmax(0)
     }
 
-    /// CC is written.
+    /// Handles a write of CC.
     pub(crate) fn configure(&self, value: u32) {
         let (before, cc) = (self.cc.get(), Cc::from_bits(value));
         self.cc.set(cc);
@@ -478,7 +482,7 @@ impl Controller {
             _ => {}
         }
         if cc.shn() != Cc::SHN_NONE {
-            // What was acknowledged is the drive's, which goes on for others.
+            // Acknowledged data is with the drive, which continues to serve other hosts.
             self.csts.set(self.csts.get().with_shst(Csts::SHST_COMPLETE));
             self.leave_unused();
         }
@@ -488,7 +492,7 @@ impl Controller {
         self.unused.set(self.unused.get().or(Some(self.service.clock().now())));
     }
 
-    /// A controller reset: I/O queues go, and what the host has set.
+    /// A controller reset: removes I/O queues and the host's settings.
     fn reset(&self) {
         self.cc.set(Cc::new());
         self.csts.set(Csts::new());
@@ -500,7 +504,8 @@ impl Controller {
     }
 }
 
-/// Ends a controller whose host is silent, or leaves it unused. It holds nothing that would keep the controller.
+/// Ends a controller whose host is silent or leaves it unused. Holds only a weak reference, so as not to keep
+/// the controller alive.
 async fn keep_alive_timer(controller: Weak<Controller>, clock: byteway_clock::Clock) {
     loop {
         let wait = {
@@ -515,9 +520,9 @@ async fn keep_alive_timer(controller: Weak<Controller>, clock: byteway_clock::Cl
             let (limit, heard) = (controller.keep_alive.get(), controller.heard.get());
             let granularity = Delay::from_ms(100) * u64::from(KEEP_ALIVE_GRANULARITY);
             match limit {
-                // It may be set later.
+                // The host may set it later.
                 Delay::ZERO => granularity,
-                // A granularity more than was promised: the host's clock is another.
+                // One granularity of tolerance, because the host's clock may run differently.
                 _ if clock.now() >= heard + limit + granularity => {
                     controller.end(Ended::Silent);
                     return;

@@ -1,7 +1,8 @@
-//! The Discovery Service (NVMe Base 2.1, 3.1.3.3): which subsystems there are, and where a host finds them.
+//! The Discovery Service (NVMe Base 2.1, 3.1.3.3): which subsystems exist, and where a host finds them.
 //!
-//! A [`Directory`] is what a process serves, whichever thread serves it. [`Discovery`] is the Discovery subsystem of one target,
-//! whose controllers hosts connect to under the well-known name; all of a process's give the same answers.
+//! A [`Directory`] lists what a process serves, in any of its threads. [`Discovery`] is the Discovery
+//! subsystem of one target, to whose controllers hosts connect under the well-known NQN. All of a process
+//! give the same answers.
 
 use crate::controller::{Controller, Service};
 use crate::shared::{Shared, Watching};
@@ -18,55 +19,55 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-/// TREQ.TSC: a secure channel is required, or not.
+/// TREQ.TSC: a secure channel is required.
 const TSC_REQUIRED: u8 = 1;
 const TSC_NOT_REQUIRED: u8 = 2;
-/// Controllers at once of a target's Discovery subsystem.
+/// Controllers of a target's Discovery subsystem, at most.
 const CONTROLLERS_MAX: usize = 256;
-/// Data of a command at most, as the controllers report it by MDTS: 127 entries at once.
+/// Longest data of a command, reported as MDTS: 127 entries at once.
 pub(crate) const BYTES_MAX: u32 = 128 << 10;
-/// How long a controller without a keep-alive time-out is kept while its host is silent (NVMe Base 2.1, 3.1.3.3).
+/// How long a controller without a keep-alive timeout survives a silent host (NVMe Base 2.1, 3.1.3.3).
 pub(crate) const ACTIVITY_LIMIT: Delay = Delay::from_s(120);
-/// The longest keep-alive time-out that is granted.
+/// The longest keep-alive timeout that is granted.
 pub(crate) const KEEP_ALIVE_MAX: Delay = Delay::from_s(3600);
 
-/// Where a host has reached a target.
+/// Where a host reached a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// The subsystem's port, by its identifier.
+    /// Port identifier within the subsystem.
     pub port: u16,
-    /// The address of this end of the connection.
+    /// Local address of the connection.
     pub address: SocketAddr,
-    /// Whether that port is one for TLS.
+    /// Whether the port requires TLS.
     pub is_secure: bool,
 }
 
 impl Default for Reached {
-    /// The first port, at an address that is not known.
+    /// The first port, at an unknown address.
     fn default() -> Self {
         Reached { port: 1, address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), is_secure: false }
     }
 }
 
-/// A port at which a subsystem is reached.
+/// A port of a subsystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its identifier (PORTID), unique within the subsystem.
+    /// PORTID, unique within the subsystem.
     pub id: u16,
-    /// Where it listens; an address that is unspecified is every one of the machine's.
+    /// Address at which it listens; an unspecified address stands for every address of the machine.
     pub address: SocketAddr,
-    /// Whether hosts have to use TLS there.
+    /// Whether hosts have to use TLS at this port.
     pub is_secure: bool,
 }
 
-/// What hosts may find: a subsystem and its ports.
+/// A subsystem and its ports, as hosts discover them.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The subsystem's name.
+    /// NQN of the subsystem.
     pub nqn: Nqn,
-    /// Who may connect, and so who is told.
+    /// The hosts that may connect; only they find the record.
     pub hosts: Hosts,
-    /// Those who have secrets may, too.
+    /// Hosts with a secret, which may connect, too.
     pub credentials: Option<Credentials>,
     /// Its ports.
     pub ports: Vec<Port>,
@@ -79,14 +80,14 @@ impl Record {
         self.hosts.has(host) || self.credentials.as_ref().is_some_and(|known| known.has(host))
     }
 
-    /// Whether a host has to generate a key for TLS on a connection without.
+    /// Whether a host has to generate a TLS key on an unencrypted connection.
     fn requires_generated_key(&self, host: &Nqn) -> bool {
         let known = self.credentials.as_ref();
         known.is_some_and(|known| known.tls() == TlsPolicy::Required && known.has(host))
     }
 }
 
-/// What a process serves. Cheap to clone, and shared by threads.
+/// The records that a process serves. Cheap to clone; shared by threads.
 #[derive(Clone)]
 pub struct Directory(Shared<Served>);
 
@@ -98,23 +99,23 @@ impl Default for Directory {
 
 #[derive(Default)]
 struct Served {
-    /// Counts the changes (GENCTR).
+    /// Number of changes (GENCTR).
     generation: u64,
     records: BTreeMap<u64, Record>,
     next: u64,
     referrals: Vec<SocketAddr>,
-    /// What hosts are told instead of an address of this machine's.
+    /// The address reported to hosts in place of the machine's own.
     advertised: Option<IpAddr>,
 }
 
 impl Directory {
-    /// Of nothing. `referrals`: further Discovery Services. `advertised`: the address under which hosts reach this machine, if
-    /// that is none of its own (behind network address translation).
+    /// An empty directory. `referrals`: addresses of further Discovery Services. `advertised`: the address at
+    /// which hosts reach this machine, if it is not one of its own (with network address translation).
     pub fn new(referrals: Vec<SocketAddr>, advertised: Option<IpAddr>) -> Self {
         Directory(Shared::new(Served { referrals, advertised, ..Served::default() }))
     }
 
-    /// Hosts find this from now on, until the result is dropped.
+    /// Publishes a record until the result is dropped.
     pub fn publish(&self, record: Record) -> Published {
         let key = self.change(|served| {
             let key = served.next;
@@ -125,12 +126,12 @@ impl Directory {
         Published { directory: self.clone(), key }
     }
 
-    /// The hosts that may connect have changed.
+    /// Notes that the set of allowed hosts has changed.
     pub fn hosts_changed(&self) {
         self.change(|_| ());
     }
 
-    /// Calls `watcher` after each change, until the result is dropped. It may be called from any thread.
+    /// Calls `watcher` after each change, until the result is dropped. The call may come from any thread.
     pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) -> Watching {
         self.0.watch(watcher)
     }
@@ -142,8 +143,8 @@ impl Directory {
         })
     }
 
-    /// The Discovery log page for a host: its generation, and its entries. A host is told of what it may connect to, at addresses
-    /// that it can reach by the way that it came.
+    /// The Discovery log page for a host: its generation and its entries. It lists the subsystems to which
+    /// the host may connect, with addresses reachable on the network by which it came.
     pub fn entries(&self, host: &Nqn, reached: Reached) -> (u64, Vec<DiscoveryEntry>) {
         self.0.read(|served| served.entries(host, reached))
     }
@@ -163,7 +164,7 @@ impl Served {
                 if let Some(address) = self.address_of(port.address, reached.address) {
                     let entry = DiscoveryEntry::tcp(&record.nqn, address, port.id);
                     let entry = match record.requires_generated_key(host) && !port.is_secure {
-                        // libnvme has the host connect with --concat by that.
+                        // This makes libnvme connect with --concat.
                         true => DiscoveryEntry { sectype: SecurityType::TLS_1_3, ..finished(entry, false) },
                         false => finished(entry, port.is_secure),
                     };
@@ -172,20 +173,21 @@ impl Served {
             }
         }
         for address in &self.referrals {
-            // Whether it wants TLS nobody here knows.
+            // Whether a referral requires TLS is unknown here.
             entries.push(finished(DiscoveryEntry::referral(*address, 0), false));
         }
         (self.generation, entries)
     }
 
-    /// Where a host that has reached this machine at `reached` finds what listens at `listens`; none: not by that way.
+    /// The address at which a host that reached this machine at `reached` finds the listener `listens`.
+    /// `None`: not reachable that way.
     fn address_of(&self, listens: SocketAddr, reached: SocketAddr) -> Option<SocketAddr> {
         if let Some(ip) = self.advertised {
             return Some(SocketAddr::new(ip, listens.port()));
         }
         let (ip, reached) = (listens.ip().to_canonical(), reached.ip().to_canonical());
         let own = match ip {
-            // Every IPv6 address, and those of IPv4, too.
+            // An unspecified IPv6 address also accepts IPv4.
             IpAddr::V6(ip) if ip.is_unspecified() => reached,
             IpAddr::V4(ip) if ip.is_unspecified() && reached.is_ipv4() => reached,
             ip => ip,
@@ -195,7 +197,7 @@ impl Served {
     }
 }
 
-/// With what holds for all entries, and for those of ports with TLS.
+/// Completes an entry with the fields common to all entries, and those of ports with TLS.
 fn finished(entry: DiscoveryEntry, is_secure: bool) -> DiscoveryEntry {
     let (tsc, sectype) = match is_secure {
         true => (TSC_REQUIRED, SecurityType::TLS_1_3),
@@ -204,7 +206,7 @@ fn finished(entry: DiscoveryEntry, is_secure: bool) -> DiscoveryEntry {
     DiscoveryEntry { treq: TransportRequirements::new().with_tsc(tsc).with_sqfcd(true), sectype, ..entry }
 }
 
-/// A record is found until this is dropped.
+/// Keeps a record published until it is dropped.
 #[must_use = "what it stands for is found only until it is dropped"]
 pub struct Published {
     directory: Directory,
@@ -225,22 +227,22 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// That answers from `directory`.
+    /// A Discovery subsystem that answers from `directory`.
     pub fn new(clock: &Clock, directory: Directory) -> Rc<Self> {
         Rc::new(Discovery { clock: clock.clone(), directory, controllers: Controllers::default() })
     }
 
-    /// What it answers from.
+    /// The directory behind it.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Controllers that hosts have now.
+    /// All current controllers.
     pub fn controllers(&self) -> Vec<Rc<Controller>> {
         self.controllers.all()
     }
 
-    /// The directory has changed: hosts are told that want to be.
+    /// The directory has changed: notifies the hosts that have enabled the event.
     pub fn changed(&self) {
         self.controllers().iter().for_each(|controller| controller.raise(AsyncEvent::DISCOVERY_LOG_CHANGE));
     }

@@ -1,4 +1,4 @@
-//! Admin commands of a Discovery controller (NVMe Base 2.1, 3.1.3.3), but for those that every controller has.
+//! Admin commands specific to a Discovery controller (NVMe Base 2.1, 3.1.3.3).
 
 use crate::admin::{SGLS, ended};
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, VERSION};
@@ -14,7 +14,7 @@ use zerocopy::{FromZeros, IntoBytes};
 /// CNTRLTYPE: a Discovery controller.
 const CNTRLTYPE_DISCOVERY: u8 = 2;
 
-/// Identify of one of its controllers.
+/// Handles Identify.
 pub(crate) fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
     // A Discovery controller has no namespaces (NVMe Base 2.1, 3.1.3.3).
     if Identify::parse(sqe).cns != Cns::CONTROLLER {
@@ -40,7 +40,7 @@ pub(crate) fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -
     ended(Status::SUCCESS)
 }
 
-/// Get Log Page of one of its controllers.
+/// Handles Get Log Page.
 pub(crate) fn log_page(
     discovery: &Discovery,
     controller: &Controller,

@@ -1,16 +1,16 @@
-//! Asynchronous events of one controller (NVMe Base 2.1, 5.1.2): what has happened and waits for an Asynchronous Event Request,
-//! and what the host was told of and has not looked at yet.
+//! Asynchronous events of one controller (NVMe Base 2.1, 5.1.2): pending events that wait for an Asynchronous
+//! Event Request, and reported events that the host has not yet cleared.
 
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig};
 use std::cell::{Cell, RefCell};
 
-/// Events of a controller: each kind at most once.
+/// Pending and reported events of a controller, each at most once.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// Which the host wants to be told of (Asynchronous Event Configuration).
+    /// Which events the host has enabled (Asynchronous Event Configuration).
     configuration: Cell<AsyncEventConfig>,
     pending: RefCell<Vec<AsyncEvent>>,
-    /// Reported; until the host has read their log pages, further events of their types are masked.
+    /// Reported events; until the host reads their log pages, further events of their types are masked.
     reported: RefCell<Vec<AsyncEvent>>,
 }
 
@@ -19,13 +19,13 @@ impl Events {
         self.configuration.get()
     }
 
-    /// Sets what the host wants to be told of. What is pending and not wanted any more is dropped.
+    /// Sets the enabled events, and drops pending events that are no longer enabled.
     pub fn configure(&self, configuration: AsyncEventConfig) {
         self.configuration.set(configuration);
         self.pending.borrow_mut().retain(|event| is_wanted(configuration, event));
     }
 
-    /// An event has happened. False: the host doesn't want to be told.
+    /// Adds an event. Returns false if the host has not enabled it.
     pub fn raise(&self, event: AsyncEvent) -> bool {
         let is_wanted = is_wanted(self.configuration.get(), &event);
         let mut pending = self.pending.borrow_mut();
@@ -35,7 +35,7 @@ impl Events {
         is_wanted
     }
 
-    /// The next event that an Asynchronous Event Request is to complete with.
+    /// The next event for an Asynchronous Event Request.
     pub fn take(&self) -> Option<AsyncEvent> {
         let (mut pending, mut reported) = (self.pending.borrow_mut(), self.reported.borrow_mut());
         let is_masked =
@@ -46,19 +46,19 @@ impl Events {
         Some(event)
     }
 
-    /// The host has read a log page without Retain Asynchronous Event, which clears what was reported of it.
+    /// Clears reported events of a log page that the host has read without Retain Asynchronous Event.
     pub fn clear(&self, lid: u8) {
         self.reported.borrow_mut().retain(|event| event.lid != lid);
     }
 
-    /// A controller reset: nothing is wanted, pending or masked.
+    /// A controller reset: disables, drops and unmasks all events.
     pub fn reset(&self) {
         self.configure(AsyncEventConfig::new());
         self.reported.borrow_mut().clear();
     }
 }
 
-/// Whether a host that has set this wants to be told of that event. Those that are not listed are never raised.
+/// Whether this configuration enables the event. Events not listed are never raised.
 fn is_wanted(configuration: AsyncEventConfig, event: &AsyncEvent) -> bool {
     match *event {
         AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED => configuration.namespace_attribute(),
@@ -72,7 +72,7 @@ fn is_wanted(configuration: AsyncEventConfig, event: &AsyncEvent) -> bool {
 mod tests {
     use super::*;
 
-    // Without masking a host that is slow to look would be told again and again; without clearing, once only.
+    // Without masking, a slow host would be notified again and again; without clearing, only once.
     #[test]
     fn a_type_is_masked_until_its_page_is_read() {
         let (changed, ana) = (AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED, AsyncEvent::ANA_CHANGE);

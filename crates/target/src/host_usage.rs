@@ -1,19 +1,21 @@
-//! What one host has of a subsystem, over all its controllers: so that none takes everything.
+//! Usage and limits of one host in a subsystem, over all its controllers, so that no host takes all
+//! resources.
 
 use byteway_clock::semaphore::Permit;
 use byteway_clock::{Clock, Semaphore};
 
-/// What a host may have of a subsystem. Hosts are told apart by their NQNs and Host Identifiers: two machines that were given one
-/// name are two hosts.
+/// Limits of a host in a subsystem. A host is identified by NQN and Host Identifier: two machines with the
+/// same NQN are two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostLimits {
-    /// Controllers at once. Those that have yet to authenticate don't count.
+    /// Controllers at once. Controllers that have yet to authenticate do not count.
     pub controllers_max: usize,
-    /// I/O queues at once, of all its controllers together.
+    /// I/O queues at once, over all its controllers.
     pub io_queues_max: usize,
-    /// I/O commands that are executed at once; further ones wait.
+    /// I/O commands in execution at once; further commands wait.
     pub commands_max: usize,
-    /// Bytes of data that it may have been asked for, or that were read for it and not sent, at once; further commands wait.
+    /// Bytes of data requested from the host, or read for it and not yet sent, at once; further commands
+    /// wait.
     pub bytes_max: u32,
 }
 
@@ -23,14 +25,15 @@ impl Default for HostLimits {
     }
 }
 
-/// A host's credit for a command's data, given back when dropped. It is taken before the credit for a command, by reads as by
-/// writes: what has a command's credit waits for nothing that another command of the host's has.
+/// A host's credit for a command's data, returned when dropped. Reads and writes both take it before the
+/// credit for a command: the holder of a command's credit then waits for nothing that another command of the
+/// host holds.
 pub struct Credit(#[expect(dead_code, reason = "held, and given back when dropped")] Permit);
 
-/// A credit counts for so many bytes, so that one is small and a semaphore's count is, too.
+/// Granularity of credit, which keeps the semaphore's count small.
 const UNIT_BYTES: u32 = 4096;
 
-/// What a host uses at the moment.
+/// Current usage of a host.
 pub(crate) struct HostUsage {
     commands: Semaphore,
     bytes: Semaphore,
@@ -47,17 +50,18 @@ impl HostUsage {
         }
     }
 
-    /// Of a command that is longer than all that its host may have, it takes all.
+    /// Units for so many bytes. A command longer than the host's limit takes the whole limit.
     fn units(&self, bytes: u32) -> usize {
+        // Without the minimum, a command longer than the limit would wait for credit that can never exist.
         (bytes.div_ceil(UNIT_BYTES) as usize).min(self.units_max)
     }
 
-    /// Credit for so many bytes, if it is there.
+    /// Credit for `bytes`, if available now.
     pub fn try_bytes(&self, bytes: u32) -> Option<Credit> {
         self.bytes.try_acquire(self.units(bytes)).map(Credit)
     }
 
-    /// Waits for credit for so many bytes.
+    /// Waits for credit for `bytes`.
     pub async fn bytes(&self, bytes: u32) -> Credit {
         Credit(self.bytes.acquire(self.units(bytes)).await)
     }
@@ -67,7 +71,7 @@ impl HostUsage {
         self.commands.acquire(1).await
     }
 
-    /// Commands and bytes that may still be had at once.
+    /// Remaining commands and bytes.
     pub fn free(&self) -> (usize, u64) {
         (self.commands.available(), self.bytes.available() as u64 * u64::from(UNIT_BYTES))
     }

@@ -1,5 +1,5 @@
-//! Requests of the block layer that become one: what lies next to a request that still waits with the scheduler joins it, and the
-//! drive executes one command for all.
+//! Merging of requests in the block layer: a bio adjacent to a request that still waits in the scheduler
+//! joins it, and the drive executes one command for all.
 
 use crate::path::Movement;
 use byteway_clock::{Clock, Notify};
@@ -7,7 +7,7 @@ use byteway_wire::nvme::{Cqe, NvmOpcode, ReadWrite, Sqe, Status};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A command and its data, which may be merged with others.
+/// A command and its data, offered for merging.
 pub(crate) struct Offer<'a> {
     pub movement: Movement,
     pub data: &'a mut Vec<u8>,
@@ -15,14 +15,14 @@ pub(crate) struct Offer<'a> {
     pub bytes_max: u32,
 }
 
-/// How the command ends that somebody else's has become a part of.
+/// The outcome of a command that was merged into another.
 pub(crate) struct Joined {
     end: RefCell<Option<(Cqe, Vec<u8>)>>,
     ended: Notify,
 }
 
 impl Joined {
-    /// Waits for it; `data` is the command's again, with what was read.
+    /// Waits for the completion. Then `data` is the command's again, with what was read.
     pub(crate) async fn end(&self, data: &mut Vec<u8>) -> Cqe {
         loop {
             if let Some((cqe, own)) = self.end.take() {
@@ -34,7 +34,7 @@ impl Joined {
     }
 }
 
-/// A command within another.
+/// A command within a merged request.
 struct Part {
     slba: u64,
     bytes: u32,
@@ -44,10 +44,10 @@ struct Part {
 
 impl Part {
     fn end(mut self, cqe: Cqe) {
-        self.told(cqe);
+        self.complete(cqe);
     }
 
-    fn told(&mut self, cqe: Cqe) {
+    fn complete(&mut self, cqe: Cqe) {
         self.joined.end.replace(Some((cqe, std::mem::take(&mut self.data))));
         self.joined.ended.notify_one();
     }
@@ -55,16 +55,16 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // The command that it has joined was given up.
+        // The request that it was merged into was dropped: complete the command with an error.
         if Rc::strong_count(&self.joined) > 1 && self.joined.end.borrow().is_none() {
-            self.told(Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0));
+            self.complete(Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0));
         }
     }
 }
 
-/// A request, and what has joined it.
+/// A request, and the commands merged into it.
 pub(crate) struct Gathering {
-    /// Opcode, namespace, and all but address and length: what commands must have in common.
+    /// Opcode, namespace, and all dwords but address and length: equal in all merged commands.
     kind: (u8, u32, [u32; 4]),
     own: u64,
     own_bytes: u32,
@@ -76,7 +76,7 @@ pub(crate) struct Gathering {
 }
 
 impl Gathering {
-    /// Of a read or a write. Other commands are not merged.
+    /// For a read or a write; other commands are not merged.
     pub(crate) fn of(sqe: &Sqe, offer: &Offer<'_>) -> Option<Gathering> {
         let (Movement::ToDrive(bytes) | Movement::ToHost(bytes)) = offer.movement else { return None };
         if !matches!(NvmOpcode(sqe.opcode()), NvmOpcode::READ | NvmOpcode::WRITE) {
@@ -96,12 +96,12 @@ impl Gathering {
         })
     }
 
-    /// The first of its blocks.
+    /// First logical block.
     pub(crate) fn slba(&self) -> u64 {
         self.slba
     }
 
-    /// Whether `other` begins where it ends, or ends where it begins, and both are short enough for one command.
+    /// Whether `other` is adjacent and both together fit into one command.
     pub(crate) fn takes(&self, other: &Gathering) -> bool {
         let bytes = (self.blocks + other.blocks) * u64::from(self.block_bytes);
         let is_behind = self.slba.checked_add(self.blocks) == Some(other.slba);
@@ -112,7 +112,7 @@ impl Gathering {
             && (is_behind || is_before)
     }
 
-    /// Takes a command that [`Gathering::takes`].
+    /// Merges a command for which [`Gathering::takes`] holds.
     pub(crate) fn join(&mut self, clock: &Clock, other: &Gathering, data: &mut Vec<u8>) -> Rc<Joined> {
         let joined = Rc::new(Joined { end: RefCell::default(), ended: Notify::new(clock) });
         let part = Part {
@@ -127,7 +127,7 @@ impl Gathering {
         joined
     }
 
-    /// The command for all, whose data is then in `data`.
+    /// The command for all, with its data in `data`.
     pub(crate) fn command(&mut self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> (Sqe, Movement) {
         if self.parts.is_empty() {
             return (*sqe, movement);
@@ -151,7 +151,7 @@ impl Gathering {
         (Sqe { cdw10, cdw11, cdw12, ..*sqe }, movement)
     }
 
-    /// It has ended: tells all, and leaves in `data` what the first command has read.
+    /// Completes all commands, and leaves in `data` what the first command has read.
     pub(crate) fn end(self, movement: Movement, cqe: Cqe, data: &mut Vec<u8>) {
         let Gathering { own, own_bytes, slba, block_bytes, parts, .. } = self;
         if parts.is_empty() {

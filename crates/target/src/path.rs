@@ -1,7 +1,9 @@
-//! From the target to a drive: commands of remote hosts go to queue pairs of the drive's, through a block layer or past it.
+//! The path from the target to a drive: commands of remote hosts go to the drive's queue pairs, through a
+//! block layer or bypassing it.
 //!
-//! Nothing of a remote command reaches the drive that was not understood here: how many bytes it moves, and which way, follows from
-//! its own fields, and its data lies in memory of the target's. A host's address never does.
+//! Only commands that the target understands reach the drive. Length and direction of the data follow from
+//! the command's own fields, and the data lies in the target's memory; a host's address never reaches the
+//! drive.
 
 use crate::block::{Begun, BlockLayer};
 use crate::merge::Offer;
@@ -23,21 +25,22 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What of the target a drive's path takes.
+/// Configuration of the path to a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathConfig {
-    /// The longest data of a command, in bytes: what the target's controllers report as MDTS. A power of two from 4 KiB on. It may be
-    /// more than the drive's.
+    /// The longest data of a command in bytes, reported as MDTS by the target's controllers: a power of two
+    /// of at least 4 KiB. May exceed the drive's limit.
     pub bytes_max: u32,
-    /// Commands that are at the drive at once, of all hosts together. Others wait.
+    /// Commands of all hosts at the drive at once; others wait.
     pub commands_max: u32,
-    /// Commands of applications of the target's own that each queue pair has room for beside them: each side's share.
+    /// Entries of each queue pair reserved for the target's local applications, in addition to those for
+    /// remote commands.
     pub local_max: u16,
-    /// The first command identifier of what goes past the block layer. None: that above the block layer's tags. Any lower one is a
-    /// mistake, which a test makes on purpose.
+    /// First command identifier of commands that bypass the block layer. `None`: the first one above the
+    /// block layer's tags. A lower value makes identifiers collide, which a test does on purpose.
     pub first_identifier: Option<u16>,
-    /// How payloads of commands get to the drive, if that offers the method: what came in a command's capsule may go inline behind
-    /// the command.
+    /// Transfer method rules for payloads to the drive, where the drive offers the method: in-capsule data
+    /// may go inline behind the command.
     pub rules: Rules,
 }
 
@@ -53,66 +56,67 @@ impl Default for PathConfig {
     }
 }
 
-/// Which way a command's data goes, and how much of it there is.
+/// Direction and length of a command's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Movement {
-    /// It has none.
+    /// No data.
     None,
-    /// To the drive.
+    /// To the drive, in bytes.
     ToDrive(u32),
-    /// To the host.
+    /// To the host, in bytes.
     ToHost(u32),
 }
 
-/// On whose behalf a command goes to the drive.
+/// Context in which a command goes to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Errand {
-    /// The I/O that it belongs to.
+pub struct CommandContext {
+    /// Trace span of the I/O that it belongs to.
     pub span: SpanId,
-    /// Which of the path's queue pairs it takes: any number, of which the remainder counts.
+    /// Which queue pair of the path it uses, modulo their number.
     pub lane: usize,
 }
 
-impl Errand {
-    /// Of an I/O that nobody follows, over the first queue pair.
-    pub const NONE: Errand = Errand { span: SpanId::NONE, lane: 0 };
+impl CommandContext {
+    /// No trace span, on the first queue pair.
+    pub const NONE: CommandContext = CommandContext { span: SpanId::NONE, lane: 0 };
 }
 
-/// A queue pair of the drive's, and the processor that it belongs to.
+/// A queue pair of the drive, and the processor that it belongs to.
 struct Lane {
-    /// As applications of the target's own use it.
+    /// The same queue pair, for local applications of the target.
     queue: QueuePair,
     carrier: Carrier,
-    /// Places for data that no command has at the moment.
+    /// Free data buffers.
     buffers: RefCell<Vec<IoBuffer>>,
 }
 
-/// A drive, as the target reaches it. Shared by all that is connected to it.
+/// A drive as the target reaches it. Shared by all connections.
 pub struct Path {
     driver: Driver,
     lanes: Vec<Lane>,
-    /// What commands go through; none: they go past it.
+    /// The block layer; `None`: commands bypass it.
     block: Option<BlockLayer>,
     config: PathConfig,
-    /// The longest data of a command to the drive; longer ones become several.
+    /// The longest data of a command to the drive; longer commands are split.
     part_bytes_max: u32,
     credits: Semaphore,
 }
 
 impl Path {
-    /// To the drive of `driver`, over a queue pair of its own, past any block layer.
+    /// Opens a path to the drive of `driver`, over its own queue pair, without a block layer.
     ///
     /// # Errors
-    /// The drive gives no queue pair.
+    /// The drive grants no queue pair.
     pub async fn open(driver: Driver, config: PathConfig) -> Result<Path, DriverError> {
         let cpu = driver.cpu().clone();
         Path::open_on(driver, config, &[cpu], None).await
     }
 
-    /// The same over a queue pair for each of `processors`, of which there is one at least; through `block`, if there is one.
+    /// As [`Path::open`], with a queue pair for each of `processors` (at least one), and through `block`, if
+    /// given.
     ///
     /// # Errors
-    /// The drive gives too few queue pairs.
+    /// The drive grants too few queue pairs.
     pub async fn open_on(
         driver: Driver,
         config: PathConfig,
@@ -121,15 +125,16 @@ impl Path {
     ) -> Result<Path, DriverError> {
         let drive_max = driver.transfer_bytes_max().unwrap_or(u64::from(config.bytes_max));
         let part_bytes_max = u64::from(config.bytes_max).min(drive_max) as u32;
-        // A value is one command.
+        // A value cannot be split: it is one command.
         let bytes_max = if driver.has_key_values() { part_bytes_max } else { config.bytes_max };
         let config = PathConfig { bytes_max, ..config };
-        let room = config.commands_max + u32::from(config.local_max);
-        let entries = (room + 1).min(u32::from(driver.cap().mqes_z()) + 1);
+        let outstanding_max = config.commands_max + u32::from(config.local_max);
+        let entries = (outstanding_max + 1).min(u32::from(driver.cap().mqes_z()) + 1);
         let mut lanes = Vec::new();
         for (number, processor) in processors.iter().enumerate() {
             let vector = driver.interrupts().then_some(1 + (number % 63) as u16);
-            // Through the block layer all commands have its tags; past it, remote ones have identifiers above them.
+            // Through the block layer, all commands use its tags; bypassing it, remote commands use
+            // identifiers above the tags.
             let (tags, out_of_band) = match (&block, config.local_max) {
                 (Some(_), _) | (None, 0) => (None, None),
                 (None, tags) => {
@@ -155,12 +160,13 @@ impl Path {
         Ok(Path { driver, lanes, block, config, part_bytes_max, credits })
     }
 
-    /// The driver behind it.
+    /// The driver of the drive.
     pub fn driver(&self) -> &Driver {
         &self.driver
     }
 
-    /// The queue pair of a processor, for an application of the target's own: remote commands share it, and its block layer.
+    /// The queue pair of a processor for a local application of the target; remote commands share it, and its
+    /// block layer.
     pub fn local_queue(&self, lane: usize) -> QueuePair {
         let queue = &self.lanes[lane % self.lanes.len()].queue;
         match &self.block {
@@ -169,7 +175,7 @@ impl Path {
         }
     }
 
-    /// What the drive says that it is.
+    /// The drive's Identify Controller data.
     pub fn identity(&self) -> Rc<IdentifyController> {
         self.driver.identity()
     }
@@ -182,18 +188,18 @@ impl Path {
     fn namespace(&self, nsid: u32) -> Result<Namespace, Status> {
         let namespaces = self.driver.namespaces();
         let found = namespaces.iter().find(|namespace| namespace.nsid == nsid);
-        // One that could be there, and is not attached, is another mistake (NVMe Base 2.1, 3.2.1.5).
+        // A valid but inactive NSID has another status than an invalid one (NVMe Base 2.1, 3.2.1.5).
         let could_be = (1..=self.driver.identity().nn).contains(&nsid);
         let status = if could_be { Status::INVALID_FIELD } else { Status::INVALID_NAMESPACE };
         found.copied().ok_or(status.with_dnr())
     }
 
-    /// The key value namespace with this identifier, if it is one.
+    /// The key-value namespace with this identifier, if it is one.
     fn kv_namespace(&self, nsid: u32) -> Option<KvNamespace> {
         self.driver.kv_namespaces().iter().find(|namespace| namespace.nsid == nsid).copied()
     }
 
-    /// What data a command of the Key Value command set has (NVMe KV 1.0, 3.2): its length is in the command, its key, too.
+    /// Data movement of a Key Value command (NVMe KV 1.0, 3.2): the command contains its length, and the key.
     fn kv_movement(&self, namespace: &KvNamespace, sqe: &Sqe) -> Result<Movement, Status> {
         let checked = |bytes: u32| {
             let is_too_long = bytes > self.config.bytes_max;
@@ -220,10 +226,10 @@ impl Path {
         })
     }
 
-    /// What data an I/O command has.
+    /// Data movement of an I/O command.
     ///
     /// # Errors
-    /// It is none that the target passes on, or moves more than a command may.
+    /// The target does not pass the command on, or it moves more than a command may.
     pub fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
         if sqe.fuse() != FUSE_NONE {
             return Err(Status::INVALID_FIELD.with_dnr());
@@ -257,15 +263,21 @@ impl Path {
         })
     }
 
-    /// Waits until the drive may have one more command of a host's: as long as the result is held.
+    /// Waits until the drive may have one more remote command; the permit is held while the command runs.
     pub async fn admit(&self) -> Permit {
         self.credits.acquire(1).await
     }
 
-    /// Has the drive execute an I/O command that moves data so, and that was admitted. `data` holds what goes to the drive, or takes
-    /// what comes.
-    pub async fn execute(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
-        // Its namespace may have become another since its data was asked for, with blocks of another size.
+    /// Executes an admitted I/O command with this data movement. `data` holds the data to the drive, or
+    /// receives the data from it.
+    pub async fn execute(
+        &self,
+        context: CommandContext,
+        sqe: &Sqe,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Cqe {
+        // The namespace may have been reformatted, with another block size, since the data was requested.
         match self.movement(sqe) {
             Ok(now) if now == movement => {}
             Ok(_) => return failed(Status::COMMAND_INTERRUPTED),
@@ -279,15 +291,15 @@ impl Path {
             _ => Vec::new(),
         };
         if parts.is_empty() {
-            return self.execute_part(errand, sqe, movement, data).await;
+            return self.execute_part(context, sqe, movement, data).await;
         }
-        Box::pin(self.execute_parts(errand, parts, movement, data)).await
+        Box::pin(self.execute_parts(context, parts, movement, data)).await
     }
 
-    /// A command in parts. Each goes its way by itself, as if it were a command.
+    /// Executes a command in parts; each part is executed like a command of its own.
     async fn execute_parts(
         &self,
-        errand: Errand,
+        context: CommandContext,
         parts: Vec<Part>,
         movement: Movement,
         data: &mut Vec<u8>,
@@ -298,7 +310,7 @@ impl Path {
             let movement = if is_read { Movement::ToHost(part.bytes) } else { Movement::ToDrive(part.bytes) };
             let mut own = if is_read { Vec::new() } else { whole_data[range].to_vec() };
             Box::pin(async move {
-                let cqe = self.execute_part(errand, &part.sqe, movement, &mut own).await;
+                let cqe = self.execute_part(context, &part.sqe, movement, &mut own).await;
                 (cqe, own)
             })
         });
@@ -312,14 +324,20 @@ impl Path {
         split::whole(&ends)
     }
 
-    /// A command that the drive has as it is.
-    async fn execute_part(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
-        let lane = &self.lanes[errand.lane % self.lanes.len()];
+    /// Executes a command that the drive accepts as it is.
+    async fn execute_part(
+        &self,
+        context: CommandContext,
+        sqe: &Sqe,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Cqe {
+        let lane = &self.lanes[context.lane % self.lanes.len()];
         let mut request = match &self.block {
             None => None,
             Some(block) => {
                 let offer = Offer { movement, data, bytes_max: self.part_bytes_max };
-                match block.begin(errand.span, lane.carrier.queue().cpu(), sqe, Some(offer)).await {
+                match block.begin(context.span, lane.carrier.queue().cpu(), sqe, Some(offer)).await {
                     Ok(Begun::Dispatched(request)) => Some(request),
                     Ok(Begun::Joined(joined)) => return joined.end(data).await,
                     Err(status) => return failed(status),
@@ -333,7 +351,7 @@ impl Path {
         };
         let cqe = match lane.take() {
             Ok(buffer) => {
-                let executed = self.execute_in(lane, &buffer, errand.span, &sqe, movement, data).await;
+                let executed = self.execute_in(lane, &buffer, context.span, &sqe, movement, data).await;
                 lane.buffers.borrow_mut().push(buffer);
                 executed.unwrap_or_else(|error| failed(status_of(&error)))
             }
@@ -357,11 +375,11 @@ impl Path {
         movement: Movement,
         data: &mut Vec<u8>,
     ) -> Result<Cqe, IoError> {
-        // Its data pointer and metadata pointer are the host's, and name nothing here.
+        // The host's data and metadata pointers mean nothing to this drive.
         let mut sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
         let is_kv = self.kv_namespace(sqe.nsid).is_some();
         if is_kv {
-            sqe.cdw13 = 0; // Byteway's own ways of moving values are those of a link
+            sqe.cdw13 = 0; // Byteway's methods of moving values exist on a link only
         }
         match movement {
             Movement::None => Ok(lane.carrier.queue().execute(Request::from(sqe).within(span)).await?),
@@ -370,7 +388,8 @@ impl Path {
                 lane.carrier.send(span, sqe, buffer, bytes).await
             }
             Movement::ToHost(bytes) => {
-                // A list of keys fills as much of its buffer as there are keys: the rest would be another command's data.
+                // A list of keys may fill only a part of its buffer: the rest would show another command's
+                // data.
                 if is_kv && KvOpcode(sqe.opcode()) == KvOpcode::LIST {
                     data.clear();
                     data.resize(bytes as usize, 0);
@@ -386,7 +405,7 @@ impl Path {
         }
     }
 
-    /// Identifiers of the namespaces that hosts have, ascending.
+    /// NSIDs of the active namespaces, ascending.
     pub fn nsids(&self) -> Vec<u32> {
         let (blocks, pairs) = (self.driver.namespaces(), self.driver.kv_namespaces());
         let blocks = blocks.iter().map(|namespace| namespace.nsid);
@@ -395,9 +414,9 @@ impl Path {
         all
     }
 
-    /// Has the drive execute an admin command that creates, attaches, detaches or deletes namespaces, with this data. No I/O
-    /// command is at the drive meanwhile: each was measured by what its namespace was. Gives which namespaces are attached that
-    /// were not, or the other way round.
+    /// Executes an admin command that creates, attaches, detaches or deletes namespaces, with this data.
+    /// Waits until no I/O command is at the drive, because each was checked against its namespace as it was.
+    /// Returns the NSIDs whose attachment has changed.
     pub async fn manage(&self, sqe: Sqe, data: &[u8]) -> (Cqe, Vec<u32>) {
         let _all = self.credits.acquire(self.config.commands_max as usize).await;
         let before = self.nsids();
@@ -413,15 +432,15 @@ impl Path {
         (cqe, changed.chain(after.iter().filter(|nsid| !before.contains(nsid))).copied().collect())
     }
 
-    /// Whether hosts may reach the drive's namespaces by other controllers of its own.
+    /// Whether hosts may reach the drive's namespaces through other controllers of the drive.
     pub fn is_shared(&self) -> bool {
         self.identity().cmic & cmic::SEVERAL_CONTROLLERS != 0
     }
 
-    /// Asks the drive to tell what others change of its namespaces, from now on.
+    /// Requests events for namespace changes made by others.
     ///
     /// # Errors
-    /// The drive doesn't.
+    /// The drive refuses.
     pub(crate) async fn changes(&self) -> Result<Channel<AsyncEvent>, DriverError> {
         let cdw11 = AsyncEventConfig::new().with_namespace_attribute(true).into_bits();
         let asked = SetFeatures { fid: fid::ASYNC_EVENT_CONFIGURATION, cdw11, ..SetFeatures::default() };
@@ -429,12 +448,12 @@ impl Path {
         Ok(self.driver.events(1))
     }
 
-    /// Looks at what the drive has after others have changed it. No I/O command is at the drive meanwhile: each was measured by
-    /// what its namespace was, and the drive refuses them until its log of changes is read here. Gives which namespaces have
-    /// changed.
+    /// Updates the namespaces after others have changed them. Waits until no I/O command is at the drive,
+    /// because each was checked against its namespace as it was; and the drive refuses I/O until its log of
+    /// changes is read here. Returns the NSIDs that have changed.
     ///
     /// # Errors
-    /// The drive doesn't say.
+    /// The drive does not answer.
     pub(crate) async fn look_again(&self) -> Result<Vec<u32>, DriverError> {
         let _all = self.credits.acquire(self.config.commands_max as usize).await;
         let mut log = Box::new(ChangedNamespaceLog::new_zeroed());
@@ -449,7 +468,7 @@ impl Path {
         Ok(known)
     }
 
-    /// Has the drive execute an admin command that brings `bytes` into `data`.
+    /// Executes an admin command that reads `bytes` into `data`.
     pub async fn ask(&self, sqe: Sqe, bytes: usize, data: &mut Vec<u8>) -> Cqe {
         data.clear();
         data.resize(bytes, 0);
@@ -498,7 +517,7 @@ pub(crate) fn is_passed_on(csi: u8, opcode: u8) -> bool {
     }
 }
 
-/// How many of the `bytes` of its buffer a key value command has filled: a value may be shorter (NVMe KV 1.0, 3.2.4).
+/// Bytes of the buffer that a Key Value command has filled: a value may be shorter (NVMe KV 1.0, 3.2.4).
 fn value_bytes(sqe: &Sqe, cqe: &Cqe, bytes: u32) -> u32 {
     match KvOpcode(sqe.opcode()) {
         KvOpcode::RETRIEVE => cqe.dw0.saturating_sub(Retrieve::parse(sqe).offset).min(bytes),
@@ -510,7 +529,7 @@ fn failed(status: Status) -> Cqe {
     Cqe::new(0, status, 0, 0)
 }
 
-/// What a host is told of a command that has no completion: it may try again, there or elsewhere.
+/// Status of a command that got no completion: the host may retry it, here or on another path.
 fn status_of(error: &IoError) -> Status {
     match error {
         IoError::Status(status) => *status,

@@ -1,5 +1,5 @@
-//! A queue: one connection, from its Connect to its end. It takes capsules and gives completions; how they and their data cross is
-//! the transport's.
+//! A queue: one connection, from Connect to its end. It takes capsules and returns completions; the transport
+//! moves them and their data.
 
 use crate::admin::{self, ended};
 use crate::authentication::{self, Authentication};
@@ -7,7 +7,7 @@ use crate::channel::Peer;
 use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Security, Service};
 use crate::discovery::{Discovery, Reached};
 use crate::host_usage::{Credit, HostUsage};
-use crate::path::{Errand, Movement};
+use crate::path::{CommandContext, Movement};
 use crate::subsystem::{HostName, Subsystem};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
@@ -26,7 +26,8 @@ use byteway_wire::nvme::{AdminOpcode, Cqe, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What an admin queue takes in the clear once it has generated a key. Linux initializes the controller before it connects with TLS.
+/// Commands allowed on an unencrypted admin queue that has generated a key. Linux initializes the controller
+/// before it reconnects with TLS.
 const PROVISIONAL_COMMANDS: [AdminOpcode; 7] = [
     AdminOpcode::IDENTIFY,
     AdminOpcode::GET_LOG_PAGE,
@@ -36,43 +37,43 @@ const PROVISIONAL_COMMANDS: [AdminOpcode; 7] = [
     AdminOpcode::ASYNC_EVENT_REQUEST,
     AdminOpcode::KEEP_ALIVE,
 ];
-/// Commands that a queue may have outstanding before its Connect has said how many.
+/// Commands that a queue may have outstanding before its Connect sets the queue size.
 const ENTRIES_BEFORE: u16 = 1;
 
-/// What a target offers: its subsystems by name, and the Discovery Service under the well-known one.
+/// What a target offers: its subsystems by NQN, and the Discovery Service under the well-known NQN.
 pub struct Target {
     subsystems: Vec<Rc<Subsystem>>,
     discovery: Option<Rc<Discovery>>,
 }
 
 impl Target {
-    /// Of these subsystems, whose names differ.
+    /// A target with these subsystems, whose NQNs are distinct.
     pub fn new(subsystems: Vec<Rc<Subsystem>>) -> Rc<Self> {
         Rc::new(Target { subsystems, discovery: None })
     }
 
-    /// Of these subsystems, and of a Discovery Service.
+    /// A target with these subsystems and a Discovery Service.
     pub fn with_discovery(subsystems: Vec<Rc<Subsystem>>, discovery: Rc<Discovery>) -> Rc<Self> {
         Rc::new(Target { subsystems, discovery: Some(discovery) })
     }
 
-    /// Its Discovery Service.
+    /// The Discovery Service, if there is one.
     pub fn discovery(&self) -> Option<&Rc<Discovery>> {
         self.discovery.as_ref()
     }
 
-    /// All controllers that hosts have now.
+    /// All current controllers.
     pub fn controllers(&self) -> Vec<Rc<Controller>> {
         let drives = self.subsystems.iter().flat_map(|subsystem| subsystem.controllers());
         drives.chain(self.discovery.iter().flat_map(|discovery| discovery.controllers())).collect()
     }
 
-    /// Its subsystems.
+    /// All subsystems.
     pub fn subsystems(&self) -> &[Rc<Subsystem>] {
         &self.subsystems
     }
 
-    /// What has this name.
+    /// The subsystem or Discovery Service with this NQN.
     fn service(&self, nqn: &Nqn) -> Option<Service> {
         if nqn.is_discovery() {
             return self.discovery.clone().map(Service::Discovery);
@@ -82,62 +83,62 @@ impl Target {
     }
 }
 
-/// What a queue is connected to.
+/// Connection state of a queue.
 #[derive(Clone)]
-enum Stage {
-    /// Nothing: the first command has to be Connect.
+enum ConnectionState {
+    /// Not connected: the first command has to be Connect.
     New,
-    /// Nothing any more: its connection is gone, and what comes to be executed only now has no effect on controllers.
+    /// The connection is gone: commands executed from now on have no effect on controllers.
     Closed,
     Connected {
         controller: Rc<Controller>,
         qid: u16,
-        /// Of the controller's lives.
+        /// The life (reset count) of the controller that the queue belongs to.
         life: u32,
-        /// None: its host has no secret.
+        /// `None`: the host has no secret.
         authentication: Option<Rc<Authentication>>,
     },
 }
 
-/// One queue of a host's.
+/// One queue of a host.
 pub struct Queue {
     target: Rc<Target>,
     reached: Reached,
     peer: Cell<Option<Peer>>,
-    stage: RefCell<Stage>,
+    stage: RefCell<ConnectionState>,
     entries: Cell<u16>,
-    /// None: the flow is not controlled.
+    /// SQHD. `None`: flow control is disabled.
     head: Cell<Option<u16>>,
-    /// Identifiers of commands that have begun and not ended.
+    /// Identifiers of the outstanding commands.
     outstanding: RefCell<Vec<u16>>,
-    /// Those of held requests that have become another command's.
+    /// Identifiers of held requests that the host has reused for another command.
     given_up: RefCell<Vec<u16>>,
 }
 
-/// What no host that keeps to the protocol does: its connection ends.
+/// A protocol violation that ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misuse {
-    /// More commands than entries.
+pub enum QueueViolation {
+    /// More commands than the queue has entries.
     #[error("it has more than {0} commands outstanding, which is the size of its queue")]
     Overflow(u16),
-    /// Two commands that nobody could tell apart.
+    /// Two outstanding commands with the same identifier.
     #[error("it uses command identifier {0} twice at once")]
     Identifier(u16),
 }
 
 impl Queue {
-    /// One that has just been opened, at a place that doesn't matter.
+    /// A queue of a new connection, where the port does not matter.
     pub fn new(target: &Rc<Target>) -> Self {
         Queue::at(target, Reached::default())
     }
 
-    /// One that has just been opened, by a host that has reached the target there.
+    /// A queue of a new connection; `reached` is where the host reached the target.
     pub fn at(target: &Rc<Target>, reached: Reached) -> Self {
         Queue {
             target: target.clone(),
             reached,
             peer: Cell::new(None),
-            stage: RefCell::new(Stage::New),
+            stage: RefCell::new(ConnectionState::New),
             entries: Cell::new(ENTRIES_BEFORE),
             head: Cell::new(Some(0)),
             outstanding: RefCell::default(),
@@ -145,7 +146,7 @@ impl Queue {
         }
     }
 
-    /// It lies in a secure channel, which its Connect has to fit.
+    /// Marks the queue as carried by a secure channel; its Connect has to match the channel's identity.
     pub fn secure(&self, peer: Peer) {
         self.peer.set(Some(peer));
     }
@@ -153,22 +154,22 @@ impl Queue {
     /// Its controller, once it is connected.
     pub fn controller(&self) -> Option<Rc<Controller>> {
         match &*self.stage.borrow() {
-            Stage::Connected { controller, .. } => Some(controller.clone()),
+            ConnectionState::Connected { controller, .. } => Some(controller.clone()),
             _ => None,
         }
     }
 
-    /// Its identifier, once it is connected.
+    /// Its queue identifier, once it is connected.
     pub fn qid(&self) -> Option<u16> {
         match &*self.stage.borrow() {
-            Stage::Connected { qid, .. } => Some(*qid),
+            ConnectionState::Connected { qid, .. } => Some(*qid),
             _ => None,
         }
     }
 
     fn authentication(&self) -> Option<Rc<Authentication>> {
         match &*self.stage.borrow() {
-            Stage::Connected { authentication, .. } => authentication.clone(),
+            ConnectionState::Connected { authentication, .. } => authentication.clone(),
             _ => None,
         }
     }
@@ -178,20 +179,20 @@ impl Queue {
         self.qid().is_some()
     }
 
-    /// Whether it is connected, and authenticated if it has to be: it takes commands.
+    /// Whether it accepts commands: connected, and authenticated if required.
     pub fn is_established(&self) -> bool {
         self.is_connected() && self.authentication().is_none_or(|own| own.is_authenticated())
     }
 
-    /// Why its host has not authenticated, once the connection is to be closed for that.
+    /// Why its host failed to authenticate; set when the connection has to close.
     pub fn refusal(&self) -> Option<Explanation> {
         self.authentication().and_then(|own| own.refusal())
     }
 
-    /// Data that may come with a command: before Connect it is that command's alone.
+    /// In-capsule data that a command may have; before Connect, only Connect's.
     pub fn in_capsule_bytes(&self) -> u32 {
         match &*self.stage.borrow() {
-            Stage::Connected { controller, qid, .. } if *qid > 0 => {
+            ConnectionState::Connected { controller, qid, .. } if *qid > 0 => {
                 let subsystem = controller.subsystem();
                 subsystem.map_or(ADMIN_CAPSULE_DATA_BYTES, |subsystem| subsystem.config().in_capsule_bytes)
             }
@@ -199,45 +200,45 @@ impl Queue {
         }
     }
 
-    /// The longest data of a command.
+    /// The longest data of a command, in bytes.
     pub fn bytes_max(&self) -> u32 {
         match &*self.stage.borrow() {
-            Stage::Connected { authentication: Some(own), .. } if !own.is_authenticated() => {
+            ConnectionState::Connected { authentication: Some(own), .. } if !own.is_authenticated() => {
                 authentication::BYTES_MAX
             }
-            Stage::Connected { controller, .. } => match controller.subsystem() {
+            ConnectionState::Connected { controller, .. } => match controller.subsystem() {
                 Some(subsystem) => subsystem.path().bytes_max(),
                 None => crate::discovery::BYTES_MAX,
             },
-            Stage::New | Stage::Closed => ConnectData::SIZE as u32,
+            ConnectionState::New | ConnectionState::Closed => ConnectData::SIZE as u32,
         }
     }
 
-    /// Whether completions say how far the queue was read.
+    /// Whether completions carry a valid SQHD.
     pub fn controls_flow(&self) -> bool {
         self.head.get().is_some()
     }
 
-    /// What its host has of the subsystem.
+    /// The host's usage of the subsystem.
     pub(crate) fn usage(&self) -> Option<Rc<HostUsage>> {
         match &*self.stage.borrow() {
-            Stage::Connected { controller, qid: 1.., .. } => controller.usage().cloned(),
+            ConnectionState::Connected { controller, qid: 1.., .. } => controller.usage().cloned(),
             _ => None,
         }
     }
 
-    /// Commands that are held until something happens: Asynchronous Event Requests.
+    /// Number of held commands: Asynchronous Event Requests.
     pub(crate) fn held(&self) -> usize {
         match &*self.stage.borrow() {
-            Stage::Connected { controller, qid: 0, .. } => controller.held(),
+            ConnectionState::Connected { controller, qid: 0, .. } => controller.held(),
             _ => 0,
         }
     }
 
-    /// Waits until the connection is to be closed, as its controller is over, or its host is refused.
+    /// Waits until the connection has to close, because its controller has ended or its host is refused.
     pub async fn over(&self) {
         let connected = match &*self.stage.borrow() {
-            Stage::Connected { controller, qid, life, authentication } => {
+            ConnectionState::Connected { controller, qid, life, authentication } => {
                 Some((controller.clone(), (*qid > 0).then_some(*life), authentication.clone()))
             }
             _ => None,
@@ -248,24 +249,31 @@ impl Queue {
         }
     }
 
-    /// A command has come: what data it has, or the status with which it ends at once.
+    /// Registers a received command. Returns its data movement, or the status with which it completes at
+    /// once.
     ///
     /// # Errors
-    /// The connection is to end.
-    pub fn begin(&self, sqe: &Sqe) -> Result<Result<Movement, Status>, Misuse> {
+    /// A protocol violation: the connection has to end.
+    pub fn begin(&self, sqe: &Sqe) -> Result<Result<Movement, Status>, QueueViolation> {
         let mut outstanding = self.outstanding.borrow_mut();
         if outstanding.len() >= usize::from(self.entries.get()) {
-            return Err(Misuse::Overflow(self.entries.get()));
+            return Err(QueueViolation::Overflow(self.entries.get()));
         }
         if outstanding.contains(&sqe.cid()) {
             match &*self.stage.borrow() {
-                Stage::Connected { controller, qid: 0, .. } if controller.give_up(sqe.cid()) => {}
-                _ => return Err(Misuse::Identifier(sqe.cid())),
+                ConnectionState::Connected { controller, qid: 0, .. } if controller.give_up(sqe.cid()) => {}
+                _ => return Err(QueueViolation::Identifier(sqe.cid())),
             }
+            // Both the abandoned request and the new command are outstanding under this identifier; `forget` of the
+            // former must not remove the latter.
             outstanding.retain(|other| *other != sqe.cid());
             self.given_up.borrow_mut().push(sqe.cid());
         }
         outstanding.push(sqe.cid());
+        debug_assert!(
+            outstanding.len() <= usize::from(self.entries.get()),
+            "the overflow check bounds the list"
+        );
         if let Some(head) = self.head.get() {
             self.head.set(Some(if head + 1 >= self.entries.get() { 0 } else { head + 1 }));
         }
@@ -275,11 +283,11 @@ impl Queue {
     fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
         let fabrics = FabricsCommand::parse(sqe);
         match &*self.stage.borrow() {
-            Stage::New if matches!(fabrics, Some(FabricsCommand::Connect(_))) => {
+            ConnectionState::New if matches!(fabrics, Some(FabricsCommand::Connect(_))) => {
                 Ok(Movement::ToDrive(ConnectData::SIZE as u32))
             }
-            Stage::New | Stage::Closed => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
-            Stage::Connected { controller, qid, authentication, .. } => {
+            ConnectionState::New | ConnectionState::Closed => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
+            ConnectionState::Connected { controller, qid, authentication, .. } => {
                 controller.hear();
                 if let Some(own) = authentication {
                     match &fabrics {
@@ -291,7 +299,7 @@ impl Queue {
                 }
                 match qid {
                     _ if fabrics.is_some() => Ok(Movement::None),
-                    // Everything else waits for the TLS channel.
+                    // All other commands are refused until the host has set up TLS.
                     _ if controller.security() == Security::Provisional
                         && (*qid > 0 || !PROVISIONAL_COMMANDS.contains(&AdminOpcode(sqe.opcode()))) =>
                     {
@@ -311,45 +319,46 @@ impl Queue {
         }
     }
 
-    /// Executes a command that has begun, over any queue pair of the drive's. None: nobody is to be told.
+    /// Executes a registered command on any queue pair of the drive. `None`: send no completion.
     pub async fn execute(&self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Option<Cqe> {
-        self.execute_for(Errand::NONE, sqe, movement, data, &mut None).await
+        self.execute_for(CommandContext::NONE, sqe, movement, data, &mut None).await
     }
 
-    /// The same, as a part of an I/O that is followed, over a queue pair that the caller chooses. `credit` is the host's for the
-    /// command's data: data to the drive has it since it was asked for; data to the host takes it here, and has it until the
-    /// transport has sent it.
+    /// As [`Queue::execute`], with a trace span and a chosen queue pair. `credit` is the host's credit for
+    /// the command's data. For data to the drive it is taken before the data is requested; for data to the
+    /// host it is taken here, and held until the transport has sent the data.
     pub async fn execute_for(
         &self,
-        errand: Errand,
+        context: CommandContext,
         sqe: &Sqe,
         movement: Movement,
         data: &mut Vec<u8>,
         credit: &mut Option<Credit>,
     ) -> Option<Cqe> {
+        // A clone, because no borrow may be held across the awaits below: `close` replaces the stage meanwhile.
         let stage = self.stage.borrow().clone();
         match (stage, FabricsCommand::parse(sqe)) {
-            (Stage::New, Some(FabricsCommand::Connect(connect))) => {
+            (ConnectionState::New, Some(FabricsCommand::Connect(connect))) => {
                 Some(self.connect(&connect, data).unwrap_or_else(|refused| refused))
             }
-            (Stage::Closed, _) => None,
-            (Stage::New, _) => Some(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())),
+            (ConnectionState::Closed, _) => None,
+            (ConnectionState::New, _) => Some(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())),
             (
-                Stage::Connected { controller, authentication: Some(own), .. },
+                ConnectionState::Connected { controller, authentication: Some(own), .. },
                 Some(FabricsCommand::AuthSend(_)),
             ) => Some(own.send(&controller, data).await),
             (
-                Stage::Connected { controller, authentication: Some(own), .. },
+                ConnectionState::Connected { controller, authentication: Some(own), .. },
                 Some(FabricsCommand::AuthReceive(_)),
             ) => Some(own.receive(&controller, movement, data).await),
-            (Stage::Connected { controller, qid, .. }, Some(command)) => {
+            (ConnectionState::Connected { controller, qid, .. }, Some(command)) => {
                 Some(fabrics_command(&controller, qid, &command))
             }
-            (Stage::Connected { controller, qid: 0, .. }, None) => {
+            (ConnectionState::Connected { controller, qid: 0, .. }, None) => {
                 admin::execute(&controller, sqe, movement, data).await
             }
-            (Stage::Connected { controller, qid, .. }, None) => match controller.subsystem() {
-                // It may have changed while the command's data came.
+            (ConnectionState::Connected { controller, qid, .. }, None) => match controller.subsystem() {
+                // The ANA state may have changed while the command's data arrived.
                 Some(subsystem) => match controller.ana().status() {
                     Some(status) => Some(ended(status)),
                     None => {
@@ -357,8 +366,9 @@ impl Queue {
                         let turn = async {
                             let (mut command, mut bytes) = (None, None);
                             if let Some(usage) = controller.usage() {
-                                // In this order, which writes have, too, whose data is asked for before: in another, reads
-                                // with commands and writes with bytes would wait for one another.
+                                // Take credit for bytes before credit for a command. Writes, whose data is
+                                // requested earlier, do the same; in another order, reads that hold commands
+                                // and writes that hold bytes would deadlock.
                                 if let Movement::ToHost(count) = movement {
                                     bytes = Some(usage.bytes(count).await);
                                 }
@@ -371,7 +381,7 @@ impl Queue {
                         if bytes.is_some() {
                             *credit = bytes;
                         }
-                        Some(path.execute(errand, sqe, movement, data).await)
+                        Some(path.execute(context, sqe, movement, data).await)
                     }
                 },
                 None => Some(ended(Status::INVALID_OPCODE.with_dnr())),
@@ -379,19 +389,21 @@ impl Queue {
         }
     }
 
-    /// A command has ended: its completion as the host is to get it.
+    /// Ends a command: returns its completion as the host receives it.
     pub fn end(&self, sqe: &Sqe, cqe: Cqe) -> Cqe {
         let cid = sqe.cid();
         self.outstanding.borrow_mut().retain(|other| *other != cid);
-        if let Stage::Connected { controller, authentication: Some(own), .. } = &*self.stage.borrow() {
+        if let ConnectionState::Connected { controller, authentication: Some(own), .. } =
+            &*self.stage.borrow()
+        {
             own.conclude(controller);
         }
         let sqhd = self.head.get().unwrap_or(SQHD_NO_FLOW_CONTROL);
-        // SQID is reserved on a fabric, and there is no phase.
+        // SQID and the phase tag are reserved in capsules (NVMe Base 2.1, 4.2.1).
         Cqe { cid, sqid: 0, sqhd, ..cqe.with_phase(false) }
     }
 
-    /// A command has ended without a completion.
+    /// Ends a command without a completion.
     pub fn forget(&self, sqe: &Sqe) {
         let cid = sqe.cid();
         let mut given_up = self.given_up.borrow_mut();
@@ -401,15 +413,18 @@ impl Queue {
         }
     }
 
-    /// The connection is gone, or the host has disconnected the queue. Its commands that are not at the drive yet won't be.
+    /// The connection is gone, or the host has disconnected the queue. Commands not yet at the drive are
+    /// dropped.
     pub fn close(&self) {
-        if let Stage::Connected { controller, qid, .. } = self.stage.replace(Stage::Closed) {
+        if let ConnectionState::Connected { controller, qid, .. } =
+            self.stage.replace(ConnectionState::Closed)
+        {
             controller.waiting.abort_queue(qid);
             controller.disconnect(qid);
         }
     }
 
-    /// Connect (NVMe Base 2.1, 6.3). The error is a completion, too.
+    /// Handles Connect (NVMe Base 2.1, 6.3). The error is a completion, too.
     fn connect(&self, connect: &Connect, data: &[u8]) -> Result<Cqe, Cqe> {
         let invalid = |parameter: InvalidParameter| parameter.cqe(0);
         let data = ConnectData::read_from_bytes(data).map_err(|_| ended(Status::INVALID_FIELD.with_dnr()))?;
@@ -419,7 +434,7 @@ impl Queue {
         let named = data.subsystem().map_err(invalid)?;
         let service = self.target.service(&named).ok_or(invalid(InvalidParameter::SUBNQN))?;
         let host = HostName { nqn: data.host().map_err(invalid)?, id: data.hostid };
-        // The names are those of the PSK identity, by which the key is one host's for one subsystem.
+        // The PSK identity contains both NQNs: the key is valid for one host and one subsystem.
         if let Some(peer) = self.peer.get() {
             if peer.subsystem != named {
                 return Err(invalid(InvalidParameter::SUBNQN));
@@ -453,7 +468,7 @@ impl Queue {
             qid => {
                 let controller = match &service {
                     Service::Drive(subsystem) => subsystem.controller(data.cntlid),
-                    // It has no I/O queues (NVMe Base 2.1, 3.1.3.3).
+                    // A Discovery controller has no I/O queues (NVMe Base 2.1, 3.1.3.3).
                     Service::Discovery(_) => return Err(invalid(InvalidParameter::QID)),
                 };
                 let controller = controller.ok_or(invalid(InvalidParameter::CNTLID))?;
@@ -466,7 +481,7 @@ impl Queue {
                 let is_in_channel = self.peer.get().is_some();
                 let is_secure = match (controller.security(), controller.subsystem()) {
                     (Security::Provisional, _) => false,
-                    // The policy may have become another one since the admin queue was connected.
+                    // The policy may have changed since the admin queue was connected.
                     (Security::Unchanged, Some(subsystem)) => {
                         is_in_channel || !subsystem.requires_generated_key(&host.nqn)
                     }
@@ -497,12 +512,12 @@ impl Queue {
         if connect.qid == 0 && peer.is_some_and(|peer| peer.generated.is_some()) {
             controller.set_security(Security::Tls);
         }
-        self.stage.replace(Stage::Connected { controller, qid: connect.qid, life, authentication });
+        self.stage.replace(ConnectionState::Connected { controller, qid: connect.qid, life, authentication });
         Ok(Connected { cntlid, requirements }.cqe(0, 0))
     }
 }
 
-/// A fabrics command of a queue that is connected.
+/// Handles a fabrics command on a connected queue.
 fn fabrics_command(controller: &Controller, qid: u16, command: &FabricsCommand) -> Cqe {
     let invalid_field = ended(Status::INVALID_FIELD.with_dnr());
     match (command, qid) {
@@ -519,9 +534,9 @@ fn fabrics_command(controller: &Controller, qid: u16, command: &FabricsCommand) 
                 _ => invalid_field,
             }
         }
-        // The admin queue goes with its connection alone (NVMe Base 2.1, 6.4).
+        // An admin queue ends only with its connection (NVMe Base 2.1, 6.4).
         (FabricsCommand::Disconnect(_), 0) => ended(INVALID_QUEUE_TYPE.with_dnr()),
-        // The transport closes the connection behind the completion.
+        // The transport closes the connection after the completion.
         (FabricsCommand::Disconnect(Disconnect { recfmt: 0 }), _) => ended(Status::SUCCESS),
         (FabricsCommand::Disconnect(_), _) => ended(INCOMPATIBLE_FORMAT.with_dnr()),
         (FabricsCommand::Connect(_), _) => ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),

@@ -1,4 +1,4 @@
-//! What threads of a process share: a value, and who is told when it changes.
+//! State shared by the threads of a process: a value with change notification.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,8 @@ impl<T: Send + 'static> Shared<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<T>> {
-        // Nothing panics while it is locked, and the value is whole at any moment.
+        // No code panics while holding the lock, and the value is consistent at any moment, so a poisoned
+        // lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -38,7 +39,7 @@ impl<T: Send + 'static> Shared<T> {
         read(&self.lock().value)
     }
 
-    /// Changes it, and tells those that watch.
+    /// Changes the value, and notifies the watchers.
     pub fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let (result, watchers) = {
             let mut inner = self.lock();
@@ -59,7 +60,7 @@ impl<T: Send + 'static> Shared<T> {
     }
 }
 
-/// A watcher is called until this is dropped.
+/// Keeps a watcher registered until it is dropped.
 #[must_use = "changes are watched only until it is dropped"]
 pub struct Watching(Option<Box<dyn FnOnce() + Send>>);
 

@@ -1,34 +1,36 @@
-//! The target on a simulated network: what its adapter, its processors and its driver for the transport do with each message.
+//! The target on a simulated network: the work of its adapter, its processors and its transport driver for
+//! each message.
 //!
-//! Each connection has a completion queue of the adapter's, which the processor of that connection looks into: the first event
-//! interrupts it, and it goes on while there are more. Commands begin in the order in which they came and are executed side by side.
+//! Each connection has a completion queue of the adapter, polled by the processor of that connection: the
+//! first event raises an interrupt, and the processor continues while there are more. Commands start in order
+//! of arrival and execute concurrently.
 
 use crate::discovery::Reached;
-use crate::path::{Errand, Movement};
+use crate::path::{CommandContext, Movement};
 use crate::queue::{Queue, Target};
 use byteway_clock::{Channel, Clock, Delay, SpanId, Stage, Station, Time};
 use byteway_host::fabric::{Connection, ToHost, ToTarget};
-use byteway_link::{NetworkEnd, Parcel};
+use byteway_link::{MessageKind, NetworkEnd};
 use byteway_wire::fabrics::DataPointer;
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What the driver for the transport costs the target's processors.
+/// Processor time of the target's transport driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportCosts {
-    /// An interrupt of the adapter's, and the switch to who looks into its completion queue.
+    /// An interrupt of the adapter, and the switch to the task that polls the completion queue.
     pub interrupt: Delay,
-    /// A command that has come: it is taken, parsed and mapped.
+    /// Receiving a command: taking, parsing and mapping it.
     pub receive: Delay,
-    /// Asking for data, and taking what has come.
+    /// Requesting data, and processing its arrival.
     pub fetch: Delay,
     /// Posting data and response.
     pub respond: Delay,
-    /// Learning that a response was sent: what it used is free again.
+    /// Handling the send completion of a response, which frees its resources.
     pub sent: Delay,
-    /// Each KiB of data that a processor copies: nothing with RDMA.
+    /// Copying each KiB of data by a processor; zero with RDMA.
     pub copy: Delay,
 }
 
@@ -41,7 +43,7 @@ impl TransportCosts {
 /// The target's end of a network.
 pub type TargetEnd = NetworkEnd<(Connection, ToHost), (Connection, ToTarget)>;
 
-/// What all connections share.
+/// State that all connections share.
 struct Serving {
     clock: Clock,
     network: TargetEnd,
@@ -53,26 +55,26 @@ struct Serving {
     strays: Cell<u64>,
 }
 
-/// A target on a network.
+/// A target on a simulated network.
 pub struct SimulatedTarget(Rc<Serving>);
 
-/// What a connection's processor finds in its completion queue.
+/// An event in a connection's completion queue.
 enum Event {
-    Command { arrived: Time, work: Work },
+    Command { arrived: Time, work: PendingCommand },
     Data { arrived: Time, tag: u16, data: Vec<u8> },
     Sent,
 }
 
-/// Data of one command, with when it arrived.
+/// Data of one command, with its time of arrival.
 type Arrivals = Channel<(Time, Vec<u8>)>;
 
-/// A command on its way.
-struct Work {
+/// A command being processed.
+struct PendingCommand {
     span: SpanId,
     sqe: Sqe,
     movement: Movement,
     data: Vec<u8>,
-    /// Where more of its data is, or where its data goes.
+    /// The host address of its next data.
     address: u64,
     fetched_bytes: u32,
     refused: Option<Status>,
@@ -85,8 +87,8 @@ struct Session {
     queue: Queue,
     processor: Rc<Station>,
     events: Channel<Event>,
-    works: Channel<Work>,
-    /// Commands that wait for data, by their tags.
+    works: Channel<PendingCommand>,
+    /// Commands that wait for data, by tag.
     fetching: RefCell<BTreeMap<u16, Arrivals>>,
     workers: Cell<u16>,
     idle: Cell<u16>,
@@ -95,7 +97,7 @@ struct Session {
 }
 
 impl SimulatedTarget {
-    /// Serves what comes over `network`. Connections take turns among `processors`, of which there is one at least.
+    /// Serves connections on `network`, assigned round-robin to `processors` (at least one).
     pub fn serve(
         network: TargetEnd,
         target: &Rc<Target>,
@@ -105,7 +107,7 @@ impl SimulatedTarget {
         SimulatedTarget::serve_at(Reached::default(), network, target, processors, costs)
     }
 
-    /// The same, at one of the target's ports.
+    /// As [`SimulatedTarget::serve`], at one port of the target.
     pub fn serve_at(
         reached: Reached,
         network: TargetEnd,
@@ -128,7 +130,7 @@ impl SimulatedTarget {
         SimulatedTarget(serving)
     }
 
-    /// Commands that have come.
+    /// Number of received commands.
     pub fn commands(&self) -> u64 {
         self.0.commands.get()
     }
@@ -138,18 +140,18 @@ impl SimulatedTarget {
         self.0.strays.get()
     }
 
-    /// Its end of the network.
+    /// The target's end of the network.
     pub fn network(&self) -> &TargetEnd {
         &self.0.network
     }
 
-    /// Its processors.
+    /// The target's processors.
     pub fn processors(&self) -> &[Rc<Station>] {
         &self.0.processors
     }
 }
 
-/// Gives each message to its connection.
+/// Dispatches each message to its connection.
 async fn dispatch(serving: Rc<Serving>) {
     let mut sessions: BTreeMap<Connection, Rc<Session>> = BTreeMap::new();
     loop {
@@ -163,7 +165,7 @@ async fn dispatch(serving: Rc<Serving>) {
                 session.close();
                 sessions.remove(&connection);
             }
-            // The host has not heard yet that the target has closed it.
+            // The host does not know yet that the target has closed the connection.
             (_, Some(session)) if session.is_closed.get() => {}
             (ToTarget::Command { span, queued, sqe, data }, Some(session)) => {
                 serving.clock.spans().charge_split(span, serving.clock.now(), queued, Stage::Fabric);
@@ -203,18 +205,19 @@ impl Session {
         if !self.is_closed.replace(true) {
             self.queue.close();
             let closed = |_| (self.connection, ToHost::Closed);
-            self.serving.network.send(Parcel::Connection, 0, closed);
+            self.serving.network.send(MessageKind::Connection, 0, closed);
         }
     }
 
-    /// A command has come: in what order they do is the order in which they begin.
+    /// Starts a received command, in order of arrival.
     fn command(&self, span: SpanId, sqe: Sqe, data: Vec<u8>) {
         let begun = match self.queue.begin(&sqe) {
             Ok(begun) => begun,
             Err(_) => return self.close(),
         };
         let movement = begun.unwrap_or(Movement::None);
-        let mut work = Work { span, sqe, movement, data, address: 0, fetched_bytes: 0, refused: begun.err() };
+        let mut work =
+            PendingCommand { span, sqe, movement, data, address: 0, fetched_bytes: 0, refused: begun.err() };
         if work.refused.is_none() {
             work.refused = self.describe(&mut work).err();
         }
@@ -222,8 +225,8 @@ impl Session {
         let _ = self.events.try_send(Event::Command { arrived, work });
     }
 
-    /// Holds a command's data pointer against what it moves.
-    fn describe(&self, work: &mut Work) -> Result<(), Status> {
+    /// Checks a command's data pointer against the data that it moves.
+    fn describe(&self, work: &mut PendingCommand) -> Result<(), Status> {
         let wrong_length = Status::DATA_SGL_LENGTH_INVALID.with_dnr();
         let pointer = match work.movement {
             Movement::None => return Ok(()),
@@ -253,7 +256,7 @@ impl Session {
         Ok(())
     }
 
-    /// Looks into the completion queue: an interrupt, then one event after the other until there is none.
+    /// Polls the completion queue: an interrupt, then one event after another until it is empty.
     async fn look(self: Rc<Self>) {
         let Serving { clock, costs, .. } = &*self.serving;
         loop {
@@ -263,7 +266,8 @@ impl Session {
             while let Some(event) = next {
                 match event {
                     Event::Command { arrived, work } => {
-                        // Who comes while others are looked at has waited for these; who comes first, for the processor.
+                        // An event that arrives during the loop has waited for earlier events; the first has
+                        // waited for the processor.
                         let waited = waited.unwrap_or(clock.now().since(arrived));
                         let cost = costs.receive + costs.copying(work.data.len());
                         let service = self.processor.serve_for("receive", cost).await;
@@ -287,14 +291,14 @@ impl Session {
         }
     }
 
-    /// Charges what has passed, of which at most `queued` was waiting.
+    /// Charges the elapsed time, of which at most `queued` is queueing.
     fn charge(&self, span: SpanId, queued: Delay, stage: Stage) {
         let clock = &self.serving.clock;
         clock.spans().charge_split(span, clock.now(), queued, stage);
     }
 
-    /// Gives a command to whoever is free; there are as many as commands under way.
-    fn begin(self: &Rc<Self>, work: Work) {
+    /// Hands a command to an idle worker; there are as many workers as commands in flight.
+    fn begin(self: &Rc<Self>, work: PendingCommand) {
         let _ = self.works.try_send(work);
         if self.idle.get() > 0 {
             self.idle.set(self.idle.get() - 1);
@@ -313,10 +317,10 @@ impl Session {
         }
     }
 
-    async fn execute(self: &Rc<Self>, tag: u16, mut work: Work) {
+    async fn execute(self: &Rc<Self>, tag: u16, mut work: PendingCommand) {
         let Serving { clock, network, costs, .. } = &*self.serving;
-        let Work { span, sqe, movement, .. } = work;
-        let mut credit = None; // until the adapter has the data
+        let PendingCommand { span, sqe, movement, .. } = work;
+        let mut credit = None; // held until the adapter has the data
         if work.refused.is_none() && work.fetched_bytes > 0 {
             work.refused = self.fetch(tag, &mut work).await.err();
         }
@@ -325,7 +329,7 @@ impl Session {
             None => {
                 let lane = self.processor_number();
                 self.queue
-                    .execute_for(Errand { span, lane }, &sqe, movement, &mut work.data, &mut credit)
+                    .execute_for(CommandContext { span, lane }, &sqe, movement, &mut work.data, &mut credit)
                     .await
             }
         };
@@ -348,14 +352,14 @@ impl Session {
         }
         let mut waited = Delay::ZERO;
         if let (Movement::ToHost(bytes), true) = (movement, delivers) {
-            let Work { address, mut data, .. } = work;
+            let PendingCommand { address, mut data, .. } = work;
             data.truncate(bytes as usize);
-            network.send(Parcel::Data, data.len() as u64, |queued| {
+            network.send(MessageKind::Data, data.len() as u64, |queued| {
                 waited = queued;
                 (self.connection, ToHost::Deliver { address, data })
             });
         }
-        let sent = network.send(Parcel::Response, Cqe::SIZE as u64, |queued| {
+        let sent = network.send(MessageKind::Response, Cqe::SIZE as u64, |queued| {
             let queued = if delivers { waited } else { queued };
             (self.connection, ToHost::Response { span, queued, cqe })
         });
@@ -363,8 +367,8 @@ impl Session {
         let _ = self.events.try_send(Event::Sent);
     }
 
-    /// Has the host's adapter send a command's data.
-    async fn fetch(&self, tag: u16, work: &mut Work) -> Result<(), Status> {
+    /// Makes the host's adapter send a command's data.
+    async fn fetch(&self, tag: u16, work: &mut PendingCommand) -> Result<(), Status> {
         let Serving { clock, network, costs, .. } = &*self.serving;
         let service = self.processor.serve_for("ask for data", costs.fetch).await;
         self.charge(work.span, service.queued, Stage::Target);
@@ -372,7 +376,7 @@ impl Session {
         self.fetching.borrow_mut().insert(tag, place.clone());
         let (address, bytes) = (work.address, work.fetched_bytes);
         let fetch = |_| (self.connection, ToHost::Fetch { tag, address, bytes });
-        network.send(Parcel::DataRequest, 0, fetch);
+        network.send(MessageKind::DataRequest, 0, fetch);
         let (arrived, data) = place.receive().await;
         clock.spans().charge(work.span, arrived, Stage::Fabric);
         self.charge(work.span, Delay::ZERO, Stage::Target);

@@ -1,5 +1,5 @@
-//! Commands that are too long for the drive, or that cross a boundary which its namespace would rather not have crossed (NOIOB): the
-//! drive has several commands for one.
+//! Splitting of commands: a command that is too long for the drive, or that crosses the namespace's optimal
+//! I/O boundary (NOIOB), becomes several commands.
 
 use byteway_host::Namespace;
 use byteway_wire::nvme::{Cqe, NvmOpcode, ReadWrite, Sqe, Status};
@@ -7,15 +7,16 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// A part of a command: the command for it, and where its data begins.
+/// A part of a command: its command, and the offset of its data.
 pub(crate) struct Part {
     pub sqe: Sqe,
     pub offset: u32,
     pub bytes: u32,
 }
 
-/// What a command becomes that moves `bytes` bytes: none if it stays one. `bytes_max`: what one may move. A boundary splits what the
-/// drive would not do atomically anyhow, which is more than `atomic_blocks` blocks.
+/// Splits a command that moves `bytes` bytes; returns no parts if it stays whole. `bytes_max`: the longest
+/// data of a part. A boundary splits only what the drive would not write atomically anyway, that is, more
+/// than `atomic_blocks` blocks.
 pub(crate) fn parts(
     sqe: &Sqe,
     namespace: &Namespace,
@@ -38,7 +39,7 @@ pub(crate) fn parts(
     }
     let (mut parts, mut done) = (Vec::new(), 0);
     while done < blocks {
-        // What lies beyond the namespace the drive refuses.
+        // The drive refuses what lies beyond the namespace.
         let slba = command.slba.wrapping_add(done.into());
         let count = (blocks - done).min(most).min(within(slba).min(u32::MAX.into()) as u32);
         let cdw12 = (sqe.cdw12 & 0xFFFF_0000) | (count - 1);
@@ -49,16 +50,16 @@ pub(crate) fn parts(
     parts
 }
 
-/// How the whole has ended: as the first part that has failed.
+/// Completion of the whole command: that of the first part that failed.
 pub(crate) fn whole(parts: &[Cqe]) -> Cqe {
     let failed = parts.iter().find(|cqe| !cqe.status().is_success());
     failed.or(parts.first()).copied().unwrap_or(Cqe::new(0, Status::INTERNAL_ERROR, 0, 0))
 }
 
-/// What a part or the whole gives, in time.
+/// A boxed future of a part.
 pub(crate) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// All of them, side by side.
+/// Runs all futures concurrently.
 pub(crate) async fn all<T>(works: Vec<Work<'_, T>>) -> Vec<T> {
     let mut works: Vec<_> = works.into_iter().map(|work| (Some(work), None)).collect();
     poll_fn(|context| {
@@ -107,7 +108,7 @@ mod tests {
             .collect()
     }
 
-    // Without this a part would be too long for the drive, cross a stripe, or be missing.
+    // Without this a part could be too long for the drive, cross a stripe, or be missing.
     #[test]
     fn parts_are_whole_and_within_limits() {
         assert_eq!(lengths(5, 8, 4096, 0, 1), []);
@@ -117,13 +118,13 @@ mod tests {
         assert_eq!(lengths(8, 8, 1 << 20, 8, 1), []);
         assert_eq!(lengths(5, 20, 1 << 20, 8, 1), [(5, 3), (8, 8), (16, 8), (24, 1)]);
         assert_eq!(lengths(5, 4, 1024, 3, 1), [(5, 1), (6, 2), (8, 1)]);
-        // What is atomic stays whole.
+        // An atomic write stays whole.
         assert_eq!(lengths(7, 2, 1 << 20, 8, 2), []);
         assert_eq!(lengths(7, 3, 1 << 20, 8, 2), [(7, 1), (8, 2)]);
         assert_eq!(lengths(u64::MAX - 1, 9, 4096, 0, 1), [(u64::MAX - 1, 8), (6, 1)]);
     }
 
-    // Without this a part that has failed would be forgotten.
+    // Without this the failure of a part would be lost.
     #[test]
     fn the_whole_fails_with_its_first_part() {
         let end = |status| Cqe::new(0, status, 0, 0);

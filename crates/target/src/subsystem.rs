@@ -1,4 +1,4 @@
-//! A subsystem: one drive under one name, the hosts that may use it, and the controllers that it has made for them.
+//! A subsystem: one drive under one NQN, the hosts that may use it, and their controllers.
 
 use crate::ana::PortStates;
 use crate::channel::{GeneratedKeys, Peer, Terms};
@@ -17,18 +17,18 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-/// Who may connect.
+/// The hosts that may connect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Hosts {
-    /// Whoever knows the subsystem's name.
+    /// Any host.
     #[default]
     Any,
-    /// Those with one of these host NQNs.
+    /// Hosts with one of these NQNs.
     Listed(Vec<Nqn>),
 }
 
 impl Hosts {
-    /// Whether a host of this name may.
+    /// Whether a host with this NQN may connect.
     pub fn has(&self, nqn: &Nqn) -> bool {
         match self {
             Hosts::Any => true,
@@ -37,35 +37,35 @@ impl Hosts {
     }
 }
 
-/// What a subsystem is, and what it gives to hosts.
+/// Configuration of a subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubsystemConfig {
-    /// Its NQN, which is not the discovery service's.
+    /// Its NQN, which must differ from the Discovery Service's.
     pub nqn: Nqn,
-    /// Who may connect.
+    /// The hosts that may connect.
     pub hosts: Hosts,
-    /// I/O queues that a controller may have.
+    /// I/O queues of a controller, at most.
     pub io_queues_max: u16,
-    /// Entries of a queue, from 2 on.
+    /// Entries of a queue, at most; at least 2.
     pub entries_max: u16,
-    /// Bytes of data that a host may send with a command (in-capsule data): a multiple of 16.
+    /// In-capsule data that a host may send with a command, in bytes: a multiple of 16.
     pub in_capsule_bytes: u32,
-    /// Controllers at once, of all hosts together. Of those that have yet to authenticate there are 16 at most besides: the oldest
-    /// ends when a further one comes.
+    /// Controllers of all hosts at once. In addition, 16 may exist that have yet to authenticate; one more
+    /// ends the oldest of these.
     pub controllers_max: usize,
-    /// A host that names no keep-alive time-out, and is connected and silent, is kept for ever; one that names a longer one is
-    /// given this.
+    /// Longest keep-alive timeout; longer requests get this one. A host that requests none may stay connected
+    /// and silent indefinitely.
     pub keep_alive_max: Delay,
-    /// What one host may have of all this.
+    /// Limits of one host.
     pub host: HostLimits,
-    /// Whether hosts may create, attach, detach and delete namespaces, for all hosts alike.
+    /// Whether any host may create, attach, detach and delete namespaces.
     pub may_manage: bool,
-    /// The states of its ports, which may change meanwhile.
+    /// ANA states of its ports, which may change at any time.
     pub ports: PortStates,
 }
 
 impl SubsystemConfig {
-    /// With this name, for any host.
+    /// The defaults, with this NQN and for any host.
     pub fn new(nqn: Nqn) -> Self {
         SubsystemConfig {
             nqn,
@@ -83,13 +83,13 @@ impl SubsystemConfig {
 }
 
 impl SubsystemConfig {
-    /// Entries of an admin queue, which is never smaller than a host may ask for.
+    /// Entries of an admin queue, at most; never below the minimum that a host may request.
     pub fn admin_entries_max(&self) -> u16 {
         self.entries_max.max(ADMIN_ENTRIES_MIN)
     }
 }
 
-/// A host, as its Connect names it.
+/// A host, as identified by its Connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName {
     /// Its NQN.
@@ -102,9 +102,10 @@ pub struct HostName {
 const ADMIN_ENTRIES_MIN: u16 = 32;
 /// Controllers at once whose hosts have yet to authenticate.
 const UNADMITTED_MAX: usize = 16;
-/// The identifiers that controllers are given: FFF0h and above mean something else (NVMe Base 2.1, 5.1.13.2.1).
+/// CNTLIDs for controllers: FFF0h and above are reserved (NVMe Base 2.1, 5.1.13.2.1).
 const IDENTIFIERS: RangeInclusive<u16> = 1..=CNTLID_MAX;
-/// The same where the drive has a port for a host of its own: the drive's controllers there are of the same subsystem.
+/// CNTLIDs where the drive also has a port for a local host: the drive's own controllers belong to the same
+/// subsystem.
 const IDENTIFIERS_BEHIND: RangeInclusive<u16> = 3..=CNTLID_MAX;
 
 /// A subsystem.
@@ -116,21 +117,21 @@ pub struct Subsystem {
     authenticator: Option<Authenticator>,
 }
 
-/// What authenticates hosts.
+/// The authenticator of hosts.
 struct Authenticator {
     credentials: Credentials,
     endpoint: Rc<Endpoint>,
-    /// None: there is no TLS that could have them.
+    /// `None`: there is no TLS to use generated keys.
     keys: Option<Rc<dyn GeneratedKeys>>,
 }
 
 impl Subsystem {
-    /// Of the drive at the end of `path`.
+    /// A subsystem for the drive at the end of `path`.
     pub fn new(clock: &Clock, config: SubsystemConfig, path: Path) -> Rc<Self> {
         Subsystem::of(clock, config, path, None)
     }
 
-    /// The same, in which each queue of a host that has a secret has to authenticate before anything else.
+    /// As [`Subsystem::new`], where each queue of a host with a secret has to authenticate first.
     pub fn with_credentials(
         clock: &Clock,
         config: SubsystemConfig,
@@ -141,7 +142,8 @@ impl Subsystem {
         Subsystem::with_keys(clock, config, path, credentials, provider, None)
     }
 
-    /// The same, whose hosts may have, or have to have, a key for TLS generated, as the credentials say: for `keys`.
+    /// As [`Subsystem::with_credentials`], where hosts may or must generate TLS keys, according to the
+    /// credentials; `keys` receives them.
     pub fn with_keys(
         clock: &Clock,
         config: SubsystemConfig,
@@ -170,24 +172,24 @@ impl Subsystem {
         subsystem
     }
 
-    /// Follows what a host at another port of the drive makes of its namespaces, and tells the hosts.
+    /// Watches namespace changes that a host makes at another port of the drive, and notifies the hosts.
     async fn follow_drive(self: Rc<Self>) {
         let Ok(changes) = self.path.changes().await else { return };
         loop {
-            // If the drive is gone, every command of a host's says so.
+            // If the drive is gone, every later command of a host fails and says so.
             let Ok(changed) = self.path.look_again().await else { return };
             self.namespaces_changed(&changed);
             changes.receive().await;
         }
     }
 
-    /// Whether a host of this name may connect: it is listed, or has secrets.
+    /// Whether a host with this NQN may connect: it is listed, or has secrets.
     pub(crate) fn admits(&self, host: &Nqn) -> bool {
         self.config.hosts.has(host)
             || self.authenticator.as_ref().is_some_and(|own| own.credentials.has(host))
     }
 
-    /// Whether a host without TLS has to generate a key for that.
+    /// Whether a host without TLS has to generate a TLS key.
     pub(crate) fn requires_generated_key(&self, host: &Nqn) -> bool {
         let requires = |own: &Authenticator| {
             own.keys.is_some() && own.credentials.tls() == TlsPolicy::Required && own.credentials.has(host)
@@ -195,12 +197,12 @@ impl Subsystem {
         self.authenticator.as_ref().is_some_and(requires)
     }
 
-    /// Whether these are a host's secrets.
+    /// Whether these are the host's current secrets.
     pub(crate) fn knows(&self, host: &Nqn, secrets: &HostSecrets) -> bool {
         self.authenticator.as_ref().and_then(|own| own.credentials.of(host)).as_ref() == Some(secrets)
     }
 
-    /// How a queue of a host's authenticates, which lies in a channel for `peer`; none: the host has no secret.
+    /// How a queue of a host has to authenticate in a channel for `peer`. `None`: the host has no secret.
     pub(crate) fn terms(&self, host: &Nqn, qid: u16, peer: Option<Peer>) -> Option<Terms> {
         let Authenticator { credentials, endpoint, keys } = self.authenticator.as_ref()?;
         let secrets = credentials.of(host)?;
@@ -217,40 +219,41 @@ impl Subsystem {
         Some(Terms { part, concatenation, keys: keys.clone(), peer })
     }
 
-    /// What it is.
+    /// Its configuration.
     pub fn config(&self) -> &SubsystemConfig {
         &self.config
     }
 
-    /// Its way to the drive.
+    /// Its path to the drive.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Controllers that hosts have now.
+    /// All current controllers.
     pub fn controllers(&self) -> Vec<Rc<Controller>> {
         self.controllers.all()
     }
 
-    /// Whether a host has a secret, with which its queues have to authenticate.
+    /// Whether a host has a secret, so that its queues have to authenticate.
     fn authenticates(&self, host: &Nqn) -> bool {
         self.authenticator.as_ref().is_some_and(|own| own.credentials.of(host).is_some())
     }
 
-    /// Makes a controller for a host: the dynamic model. `keep_alive`: what its Connect asks for; zero: no time-out.
+    /// Creates a controller for a host (dynamic controller model). `keep_alive`: the timeout that Connect
+    /// requests; zero: none.
     ///
     /// # Errors
-    /// [`CONTROLLER_BUSY`]: there are too many.
+    /// [`CONTROLLER_BUSY`]: there are too many controllers.
     pub(crate) fn make(
         self: &Rc<Self>,
         host: HostName,
         reached: Reached,
         keep_alive: Delay,
     ) -> Result<Rc<Controller>, Status> {
-        if !self.has_room_for(&host) {
+        if !self.may_add_controller(&host) {
             return Err(CONTROLLER_BUSY);
         }
-        // A host's name, which others may know, must not be enough to keep that host out.
+        // Knowing a host's NQN, which is no secret, must not be enough to lock that host out.
         let is_admitted = !self.authenticates(&host.nqn);
         if !is_admitted {
             let mut waiting = self.controllers();
@@ -262,7 +265,7 @@ impl Subsystem {
             }
         }
         let own = self.controllers_of(&host);
-        // It is the host's as long as one of its controllers, or a command, is there.
+        // The usage exists as long as one of the host's controllers or commands.
         let usage = match own.first().and_then(|other| other.usage().cloned()) {
             Some(usage) => usage,
             None => Rc::new(HostUsage::new(&self.clock, &self.config.host)),
@@ -273,8 +276,8 @@ impl Subsystem {
         })
     }
 
-    /// Whether a host may have one more controller that counts.
-    pub(crate) fn has_room_for(&self, host: &HostName) -> bool {
+    /// Whether a host may have one more counted controller.
+    pub(crate) fn may_add_controller(&self, host: &HostName) -> bool {
         let all = self.controllers();
         let admitted = || all.iter().filter(|controller| controller.is_admitted());
         let own = admitted().filter(|controller| controller.host() == host).count();
@@ -291,14 +294,14 @@ impl Subsystem {
         queues < self.config.host.io_queues_max
     }
 
-    /// The states of ports may have changed: hosts are told that came by those that have.
+    /// Notifies the hosts of ports whose ANA state has changed.
     pub fn ports_changed(&self) {
         for controller in self.controllers() {
             controller.set_ana(self.config.ports.state(controller.reached().port));
         }
     }
 
-    /// Namespaces were attached or detached, or have changed: hosts are told.
+    /// Notifies the hosts that namespaces were attached, detached or changed.
     pub(crate) fn namespaces_changed(&self, nsids: &[u32]) {
         if !nsids.is_empty() {
             self.controllers().iter().for_each(|controller| controller.note_namespaces(nsids));
@@ -311,7 +314,7 @@ impl Subsystem {
     }
 }
 
-/// Controllers by their identifiers.
+/// Controllers by identifier.
 pub(crate) struct Controllers {
     all: RefCell<BTreeMap<u16, Rc<Controller>>>,
     identifiers: RangeInclusive<u16>,
@@ -343,12 +346,12 @@ impl Controllers {
         self.all.borrow().get(&id).cloned()
     }
 
-    /// The number of one that is being made: how many were before.
+    /// Sequence number of the next controller: the number created so far.
     pub fn number(&self) -> u64 {
         self.made.replace(self.made.get() + 1)
     }
 
-    /// Makes one with an identifier that is free, if there are not `max` already.
+    /// Creates a controller with a free identifier, unless `max` exist.
     pub fn make(
         &self,
         max: usize,
@@ -368,7 +371,7 @@ impl Controllers {
         Ok(controller)
     }
 
-    /// It has ended: its identifier is free.
+    /// Removes a controller that has ended, which frees its identifier.
     pub fn forget(&self, id: u16) {
         self.all.borrow_mut().remove(&id);
     }

@@ -1,10 +1,10 @@
-//! The TCP transport (NVMe/TCP Transport 1.0) of one queue: bytes come in and commands go out; completions come in and bytes go
-//! out. What waits to be sent, and what is kept of a host's data, grows only with what the host has sent, or with commands that its
-//! queue has room for.
+//! The TCP transport (NVMe/TCP Transport 1.0) of one queue: bytes to commands, and completions to bytes.
+//! Memory for pending output and for host data is bounded by what the host has sent, and by the number of
+//! commands that its queue has entries for.
 
 use crate::host_usage::Credit;
-use crate::path::{Errand, Movement};
-use crate::queue::{Misuse, Queue};
+use crate::path::{CommandContext, Movement};
+use crate::queue::{Queue, QueueViolation};
 use byteway_wire::fabrics::tcp::{
     ADMIN_CAPSULE_DATA_BYTES, Agreement, C2hData, CapsuleResp, Decoder, End, Event, Fatal, FatalStatus,
     Framing, H2cData, IcReq, IcResp, Limits, Outgoing, Pdu, PduError, R2t, TermReq,
@@ -15,128 +15,131 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
 
-/// Data that is taken in one H2CData PDU (MAXH2CDATA).
+/// Data accepted in one H2CData PDU (MAXH2CDATA).
 const H2C_DATA_BYTES_MAX: u32 = 128 << 10;
-/// What a PDU has beside its data, at most.
+/// Bytes of a PDU in addition to its data, at most.
 const OVERHEAD_BYTES: u32 = 256;
-/// What may wait to be sent before the host's further commands are left unread.
+/// Pending output beyond which further commands of the host are left unread.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// Buffers that are kept for later commands, and how long they are together.
+/// Spare buffers for later commands, and their total size.
 const SPARE_MAX: usize = 32;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// Why a connection is to be closed, once what waits was sent.
+/// Why a connection has to close, after pending output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
-    /// What came is no NVMe/TCP; the host was told, if that makes sense.
+pub enum ConnectionError {
+    /// The host sent something other than NVMe/TCP; it receives a termination request where the protocol has
+    /// one.
     #[error(transparent)]
     Pdu(#[from] PduError),
-    /// The host breaks the rules of queues.
+    /// The host violated the rules of queues.
     #[error(transparent)]
-    Misuse(#[from] Misuse),
-    /// The host has found a fatal error.
+    Violation(#[from] QueueViolation),
+    /// The host reported a fatal error.
     #[error("it has ended the connection: {0}")]
     Told(Fatal),
 }
 
-impl From<Fatal> for Broken {
+impl From<Fatal> for ConnectionError {
     fn from(fatal: Fatal) -> Self {
-        Broken::Pdu(fatal.into())
+        ConnectionError::Pdu(fatal.into())
     }
 }
 
-/// A command with its data, if that goes to the drive. To be executed, and given back.
-pub struct Work {
+/// A command, with its data if that goes to the drive: to be executed, then returned with
+/// [`Connection::finish`].
+pub struct CapsuleCommand {
     /// The command.
     pub sqe: Sqe,
-    /// What data it has.
+    /// Direction and length of its data.
     pub movement: Movement,
     /// The data.
     pub data: Vec<u8>,
-    /// It has ended with this already.
+    /// Status with which it has already ended.
     status: Option<Status>,
-    /// Of its host, for the data that it was asked for, or that was read for it.
+    /// Credit of its host for data that was requested from the host, or read for it.
     credit: Option<Credit>,
 }
 
-impl Work {
-    /// The status with which it ends without being executed.
+impl CapsuleCommand {
+    /// The status with which it ends without execution.
     pub fn refused(&self) -> Option<Status> {
         self.status
     }
 
-    /// Has its queue execute it, unless it is refused. None: no completion is to be sent.
+    /// Executes it on its queue, unless it is refused. `None`: send no completion.
     pub async fn execute(&mut self, queue: &Queue) -> Option<Cqe> {
-        let Work { sqe, movement, data, credit, .. } = self;
-        queue.execute_for(Errand::NONE, sqe, *movement, data, credit).await
+        let CapsuleCommand { sqe, movement, data, credit, .. } = self;
+        queue.execute_for(CommandContext::NONE, sqe, *movement, data, credit).await
     }
 }
 
 /// A command that waits for its data.
 struct Write {
-    work: Work,
-    /// Bytes that the host was asked for.
+    command: CapsuleCommand,
+    /// Bytes requested from the host.
     asked: u32,
-    /// Of these, those that are there.
+    /// Bytes received.
     came: u32,
-    /// A part came that is not what was sent.
+    /// A data digest was wrong.
     is_spoilt: bool,
-    /// Where the R2T ends, of all bytes to the host.
+    /// Position at which the R2T ends in the stream of bytes to the host.
     asked_at: u64,
 }
 
-/// The PDU whose data is coming.
-enum Coming {
-    /// A command's own data; its length as the host describes it.
-    Capsule(Work),
-    /// What was asked for under this tag.
+/// The PDU whose data is being received.
+enum PduData {
+    /// A command with in-capsule data; its length as the host describes it.
+    Capsule(CapsuleCommand),
+    /// Data requested with this transfer tag.
     Asked(u16),
-    /// Nothing that is kept.
+    /// Data to discard.
     Nothing,
 }
 
-/// A connection.
+/// A connection: the state of the protocol, without the socket.
 pub struct Connection {
     queue: Rc<Queue>,
     decoder: Decoder,
-    /// Of what goes to the host.
+    /// Framing of PDUs to the host.
     framing: Framing,
-    coming: Coming,
+    pdu_data: PduData,
     /// By transfer tag.
     writes: Vec<Option<Write>>,
-    works: VecDeque<Work>,
-    /// Commands whose data is not asked for yet, and how much that is.
-    waiting: VecDeque<(Work, u32)>,
+    commands: VecDeque<CapsuleCommand>,
+    /// Commands whose data is not yet requested, and its length.
+    waiting: VecDeque<(CapsuleCommand, u32)>,
     pdus: u64,
     is_within: bool,
     out: Outgoing,
-    /// Bytes that were sent.
+    /// Bytes sent so far.
     sent: u64,
-    /// Credit for data that waits to be sent, and where that ends, of all bytes to the host.
+    /// Credit for data that is pending, and where that data ends in the stream of bytes to the host.
     lent: VecDeque<(u64, Credit)>,
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
     is_closing: bool,
     is_draining: bool,
     is_gone: bool,
-    /// Commands that were given out to be executed, and not given back.
+    /// Commands handed out for execution and not yet returned.
     executing: usize,
 }
 
 impl Connection {
-    /// One that a host has just opened. `in_capsule_bytes`: the most that any subsystem of the target takes with a command.
+    /// A newly opened connection. `in_capsule_bytes`: the largest in-capsule data of any subsystem of the
+    /// target.
     pub fn new(queue: Rc<Queue>, in_capsule_bytes: u32) -> Self {
         let data_max = in_capsule_bytes.max(ADMIN_CAPSULE_DATA_BYTES);
-        // Hosts in use send data of any length.
+        // Hosts send H2CData PDUs of any length.
         let limits =
             Limits { plen_max: data_max + OVERHEAD_BYTES, maxh2cdata: H2C_DATA_BYTES_MAX, dwords: false };
         Connection {
             queue,
             decoder: Decoder::new(End::Controller, limits),
             framing: Framing::INITIAL,
-            coming: Coming::Nothing,
+            pdu_data: PduData::Nothing,
             writes: Vec::new(),
-            works: VecDeque::new(),
+            commands: VecDeque::new(),
             waiting: VecDeque::new(),
             pdus: 0,
             is_within: false,
@@ -152,26 +155,26 @@ impl Connection {
         }
     }
 
-    /// Takes bytes that have come.
+    /// Processes received bytes.
     ///
     /// # Errors
-    /// The connection is to be closed. What is to be sent before lies in [`Connection::unsent`].
-    pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+    /// The connection has to close, after the bytes in [`Connection::unsent`] are sent.
+    pub fn receive(&mut self, mut bytes: &[u8]) -> Result<(), ConnectionError> {
         let received = self.decode(&mut bytes);
-        if let Err(Broken::Pdu(PduError::Fatal(fatal))) = received {
+        if let Err(ConnectionError::Pdu(PduError::Fatal(fatal))) = received {
             let wrong = self.decoder.header().to_vec();
             self.push(&Pdu::TermReq(TermReq::new(End::Controller, fatal)), &wrong);
         }
         received
     }
 
-    fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), Broken> {
+    fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), ConnectionError> {
         loop {
             let came = bytes.len();
             let event = self.decoder.next(bytes)?;
             match event {
                 Event::More => {
-                    // Some of a header has come.
+                    // Part of a header has arrived.
                     self.pdus += u64::from(came > 0 && !self.is_within);
                     self.is_within |= came > 0;
                     return Ok(());
@@ -181,15 +184,16 @@ impl Connection {
                     self.is_within = data_bytes > 0;
                     self.header(&pdu, data_bytes)?;
                 }
-                Event::Data(part) => match &mut self.coming {
-                    Coming::Capsule(work) => work.data.extend_from_slice(part),
-                    Coming::Asked(tag) => {
+                Event::Data(part) => match &mut self.pdu_data {
+                    PduData::Capsule(command) => command.data.extend_from_slice(part),
+                    PduData::Asked(tag) => {
                         if let Some(Some(write)) = self.writes.get_mut(usize::from(*tag)) {
-                            write.work.data.extend_from_slice(part);
+                            write.command.data.extend_from_slice(part);
                             write.came += part.len() as u32;
+                            debug_assert!(write.came <= write.asked, "`asked` has checked the PDU's extent");
                         }
                     }
-                    Coming::Nothing => {}
+                    PduData::Nothing => {}
                 },
                 Event::End { intact } => {
                     self.is_within = false;
@@ -199,29 +203,30 @@ impl Connection {
         }
     }
 
-    fn header(&mut self, pdu: &Pdu, data_bytes: u32) -> Result<(), Broken> {
-        self.coming = Coming::Nothing;
+    fn header(&mut self, pdu: &Pdu, data_bytes: u32) -> Result<(), ConnectionError> {
+        self.pdu_data = PduData::Nothing;
         match pdu {
             Pdu::IcReq(request) => self.initialize(request)?,
-            // The host will find the connection closed, and knows then that it has to send the command again.
+            // Commands dropped while draining get no response; the host retries them when it finds the
+            // connection closed.
             Pdu::CapsuleCmd(_) if self.is_draining || self.is_closing => {}
             Pdu::CapsuleCmd(capsule) => {
-                let work = self.command(&capsule.sqe, data_bytes)?;
-                match work {
-                    Some(work) if data_bytes == 0 => self.works.push_back(work),
-                    Some(work) => self.coming = Coming::Capsule(work),
+                let command = self.command(&capsule.sqe, data_bytes)?;
+                match command {
+                    Some(command) if data_bytes == 0 => self.commands.push_back(command),
+                    Some(command) => self.pdu_data = PduData::Capsule(command),
                     None => {}
                 }
             }
-            Pdu::H2cData(data) => self.coming = Coming::Asked(self.asked(data)?),
-            Pdu::TermReq(term) => return Err(Broken::Told(term.fatal())),
-            // What only a controller sends the decoder refuses.
+            Pdu::H2cData(data) => self.pdu_data = PduData::Asked(self.asked(data)?),
+            Pdu::TermReq(term) => return Err(ConnectionError::Told(term.fatal())),
+            // The decoder refuses PDUs that only a controller sends.
             Pdu::IcResp(_) | Pdu::CapsuleResp(_) | Pdu::C2hData(_) | Pdu::R2t(_) => {}
         }
         Ok(())
     }
 
-    fn initialize(&mut self, request: &IcReq) -> Result<(), Broken> {
+    fn initialize(&mut self, request: &IcReq) -> Result<(), ConnectionError> {
         let response = IcResp::new(0, request.dgst, H2C_DATA_BYTES_MAX);
         let agreed = Agreement::new(request, &response)?;
         self.push(&Pdu::IcResp(response), &[]);
@@ -230,17 +235,18 @@ impl Connection {
         Ok(())
     }
 
-    /// A command has come, with `data_bytes` behind it. None: it waits for data that it was asked for.
-    fn command(&mut self, sqe: &Sqe, data_bytes: u32) -> Result<Option<Work>, Broken> {
+    /// Handles a command with `data_bytes` of in-capsule data. `None`: it waits for data requested from the
+    /// host.
+    fn command(&mut self, sqe: &Sqe, data_bytes: u32) -> Result<Option<CapsuleCommand>, ConnectionError> {
         let begun = self.queue.begin(sqe)?;
         let movement = begun.unwrap_or(Movement::None);
         let data = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= data.capacity();
-        let mut work = Work { sqe: *sqe, movement, data, status: begun.err(), credit: None };
-        if work.status.is_some() || movement == Movement::None {
-            return Ok(Some(work));
+        let mut command = CapsuleCommand { sqe: *sqe, movement, data, status: begun.err(), credit: None };
+        if command.status.is_some() || movement == Movement::None {
+            return Ok(Some(command));
         }
-        work.status = match (movement, DataPointer::parse(&sqe.sgl())) {
+        command.status = match (movement, DataPointer::parse(&sqe.sgl())) {
             (_, Err(error)) => Some(error.status().with_dnr()),
             (Movement::ToHost(bytes), Ok(DataPointer::Transport { bytes: given })) => {
                 (given < bytes).then_some(Status::DATA_SGL_LENGTH_INVALID.with_dnr())
@@ -254,34 +260,34 @@ impl Connection {
             }
             (Movement::ToDrive(bytes), Ok(DataPointer::Transport { bytes: given })) => {
                 if given >= bytes && given <= self.queue.bytes_max() && data_bytes == 0 {
-                    self.ask_in_turn(work, given);
+                    self.ask_in_turn(command, given);
                     return Ok(None);
                 }
                 Some(Status::DATA_SGL_LENGTH_INVALID.with_dnr())
             }
             _ => Some(Status::SGL_TYPE_INVALID.with_dnr()),
         };
-        Ok(Some(work))
+        Ok(Some(command))
     }
 
-    /// Asks the host for `bytes` of data, as soon as it has credit for so much.
-    fn ask_in_turn(&mut self, mut work: Work, bytes: u32) {
+    /// Requests `bytes` of data from the host, as soon as the host has credit for it.
+    fn ask_in_turn(&mut self, mut command: CapsuleCommand, bytes: u32) {
         if let Some(usage) = self.queue.usage() {
-            work.credit = usage.try_bytes(bytes);
-            if work.credit.is_none() {
-                self.waiting.push_back((work, bytes));
+            command.credit = usage.try_bytes(bytes);
+            if command.credit.is_none() {
+                self.waiting.push_back((command, bytes));
                 return;
             }
         }
-        self.ask(work, bytes);
+        self.ask(command, bytes);
     }
 
-    /// Whether commands wait for credit of their host's: then [`Connection::credit`] is to be awaited.
+    /// Whether commands wait for credit of their host: then await [`Connection::credit`].
     pub fn waits_for_credit(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Waits for the credit of the next command that waits for one; to be given to [`Connection::grant`].
+    /// Waits for the credit of the next waiting command; pass it to [`Connection::grant`].
     pub fn credit(&self) -> impl Future<Output = Option<Credit>> + use<> {
         let wanted = self.queue.usage().zip(self.waiting.front().map(|(_, bytes)| *bytes));
         async move {
@@ -292,49 +298,54 @@ impl Connection {
         }
     }
 
-    /// The next command that waits has its credit, and its host is asked for its data.
+    /// Assigns credit to the next waiting command, and requests its data.
     pub fn grant(&mut self, credit: Option<Credit>) {
-        if let Some((mut work, bytes)) = self.waiting.pop_front() {
-            work.credit = credit;
-            self.ask(work, bytes);
+        if let Some((mut command, bytes)) = self.waiting.pop_front() {
+            command.credit = credit;
+            self.ask(command, bytes);
         }
     }
 
-    /// Whether the host has to take some of what is sent to it before more of its commands are read.
+    /// Whether output is backed up: the host has to receive before more of its commands are read.
     pub fn is_full(&self) -> bool {
         self.unsent().len() > UNSENT_BYTES_MAX
     }
 
-    /// PDUs that have begun, and whether the last has not come to its end.
+    /// Number of PDUs started, and whether the last one is incomplete.
     pub fn progress(&self) -> (u64, bool) {
         (self.pdus, self.is_within)
     }
 
-    /// Asks the host for `bytes` of data.
-    fn ask(&mut self, work: Work, bytes: u32) {
+    /// Requests `bytes` of data from the host (R2T).
+    fn ask(&mut self, command: CapsuleCommand, bytes: u32) {
         let tag = self.writes.iter().position(Option::is_none).unwrap_or(self.writes.len());
-        let request = R2t::new(work.sqe.cid(), tag as u16, 0, bytes);
+        debug_assert!(
+            tag <= usize::from(u16::MAX),
+            "the queue limits outstanding commands, and so transfer tags"
+        );
+        let request = R2t::new(command.sqe.cid(), tag as u16, 0, bytes);
         self.push(&Pdu::R2t(request), &[]);
-        let write = Some(Write { work, asked: bytes, came: 0, is_spoilt: false, asked_at: self.pushed() });
+        let write = Some(Write { command, asked: bytes, came: 0, is_spoilt: false, asked_at: self.pushed() });
         match self.writes.get_mut(tag) {
-            Some(place) => *place = write,
+            Some(free) => *free = write,
             None => self.writes.push(write),
         }
     }
 
-    /// Whether the host was asked for data that has not come, or is about to be.
+    /// Whether data is requested from the host and incomplete, or about to be requested.
     pub fn awaits_data(&self) -> bool {
         !self.writes.is_empty()
     }
 
-    /// Which of all its requests for data the host has for the longest time without having answered it in full.
+    /// Stream position of the oldest R2T that was sent and is not yet answered in full; identifies the request.
     pub fn oldest_request(&self) -> Option<u64> {
         let asked = self.writes.iter().flatten().map(|write| write.asked_at);
         asked.filter(|asked_at| *asked_at <= self.sent).min()
     }
 
-    /// The connection is gone: what has not gone to the drive never will, and the host gets all its credit back, but for what is there.
-    /// What waits to be sent is dropped, too, unless it `tells` the host why.
+    /// Handles the loss of the connection: commands not yet at the drive are dropped, and the host's credit
+    /// is returned except for received data. Pending output is dropped, too, unless it `tells` the host the
+    /// reason.
     pub fn abandon(&mut self, tells: bool) {
         self.is_gone = true;
         self.forget_all();
@@ -343,11 +354,11 @@ impl Connection {
         }
     }
 
-    /// Data comes that was asked for: its tag. It has to go on where the last has ended.
+    /// Handles an H2CData header: returns its transfer tag. Its data has to continue where the last ended.
     fn asked(&self, data: &H2cData) -> Result<u16, Fatal> {
         let write = self.writes.get(usize::from(data.ttag)).and_then(Option::as_ref);
         let write = write.ok_or(Fatal::field(10))?;
-        if write.work.sqe.cid() != data.cccid {
+        if write.command.sqe.cid() != data.cccid {
             return Err(Fatal::field(8));
         }
         if data.datao != write.came || data.datal > write.asked - write.came {
@@ -358,59 +369,62 @@ impl Connection {
 
     fn data_ends(&mut self, intact: bool) {
         let spoilt = (!intact).then_some(Status::TRANSIENT_TRANSPORT_ERROR);
-        match std::mem::replace(&mut self.coming, Coming::Nothing) {
-            Coming::Capsule(mut work) => {
-                work.status = work.status.or(spoilt);
-                self.ready(work);
+        match std::mem::replace(&mut self.pdu_data, PduData::Nothing) {
+            PduData::Capsule(mut command) => {
+                command.status = command.status.or(spoilt);
+                self.ready(command);
             }
-            Coming::Asked(tag) => {
-                let Some(place) = self.writes.get_mut(usize::from(tag)) else { return };
-                let Some(write) = place else { return };
+            PduData::Asked(tag) => {
+                let Some(entry) = self.writes.get_mut(usize::from(tag)) else { return };
+                let Some(write) = entry else { return };
                 write.is_spoilt |= !intact;
                 if write.came == write.asked
-                    && let Some(Write { mut work, is_spoilt, .. }) = place.take()
+                    && let Some(Write { mut command, is_spoilt, .. }) = entry.take()
                 {
+                    // Trailing free tags are removed, so that `awaits_data` is exact when nothing is outstanding.
                     while self.writes.pop_if(|last| last.is_none()).is_some() {}
-                    work.status = is_spoilt.then_some(Status::TRANSIENT_TRANSPORT_ERROR);
-                    self.ready(work);
+                    command.status = is_spoilt.then_some(Status::TRANSIENT_TRANSPORT_ERROR);
+                    self.ready(command);
                 }
             }
-            Coming::Nothing => {}
+            PduData::Nothing => {}
         }
     }
 
-    /// A command's data is there.
-    fn ready(&mut self, mut work: Work) {
-        if let Movement::ToDrive(bytes) = work.movement {
-            work.data.truncate(bytes as usize); // a host may send more than the command takes
+    /// The data of a command is complete.
+    fn ready(&mut self, mut command: CapsuleCommand) {
+        if let Movement::ToDrive(bytes) = command.movement {
+            command.data.truncate(bytes as usize); // a host may send more than the command takes
         }
-        self.works.push_back(work);
+        self.commands.push_back(command);
     }
 
-    /// The next command that is to be executed.
-    pub fn next_work(&mut self) -> Option<Work> {
-        let work = self.works.pop_front();
-        self.executing += usize::from(work.is_some());
-        work
+    /// The next command to execute.
+    pub fn next_command(&mut self) -> Option<CapsuleCommand> {
+        let command = self.commands.pop_front();
+        self.executing += usize::from(command.is_some());
+        command
     }
 
-    /// Begins no further command; what has begun goes on to its end, with the data that the host was asked for.
+    /// Starts no further command; outstanding ones complete, including their requested data.
     pub fn drain(&mut self) {
         self.is_draining = true;
     }
 
-    /// Whether all commands have ended and their completions are sent, but for Asynchronous Event Requests, which are held.
+    /// Whether all commands except held Asynchronous Event Requests have completed and their responses are
+    /// sent.
     pub fn is_drained(&self) -> bool {
         let is_waiting =
-            !self.waiting.is_empty() || self.awaits_data() || matches!(self.coming, Coming::Capsule(_));
+            !self.waiting.is_empty() || self.awaits_data() || matches!(self.pdu_data, PduData::Capsule(_));
         let executing = self.executing > self.queue.held();
-        !is_waiting && self.works.is_empty() && !executing && self.unsent().is_empty()
+        !is_waiting && self.commands.is_empty() && !executing && self.unsent().is_empty()
     }
 
-    /// A command has ended; without a completion, nobody is told.
-    pub fn finish(&mut self, work: Work, cqe: Option<Cqe>) {
-        let Work { sqe, movement, mut data, credit, .. } = work;
+    /// Ends a command; without a completion, the host gets no response.
+    pub fn finish(&mut self, command: CapsuleCommand, cqe: Option<Cqe>) {
+        let CapsuleCommand { sqe, movement, mut data, credit, .. } = command;
         let cqe = cqe.filter(|_| !self.is_gone && !self.is_closing);
+        debug_assert!(self.executing > 0, "each finished command comes from `next_command`");
         self.executing -= 1;
         if cqe.is_none() {
             self.queue.forget(&sqe);
@@ -418,19 +432,20 @@ impl Connection {
         if let Some(cqe) = cqe {
             let cqe = self.queue.end(&sqe, cqe);
             let succeeds = cqe.status().is_success();
-            let mut is_told = false;
+            let mut replaces_response = false;
             if let (Movement::ToHost(bytes), true) = (movement, succeeds) {
                 data.truncate(bytes as usize);
-                // The data says that it is the last word, if nothing else is to be said.
-                is_told = !self.queue.controls_flow() && (cqe.dw0, cqe.dw1) == (0, 0) && !data.is_empty();
-                let header = C2hData::new(sqe.cid(), 0, data.len() as u32, true, is_told);
+                // C2H_SUCCESS replaces the response capsule if the response has nothing else to report.
+                replaces_response =
+                    !self.queue.controls_flow() && (cqe.dw0, cqe.dw1) == (0, 0) && !data.is_empty();
+                let header = C2hData::new(sqe.cid(), 0, data.len() as u32, true, replaces_response);
                 if !data.is_empty() {
                     self.push(&Pdu::C2hData(header), &data);
-                    // The host has its credit back when this is sent.
+                    // The host's credit is returned when this is sent.
                     self.lent.extend(credit.map(|credit| (self.pushed(), credit)));
                 }
             }
-            if !is_told {
+            if !replaces_response {
                 self.push(&Pdu::CapsuleResp(CapsuleResp::new(cqe)), &[]);
             }
             if succeeds && matches!(FabricsCommand::parse(&sqe), Some(FabricsCommand::Disconnect(_))) {
@@ -444,33 +459,35 @@ impl Connection {
         }
     }
 
-    /// The queue is deleted before its host can know (NVMe Base 2.1, 6.4): its identifier is free for another connection. Commands
-    /// that have not ended have no completion.
+    /// Handles Disconnect (NVMe Base 2.1, 6.4): deletes the queue before its response is sent, so that the
+    /// host finds its identifier free. Outstanding commands get no response.
     fn disconnect(&mut self) {
+        // Close before the response is pushed to the socket: a host may reconnect as soon as it has the response.
         self.is_closing = true;
         self.queue.close();
         self.forget_all();
     }
 
     fn forget_all(&mut self) {
-        self.coming = Coming::Nothing;
+        self.pdu_data = PduData::Nothing;
         self.writes.clear();
         self.waiting.clear();
-        self.works.clear();
+        self.commands.clear();
     }
 
-    /// Whether the connection is to be closed once everything is sent: the host has disconnected the queue.
+    /// Whether the connection has to close once everything is sent: the host has disconnected the queue.
     pub fn is_closing(&self) -> bool {
         self.is_closing
     }
 
-    /// What waits to be sent.
+    /// Pending output.
     pub fn unsent(&self) -> &[u8] {
         self.out.unsent()
     }
 
-    /// So many bytes of it were.
+    /// Removes `bytes` sent bytes from the pending output.
     pub fn sent(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.unsent().len(), "only pending bytes can be sent");
         self.out.sent(bytes);
         self.sent += bytes as u64;
         while self.lent.front().is_some_and(|(end, _)| *end <= self.sent) {
@@ -478,7 +495,7 @@ impl Connection {
         }
     }
 
-    /// Bytes to the host, sent or not.
+    /// Bytes produced for the host, sent or pending.
     fn pushed(&self) -> u64 {
         self.sent + self.unsent().len() as u64
     }

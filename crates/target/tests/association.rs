@@ -12,7 +12,7 @@ use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, Pdu};
 use byteway_wire::fabrics::{Connect, ConnectData, DataPointer, Disconnect, InvalidParameter, Nqn};
 use byteway_wire::nvme::{Identify, KeepAlive, NvmOpcode, ReadWrite, Status};
 
-// Who may not connect must learn why, and get nothing.
+// A host that may not connect must learn why, and get no access.
 #[test]
 fn connect_is_refused_with_the_parameter_that_is_wrong() {
     with_target(
@@ -37,11 +37,11 @@ fn connect_is_refused_with_the_parameter_that_is_wrong() {
                 assert_eq!(InvalidParameter::parse(&cqe), Some(wrong));
                 assert!(host.queue.controller().is_none());
             }
-            // Another host must not get at a controller that is not its.
+            // A host must not access another host's controller.
             let mut other = Host::initialized(&target, Digests::new());
             let cqe = other.connect(1, id, 32, |data| data.hostid = [8; 16]).await.cqe;
             assert!(cqe.status().is(CONNECT_INVALID_HOST));
-            // A queue is connected once.
+            // A queue can be connected once.
             let _io = Host::io(&target, &admin, 1, Digests::new()).await;
             let mut twice = Host::initialized(&target, Digests::new());
             let cqe = twice.connect(1, id, 32, |_| ()).await.cqe;
@@ -64,7 +64,8 @@ fn only_listed_hosts_connect() {
     }
 }
 
-// A secure channel is made with the key of one host for one subsystem: with it nobody must pass for another, nor get elsewhere.
+// The key of a secure channel is valid for one host and one subsystem: it must not admit another host, or to
+// another subsystem.
 #[test]
 fn a_connect_fits_the_secure_channel_that_it_comes_by() {
     with_target(
@@ -100,7 +101,7 @@ fn controllers_have_a_limit_and_are_free_again() {
     );
 }
 
-// A connection may be cut between a Connect's arrival and its execution: found by fuzzing.
+// A connection may be lost between a Connect's arrival and its execution: found by fuzzing.
 #[test]
 fn a_connect_of_a_connection_that_is_gone_makes_no_controller() {
     with_target(
@@ -120,7 +121,7 @@ fn a_connect_of_a_connection_that_is_gone_makes_no_controller() {
     );
 }
 
-// A host that died must not keep its controller for ever; one that is idle and says so must keep it.
+// A dead host must not keep its controller indefinitely; one that is idle but sends Keep Alive must keep it.
 #[test]
 fn a_silent_host_loses_its_controller_and_one_that_keeps_alive_does_not() {
     with_target(
@@ -135,14 +136,14 @@ fn a_silent_host_loses_its_controller_and_one_that_keeps_alive_does_not() {
             }
             let controller = silent.queue.controller().unwrap();
             assert_eq!(controller.ended(), Some(Ended::Silent));
-            io.queue.over().await; // its I/O queues are to be closed, too
+            io.queue.over().await; // its I/O queues have to close, too
             assert_eq!(alive.queue.controller().unwrap().ended(), None);
             assert_eq!(target.subsystems()[0].controllers().len(), 1);
         },
     );
 }
 
-// Queues belong to one life of the controller: those of before a reset must not go on.
+// Queues belong to one life of the controller: those from before a reset must end.
 #[test]
 fn a_reset_ends_io_queues_and_what_comes_before_enabling_is_refused() {
     with_target(
@@ -183,7 +184,7 @@ fn a_queue_is_disconnected_by_itself() {
     );
 }
 
-// A command that isn't understood must not delete the queue that it comes by; SPDK's fuzzer lost its queue by one.
+// An unknown command must not delete its queue, as happened to SPDK's fuzzer.
 #[test]
 fn a_disconnect_of_another_format_or_queue_is_refused() {
     with_target(

@@ -32,7 +32,7 @@ pub fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
     HostSecrets { host: host.parse().unwrap(), controller: controller.map(|text| text.parse().unwrap()) }
 }
 
-/// Of the one host, without an exchange, which tests of the order of things don't need.
+/// Secrets of the one host, without Diffie-Hellman, which tests of the message order do not need.
 pub fn credentials() -> Credentials {
     let algorithms = Algorithms { hashes: vec![HashFunction::Sha256], groups: vec![DhGroup::Null] };
     let hosts = BTreeMap::from([(Nqn::new(HOST).unwrap(), secrets(SECRET, Some(CONTROLLER_SECRET)))]);
@@ -59,14 +59,14 @@ pub async fn send(host: &mut Host, message: &[u8]) -> Status {
     host.ask(send_command(message.len()), message).await.cqe.status()
 }
 
-/// The message that the controller has for the host.
+/// The controller's pending message for the host.
 pub async fn receive(host: &mut Host) -> Vec<u8> {
     let Answer { cqe, data } = host.ask(receive_command(4096), &[]).await;
     assert_eq!((cqe.status(), data.len()), (Status::SUCCESS, 4096));
     data
 }
 
-/// Why the controller says that the transaction has failed.
+/// The controller's failure explanation.
 pub async fn refusal(host: &mut Host) -> Explanation {
     let message = receive(host).await;
     match Message::parse(&message) {
@@ -75,7 +75,7 @@ pub async fn refusal(host: &mut Host) -> Explanation {
     }
 }
 
-/// A queue that is connected and no more.
+/// A connected queue.
 async fn connected(target: &Rc<Target>, qid: u16, cntlid: u16) -> Host {
     let mut host = Host::initialized(target, Digests::new());
     let cqe = host.connect(qid, cntlid, 32, |_| ()).await.cqe;
@@ -96,7 +96,7 @@ async fn authenticate(host: &mut Host, controller: Option<&str>) {
     assert!(host.queue.is_established());
 }
 
-/// An admin queue that is authenticated, and its controller enabled.
+/// An authenticated admin queue with an enabled controller.
 pub async fn admin(target: &Rc<Target>) -> Host {
     let mut host = connected(target, 0, 0xFFFF).await;
     authenticate(&mut host, None).await;
@@ -114,14 +114,14 @@ pub fn read() -> Sqe {
     by_transport(ReadWrite { nlb_z: 0, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2), 4096)
 }
 
-/// Waits until the connection of a queue is to be closed.
+/// Waits until the connection of a queue has to close.
 async fn assert_over(host: &Host, why: Explanation) {
     host.queue.over().await;
     assert_eq!(host.queue.refusal(), Some(why));
     host.queue.close();
 }
 
-// A command that comes before the proof must have no effect, whichever it is.
+// No command before authentication may have an effect.
 #[test]
 fn nothing_but_authentication_is_done_before_it() {
     with_credentials(credentials(), async |target, _| {
@@ -160,7 +160,8 @@ fn nothing_but_authentication_is_done_before_it() {
     });
 }
 
-// A host that is listed without a secret goes on as before; one that has one does not get around it by saying nothing.
+// A host that is listed without a secret continues to have access; one with a secret must not be able to skip
+// authentication.
 #[test]
 fn only_hosts_with_a_secret_authenticate() {
     with_credentials(credentials(), async |target, _| {
@@ -175,7 +176,7 @@ fn only_hosts_with_a_secret_authenticate() {
     });
 }
 
-// Who does not know the secret gets no further, and loses the connection; others notice nothing.
+// A host that does not know the secret is disconnected, without an effect on others.
 #[test]
 fn a_wrong_secret_ends_its_own_connection() {
     with_credentials(credentials(), async |target, clock| {
@@ -189,7 +190,7 @@ fn a_wrong_secret_ends_its_own_connection() {
                 send(&mut bad, &login.negotiate()).await;
                 let reply = login.reply(&receive(&mut bad).await).await.unwrap();
                 assert_eq!(send(&mut bad, &reply).await, Status::SUCCESS);
-                // One attempt is all there is.
+                // There is only one attempt.
                 assert_eq!(send(&mut bad, &login.negotiate()).await, Status::SUCCESS);
                 let begun = clock.now();
                 match fetches {
@@ -206,7 +207,7 @@ fn a_wrong_secret_ends_its_own_connection() {
     });
 }
 
-// Fields of the commands are the host's; wrong ones must change nothing, and buy no memory.
+// The host controls the fields of the commands; invalid ones must change nothing, and allocate no memory.
 #[test]
 fn commands_with_wrong_fields_are_refused_and_change_nothing() {
     with_credentials(credentials(), async |target, _| {
@@ -230,17 +231,17 @@ fn commands_with_wrong_fields_are_refused_and_change_nothing() {
             let sqe = AuthReceive { protocol: good, allocation_bytes: bytes }.sqe(0, none);
             assert!(host.ask(by_transport(sqe, bytes), &[]).await.cqe.status().is(Status::INVALID_FIELD));
         }
-        // The data pointer describes less than the command says, or more than is asked for.
+        // The data pointer describes less than the command states, or more than is required.
         for given in [8, 100 << 10] {
             let sqe = AuthSend { protocol: good, transfer_bytes: 72 }.sqe(0, none);
             let status = host.ask(by_transport(sqe, given), &[]).await.cqe.status();
             assert!(status.is(Status::DATA_SGL_LENGTH_INVALID), "{status}");
         }
-        // As if nothing had been said; data may also be asked for.
+        // Without an effect; data may also be requested by R2T.
         let mut login = login(SECRET, None);
         let sqe = by_transport(send_command(negotiate.len()), negotiate.len() as u32);
         assert_eq!(host.ask(sqe, &negotiate).await.cqe.status(), Status::SUCCESS);
-        // A challenge stays until there is room for it.
+        // A challenge stays pending until the buffer is large enough.
         for bytes in [1, 47] {
             assert!(host.ask(receive_command(bytes), &[]).await.cqe.status().is(Status::INVALID_FIELD));
         }
@@ -252,7 +253,7 @@ fn commands_with_wrong_fields_are_refused_and_change_nothing() {
     });
 }
 
-// Each of these is a way in if it is taken for the message that is due.
+// Each of these messages would grant access if it were mistaken for the expected one.
 #[test]
 fn what_is_out_of_order_ends_the_connection() {
     with_credentials(credentials(), async |target, _| {
@@ -287,7 +288,7 @@ fn what_is_out_of_order_ends_the_connection() {
             }
             assert_eq!(refusal(&mut host).await, expected, "{case}");
             assert!(!host.queue.is_established());
-            // Nothing more is said to it.
+            // No further message is sent to it.
             assert!(send(&mut host, &login.negotiate()).await.is(Status::COMMAND_SEQUENCE_ERROR));
             let status = host.ask(receive_command(4096), &[]).await.cqe.status();
             assert!(status.is(Status::COMMAND_SEQUENCE_ERROR));
@@ -297,7 +298,7 @@ fn what_is_out_of_order_ends_the_connection() {
     });
 }
 
-// A host says that it has failed by itself: it is not kept waiting for.
+// A host that reports its own failure is disconnected at once.
 #[test]
 fn a_host_that_gives_up_is_let_go() {
     with_credentials(credentials(), async |target, _| {
@@ -310,11 +311,11 @@ fn a_host_that_gives_up_is_let_go() {
     });
 }
 
-// A challenge that stays open for ever is one that somebody may find the answer to.
+// A challenge without a time limit gives an attacker time to find the response.
 #[test]
 fn a_transaction_that_is_not_continued_expires() {
     with_credentials(credentials(), async |target, clock| {
-        // The keep-alive time-out is 5 s.
+        // The keep-alive timeout is 5 s.
         let mut late = connected(&target, 0, 0xFFFF).await;
         let mut own = login(SECRET, None);
         send(&mut late, &own.negotiate()).await;
@@ -327,7 +328,7 @@ fn a_transaction_that_is_not_continued_expires() {
         }
         assert_over(&late, Explanation::FAILED).await;
 
-        // A host that is authenticated stays so.
+        // An authenticated host stays authenticated.
         let mut host = admin(&target).await;
         let mut own = login(SECRET, None);
         assert!(send(&mut host, &own.negotiate()).await.is_success());
@@ -344,7 +345,7 @@ fn a_transaction_that_is_not_continued_expires() {
     });
 }
 
-// A host may prove itself again whenever it likes. Until that has failed it goes on working, and then it does not.
+// A host may reauthenticate at any time. It continues to have access until that fails.
 #[test]
 fn a_further_authentication_keeps_the_association_unless_it_fails() {
     with_credentials(credentials(), async |target, _| {
@@ -376,7 +377,7 @@ async fn authenticate_again_wrongly(host: &mut Host) {
     assert!(!host.queue.is_established());
 }
 
-// Commands that come at once are carried out one after the other: none finds the transaction half done.
+// Concurrent commands are executed one after another: none finds the transaction half done.
 #[test]
 fn commands_that_come_at_once_have_their_turns() {
     with_credentials(credentials(), async |target, clock| {
@@ -387,11 +388,11 @@ fn commands_that_come_at_once_have_their_turns() {
         for (sqe, data) in sends.chain(receives) {
             host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), data).unwrap();
         }
-        while let Some(mut work) = host.connection.next_work() {
+        while let Some(mut work) = host.connection.next_command() {
             let queue = host.queue.clone();
             clock.spawn("command", async move {
                 let cqe = queue.execute(&work.sqe, work.movement, &mut work.data).await.unwrap();
-                // A second negotiation ends the transaction, and one of the others learns that.
+                // A second negotiation ends the transaction, which one of the others reports.
                 let fails = cqe.status().is(Status::COMMAND_SEQUENCE_ERROR);
                 assert!(cqe.status().is_success() || work.sqe.cid() > 910 && fails, "{}", work.sqe.cid());
             });
@@ -401,7 +402,7 @@ fn commands_that_come_at_once_have_their_turns() {
     });
 }
 
-/// An association of the initiator's own, with these secrets.
+/// An association of our initiator with these secrets.
 async fn initiator(
     target: &Rc<Target>,
     clock: &Clock,
@@ -420,7 +421,7 @@ async fn initiator(
     Initiator::connect(&adapter, Memory::simulated(), config).await
 }
 
-// The initiator's queues have to do it all by themselves, those for I/O too.
+// The initiator's queues have to authenticate automatically, including I/O queues.
 #[test]
 fn the_initiator_authenticates_its_queues() {
     for group in [DhGroup::Null, DhGroup::Ffdhe2048, DhGroup::Ffdhe8192] {
@@ -448,7 +449,7 @@ fn the_initiator_authenticates_its_queues() {
     }
 }
 
-// What the initiator is told is what a person then reads.
+// The initiator's error messages are read by people.
 #[test]
 fn the_initiator_says_why_it_is_not_connected() {
     let failed = ConnectError::Login(LoginError::Refused(Explanation::FAILED));
@@ -462,7 +463,7 @@ fn the_initiator_says_why_it_is_not_connected() {
             assert_eq!(connected, Err(error));
         }
     });
-    // A target that asks for nothing is told nothing.
+    // A target that requires no authentication receives no messages.
     with_target(
         |_| (),
         async |target, clock| {

@@ -1,4 +1,4 @@
-//! Commands through the target's block layer: which become one, which become several, and who shares it.
+//! The target's block layer: merging, splitting, and sharing with local applications.
 
 use crate::host::SUBSYSTEM;
 use crate::simulated::{attach, client, connect};
@@ -22,7 +22,7 @@ const COSTS: BlockCosts = BlockCosts {
     complete: Delay::from_ns(600),
 };
 
-/// A host's client of a drive behind a block layer, and a client of an application of the target's.
+/// A remote client of a drive behind a block layer, and a local client on the target.
 struct Place {
     clock: Clock,
     layer: BlockLayer,
@@ -31,7 +31,8 @@ struct Place {
     local: Client,
 }
 
-/// Runs `test` with a drive that takes `drive_bytes_max` by a command, behind a target that takes 32 KiB and has `block`.
+/// Runs `test` with a drive that takes `drive_bytes_max` per command, behind a target that takes 32 KiB and
+/// has `block`.
 fn with_block(drive_bytes_max: u32, block: BlockConfig, test: impl AsyncFnOnce(Place) + 'static) {
     let mut drive = byteway_testkit::drive_config();
     drive.controller.transfer_bytes_max = drive_bytes_max;
@@ -86,7 +87,8 @@ fn deadline(dispatched_max: u32) -> BlockConfig {
     BlockConfig { costs: COSTS, tags: 64, scheduler: Scheduler::Deadline, dispatched_max }
 }
 
-// Without this a bio would never join a request that waits, or what was merged would be another's data, in either direction.
+// Without this a bio would never merge into a waiting request, or merged data would be mixed up, in either
+// direction.
 #[test]
 fn what_lies_next_to_a_request_that_waits_joins_it() {
     with_block(128 << 10, deadline(1), async |place| {
@@ -100,7 +102,7 @@ fn what_lies_next_to_a_request_that_waits_joins_it() {
             assert_eq!(requests + merged, 16);
             assert!(merged >= 8, "{merged} of 16 were merged");
         }
-        // Forwards, backwards and from the middle: what a merged command read is what each has written.
+        // Forwards, backwards and from the middle: a merged read returns what each write has written.
         for order in [[7u64, 6, 5, 4, 3, 2, 1, 0], [3, 4, 2, 5, 1, 6, 0, 7]] {
             let at: Vec<u64> = order.iter().map(|lba| 100 + lba).collect();
             at_once(&clock, &remote, false, &at, 1).await;
@@ -110,7 +112,8 @@ fn what_lies_next_to_a_request_that_waits_joins_it() {
     });
 }
 
-// Without this what does not lie next to a request, would make it too long, or goes the other way, would be merged with it.
+// Without this, bios would be merged that are not adjacent, exceed the length limit, or have another
+// direction.
 #[test]
 fn other_commands_stay_alone() {
     with_block(8 << 10, deadline(1), async |place| {
@@ -133,7 +136,8 @@ fn other_commands_stay_alone() {
     });
 }
 
-// Without this applications of the target's own would pass its block layer: they would pay nothing and take no tag.
+// Without this local applications of the target would bypass its block layer: without its cost, and without a
+// tag.
 #[test]
 fn local_applications_share_the_layer() {
     let one = BlockConfig { tags: 1, scheduler: Scheduler::None, ..deadline(64) };
@@ -143,7 +147,7 @@ fn local_applications_share_the_layer() {
         let begun = clock.now();
         at_once(&clock, &local, false, &at, 1).await;
         assert_eq!(layer.requests(), 8);
-        // One after another, as there is one tag; and each step is work.
+        // One after another, because there is one tag; and each step takes processor time.
         let steps = COSTS.build + COSTS.dispatch + COSTS.complete;
         assert!(clock.now().since(begun) > Delay(steps.0 * 8));
         at_once(&clock, &remote, true, &at, 1).await;
@@ -151,7 +155,7 @@ fn local_applications_share_the_layer() {
     });
 }
 
-// Without this a command that is longer than the drive's longest would be refused, or part of its data would be lost.
+// Without this a command longer than the drive's limit would be refused, or lose data.
 #[test]
 fn commands_that_are_too_long_for_the_drive_become_several() {
     for scheduler in [Scheduler::None, Scheduler::Deadline] {

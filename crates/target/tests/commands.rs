@@ -1,4 +1,4 @@
-//! What a host does with a drive once it is connected.
+//! I/O of a connected host.
 
 use crate::host::{Host, by_transport, in_capsule, with_target};
 use byteway_wire::FromBytes;
@@ -20,7 +20,8 @@ fn pattern(seed: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) ^ (at >> 8) as u8).collect()
 }
 
-/// Writes in the capsule and when asked, reads back, with these digests and in pieces of so many bytes.
+/// Writes with in-capsule data and with R2T, and reads back, with these digests and in pieces of so many
+/// bytes.
 async fn write_and_read(host: &mut Host) {
     let small = pattern(3, BLOCK);
     let write = in_capsule(read_write(NvmOpcode::WRITE, 5, 1), BLOCK as u32);
@@ -40,8 +41,8 @@ async fn write_and_read(host: &mut Host) {
     assert!(differs.is(Status::COMPARE_FAILURE), "{differs}");
 }
 
-// Without any of these a host would get other bytes than it wrote: data in the capsule, data that is asked for, digests of
-// headers and of data, and a stream that comes in any pieces.
+// Without any of these a host would read other bytes than it wrote: in-capsule data, requested data, header
+// and data digests, and a stream cut anywhere.
 #[test]
 fn what_is_written_is_read() {
     for (header, data) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -60,7 +61,7 @@ fn what_is_written_is_read() {
     }
 }
 
-// Linux describes 4 KiB for the ranges of a Dataset Management, whatever their number.
+// Linux describes 4 KiB for the ranges of a Dataset Management, for any number of ranges.
 #[test]
 fn a_host_may_give_more_than_a_command_takes() {
     with_target(
@@ -77,7 +78,7 @@ fn a_host_may_give_more_than_a_command_takes() {
             assert_eq!(answer.cqe.status(), Status::SUCCESS);
             let read = by_transport(read_write(NvmOpcode::READ, 8, 8), 8 * BLOCK as u32);
             assert!(io.ask(read, &[]).await.data.iter().all(|byte| *byte == 0));
-            // And less than it takes is refused.
+            // Less than the command takes is refused.
             let answer = io.ask(by_transport(read_write(NvmOpcode::READ, 5, 2), 4096), &[]).await;
             assert!(answer.cqe.status().is(Status::DATA_SGL_LENGTH_INVALID));
             let answer = io.ask(in_capsule(read_write(NvmOpcode::WRITE, 5, 2), 4096), &[0; 4096]).await;
@@ -103,7 +104,7 @@ fn commands_without_data_reach_the_drive() {
     );
 }
 
-// A host believes what Identify says: of how much it may send, and of what it may ask.
+// A host relies on Identify for the lengths that it may send, and the commands that it may use.
 #[test]
 fn identify_describes_the_controller_and_not_the_drives_own() {
     with_target(

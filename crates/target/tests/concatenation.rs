@@ -1,4 +1,5 @@
-//! Secure channel concatenation: which queues generate keys for TLS, and what is done in the clear and in the channel.
+//! Secure channel concatenation: which queues generate TLS keys, and which commands are allowed with and
+//! without TLS.
 
 use crate::authentication::{OTHER_SECRET, SECRET, read, receive, refusal, secrets, send};
 use crate::host::{HOST, Host, SUBSYSTEM, Seeded, by_transport, with_generated_keys};
@@ -17,7 +18,7 @@ use std::rc::Rc;
 
 const OTHER_HOST: &str = "nqn.2026-11.org.byteway:other-host";
 
-/// What a target has given away: each key with that whose place it takes.
+/// Keys that a target has generated, each with the one that it replaces.
 #[derive(Default)]
 struct Kept(RefCell<Vec<(Vec<u8>, Option<u64>)>>);
 
@@ -43,7 +44,7 @@ fn login(asked: SecureChannel) -> Login {
     Login::new(&endpoint, &secrets(SECRET, None), (nqn(HOST), nqn(SUBSYSTEM)), 77).concatenating(asked)
 }
 
-/// A queue that is connected and no more, in a channel or not, and what is asked of it first.
+/// A connected queue, with or without a secure channel, and its authentication requirements.
 async fn connected(target: &Rc<Target>, peer: Option<Peer>) -> (Host, AuthRequirements) {
     let mut host = Host::initialized(target, Digests::new());
     peer.into_iter().for_each(|peer| host.queue.secure(peer));
@@ -55,7 +56,7 @@ fn channel(generated: Option<u64>) -> Option<Peer> {
     Some(Peer { host: nqn(HOST), subsystem: nqn(SUBSYSTEM), generated })
 }
 
-/// Connects an I/O queue of an admin queue's controller: its status, and the queue.
+/// Connects an I/O queue of an admin queue's controller; returns the status and the queue.
 async fn io(target: &Rc<Target>, admin: &Host, peer: Option<Peer>) -> (Host, Status) {
     let mut host = Host::initialized(target, Digests::new());
     peer.into_iter().for_each(|peer| host.queue.secure(peer));
@@ -63,7 +64,7 @@ async fn io(target: &Rc<Target>, admin: &Host, peer: Option<Peer>) -> (Host, Sta
     (host, status)
 }
 
-/// Authenticates a queue; gives the generated key.
+/// Authenticates a queue; returns the generated key.
 async fn authenticate(host: &mut Host, asked: SecureChannel) -> Option<Vec<u8>> {
     let mut login = login(asked);
     assert!(send(host, &login.negotiate()).await.is_success());
@@ -73,13 +74,14 @@ async fn authenticate(host: &mut Host, asked: SecureChannel) -> Option<Vec<u8>> 
     login.generated().map(|key| key.key().to_vec())
 }
 
-/// Why a queue does not negotiate.
+/// The explanation for a refused negotiation.
 async fn refused(host: &mut Host, asked: SecureChannel) -> Explanation {
     assert!(send(host, &login(asked).negotiate()).await.is_success());
     refusal(host).await
 }
 
-// A key that is there too late fails a host that connects with it at once; without the channel nothing of the drive may be read or changed.
+// A key that is stored too late fails a host that uses it at once; without TLS no data may be read or
+// changed.
 #[test]
 fn a_key_is_generated_in_the_clear_and_used_in_its_channel() {
     let kept = Rc::new(Kept::default());
@@ -89,7 +91,7 @@ fn a_key_is_generated_in_the_clear_and_used_in_its_channel() {
         assert_eq!(requirements, AuthRequirements::new().with_atr(true));
         let key = authenticate(&mut clear, SecureChannel::NEW_TLS_PSK).await.unwrap();
         assert_eq!(kept.0.borrow()[..], [(key, None)]);
-        // What Linux does before it connects again.
+        // The commands that Linux sends before it reconnects.
         clear.configure(true).await;
         let identify = Identify { cns: Cns::CONTROLLER, ..Identify::default() }.sqe(0, 0);
         assert!(clear.ask(by_transport(identify, 4096), &[]).await.cqe.status().is_success());
@@ -101,7 +103,7 @@ fn a_key_is_generated_in_the_clear_and_used_in_its_channel() {
         for peer in [None, channel(Some(1))] {
             assert_eq!(io(&target, &clear, peer).await.1, Status::COMMAND_SEQUENCE_ERROR.with_dnr());
         }
-        // Another one on the same queue takes its place.
+        // Another key on the same queue replaces it.
         authenticate(&mut clear, SecureChannel::NEW_TLS_PSK).await.unwrap();
         assert_eq!(kept.0.borrow()[1].1, Some(1));
         clear.queue.close();
@@ -113,7 +115,7 @@ fn a_key_is_generated_in_the_clear_and_used_in_its_channel() {
         let (mut io, status) = io(&target, &admin, channel(Some(2))).await;
         assert!(status.is_success() && io.queue.is_established());
         assert!(io.ask(read(), &[]).await.cqe.status().is_success());
-        // The key is replaced while I/O goes on; only the admin queue does so.
+        // The key is replaced during I/O, by the admin queue only.
         authenticate(&mut admin, SecureChannel::REPLACE_TLS_PSK).await.unwrap();
         assert_eq!(kept.0.borrow()[2].1, Some(2));
         assert!(authenticate(&mut admin, SecureChannel::NONE).await.is_none());
@@ -124,7 +126,7 @@ fn a_key_is_generated_in_the_clear_and_used_in_its_channel() {
     });
 }
 
-// An association whose queues are in the clear must not get a key behind which it goes on unencrypted.
+// An association without TLS must not get a key and continue unencrypted.
 #[test]
 fn io_queues_in_the_clear_end_with_the_key() {
     with_generated_keys(credentials(TlsPolicy::Offered), Rc::new(Kept::default()), async |target, _| {
@@ -141,7 +143,7 @@ fn io_queues_in_the_clear_end_with_the_key() {
     });
 }
 
-// What is not to be had, or has to be, a host is told at its first message, and no key is made.
+// Unavailable or missing concatenation is reported at the first message, and no key is generated.
 #[test]
 fn the_policy_decides_who_gets_a_key() {
     let mismatch = Explanation::SECURE_CHANNEL_MISMATCH;
@@ -150,7 +152,7 @@ fn the_policy_decides_who_gets_a_key() {
         (TlsPolicy::Never, None, vec![new, replace]),
         (TlsPolicy::Offered, None, vec![replace, SecureChannel(1)]),
         (TlsPolicy::Required, None, vec![SecureChannel::NONE, replace]),
-        // Over a channel with a configured key there is none to be had, nor with a generated one another channel.
+        // With TLS by a configured key none can be generated, nor can another channel with a generated one.
         (TlsPolicy::Offered, channel(None), vec![new, replace]),
         (TlsPolicy::Offered, channel(Some(1)), vec![new]),
     ] {
@@ -173,7 +175,7 @@ fn the_policy_decides_who_gets_a_key() {
     }
 }
 
-// nvme-cli connects what it discovers, and has to know that it is to ask for a key.
+// nvme-cli connects to what it discovers, and has to know that a key is required.
 #[test]
 fn the_discovery_service_tells_who_needs_a_key() {
     let directory = Directory::default();
@@ -198,7 +200,7 @@ fn the_discovery_service_tells_who_needs_a_key() {
     assert_eq!(told(HOST), None);
 }
 
-// Who has learnt a secret must not keep the door open by a key when the secret is replaced.
+// When a secret is replaced, keys derived from the old one must no longer give access.
 #[test]
 fn a_secret_that_is_replaced_generates_no_key() {
     let (all, kept) = (credentials(TlsPolicy::Offered), Rc::new(Kept::default()));
@@ -213,7 +215,7 @@ fn a_secret_that_is_replaced_generates_no_key() {
     });
 }
 
-// Hosts that are added or taken away while others are connected are judged by what holds when they connect.
+// Hosts that are added or removed are judged by the rules at the time of their connection.
 #[test]
 fn credentials_that_are_replaced_hold_for_queues_that_connect() {
     let all = credentials(TlsPolicy::Offered);
@@ -225,10 +227,10 @@ fn credentials_that_are_replaced_hold_for_queues_that_connect() {
         before.configure(true).await;
         let (_, requirements) = connected(&target, None).await;
         assert!(requirements.ascr());
-        // Nor does an older association get a further queue in the clear.
+        // Nor can an older association add a queue without TLS.
         assert_eq!(io(&target, &before, None).await.1, Status::COMMAND_SEQUENCE_ERROR.with_dnr());
         known.replace(&Credentials::default());
-        // Without its secret the host is one of those that may connect without.
+        // Without its secret the host is one of those that may connect without authentication.
         let (_, requirements) = connected(&target, None).await;
         assert_eq!(requirements, AuthRequirements::new());
         assert!(before.ask(KeepAlive.sqe(0), &[]).await.cqe.status().is_success());

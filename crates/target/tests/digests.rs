@@ -1,4 +1,5 @@
-//! Our own host over NVMe/TCP, whose PDUs are damaged on their way: what is the end of a command, and what of a connection.
+//! Our host over NVMe/TCP with PDUs damaged in transit: which damage ends a command, and which ends a
+//! connection.
 
 use crate::host::with_target;
 use crate::simulated::attach;
@@ -15,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Which byte of the next C2HData PDU is changed.
+/// Index of the byte to change in the next C2HData PDU.
 type Harm = Rc<Cell<Option<usize>>>;
 
 /// Both ends of NVMe/TCP connections, and the wires between them.
@@ -45,7 +46,7 @@ impl Wires {
         Adapter::real(&self.0.clock, Box::new(self.clone()))
     }
 
-    /// Ends all connections, and lets no other be made.
+    /// Ends all connections, and prevents new ones.
     pub fn cut(&self) {
         self.0.is_cut.set(true);
         for line in self.0.lines.take().into_values() {
@@ -57,7 +58,7 @@ impl Wires {
 
 struct Line {
     near: RefCell<TcpConnection>,
-    /// What the host says while it takes bytes in.
+    /// Bytes that the host sends while it processes received bytes.
     later: RefCell<Vec<ToTarget>>,
     said: Notify,
     is_closed: Cell<bool>,
@@ -113,7 +114,7 @@ impl Messenger for Wires {
     }
 }
 
-/// Carries bytes either way until an end gives the connection up.
+/// Carries bytes both ways until an end gives up the connection.
 async fn carry(line: Rc<Line>, target: Rc<Target>, adapter: Adapter, harm: Harm) {
     let queue = Rc::new(Queue::new(&target));
     let mut far = TargetConnection::new(queue.clone(), 8192);
@@ -124,7 +125,7 @@ async fn carry(line: Rc<Line>, target: Rc<Target>, adapter: Adapter, harm: Harm)
         if line.is_closed.get() || line.is_cut.get() || far.receive(&bytes).is_err() {
             break;
         }
-        while let Some(mut work) = far.next_work() {
+        while let Some(mut work) = far.next_command() {
             let cqe = match work.refused() {
                 Some(status) => Some(Cqe::new(0, status, 0, 0)),
                 None => queue.execute(&work.sqe, work.movement, &mut work.data).await,
@@ -143,7 +144,7 @@ async fn carry(line: Rc<Line>, target: Rc<Target>, adapter: Adapter, harm: Harm)
             line.near.borrow_mut().send(&adapter, message);
         }
         if received.is_err() {
-            // What the host says of it the target understands.
+            // The target understands the host's report.
             assert!(far.receive(&take(&line)).is_err());
             break;
         }
@@ -164,7 +165,7 @@ fn take(line: &Line) -> Vec<u8> {
     bytes
 }
 
-/// What a read ends with of whose data that byte is changed, and how often the controller was lost for it.
+/// Result of a read with a changed data byte, and the number of controllers lost.
 fn damaged(byte: usize) -> (Result<(), Status>, u64, bool) {
     with_target(
         |_| {},
@@ -201,17 +202,17 @@ fn damaged(byte: usize) -> (Result<(), Status>, u64, bool) {
     )
 }
 
-// TCP Transport 1.0, 3.5: without this one bit that is wrong in some data would be the end of everything that is under way, or be
-// taken for what was read.
+// TCP Transport 1.0, 3.5: without this one wrong data bit would end all outstanding commands, or be returned
+// as data.
 #[test]
 fn a_wrong_data_digest_is_the_end_of_its_command_alone() {
-    // Header, digest, then data: of that the first byte, and one of the second half.
+    // Header, digest, then data: the first byte, and one in the second half.
     for byte in [28, 28 + 5000] {
         assert_eq!(damaged(byte), (Err(Status::TRANSIENT_TRANSPORT_ERROR), 0, true));
     }
 }
 
-// A wrong header may be any other: nothing that follows can be believed.
+// A wrong header may be any header: nothing after it can be trusted.
 #[test]
 fn a_wrong_header_digest_is_the_end_of_its_connection() {
     assert_eq!(damaged(12), (Err(Status::HOST_PATHING_ERROR), 1, true));

@@ -1,4 +1,4 @@
-//! What hosts find: the Discovery log page, who sees what in it, and how they learn that it has changed.
+//! The Discovery log page: its contents for each host, and notification of changes.
 
 use crate::host::{Answer, HOST, Host, SUBSYSTEM, by_transport, with_target};
 use byteway_clock::Delay;
@@ -67,7 +67,7 @@ async fn drives(host: &mut Host) -> Vec<(String, String)> {
         .collect()
 }
 
-// A host that isn't told that a port wants TLS cannot connect there.
+// A host that is not told that a port requires TLS cannot connect there.
 #[test]
 fn ports_with_tls_are_told_as_such() {
     with_target(
@@ -90,7 +90,7 @@ fn ports_with_tls_are_told_as_such() {
     );
 }
 
-// A host that looks for drives gets at none without this.
+// Without this a host could access a drive through the Discovery Service.
 #[test]
 fn a_host_finds_what_is_served() {
     with_target(
@@ -120,7 +120,7 @@ fn a_host_finds_what_is_served() {
                 assert_eq!(entry.subsystem().unwrap().as_str(), SUBSYSTEM);
                 assert_eq!(entry.address(), Some(address(place)));
             }
-            // Nothing that only a drive's controller does.
+            // None of the commands specific to a drive's controller.
             let refused = host.ask(by_transport(Identify::default().sqe(0, 1), 4096), &[]).await.cqe;
             assert!(refused.status().is(Status::INVALID_FIELD));
             for opcode in [0x0D, 0x80, 0x10, 0x7C] {
@@ -137,7 +137,7 @@ fn a_host_finds_what_is_served() {
     );
 }
 
-// Linux reads 4 KiB at a time, and others the header first: the parts have to be those of one page.
+// Linux reads 4 KiB at a time, and others the header first: the parts have to belong to one page.
 #[test]
 fn the_page_is_read_in_parts() {
     with_target(
@@ -193,7 +193,7 @@ fn a_host_sees_what_it_may_connect_to_and_nothing_else() {
     );
 }
 
-// An address at which a host reaches nothing, or another machine, is worse than none.
+// An address that reaches nothing, or another machine, is worse than none.
 #[test]
 fn addresses_are_those_that_the_asking_host_can_reach() {
     let cases: [(&str, &str, Option<&str>); 8] = [
@@ -213,7 +213,7 @@ fn addresses_are_those_that_the_asking_host_can_reach() {
         let found = entries.iter().find(|entry| entry.subtype == SubsystemType::NVM);
         assert_eq!(found.and_then(DiscoveryEntry::address), expected.map(address), "{listens} by {by}");
     }
-    // Behind network address translation none of this machine's addresses is of use.
+    // With network address translation none of this machine's addresses is usable.
     let directory = Directory::new(vec![address("198.51.100.1:8009")], Some("203.0.113.5".parse().unwrap()));
     let _published = directory.publish(record(SUBSYSTEM, Hosts::Any, &["127.0.0.1:4420"]));
     let (_, entries) = directory.entries(&Nqn::new(HOST).unwrap(), reached("127.0.0.1:4420"));
@@ -236,7 +236,7 @@ pub fn configure_events(configuration: AsyncEventConfig) -> Sqe {
     command.sqe(0, 0)
 }
 
-// Without the event a host would have to ask again and again, or never find a drive that comes later.
+// Without the event a host would have to poll, or never find a drive that is added later.
 #[test]
 fn a_host_that_stays_is_told_of_changes() {
     with_target(
@@ -252,7 +252,7 @@ fn a_host_that_stays_is_told_of_changes() {
             assert!(host.ask(configure_events(wanted), &[]).await.cqe.status().is_success());
             let (before, _) = page(&mut host, false).await;
 
-            // Two requests, of which a change completes one.
+            // Two requests, one of which a change completes.
             let works = [host.begin(AsyncEventRequest.sqe(0)), host.begin(AsyncEventRequest.sqe(0))];
             let told = Rc::new(std::cell::RefCell::new(Vec::new()));
             for mut work in works {
@@ -272,7 +272,7 @@ fn a_host_that_stays_is_told_of_changes() {
             let [Some(cqe)] = first[..] else { panic!("{first:?}") };
             assert_eq!(AsyncEvent::from_dw0(cqe.dw0), AsyncEvent::DISCOVERY_LOG_CHANGE);
 
-            // Until the host has read the page without retaining the event, it is not told again.
+            // Until the host has read the page without Retain Asynchronous Event, it is not notified again.
             drop(published);
             discovery.changed();
             let (after, entries) = page(&mut host, true).await;
@@ -291,7 +291,7 @@ fn a_host_that_stays_is_told_of_changes() {
     );
 }
 
-// A host that asks once and forgets to disconnect must not keep a controller for ever.
+// A host that queries once and does not disconnect must not keep a controller indefinitely.
 #[test]
 fn a_silent_host_loses_its_discovery_controller() {
     with_target(
@@ -299,7 +299,7 @@ fn a_silent_host_loses_its_discovery_controller() {
         async |target, clock| {
             let mut alive = Host::discovery(&target, HOST, Reached::default()).await;
             let silent = Host::discovery(&target, HOST, Reached::default()).await;
-            // No time-out is two minutes.
+            // Without a timeout, the limit is two minutes.
             let never = SetFeatures { fid: fid::KEEP_ALIVE_TIMER, ..SetFeatures::default() };
             assert!(alive.ask(never.sqe(0, 0), &[]).await.cqe.status().is_success());
             clock.timer(Delay::from_s(100)).await;

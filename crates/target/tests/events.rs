@@ -1,12 +1,12 @@
-//! What happens to namespaces and paths while hosts are connected, and how they learn of it.
+//! Changes of namespaces and paths while hosts are connected, and their events.
 
 use crate::discovery::configure_events;
 use crate::host::{Host, SUBSYSTEM, by_transport, with_target};
 use byteway_clock::{Clock, Delay};
 use byteway_host::{Data, Driver, DriverConfig, Port};
 use byteway_link::Memory;
-use byteway_target::tcp::Broken;
-use byteway_target::{Misuse, Path, PathConfig, Reached, Subsystem, SubsystemConfig, Target};
+use byteway_target::tcp::ConnectionError;
+use byteway_target::{Path, PathConfig, QueueViolation, Reached, Subsystem, SubsystemConfig, Target};
 use byteway_testkit::SmallWorld;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, H2cData, Pdu};
@@ -21,10 +21,10 @@ use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What events a host was told of.
+/// Events that a host received.
 type Told = Rc<RefCell<Vec<AsyncEvent>>>;
 
-/// Has a host told of everything, and asks for `requests` events.
+/// Enables all events, and submits `requests` Asynchronous Event Requests.
 async fn listen(host: &mut Host, clock: &Clock, requests: usize) -> Told {
     let wanted = AsyncEventConfig::new().with_namespace_attribute(true).with_ana_change(true);
     assert!(host.ask(configure_events(wanted), &[]).await.cqe.status().is_success());
@@ -60,7 +60,7 @@ async fn changed(host: &mut Host) -> Vec<u32> {
     nsids.take_while(|nsid| *nsid > 0).collect()
 }
 
-/// Creates a namespace of so many blocks of this format.
+/// Creates a namespace with this number of blocks and format.
 async fn create(host: &mut Host, blocks: u64, format: u8) -> Cqe {
     let wanted = IdentifyNamespace {
         nsze: blocks,
@@ -93,7 +93,7 @@ fn id_of(host: &Host) -> u16 {
     host.queue.controller().unwrap().id()
 }
 
-// A host that isn't told goes on with a namespace that is gone, and never finds one that has come.
+// Without events a host would continue to use a deleted namespace, and never find a new one.
 #[test]
 fn hosts_learn_of_namespaces_that_come_and_go() {
     with_target(
@@ -107,7 +107,7 @@ fn hosts_learn_of_namespaces_that_come_and_go() {
             assert_eq!(changed(&mut other).await, [1]);
             assert_eq!(changed(&mut other).await, []);
 
-            // One that is created is nobody's before it is attached; then it is everybody's.
+            // A new namespace is inactive until it is attached; then every host has it.
             let created = create(&mut one, 100, 1).await;
             assert_eq!((created.status(), created.dw0), (Status::SUCCESS, 1));
             settle(&clock).await;
@@ -125,13 +125,13 @@ fn hosts_learn_of_namespaces_that_come_and_go() {
             let identify = Identify { cns: Cns::NAMESPACE_CONTROLLERS, ..Identify::default() }.sqe(0, 1);
             let data = other.ask(by_transport(identify, 4096), &[]).await.data;
             assert_eq!(ControllerList::read_from_bytes(&data[..]).unwrap().ids(), Some(&both[..]));
-            // A reader that retains the event keeps list and event.
+            // A read with Retain Asynchronous Event keeps list and event.
             assert_eq!(attach(&mut one, 1, NamespaceAttachment::DETACH, &both[..1]).await, Status::SUCCESS);
             settle(&clock).await;
             let list = log(&mut other, lid::CHANGED_NAMESPACE_LIST, 4096, true).await;
             assert_eq!((list[0], changed(&mut other).await), (1, vec![1]));
             assert_eq!(told.borrow().len(), 3);
-            // A list that names no controller of these.
+            // A list without any of these controllers.
             for list in [&[][..], &[77], &[id_of(&one), 77]] {
                 let status = attach(&mut one, 1, NamespaceAttachment::ATTACH, list).await;
                 assert!(status.is(Status::CONTROLLER_LIST_INVALID), "{list:?}");
@@ -160,8 +160,8 @@ fn namespaces_are_managed_only_where_that_is_allowed() {
     );
 }
 
-// A command is measured by its namespace's blocks: one whose data comes when the namespace has other blocks must not make the
-// drive read or write beyond its buffer.
+// A command is checked against its namespace's format: if the format changes before its data arrives, it must
+// not access the drive's buffer out of bounds.
 #[test]
 fn a_namespace_that_becomes_another_ends_what_was_measured_by_it() {
     with_target(
@@ -169,7 +169,7 @@ fn a_namespace_that_becomes_another_ends_what_was_measured_by_it() {
         async |target, _| {
             let mut admin = Host::admin(&target).await;
             let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
-            // Of 512 bytes, as the namespace's blocks are now.
+            // In blocks of 512 bytes, the present format.
             let sqe = by_transport(write(1), 512).with_cid(900);
             io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
             let [Pdu::R2t(request)] = io.hear()[..] else { panic!("no R2T") };
@@ -200,7 +200,7 @@ async fn state_in_log(host: &mut Host, target: &Rc<Target>) -> AnaState {
     group.state
 }
 
-// Two paths to one drive, of which each says what it is good for, and says so when that changes.
+// Two paths to one drive, each of which reports its ANA state and changes of it.
 #[test]
 fn each_port_has_a_state_that_its_hosts_learn_and_that_commands_obey() {
     with_target(
@@ -246,12 +246,12 @@ fn each_port_has_a_state_that_its_hosts_learn_and_that_commands_obey() {
                 let sqe = by_transport(write(2), 4096);
                 assert_eq!(ios[0].ask(sqe, &[1; 4096]).await.cqe.status(), Status::SUCCESS);
                 assert_eq!(ios[1].ask(sqe, &[1; 4096]).await.cqe.status(), expected, "{}", state.name());
-                // Admin commands go on.
+                // Admin commands continue.
                 let identify = by_transport(Identify::default().sqe(0, 2), 4096);
                 assert_eq!(second.ask(identify, &[]).await.cqe.status(), Status::SUCCESS);
             }
             assert!(told[1].borrow().iter().all(|event| *event == AsyncEvent::ANA_CHANGE));
-            // A command whose data comes later is carried out by the state of then.
+            // A command whose data arrives later is executed with the state at that time.
             let sqe = by_transport(write(2), 4096).with_cid(900);
             ios[1].say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
             let [Pdu::R2t(request)] = ios[1].hear()[..] else { panic!("no R2T") };
@@ -267,8 +267,8 @@ fn each_port_has_a_state_that_its_hosts_learn_and_that_commands_obey() {
     );
 }
 
-// Initiators in use give their event requests up without a word before they shut a controller down, and use the identifiers again; so do
-// all hosts behind a reset. Another identifier that is used twice ends the connection.
+// Common initiators abandon their event requests before they shut a controller down, and reuse the
+// identifiers, as do all hosts after a reset. Any other identifier in use twice ends the connection.
 #[test]
 fn identifiers_of_event_requests_can_be_used_again() {
     with_target(
@@ -278,7 +278,7 @@ fn identifiers_of_event_requests_can_be_used_again() {
             let ended = Rc::new(RefCell::new(Vec::new()));
             let hold = |host: &mut Host, cid: u16| {
                 host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(AsyncEventRequest.sqe(cid))), &[]).unwrap();
-                let mut work = host.connection.next_work().unwrap();
+                let mut work = host.connection.next_command().unwrap();
                 let (queue, ended) = (host.queue.clone(), ended.clone());
                 clock.spawn("event request", async move {
                     let cqe = queue.execute(&work.sqe, work.movement, &mut work.data).await;
@@ -295,13 +295,16 @@ fn identifiers_of_event_requests_can_be_used_again() {
             // By another command, and by another request.
             let get = |cid| GetFeatures { fid: fid::NUMBER_OF_QUEUES, ..GetFeatures::default() }.sqe(cid, 0);
             host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(get(700))), &[]).unwrap();
-            let _executing = host.connection.next_work().unwrap();
+            let _executing = host.connection.next_command().unwrap();
             hold(&mut host, 701);
             settle(&clock).await;
             assert_eq!(*ended.borrow(), [(700, false), (701, false)]);
-            // The one that is being executed is not an event request.
+            // The command in execution is not an event request.
             let twice = host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(get(700))), &[]);
-            assert!(matches!(twice, Err(Broken::Misuse(Misuse::Identifier(700)))), "{twice:?}");
+            assert!(
+                matches!(twice, Err(ConnectionError::Violation(QueueViolation::Identifier(700)))),
+                "{twice:?}"
+            );
             ended.borrow_mut().clear();
             host.configure(false).await;
             host.configure(true).await;
@@ -316,8 +319,8 @@ fn identifiers_of_event_requests_can_be_used_again() {
     );
 }
 
-// The drive has a second port, and its host formats what the target's hosts use: they are told, no command of theirs moves what it
-// was not measured for, and each finds the namespace as it is now.
+// The drive has a second port, whose host formats namespaces that the target's hosts use: they are notified,
+// none of their commands moves data with the wrong length, and each finds the new format.
 #[test]
 fn what_a_host_at_another_port_changes_the_hosts_are_told() {
     SmallWorld::default().run(async |powered| {
@@ -338,7 +341,7 @@ fn what_a_host_at_another_port_changes_the_hosts_are_told() {
         let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
         let bytes = target.subsystems()[0].path().driver().namespaces()[0].block_bytes;
         assert_eq!(bytes, 512);
-        // A command is under way, measured by 512 bytes, when the blocks become larger.
+        // A command checked with 512-byte blocks is in flight when the blocks become larger.
         let sqe = by_transport(write(1), 512).with_cid(900);
         io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
         let [Pdu::R2t(request)] = io.hear()[..] else { panic!("no R2T") };
@@ -355,14 +358,14 @@ fn what_a_host_at_another_port_changes_the_hosts_are_told() {
         assert_eq!(target.subsystems()[0].path().driver().namespaces()[0].block_bytes, 4096);
         let wrote = io.ask(by_transport(write(1), 4096), &[1; 4096]).await;
         assert_eq!(wrote.cqe.status(), Status::SUCCESS);
-        // One that is deleted is gone for all.
+        // A deleted namespace is gone for all.
         let delete = NamespaceManagement { sel: NamespaceManagement::DELETE, csi: 0 }.sqe(0, 2);
         assert!(guest.admin(delete, Data::None).await.unwrap().status().is_success());
         settle(&clock).await;
         assert_eq!(changed(&mut admin).await, [2]);
         assert_eq!(told.borrow().len(), 2);
         assert_eq!(target.subsystems()[0].path().nsids(), [1]);
-        // And the other way round: one that a remote host makes is there at the other port.
+        // And in reverse: a namespace created by a remote host exists at the other port.
         assert_eq!(create(&mut admin, 100, 1).await.dw0, 2);
         let id = id_of(&admin);
         assert_eq!(attach(&mut admin, 2, NamespaceAttachment::ATTACH, &[id]).await, Status::SUCCESS);
@@ -371,7 +374,7 @@ fn what_a_host_at_another_port_changes_the_hosts_are_told() {
     });
 }
 
-// A host asks for what the target says that it has: a page that is listed must be there, and one that is not must not.
+// A host requests what the target lists: a listed page must exist, and any other must not.
 #[test]
 fn the_log_pages_that_are_listed_are_those_that_there_are() {
     with_target(

@@ -1,11 +1,11 @@
-//! A host by hand: it says what a test tells it to, and gives what comes back.
+//! A scripted host: sends what a test tells it to, and collects the responses.
 
 use byteway_auth::{Credentials, NoRandomness, Provider};
 use byteway_clock::Clock;
 use byteway_clock::random::{Rng, Stream};
 use byteway_device::DriveConfig;
 use byteway_host::{Driver, DriverConfig};
-use byteway_target::tcp::{Broken, Connection, Work};
+use byteway_target::tcp::{CapsuleCommand, Connection, ConnectionError};
 use byteway_target::{
     Directory, Discovery, GeneratedKeys, Path, PathConfig, Queue, Reached, Subsystem, SubsystemConfig, Target,
 };
@@ -26,7 +26,7 @@ use std::rc::Rc;
 pub const SUBSYSTEM: &str = "nqn.2026-11.org.byteway:a";
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
 
-/// Runs a test with a target, whose one subsystem `config` may change, of a small drive.
+/// Runs a test with a target for a small drive; `config` may change its one subsystem.
 pub fn with_target<T: 'static>(
     config: impl FnOnce(&mut SubsystemConfig) + 'static,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
@@ -34,7 +34,7 @@ pub fn with_target<T: 'static>(
     with_target_of(drive_config(), config, test)
 }
 
-/// The same, of this drive.
+/// As above, with this drive.
 pub fn with_target_of<T: 'static>(
     drive: DriveConfig,
     config: impl FnOnce(&mut SubsystemConfig) + 'static,
@@ -43,7 +43,7 @@ pub fn with_target_of<T: 'static>(
     with_credentials_of(drive, config, None, test)
 }
 
-/// The same, whose hosts have to authenticate.
+/// As above, with hosts that have to authenticate.
 pub fn with_credentials<T: 'static>(
     credentials: Credentials,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
@@ -51,7 +51,7 @@ pub fn with_credentials<T: 'static>(
     with_credentials_of(drive_config(), |_| (), Some((credentials, None)), test)
 }
 
-/// The same, which generate keys for TLS.
+/// As above, with hosts that generate TLS keys.
 pub fn with_generated_keys<T: 'static>(
     credentials: Credentials,
     keys: Rc<dyn GeneratedKeys>,
@@ -89,7 +89,7 @@ fn with_credentials_of<T: 'static>(
     })
 }
 
-/// Random bytes that follow from a seed.
+/// Random bytes from a seed.
 pub struct Seeded(RefCell<Stream>);
 
 impl Seeded {
@@ -106,31 +106,31 @@ impl Provider for Seeded {
     }
 }
 
-/// What a host got.
+/// A response received by a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub cqe: Cqe,
     pub data: Vec<u8>,
 }
 
-/// One connection of a host's.
+/// One connection of a host.
 pub struct Host {
     pub queue: Rc<Queue>,
     pub connection: Connection,
     decoder: Decoder,
     framing: Framing,
-    /// Bytes that go in at once.
+    /// Bytes passed to the connection at once.
     pub pieces: usize,
     cid: u16,
 }
 
 impl Host {
-    /// Opens a connection, and says nothing.
+    /// Opens a connection without sending anything.
     pub fn open(target: &Rc<Target>) -> Host {
         Host::open_at(target, Reached::default())
     }
 
-    /// The same, at this place.
+    /// As above, at this port.
     pub fn open_at(target: &Rc<Target>, reached: Reached) -> Host {
         let queue = Rc::new(Queue::at(target, reached));
         let limits = Limits { plen_max: 1 << 20, maxh2cdata: 1 << 20, dwords: false };
@@ -160,7 +160,7 @@ impl Host {
         self
     }
 
-    /// An admin queue of the Discovery Service that is connected and enabled, of a host that came by that way.
+    /// A connected and enabled admin queue of the Discovery Service, of a host that came through this port.
     pub async fn discovery(target: &Rc<Target>, name: &str, reached: Reached) -> Host {
         let mut host = Host::open_at(target, reached).initialize(Digests::new());
         let (host_nqn, subsystem) = (Nqn::new(name).unwrap().field(), Nqn::discovery().field());
@@ -173,12 +173,12 @@ impl Host {
         host
     }
 
-    /// An admin queue that is connected, and its controller enabled.
+    /// A connected admin queue with an enabled controller.
     pub async fn admin(target: &Rc<Target>) -> Host {
         Host::admin_at(target, Reached::default()).await
     }
 
-    /// The same, of a host that came by that way.
+    /// As above, of a host that came through this port.
     pub async fn admin_at(target: &Rc<Target>, reached: Reached) -> Host {
         let mut host = Host::open_at(target, reached).initialize(Digests::new());
         let connected = host.connect(0, 0xFFFF, 32, |_| ()).await;
@@ -201,7 +201,7 @@ impl Host {
         self.cid
     }
 
-    /// Connects; `change` may change the data first.
+    /// Connects; `change` may modify the Connect data.
     pub async fn connect(
         &mut self,
         qid: u16,
@@ -234,12 +234,12 @@ impl Host {
     }
 
     /// Sends a PDU.
-    pub fn say(&mut self, pdu: &Pdu, data: &[u8]) -> Result<(), Broken> {
+    pub fn say(&mut self, pdu: &Pdu, data: &[u8]) -> Result<(), ConnectionError> {
         let bytes = self.encoded(pdu, data);
         self.say_bytes(&bytes)
     }
 
-    /// A PDU as it is sent.
+    /// Encodes a PDU.
     pub fn encoded(&self, pdu: &Pdu, data: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; self.framing.pdu_bytes(pdu, data.len() as u32) as usize];
         self.framing.encode(pdu, data, &mut bytes).unwrap();
@@ -247,16 +247,16 @@ impl Host {
     }
 
     /// Sends bytes.
-    pub fn say_bytes(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+    pub fn say_bytes(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
         bytes.chunks(self.pieces.min(bytes.len().max(1))).try_for_each(|piece| self.connection.receive(piece))
     }
 
-    /// The headers of what has come, without data.
+    /// The headers of received PDUs, without data.
     pub fn hear(&mut self) -> Vec<Pdu> {
         self.hear_all().into_iter().map(|(pdu, _)| pdu).collect()
     }
 
-    /// What has come.
+    /// The received PDUs.
     pub fn hear_all(&mut self) -> Vec<(Pdu, Vec<u8>)> {
         let bytes = self.connection.unsent().to_vec();
         self.connection.sent(bytes.len());
@@ -272,16 +272,16 @@ impl Host {
         }
     }
 
-    /// Sends a command, whose completion comes later.
-    pub fn begin(&mut self, sqe: Sqe) -> Work {
+    /// Sends a command, without waiting for its completion.
+    pub fn begin(&mut self, sqe: Sqe) -> CapsuleCommand {
         let sqe = sqe.with_cid(self.next_cid());
         self.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
-        self.connection.next_work().unwrap()
+        self.connection.next_command().unwrap()
     }
 
-    /// Executes what has come so far.
+    /// Executes the commands received so far.
     pub async fn serve(&mut self) {
-        while let Some(mut work) = self.connection.next_work() {
+        while let Some(mut work) = self.connection.next_command() {
             let cqe = match work.refused() {
                 Some(status) => Some(Cqe::new(0, status, 0, 0)),
                 None => self.queue.execute(&work.sqe, work.movement, &mut work.data).await,
@@ -290,7 +290,7 @@ impl Host {
         }
     }
 
-    /// Carries out a command; with `data` behind it in its capsule, or, if its pointer says so, when it is asked for.
+    /// Executes a command; `data` goes in its capsule, or, according to its pointer, when it is requested.
     pub async fn ask(&mut self, sqe: Sqe, data: &[u8]) -> Answer {
         let sqe = sqe.with_cid(self.next_cid());
         let in_capsule = matches!(DataPointer::parse(&sqe.sgl()), Ok(DataPointer::InCapsule { .. }));
@@ -341,7 +341,7 @@ pub fn by_transport(mut sqe: Sqe, bytes: u32) -> Sqe {
     sqe
 }
 
-/// With `bytes` behind the command.
+/// With `bytes` of in-capsule data.
 pub fn in_capsule(mut sqe: Sqe, bytes: u32) -> Sqe {
     place(&mut sqe, DataPointer::InCapsule { offset: 0, bytes });
     sqe

@@ -1,9 +1,10 @@
-//! Hosts that don't keep to the protocol: each gets a status, or is told and dropped; nothing panics, and nobody else notices.
+//! Hosts that violate the protocol: each gets a status, or a termination request and a closed connection,
+//! without a panic and without an effect on other hosts.
 
 use crate::host::{Host, by_transport, in_capsule, with_target};
 use byteway_clock::random::{Rng, Stream};
-use byteway_target::Misuse;
-use byteway_target::tcp::Broken;
+use byteway_target::QueueViolation;
+use byteway_target::tcp::ConnectionError;
 use byteway_wire::fabrics::DataPointer;
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, FatalStatus, H2cData, Pdu, PduError};
 use byteway_wire::nvme::{Flush, NvmOpcode, ReadWrite, Sqe, Status};
@@ -12,9 +13,9 @@ fn write(blocks: u16) -> Sqe {
     ReadWrite { slba: 0, nlb_z: blocks - 1, ..ReadWrite::default() }.sqe(NvmOpcode::WRITE, 0, 2)
 }
 
-/// The error that ends the connection, and that the host is told of.
-fn told(host: &mut Host, said: Result<(), Broken>) -> FatalStatus {
-    let Err(Broken::Pdu(PduError::Fatal(fatal))) = said else { panic!("{said:?}") };
+/// The fatal error that ends the connection, as reported to the host.
+fn told(host: &mut Host, said: Result<(), ConnectionError>) -> FatalStatus {
+    let Err(ConnectionError::Pdu(PduError::Fatal(fatal))) = said else { panic!("{said:?}") };
     let heard = host.hear();
     let Some(Pdu::TermReq(term)) = heard.last() else { panic!("{heard:?}") };
     assert_eq!(term.fatal(), fatal);
@@ -36,7 +37,7 @@ fn what_comes_too_early_is_refused() {
     );
 }
 
-// Data that nobody asked for, or that lies elsewhere than it was asked for, must not get into a command's buffer.
+// Data that was not requested, or has another offset, must not get into a command's buffer.
 #[test]
 fn data_beyond_what_was_asked_for_ends_the_connection() {
     type Change = fn(&mut H2cData);
@@ -56,7 +57,7 @@ fn data_beyond_what_was_asked_for_ends_the_connection() {
                 let sqe = by_transport(write(1), 4096).with_cid(50);
                 io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
                 let [Pdu::R2t(request)] = io.hear()[..] else { panic!("no R2T") };
-                // The last case sends more than was asked for.
+                // The last case sends more than was requested.
                 let bytes = if number == 4 { 8192 } else { 4096 };
                 let mut header = H2cData::new(50, request.ttag, 0, bytes, true);
                 change(&mut header);
@@ -77,17 +78,17 @@ fn identifiers_and_entries_are_not_used_twice() {
             let sqe = by_transport(write(1), 4096).with_cid(5);
             io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
             let said = io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]);
-            assert_eq!(said, Err(Broken::Misuse(Misuse::Identifier(5))));
+            assert_eq!(said, Err(ConnectionError::Violation(QueueViolation::Identifier(5))));
             let mut io = Host::io(&target, &admin, 2, Digests::new()).await;
             let say =
                 |cid: u16, io: &mut Host| io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe.with_cid(cid))), &[]);
             (0..32).for_each(|cid| say(cid, &mut io).unwrap());
-            assert_eq!(say(32, &mut io), Err(Broken::Misuse(Misuse::Overflow(32))));
+            assert_eq!(say(32, &mut io), Err(ConnectionError::Violation(QueueViolation::Overflow(32))));
         },
     );
 }
 
-// Each field that decides how much memory is touched, at its ends.
+// The extremes of each field that determines how much memory is accessed.
 #[test]
 fn commands_that_ask_for_too_much_get_a_status() {
     with_target(
@@ -108,7 +109,7 @@ fn commands_that_ask_for_too_much_get_a_status() {
                 (by_transport(read(0, 0).with_fuse(1), 4096), Status::INVALID_FIELD),
                 (Sqe::new(0x7Eu8, 0, 2), Status::INVALID_OPCODE),
                 (Sqe::new(0xC1u8, 0, 2), Status::INVALID_OPCODE),
-                (read(0, 0).with_prp(0x1000, 0), Status::SGL_TYPE_INVALID), // an address of the host's
+                (read(0, 0).with_prp(0x1000, 0), Status::SGL_TYPE_INVALID), // an address of the host
             ];
             for (sqe, expected) in cases {
                 let status = io.ask(sqe, &[]).await.cqe.status();
@@ -122,7 +123,7 @@ fn commands_that_ask_for_too_much_get_a_status() {
     );
 }
 
-// A network damages what it carries: data that is not what was sent must not be written.
+// A network may damage data: what does not match its digest must not be written.
 #[test]
 fn data_with_a_wrong_digest_is_not_written() {
     with_target(
@@ -145,7 +146,7 @@ fn data_with_a_wrong_digest_is_not_written() {
     );
 }
 
-// Whatever bytes come, at any moment of a connection's life.
+// Arbitrary bytes at any time of a connection.
 #[test]
 fn noise_breaks_its_own_connection_only() {
     for seed in 0..60 {
@@ -164,7 +165,7 @@ fn noise_breaks_its_own_connection_only() {
                     for _ in 0..8 {
                         let mut sqe = [0; 64];
                         sqe.iter_mut().for_each(|byte| *byte = below(&mut rng, 256) as u8);
-                        // Sometimes a command that is nearly right.
+                        // Sometimes a nearly valid command.
                         if below(&mut rng, 2) == 0 {
                             sqe[0] = below(&mut rng, 12) as u8;
                             sqe[1] = 0x40;

@@ -1,5 +1,5 @@
-//! ByteExpress over a fabric: what goes inline behind a command on a link goes in its capsule on a network, and inline again from
-//! the target to the drive.
+//! ByteExpress over a fabric: an inline payload on a link goes in the capsule on a network, and inline again
+//! from the target to the drive.
 
 use crate::host::SUBSYSTEM;
 use crate::simulated::{attach, connect};
@@ -8,7 +8,7 @@ use byteway_device::{DriveConfig, TransferConfig};
 use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, PointerKind, Port, Rules};
-use byteway_link::{Direction, Parcel, Purpose};
+use byteway_link::{Direction, MessageKind, Purpose};
 use byteway_target::{Path, PathConfig, Subsystem, SubsystemConfig, Target};
 use byteway_testkit::SmallWorld;
 use byteway_wire::content::BlockSize;
@@ -19,14 +19,14 @@ use std::rc::Rc;
 
 const BLOCKS: u64 = 24;
 
-/// Where the host of a run is.
+/// Location of the host in a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Link,
     Network,
 }
 
-/// What crossed the drive's link meanwhile to it, and a network, if there was one.
+/// Traffic on the drive's link, and on the network, if there is one.
 #[derive(Debug, PartialEq, Eq)]
 struct Crossed {
     commands: u64,
@@ -43,7 +43,7 @@ fn drive() -> DriveConfig {
     DriveConfig { transfer, ..byteway_testkit::drive_config() }
 }
 
-/// Writes of one block, read and compared afterwards, by a method from the host and by a method to the drive.
+/// Writes of one block, read back and compared, by a method from the host and a method to the drive.
 fn run(place: Place, from_host: Method, to_drive: Method) -> Crossed {
     let driven = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
     SmallWorld::of(drive()).run(async move |powered| {
@@ -89,10 +89,10 @@ fn run(place: Place, from_host: Method, to_drive: Method) -> Crossed {
             let sent = network.sent().since(&sent);
             // The command and its block, in one message.
             assert_eq!(
-                sent.of(Parcel::Command).payload_bytes,
+                sent.of(MessageKind::Command).payload_bytes,
                 BLOCKS * (64 + u64::from(namespace.block_bytes))
             );
-            assert_eq!(sent.of(Parcel::Data).payload_bytes, 0);
+            assert_eq!(sent.of(MessageKind::Data).payload_bytes, 0);
         }
         for lba in 0..BLOCKS {
             client.read(&mut buffer, lba, 1).await.unwrap();
@@ -107,15 +107,14 @@ fn run(place: Place, from_host: Method, to_drive: Method) -> Crossed {
     })
 }
 
-// Without this a payload that a host has placed behind its command would not be the same command's on a network, or would be a
-// transfer of its own at the drive.
+// Without this an inline payload would be lost on a network, or be transferred separately to the drive.
 #[test]
 fn an_inline_payload_crosses_a_fabric_unchanged() {
     let bytes = BLOCKS * 512;
     let on_link = run(Place::Link, Method::Inline, Method::Inline);
     assert_eq!(on_link, Crossed { commands: BLOCKS, inline_bytes: bytes, data_bytes: 0 });
     assert_eq!(run(Place::Network, Method::Inline, Method::Inline), on_link);
-    // In the capsule all the same: how the target hands it on is the target's choice.
+    // In the capsule all the same: the method to the drive is the target's choice.
     assert_eq!(run(Place::Network, Method::Sgl, Method::Inline), on_link);
     let pointed = Crossed { commands: BLOCKS, inline_bytes: 0, data_bytes: bytes };
     assert_eq!(run(Place::Network, Method::Inline, Method::Prp), pointed);

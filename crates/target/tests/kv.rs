@@ -18,12 +18,12 @@ use byteway_wire::nvme::{
 };
 use std::rc::Rc;
 
-/// The namespace of pairs, behind those of blocks.
+/// The KV namespace, behind the block namespaces.
 const NSID: u32 = 3;
 
 fn with_pairs(test: impl AsyncFnOnce(Rc<Target>) + 'static) {
     let mut drive: DriveConfig = drive_config();
-    // Little of blocks, so that there is room for pairs and for what they are collected into.
+    // Few blocks, to leave space for key-value pairs and their garbage collection.
     drive.namespaces.truncate(1);
     drive.namespaces.push(NamespaceConfig::blocks(64, BlockSize::B4096));
     drive.namespaces.push(NamespaceConfig::key_value(3 << 10));
@@ -55,8 +55,9 @@ fn value(seed: u8, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at as u8).wrapping_mul(17).wrapping_add(seed)).collect()
 }
 
-// Linux takes pairs from a controller only if it says what their commands do (its driver reads page 05h of each command set), and
-// nvme-cli shows the page: what it lists must be executed, and what it does not must be refused.
+// Linux accepts KV namespaces from a controller only if it reports the effects of their commands (its driver
+// reads page 05h for each command set), and nvme-cli shows the page: listed commands must be executed, and
+// others refused.
 #[test]
 fn the_commands_that_are_listed_are_those_that_there_are() {
     with_pairs(async |target| {
@@ -101,7 +102,7 @@ fn the_commands_that_are_listed_are_those_that_there_are() {
     });
 }
 
-// Values of every length by every way that data crosses: a byte too few or too many is another value.
+// Values of every length by every way of data: a byte more or less is another value.
 #[test]
 fn what_is_stored_is_retrieved() {
     with_pairs(async |target| {
@@ -123,7 +124,7 @@ fn what_is_stored_is_retrieved() {
             let answer = io.ask(retrieve(&name, 24 << 10), &[]).await;
             assert_eq!((answer.cqe.status(), answer.cqe.dw0), (Status::SUCCESS, bytes as u32));
             assert!(answer.data == data, "{bytes}");
-            // A buffer that is smaller takes the beginning, and the host learns how long the value is.
+            // A smaller buffer receives the beginning, and the host learns the length of the value.
             let answer = io.ask(retrieve(&name, 2), &[]).await;
             assert_eq!((answer.cqe.dw0, &answer.data[..]), (bytes as u32, &data[..bytes.min(2)]));
             let exists = io.ask(key(&name).sqe(KvOpcode::EXIST, 0, NSID), &[]).await.cqe.status();
@@ -142,7 +143,7 @@ fn what_is_stored_is_retrieved() {
     });
 }
 
-// Each field that says how much is moved, and each length that the host describes otherwise.
+// Each field that determines a length, and each length that the host describes differently.
 #[test]
 fn lengths_are_checked() {
     with_pairs(async |target| {
@@ -169,14 +170,15 @@ fn lengths_are_checked() {
             let status = io.ask(sqe, &[1; 100]).await.cqe.status();
             assert!(status.is(expected), "{:#x} {:#x}: {status}", sqe.opcode(), sqe.cdw10);
         }
-        // More data than the value is long: the value is what the command says.
+        // More data than the value is long: the command's length counts.
         let answer = io.ask(in_capsule(store("a", 5), 100), &[7; 100]).await;
         assert_eq!(answer.cqe.status(), Status::SUCCESS);
         assert_eq!(io.ask(retrieve("a", 100), &[]).await.data, [7; 5]);
     });
 }
 
-// The target's memory goes from host to host: what a value or a list doesn't fill must not be another's data.
+// The target's buffers are reused for other hosts: the unfilled part of a value or list must not show
+// another's data.
 #[test]
 fn what_a_command_does_not_fill_is_not_anothers_data() {
     with_pairs(async |target| {
@@ -198,8 +200,8 @@ fn what_a_command_does_not_fill_is_not_anothers_data() {
     });
 }
 
-// Without this a host that knows several command sets could not use a drive with pairs over a fabric; one that would change the
-// combination for other hosts is refused.
+// Without this a host with several command sets could not use a key-value drive over a fabric; a command that
+// would change the combination for other hosts is refused.
 #[test]
 fn the_drives_combination_of_command_sets_can_be_chosen() {
     with_pairs(async |target| {

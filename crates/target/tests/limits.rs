@@ -1,4 +1,4 @@
-//! What one host may have, so that others have something, too.
+//! Limits of one host, which reserve resources for others.
 
 use crate::host::{HOST, Host, by_transport, with_target};
 use byteway_clock::Delay;
@@ -19,7 +19,7 @@ fn write(lba: u64, blocks: u16) -> Sqe {
     by_transport(sqe, u32::from(blocks) * 4096)
 }
 
-// A host that connects again and again, and never disconnects, would keep others out.
+// A host that connects repeatedly without disconnecting would lock others out.
 #[test]
 fn a_host_has_so_many_controllers_and_queues() {
     with_target(
@@ -30,7 +30,7 @@ fn a_host_has_so_many_controllers_and_queues() {
             let (first, second) = (Host::admin(&target).await, Host::admin(&target).await);
             let mut third = Host::initialized(&target, Digests::new());
             assert!(third.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status().is(CONTROLLER_BUSY));
-            // Another identifier makes another host of it, and so does another name.
+            // Another Host Identifier or another NQN is another host.
             let mut same = Host::initialized(&target, Digests::new());
             let connected = same.connect(0, 0xFFFF, 32, |data| data.hostid = [9; 16]).await.cqe.status();
             assert_eq!(connected, Status::SUCCESS);
@@ -61,7 +61,7 @@ fn a_host_has_so_many_controllers_and_queues() {
     );
 }
 
-// Two machines may have one name, by a copied disk: neither gets at the other's controller, nor ends it.
+// Two machines may have the same NQN, after copying a disk: neither may access or end the other's controller.
 #[test]
 fn two_hosts_of_one_name_have_controllers_of_their_own() {
     with_target(
@@ -85,7 +85,7 @@ fn two_hosts_of_one_name_have_controllers_of_their_own() {
     );
 }
 
-// Memory for data is the target's: a host that announces much and sends nothing must not have all of it.
+// Data buffers are the target's memory: a host that announces data without sending it must not use all of it.
 #[test]
 fn data_is_asked_for_as_far_as_a_host_has_credit() {
     with_target(
@@ -101,7 +101,7 @@ fn data_is_asked_for_as_far_as_a_host_has_credit() {
             let [Pdu::R2t(first), Pdu::R2t(_)] = asked[..] else { panic!("{asked:?}") };
             assert!(io.connection.waits_for_credit());
 
-            // Another host has its own.
+            // Another host has its own credit.
             let name = Nqn::new(OTHER).unwrap().field();
             let mut other = Host::initialized(&target, Digests::new());
             other.connect(0, 0xFFFF, 32, |data| data.hostnqn = name).await;
@@ -111,7 +111,7 @@ fn data_is_asked_for_as_far_as_a_host_has_credit() {
             its.connect(1, id, 32, |data| data.hostnqn = name).await;
             assert_eq!(its.ask(write(100, 8), &[1; 8 * 4096]).await.cqe.status(), Status::SUCCESS);
 
-            // What has ended makes room for the next.
+            // A completed command frees credit for the next.
             io.say(&Pdu::H2cData(H2cData::new(900, first.ttag, 0, 8 * 4096, true)), &[1; 8 * 4096]).unwrap();
             let credit = io.connection.credit();
             io.serve().await;
@@ -121,7 +121,7 @@ fn data_is_asked_for_as_far_as_a_host_has_credit() {
             let [Pdu::CapsuleResp(response), Pdu::R2t(next)] = heard[..] else { panic!("{heard:?}") };
             assert_eq!((response.cqe.cid, next.cccid), (900, 902));
 
-            // A read of the same host waits until then, and not for ever.
+            // A read of the same host waits until then, but not indefinitely.
             let read = ReadWrite { slba: 100, nlb_z: 7, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2);
             let mut reader = Host::io(&target, &admin, 2, Digests::new()).await;
             let mut work = reader.begin(by_transport(read, 8 * 4096));
@@ -134,7 +134,7 @@ fn data_is_asked_for_as_far_as_a_host_has_credit() {
             });
             clock.timer(Delay::from_ms(10)).await;
             assert!(!done.get());
-            // The connection that holds it is gone.
+            // The connection that holds the credit is gone.
             io.queue.close();
             drop(io);
             clock.timer(Delay::from_ms(10)).await;
@@ -143,7 +143,8 @@ fn data_is_asked_for_as_far_as_a_host_has_credit() {
     );
 }
 
-// Without this a host could take back nothing; or take back another's, as identifiers are each host's own.
+// Without this a host could not abort a command; or could abort another host's, because identifiers are
+// chosen by each host.
 #[test]
 fn a_host_aborts_what_of_its_own_still_waits() {
     with_target(
@@ -162,7 +163,7 @@ fn a_host_aborts_what_of_its_own_still_waits() {
             let ((mut admin, mut io), (mut other, _its)) =
                 (admin_of(None).await, admin_of(Some(OTHER)).await);
             let read = ReadWrite { slba: 0, nlb_z: 7, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2);
-            // Three that go one after another, as the host may have one at a time.
+            // Three that run one after another, because the host may have one at a time.
             let ends: Vec<Rc<Cell<Option<Status>>>> = (0..3).map(|_| Rc::default()).collect();
             let mut cids = Vec::new();
             for end in &ends {
@@ -177,7 +178,8 @@ fn a_host_aborts_what_of_its_own_still_waits() {
             clock.yield_now().await;
             let abort = |sqid: u16, cid: u16| Abort { sqid, cid }.sqe(0);
             let answer = async |host: &mut Host, sqid, cid| host.ask(abort(sqid, cid), &[]).await.cqe.dw0;
-            // Another host's of the same name; another queue's; one that is at the drive; one that waits, twice.
+            // A command of another host with the same identifier; of another queue; one at the drive; a
+            // waiting one, twice.
             assert_eq!(answer(&mut other, 1, cids[1]).await, Abort::NOT_ABORTED);
             assert_eq!(answer(&mut admin, 2, cids[1]).await, Abort::NOT_ABORTED);
             assert_eq!(answer(&mut admin, 1, cids[0]).await, Abort::NOT_ABORTED);
@@ -196,7 +198,8 @@ fn read(lba: u64, blocks: u16) -> Sqe {
     by_transport(sqe, u32::from(blocks) * 4096)
 }
 
-// What was read for a host that takes nothing would take the target's memory, if only executing it had a limit.
+// If the limit covered execution only, data read for a host that does not receive would fill the target's
+// memory.
 #[test]
 fn a_read_has_its_credit_until_its_data_is_sent() {
     with_target(
@@ -219,8 +222,8 @@ fn a_read_has_its_credit_until_its_data_is_sent() {
     );
 }
 
-// Connections that are cut with reads, writes, and requests for data in any state would keep their host's credit, and its other
-// connections would wait for it indefinitely.
+// Connections that are cut with reads, writes and R2Ts in any state would keep their host's credit, and its
+// other connections would wait for it indefinitely.
 #[test]
 fn connections_that_are_cut_at_random_give_all_credit_back() {
     for seed in 0..40 {
@@ -257,8 +260,8 @@ fn connections_that_are_cut_at_random_give_all_credit_back() {
                             }
                         }
                         5 => {
-                            // Its completions nobody takes: they go with the connection.
-                            while let Some(mut work) = io.connection.next_work() {
+                            // Its completions are not received: they are dropped with the connection.
+                            while let Some(mut work) = io.connection.next_command() {
                                 let (queue, running) = (io.queue.clone(), running.clone());
                                 running.set(running.get() + 1);
                                 clock.spawn("command", async move {
@@ -295,7 +298,7 @@ fn send(io: &mut Host, sqe: Sqe) {
     let _ = io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]);
 }
 
-// A host that has disconnected a queue may connect another with its identifier at once (NVMe Base 2.1, 6.4).
+// A host that has disconnected a queue may reconnect its identifier at once (NVMe Base 2.1, 6.4).
 #[test]
 fn a_queue_is_deleted_with_the_completion_of_disconnect() {
     with_target(
@@ -305,7 +308,7 @@ fn a_queue_is_deleted_with_the_completion_of_disconnect() {
             let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
             assert_eq!(io.ask(Disconnect::default().sqe(0), &[]).await.cqe.status(), Status::SUCCESS);
             let mut next = Host::io(&target, &admin, 1, Digests::new()).await;
-            // The end of the first connection is not the second's.
+            // The end of the first connection does not end the second.
             io.queue.close();
             assert_eq!(next.ask(read(0, 1), &[]).await.cqe.status(), Status::SUCCESS);
             // NVMe Base 2.1, 5.1.25.1.5
@@ -320,7 +323,7 @@ fn a_queue_is_deleted_with_the_completion_of_disconnect() {
     );
 }
 
-// A controller that its host has never enabled, and has no keep-alive time-out, would be kept indefinitely.
+// Without a keep-alive timeout, a controller that is never enabled would be kept indefinitely.
 #[test]
 fn a_controller_that_is_left_unused_ends() {
     with_target(
@@ -333,7 +336,7 @@ fn a_controller_that_is_left_unused_ends() {
             let used = other.queue.controller().unwrap();
             for _ in 0..125 {
                 clock.timer(Delay::from_s(1)).await;
-                host.ask(KeepAlive.sqe(0), &[]).await; // heard, and refused
+                host.ask(KeepAlive.sqe(0), &[]).await; // counts as activity, and is refused
                 assert!(other.ask(KeepAlive.sqe(0), &[]).await.cqe.status().is_success());
             }
             assert_eq!(unused.ended(), Some(Ended::Unused));

@@ -1,8 +1,8 @@
-//! Controllers that are lost, and power that is cut, at any moment of what a host does over a network.
+//! Loss of controllers and power cuts at any time during a remote host's I/O.
 
 use crate::host::SUBSYSTEM;
 use crate::simulated::{attach, client, connect};
-use byteway_clock::{Clock, Delay, Ran};
+use byteway_clock::{Clock, Delay, RunOutcome};
 use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
@@ -22,7 +22,7 @@ const ROUNDS: u64 = 12;
 /// Units that a task writes to.
 pub const UNITS: u64 = 4;
 
-/// A target in front of the drive at `host`, through a block layer or past it.
+/// A target in front of the drive at `host`, with or without a block layer.
 pub async fn target(host: HostEnd, through_block_layer: bool) -> (Rc<Target>, Driver) {
     let config = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
     let driver = Driver::attach(Port::Link(host), config).await.unwrap();
@@ -39,7 +39,7 @@ pub async fn target(host: HostEnd, through_block_layer: bool) -> (Rc<Target>, Dr
     (Target::new(vec![Subsystem::new(&clock, config, path)]), driver)
 }
 
-/// Writes, and flushes now and then, until all is done; an I/O that fails is tried again.
+/// Writes, and flushes now and then, until all is done; a failed I/O is retried.
 async fn write(clock: &Clock, client: &Client, done: &Cell<u64>) {
     let running = Rc::new(Cell::new(TASKS));
     for task in 0..TASKS {
@@ -59,7 +59,7 @@ async fn write(clock: &Clock, client: &Client, done: &Cell<u64>) {
                 if round % 3 == 2 {
                     let _ = client.flush().await;
                 }
-                // What can't be read now is read in the end.
+                // Unreadable data must become readable.
                 let read = client.read(&mut buffer, lba, (units * per_unit) as u32).await;
                 if let Err(byteway_host::IoError::Client(wrong)) = read {
                     panic!("{wrong}");
@@ -74,7 +74,7 @@ async fn write(clock: &Clock, client: &Client, done: &Cell<u64>) {
     done.set(done.get() + 1);
 }
 
-/// Reads every unit that a task may have written, by the drive's own link.
+/// Reads every unit that a task may have written, over the drive's own link.
 pub async fn read_all(driver: &Driver, oracle: &Rc<RefCell<Oracle>>) {
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
     let config = ClientConfig {
@@ -98,8 +98,8 @@ pub fn oracle(driver: &Driver) -> Rc<RefCell<Oracle>> {
     Rc::new(RefCell::new(oracle.with_power_cuts(false)))
 }
 
-// Without this a controller that goes, at whatever moment of a command, would leave its host waiting, or what the host has been
-// told is written would not be: each time another one is connected to, and what was lost is done again.
+// Without this a lost controller would leave its host waiting, or lose acknowledged writes: the host
+// reconnects each time, and repeats lost commands.
 #[test]
 fn a_controller_may_be_lost_at_any_moment() {
     for moment in 0..60u64 {
@@ -113,7 +113,7 @@ fn a_controller_may_be_lost_at_any_moment() {
             let subsystem = target.subsystems()[0].clone();
             let losing = clock.clone();
             clock.spawn("loss", async move {
-                // The second one comes while the host looks for another controller, or soon after.
+                // The second loss happens while the host reconnects, or soon after.
                 for wait in [Delay::from_ns(3_700 * moment), Delay::from_ns(1_900 * (moment % 17))] {
                     losing.timer(Delay::from_us(3) + wait).await;
                     subsystem.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
@@ -128,8 +128,8 @@ fn a_controller_may_be_lost_at_any_moment() {
     }
 }
 
-// Without this power that goes while commands of a host beyond a network are on their way could take with it what the host was
-// told is safe, or bring back what it has overwritten.
+// Without this a power cut during a remote host's commands could lose acknowledged flushes, or restore
+// overwritten data.
 #[test]
 fn the_power_may_be_cut_at_any_event() {
     let (mut cuts, mut polls) = (0, 400);
@@ -152,7 +152,7 @@ fn the_power_may_be_cut_at_any_event() {
                 .run_driven(DriverConfig::default(), async move |driver, _| read_all(&driver, &oracle).await);
             cuts += 1;
         }
-        if matches!(ran, Ran::Ended(_)) {
+        if matches!(ran, RunOutcome::Ended(_)) {
             break;
         }
         polls += 61;

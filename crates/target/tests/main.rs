@@ -1,4 +1,4 @@
-//! The target as hosts meet it: bytes of NVMe/TCP in, bytes out, and a drive behind it, in virtual time.
+//! The target as hosts see it: bytes of NVMe/TCP in and out, with a drive behind it, in virtual time.
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 mod association;

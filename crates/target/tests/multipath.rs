@@ -1,4 +1,4 @@
-//! A host with two paths to one subsystem, whose ports are better and worse, and lost, while it works.
+//! A host with two paths to one subsystem, whose ports change state, and are lost, during I/O.
 
 use crate::digests::Wires;
 use crate::host::{SUBSYSTEM, with_target};
@@ -22,7 +22,7 @@ const ROUNDS: u64 = 12;
 /// Longer than any command of these drives takes.
 const CONFIG: MultipathConfig = MultipathConfig { quiesce: Delay::from_ms(2), patience: Delay::from_s(30) };
 
-/// A controller that is lost while it is connected is looked for again after 10 s.
+/// A controller that is lost while it is connected is reconnected after 10 s.
 const AWAY: Delay = Delay::from_s(12);
 
 /// Two paths to a small drive.
@@ -142,13 +142,13 @@ async fn read_one(client: &Client) -> Result<(), BlockIoError> {
     client.read(&mut buffer, 0, 4096 / client.namespace().block_bytes).await.map(drop)
 }
 
-// NVMe Base 2.1, 2.4.2: without this commands would go by the port that the drive is worst reached by, or by one that refuses them.
+// NVMe Base 2.1, 2.4.2: without this commands would use the worst path, or one that refuses them.
 #[test]
 fn commands_go_by_the_paths_that_are_best() {
     with_paths(CONFIG, false, async |paths| {
         let client = paths.client().await;
         let by = async |paths: &Paths| {
-            // The host has heard of it by then.
+            // The host knows the new state by then.
             paths.clock.timer(Delay::from_ms(1)).await;
             let before = paths.commands();
             for _ in 0..10 {
@@ -175,7 +175,7 @@ fn commands_go_by_the_paths_that_are_best() {
     });
 }
 
-// Without this a host would wait for a path that never comes, or fail where it need only have waited a little.
+// Without this a host would wait for a path that never becomes usable, or fail where a short wait suffices.
 #[test]
 fn where_there_is_no_path_a_command_waits_as_long_as_one_may_come() {
     let config = MultipathConfig { patience: Delay::from_ms(50), ..CONFIG };
@@ -209,7 +209,7 @@ fn where_there_is_no_path_a_command_waits_as_long_as_one_may_come() {
     });
 }
 
-/// What comes of working while the states of both ports change again and again.
+/// The result of I/O while the states of both ports change repeatedly.
 fn under_changes(through_block_layer: bool) -> (Vec<PathFigures>, Time) {
     with_paths(CONFIG, through_block_layer, async |paths| {
         let client = paths.client().await;
@@ -231,7 +231,8 @@ fn under_changes(through_block_layer: bool) -> (Vec<PathFigures>, Time) {
     })
 }
 
-// Without this a command that a port refuses would fail although another takes it, or be forgotten; and a second run would be another.
+// Without this a command that one port refuses would fail although another accepts it, or be lost; and a
+// second run would differ.
 #[test]
 fn states_may_change_while_commands_are_under_way() {
     for through_block_layer in [false, true] {
@@ -242,7 +243,8 @@ fn states_may_change_while_commands_are_under_way() {
     }
 }
 
-// Without this what was under way by a path that is cut off would fail, be lost, or be done again after what the host has written since.
+// Without this outstanding commands of a lost path would fail, be lost, or be repeated after later writes of
+// the host.
 #[test]
 fn a_path_may_be_cut_at_any_moment() {
     let mut failovers = 0;
@@ -253,7 +255,7 @@ fn a_path_may_be_cut_at_any_moment() {
             let last = Rc::new(Cell::new(false));
             let cutting = last.clone();
             paths.clock.spawn("cuts", async move {
-                // In the end the other one, when the first is just back, or not yet.
+                // At the end the other path is cut, when the first is just back, or not yet.
                 for (port, wait) in
                     [(1, 2_300 * moment), (2, 1_900 * (moment % 17)), (1, 5_000 * (moment % 7))]
                 {
@@ -286,8 +288,8 @@ fn a_path_may_be_cut_at_any_moment() {
     assert!(failovers > 100, "{failovers} failovers");
 }
 
-// NVMe Base 2.1, 9.6.3: without this the lost controller could carry a write out after what the host has written since; and reads would
-// wait for nothing.
+// NVMe Base 2.1, 9.6.3: without this the lost controller could execute a write after later writes of the
+// host; reads need no wait.
 #[test]
 fn a_lost_write_waits_for_the_end_of_its_controller_and_a_lost_read_does_not() {
     with_paths(CONFIG, false, async |paths| {
@@ -318,7 +320,7 @@ fn a_lost_write_waits_for_the_end_of_its_controller_and_a_lost_read_does_not() {
     });
 }
 
-// Without this an application would wait for ever for a target that does not come back.
+// Without this an application would wait indefinitely for a target that does not come back.
 #[test]
 fn when_all_paths_are_given_up_commands_are_lost() {
     with_target(
@@ -360,7 +362,7 @@ fn when_all_paths_are_given_up_commands_are_lost() {
     );
 }
 
-// Queues that are made and deleted while a path is away are as many there when it is back.
+// Queues that are created or deleted while a path is lost must exist in the same number when it is back.
 #[test]
 fn queues_come_and_go_while_a_path_is_away() {
     with_paths(CONFIG, false, async |paths| {

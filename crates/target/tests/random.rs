@@ -1,5 +1,5 @@
-//! Random commands that are valid, of a host that has authenticated: on three queues at once, each against a model of what its
-//! blocks hold.
+//! Random valid commands of an authenticated host, on three queues at once, each checked against a model of
+//! its blocks.
 
 use crate::authentication::{admin, credentials, io};
 use crate::host::{Host, by_transport, in_capsule, with_credentials};
@@ -14,14 +14,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 const BLOCK: usize = 4096;
-/// Blocks that a queue uses, and no other.
+/// The blocks that a queue uses exclusively.
 const BLOCKS: u64 = 24;
 /// MDTS of the path, in blocks.
 const BLOCKS_MAX: u64 = 8;
 const NSID: u32 = 2;
 const COMMANDS: u32 = 250;
 
-/// What a block holds.
+/// Contents of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     Zeroes,
@@ -45,7 +45,7 @@ fn bytes_of(blocks: &[Held]) -> Vec<u8> {
     bytes
 }
 
-/// A queue, with what its blocks hold.
+/// A queue, with the contents of its blocks.
 struct Player {
     host: Host,
     stream: Stream,
@@ -64,7 +64,7 @@ impl Player {
         }
     }
 
-    /// The status of one command, and the one that it has to have.
+    /// The status of one command, and the expected status.
     async fn command(&mut self, kind: u64, from: usize, count: usize) -> (Status, Status) {
         let range = from..from + count;
         let bytes = count * BLOCK;
@@ -143,7 +143,7 @@ impl Player {
     }
 }
 
-/// Asks and sets what an admin queue may, and aborts; whatever the answers are, there is one to each.
+/// Reads and sets what an admin queue may, and aborts; each command gets exactly one response.
 async fn administer(host: &mut Host, stream: &mut Stream, clock: &Clock, is_done: &Cell<u32>) {
     while is_done.get() > 0 {
         let sqe = match stream.below(6) {
@@ -178,7 +178,7 @@ async fn administer(host: &mut Host, stream: &mut Stream, clock: &Clock, is_done
     }
 }
 
-// None of what a host is let do may damage what another queue reads, take an answer away, or change the drive for others.
+// No allowed command may damage another queue's data, lose a response, or change the drive for others.
 #[test]
 fn each_command_has_one_answer_and_the_right_data() {
     for seed in 0..6 {

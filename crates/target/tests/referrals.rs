@@ -1,4 +1,4 @@
-//! Discovery Services that refer to each other, as our own host asks them over simulated networks.
+//! Discovery Services that refer to each other, queried by our host over simulated networks.
 
 use crate::host::{HOST, SUBSYSTEM, with_target};
 use crate::simulated::connect_at;
@@ -19,7 +19,7 @@ fn at(number: usize) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 1], 8000 + number as u16))
 }
 
-/// Services by their addresses.
+/// Services by address.
 #[derive(Default)]
 struct Services {
     targets: BTreeMap<SocketAddr, Rc<Target>>,
@@ -28,7 +28,7 @@ struct Services {
 }
 
 impl Services {
-    /// One that has a drive at `address`, and refers to these.
+    /// A service with a drive at `address` and these referrals.
     fn add(&mut self, clock: &Clock, number: usize, referrals: impl IntoIterator<Item = usize>) {
         let directory = Directory::new(referrals.into_iter().map(at).collect(), None);
         let address = SocketAddr::from(([192, 0, 2, 9], 4000 + number as u16));
@@ -67,7 +67,7 @@ impl Services {
     }
 }
 
-/// What is found from the first of these services on.
+/// The result of discovery that starts at the first of these services.
 fn found(services: impl FnOnce(&mut Services, &Clock) + 'static) -> Result<Discovered, DriverError> {
     with_target(
         |_| {},
@@ -79,7 +79,7 @@ fn found(services: impl FnOnce(&mut Services, &Clock) + 'static) -> Result<Disco
     )
 }
 
-// Without this a host would know only of the drives of the service that it asks, or ask two that refer to each other for ever.
+// Without this a host would only find the drives of one service, or query two mutual referrals indefinitely.
 #[test]
 fn referrals_are_followed_and_loops_end() {
     let found = found(|services, clock| {
@@ -98,7 +98,7 @@ fn referrals_are_followed_and_loops_end() {
     assert!(depths.is_sorted() && depths.last() == Some(&1), "{depths:?}");
 }
 
-// A service whose referrals have no end, or that names the whole world, must not keep a host from its work.
+// A service with endless or very many referrals must not block a host.
 #[test]
 fn referrals_without_end_are_given_up() {
     let chain = found(|services, clock| (0..20).for_each(|number| services.add(clock, number, [number + 1])));
@@ -115,7 +115,7 @@ fn referrals_without_end_are_given_up() {
     assert_eq!(star.cut.len(), 1, "{:?}", star.cut);
 }
 
-// The only service that is asked by name has to be there.
+// Only the explicitly named service has to exist.
 #[test]
 fn a_service_that_is_silent_is_an_error() {
     assert_eq!(found(|_, _| ()), Err(DriverError::NoController));

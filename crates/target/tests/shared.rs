@@ -1,4 +1,5 @@
-//! Local and remote commands on one queue pair of a drive's: identifiers say whose a completion is.
+//! Local and remote commands on one queue pair of a drive: command identifiers determine the owner of a
+//! completion.
 
 use crate::host::SUBSYSTEM;
 use crate::simulated::{attach, client, connect};
@@ -16,17 +17,17 @@ use std::rc::Rc;
 const ROUNDS: u64 = 40;
 const TASKS: u64 = 8;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
-    /// I/Os that ended as they should, of both sides.
+    /// I/Os of both sides that completed correctly.
     good: u64,
-    /// Reads of what nobody had written there, commands that failed or never ended, completions that nobody expected.
+    /// Reads of foreign data, failed or incomplete commands, unexpected completions.
     wrong: u64,
 }
 
-/// A host over a network and an application of the target's, side by side on one queue pair, each on its half of the blocks: both
-/// write what they read later, and compare it byte for byte.
+/// A host over a network and a local application of the target on one queue pair, each on its half of the
+/// blocks: both write, read and compare.
 fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
     let driven = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
     SmallWorld::default().run(async move |powered| {
@@ -86,7 +87,7 @@ fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
             clock.timer(Delay::from_ms(1)).await;
             looks += 1;
             if looks > 10_000 {
-                break; // somebody waits for a completion that another has had
+                break; // the other side has received the completion of this command
             }
         }
         let contradictions = driver.protocol_errors();
@@ -94,23 +95,23 @@ fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
     })
 }
 
-// Light-weight NVMe-oF, section 4: a completion is given to who has submitted its command.
+// Light-weight NVMe-oF, section 4: a completion goes to the submitter of its command.
 #[test]
 fn a_local_and_a_remote_completion_never_change_places() {
     let found = side_by_side(None, 0);
     assert_eq!(found, Found { good: 2 * 2 * TASKS * ROUNDS, wrong: 0 });
 }
 
-// The canary: remote commands with identifiers of the block layer's range, which the test above would not tell from the right
-// ones if it could not fail.
+// The canary: remote commands with identifiers in the block layer's range, to show that the test above can
+// fail.
 #[test]
 fn identifiers_of_the_same_range_are_found() {
     let found = side_by_side(Some(0), 0);
     assert!(found.wrong > 0, "{found:?}");
 }
 
-// Without this a reset of the drive with commands of both sides outstanding would leave one side waiting, or give it the other's
-// completion: what was lost is an error, and nothing that was acknowledged is gone.
+// Without this a reset of the drive with outstanding commands of both sides would leave one side waiting, or
+// give it the other's completion: lost commands are errors, and no acknowledged data is lost.
 #[test]
 fn resets_with_both_kinds_outstanding_lose_nothing_that_was_acknowledged() {
     let found = side_by_side(None, 3);

@@ -1,4 +1,4 @@
-//! The target on a simulated network: hosts drive it as they do any controller.
+//! The target on a simulated network: hosts drive it like any controller.
 
 use crate::host::{HOST, SUBSYSTEM, with_target};
 use byteway_clock::{Clock, Delay, Stage, Station};
@@ -6,7 +6,7 @@ use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
-use byteway_link::{Memory, Parcel, network};
+use byteway_link::{Memory, MessageKind, network};
 use byteway_target::{Reached, SimulatedTarget, Target, TransportCosts};
 use byteway_wire::content::BlockSize;
 use byteway_wire::fabrics::Nqn;
@@ -22,12 +22,12 @@ const COSTS: TransportCosts = TransportCosts {
     copy: Delay::ZERO,
 };
 
-/// Both ends of a network, the target behind one of them.
+/// Both ends of a network, with the target at one of them.
 pub fn connect(target: &Rc<Target>, clock: &Clock, processors: usize) -> (Adapter, SimulatedTarget) {
     connect_at(Reached::default(), target, clock, processors)
 }
 
-/// The same, at one of the target's ports.
+/// As above, at one of the target's ports.
 pub fn connect_at(
     reached: Reached,
     target: &Rc<Target>,
@@ -43,7 +43,7 @@ pub async fn attach(adapter: &Adapter, costs: HostCosts) -> Driver {
     attach_to(SUBSYSTEM, adapter, Memory::simulated(), costs).await
 }
 
-/// The same, to a subsystem of this name, with this memory.
+/// As above, for a subsystem with this name and this memory.
 pub async fn attach_to(subsystem: &str, adapter: &Adapter, memory: Memory, costs: HostCosts) -> Driver {
     let config = InitiatorConfig {
         subsystem: Nqn::new(subsystem).unwrap(),
@@ -77,8 +77,8 @@ fn oracle(driver: &Driver) -> Rc<RefCell<Oracle>> {
     Rc::new(RefCell::new(Oracle::new(namespace.blocks, block, 1, BaseState::Zeroes)))
 }
 
-// Without this data would be lost, or be another's, somewhere between a host's buffer and the drive: in the capsule, fetched,
-// or delivered.
+// Without this data would be lost or mixed up between a host's buffer and the drive: in-capsule, fetched, or
+// delivered.
 #[test]
 fn what_a_host_writes_over_a_network_it_reads() {
     with_target(
@@ -98,16 +98,17 @@ fn what_a_host_writes_over_a_network_it_reads() {
                 }
             }
             let network = adapter.network().unwrap();
-            // 20 rounds of 8 KiB and 32 KiB are fetched, and all is delivered; 4 KiB go in the capsule.
-            assert_eq!(network.received().of(Parcel::DataRequest).messages, 40);
-            assert_eq!(network.sent().of(Parcel::Data).payload_bytes, 20 * (8 + 32) * 1024 + 40 * 16);
+            // 20 rounds of 8 KiB and 32 KiB are fetched, and all reads are delivered; 4 KiB go in the
+            // capsule.
+            assert_eq!(network.received().of(MessageKind::DataRequest).messages, 40);
+            assert_eq!(network.sent().of(MessageKind::Data).payload_bytes, 20 * (8 + 32) * 1024 + 40 * 16);
             assert_eq!((adapter.strays(), served.strays(), driver.protocol_errors()), (0, 0, 0));
             driver.shutdown().await.unwrap();
         },
     );
 }
 
-// Without this an I/O's time could be lost between the two machines: its stages sum to what a table gives.
+// Without this an I/O's time could be lost between the two machines: its stages sum to a hand-made table.
 #[test]
 fn a_read_over_a_network_takes_what_a_table_says() {
     with_target(
@@ -133,7 +134,7 @@ fn a_read_over_a_network_takes_what_a_table_says() {
             );
             // Submission; interrupt and completion.
             assert_eq!(record.stage(Stage::Host), Delay::from_ns(700 + 900 + 300));
-            // A capsule of 64 bytes there, 4096 bytes of data and, behind them, 16 bytes of response back.
+            // A capsule of 64 bytes one way, 4096 bytes of data and 16 bytes of response the other way.
             let config = byteway_testkit::network_config();
             let data = config.rate.time_for(config.wire_bytes(4096 + 16));
             assert_eq!(record.stage(Stage::Fabric), config.latency(64) + data + config.latency(16));
@@ -145,7 +146,8 @@ fn a_read_over_a_network_takes_what_a_table_says() {
     );
 }
 
-// Without this a controller that is reset would leave its I/O queues, or a queue that was deleted would be there for ever.
+// Without this a reset controller would leave its I/O queues behind, or a deleted queue would remain
+// indefinitely.
 #[test]
 fn queues_come_and_go_and_resets_end_them() {
     with_target(

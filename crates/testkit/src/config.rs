@@ -1,16 +1,16 @@
-//! A small drive and its link: 48 MiB, reads of 10 us, programs of 50 us, erases of 500 us, Gen3 x4. A test changes what it is
-//! about: `DriveConfig { serial: .., ..drive_config() }`.
+//! Configurations of a small drive and its link: 48 MiB, reads of 10 us, programs of 50 us, erases of 500 us,
+//! Gen3 x4. A test overrides single fields: `DriveConfig { serial: .., ..drive_config() }`.
 
 use byteway_clock::{Delay, Rate};
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::{Base, Cycles, FtlConfig, Work};
+use byteway_firmware::{Base, Cycles, FtlConfig, WorkKind};
 use byteway_flash::{Geometry, Timing};
 use byteway_link::{Generation, NetworkConfig, PcieConfig};
 use byteway_wire::content::{BlockSize, Keep};
 
-/// Units of 4 KiB of namespace 1, whose blocks are of 512 bytes.
+/// Size of namespace 1 in units of 4 KiB; its logical blocks have 512 bytes.
 pub const NS_512_UNITS: u64 = 4096;
-/// Units of namespace 2, whose blocks are of 4096 bytes.
+/// Size of namespace 2 in units of 4 KiB; its logical blocks have 4096 bytes.
 pub const NS_4K_UNITS: u64 = 8192;
 
 /// The drive.
@@ -44,11 +44,11 @@ pub fn drive_config() -> DriveConfig {
             cores: 2,
             hertz: 1_000_000_000,
             cycles: Cycles::FREE
-                .with(Work::Fetch, 50)
-                .with(Work::Parse, 100)
-                .with(Work::Translate, 50)
-                .with(Work::Buffer, 50)
-                .with(Work::Complete, 50),
+                .with(WorkKind::Fetch, 50)
+                .with(WorkKind::Parse, 100)
+                .with(WorkKind::Translate, 50)
+                .with(WorkKind::Buffer, 50)
+                .with(WorkKind::Complete, 50),
             dram_latency: Delay::from_ns(50),
             dram_rate: Rate::per_second(10_000_000_000),
         },
@@ -69,6 +69,8 @@ pub fn drive_config() -> DriveConfig {
             NamespaceConfig::blocks(NS_4K_UNITS, BlockSize::B4096),
         ],
         kv: None,
+        csd: None,
+        programs: None,
         base: Base::Empty,
         keep: Keep::Bytes,
         seed: 1,
@@ -90,7 +92,7 @@ pub fn link_config() -> PcieConfig {
     }
 }
 
-/// The link of the boards of ByteExpress and BandSlim: Gen2 x8, with fewer requests outstanding.
+/// The link of the boards of ByteExpress and BandSlim: Gen2 x8, with fewer outstanding requests.
 pub fn board_link_config() -> PcieConfig {
     PcieConfig { generation: Generation::Gen2, lanes: 8, read_tags: 8, ..link_config() }
 }

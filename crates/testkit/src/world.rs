@@ -1,25 +1,25 @@
-//! A world of one small drive.
+//! A world with one small drive.
 
 use crate::config::{drive_config, link_config};
-use byteway_clock::{Clock, Delay, Executor, Ran};
+use byteway_clock::{Clock, Delay, Executor, RunOutcome};
 use byteway_device::DriveConfig;
 use byteway_flash::Medium;
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{HostEnd, Memory, PcieConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 
-/// Long enough for everything that a drive does behind commands.
+/// Long enough for all background work of a drive.
 const SETTLED: Delay = Delay::from_ms(50);
 
-/// A drive at a host, before its power is on.
+/// A drive and its host, before power-on.
 pub struct SmallWorld {
-    /// The drive.
+    /// Configuration of the drive.
     pub drive: DriveConfig,
-    /// Its link.
+    /// Configuration of its link.
     pub link: PcieConfig,
-    /// The host memory behind that.
+    /// The host memory.
     pub memory: Memory,
-    /// What the drive's medium holds; none: the drive is new.
+    /// Contents of the drive's medium; `None`: a new drive.
     pub medium: Option<Medium>,
 }
 
@@ -30,12 +30,12 @@ impl Default for SmallWorld {
 }
 
 impl SmallWorld {
-    /// A world with this drive, else with the defaults.
+    /// A world with this drive, and defaults for the rest.
     pub fn of(drive: DriveConfig) -> Self {
         SmallWorld { drive, ..SmallWorld::default() }
     }
 
-    /// Gives it power.
+    /// Powers the drive on.
     pub fn power_on(self, clock: &Clock) -> PoweredDrive {
         let powered = DriveBay::new(clock, self.link, self.memory).power_on(self.drive, self.medium);
         powered.unwrap_or_else(|error| panic!("there can be no such drive: {error}"))
@@ -49,8 +49,8 @@ impl SmallWorld {
         ran.unwrap_or_else(|stalled| panic!("{stalled}"))
     }
 
-    /// Runs a test with a driver that is attached to it. In the end the drive is quiet, and no completion contradicted what was
-    /// submitted.
+    /// Runs a test with an attached driver. Asserts at the end that the drive is quiet, and that no
+    /// completion contradicted its submission.
     pub fn run_driven<T: 'static>(
         self,
         config: DriverConfig,
@@ -67,12 +67,13 @@ impl SmallWorld {
         })
     }
 
-    /// Runs what a host does until it ends, or until the power is cut before poll `polls`. Gives the medium as it is then.
+    /// Runs `host` until it ends, or until the power is cut before poll `polls`. Returns the medium as it is
+    /// then.
     pub fn run_cut<T: 'static>(
         self,
         polls: u64,
         life: impl AsyncFnOnce(HostEnd) -> T + 'static,
-    ) -> (Ran<T>, Medium) {
+    ) -> (RunOutcome<T>, Medium) {
         let executor = Executor::new();
         let powered = self.power_on(executor.clock());
         let host = powered.host.clone();
@@ -81,7 +82,8 @@ impl SmallWorld {
     }
 }
 
-/// The drive holds nothing, and ledger, host memory and drive agree on every byte that crossed.
+/// Asserts that the drive holds no resources, and that ledger, host memory and drive agree on every byte that
+/// crossed the link.
 pub fn assert_at_rest(powered: &PoweredDrive) {
     powered.balance().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(powered.host.faults(), 0, "posted writes into memory that is not there");

@@ -1,7 +1,9 @@
-//! What a trace file is packed in: nothing, gzip, xz or zstd, told by its first bytes and unpacked as a stream.
+//! Compression of trace files: none, gzip, xz or zstd, detected by the first bytes and decompressed as a
+//! stream.
 //!
-//! Memory is bounded: an xz or zstd file whose window is larger than 128 MiB is refused. Several members (gzip), streams
-//! (xz) or frames (zstd) one after the other are one file. What is cut short is an error, at the place where it ends.
+//! Memory is bounded: an xz or zstd file with a window larger than 128 MiB is refused. Several members
+//! (gzip), streams (xz) or frames (zstd) in sequence form one file. A truncated file is an error, at the
+//! point where it ends.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -15,10 +17,10 @@ use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 use liblzma::write::XzEncoder;
 
-/// How a file is packed.
+/// Compression format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
-    /// Not at all.
+    /// Not compressed.
     Plain,
     /// gzip (RFC 1952).
     Gzip,
@@ -31,13 +33,13 @@ pub enum Packing {
 /// The largest window of an archive, as a power of two: 128 MiB.
 const WINDOW_LOG_MAX: u32 = 27;
 
-/// What liblzma may take: the window and what it needs beside it.
+/// Memory limit of liblzma: the window, and its other needs.
 const XZ_BYTES_MAX: u64 = (1 << WINDOW_LOG_MAX) + (16 << 20);
 
 const READ_BYTES: usize = 256 << 10;
 
 impl Packing {
-    /// As the first bytes say.
+    /// Detects the format by the first bytes.
     fn of(head: &[u8]) -> Packing {
         match head {
             [0x1f, 0x8b, ..] => Packing::Gzip,
@@ -47,7 +49,7 @@ impl Packing {
         }
     }
 
-    /// As a file's name says.
+    /// The format by the extension of a file name.
     pub fn named(path: &Path) -> Packing {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz") => Packing::Gzip,
@@ -57,7 +59,7 @@ impl Packing {
         }
     }
 
-    /// What the user calls it.
+    /// The name in the user interface.
     pub fn name(self) -> &'static str {
         match self {
             Packing::Plain => "plain",
@@ -68,7 +70,7 @@ impl Packing {
     }
 }
 
-/// A file whose reader counts how much of it was read.
+/// A reader that counts the bytes that were read.
 struct Counted<R> {
     inner: R,
     count: Rc<Cell<u64>>,
@@ -82,17 +84,17 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// A trace's bytes, unpacked.
+/// The decompressed bytes of a trace.
 pub struct Unpacked {
-    /// What is in it.
+    /// The decompressed stream.
     pub input: Box<dyn Read>,
-    /// As what it was packed.
+    /// The detected compression format.
     pub packing: Packing,
-    /// Bytes of the file that were read so far.
+    /// Compressed bytes read so far.
     pub count: Rc<Cell<u64>>,
 }
 
-/// Opens what stands in a file.
+/// Opens a file and detects its compression.
 pub fn unpack(file: impl Read + 'static) -> io::Result<Unpacked> {
     let count = Rc::new(Cell::new(0));
     let mut file = Counted { inner: file, count: count.clone() };
@@ -117,7 +119,7 @@ pub fn unpack(file: impl Read + 'static) -> io::Result<Unpacked> {
     Ok(Unpacked { input, packing, count })
 }
 
-/// Packs what is written to it.
+/// Compresses what is written to it.
 pub(super) enum Packer<W: Write> {
     Plain(BufWriter<W>),
     Gzip(GzEncoder<W>),
@@ -148,7 +150,7 @@ impl<W: Write> Packer<W> {
         }
     }
 
-    /// Ends the archive, and gives back what it was written to.
+    /// Completes the archive, and returns the underlying writer.
     pub fn finish(self) -> io::Result<W> {
         let mut out = match self {
             Packer::Plain(out) => out.into_inner().map_err(io::IntoInnerError::into_error)?,
@@ -161,7 +163,8 @@ impl<W: Write> Packer<W> {
     }
 }
 
-/// Opens a regular file. Looked at before it is opened: to open a pipe that nobody writes to waits for ever.
+/// Opens a regular file; `None` for other files. Checked before opening, because opening a pipe without a
+/// writer blocks indefinitely.
 pub fn open_regular(path: &Path) -> io::Result<Option<(File, u64)>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
@@ -197,7 +200,7 @@ mod tests {
             .collect()
     }
 
-    // Large traces are packed in parts; a reader that stops after the first would lose most of them without a word.
+    // Large traces are compressed in parts; a reader that stops after the first would silently lose the rest.
     #[test]
     fn archives_of_several_parts_are_one_file() {
         for packing in [Packing::Plain, Packing::Gzip, Packing::Xz, Packing::Zstd] {
@@ -208,7 +211,7 @@ mod tests {
         }
     }
 
-    // A download that broke off would be replayed as if it were all there was.
+    // A partial download would be replayed as if it were complete.
     #[test]
     fn what_is_cut_short_or_damaged_is_an_error() {
         for packing in [Packing::Gzip, Packing::Xz, Packing::Zstd] {
@@ -223,7 +226,7 @@ mod tests {
         }
     }
 
-    // A few bytes could otherwise ask for gigabytes.
+    // A few bytes could otherwise allocate gigabytes.
     #[test]
     fn a_window_beyond_the_limit_is_refused() {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();

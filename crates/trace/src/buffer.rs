@@ -1,16 +1,16 @@
-//! A stream of lines, or of records of fixed length, in a buffer of fixed size: nothing is copied that need not be, and
-//! nothing grows with the length of the file or of a line.
+//! A buffer of fixed size that yields lines, or records of fixed length, from a stream. It copies as little
+//! as possible, and does not grow with the length of the file or of a line.
 
 use std::io::{self, Read};
 
 use byteway_console::interrupt::{Interrupt, Interrupted};
 
-/// Longer lines are cut off one byte beyond; a record of any format is a tenth of it.
+/// Longest line. Longer lines are cut one byte beyond; a record of any format needs a tenth of it.
 pub const LINE_BYTES_MAX: usize = 4096;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The buffer and what it is filled from.
+/// The buffer and its input.
 pub struct Buffer {
     input: Box<dyn Read>,
     bytes: Box<[u8]>,
@@ -21,7 +21,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// An empty one.
+    /// An empty buffer in front of `input`.
     pub fn new(input: Box<dyn Read>) -> Self {
         Buffer {
             input,
@@ -33,13 +33,13 @@ impl Buffer {
         }
     }
 
-    /// Reads end with an error once `interrupt` is raised, whatever is made of the bytes: gigabytes may hold no record
-    /// that is asked for.
+    /// Makes reads fail once `interrupt` is raised, because gigabytes may contain no matching record.
     pub fn end_at(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
     }
 
-    /// What is there, at least `wanted` bytes unless the input has ended. `wanted` is at most the buffer's size.
+    /// The buffered bytes, at least `wanted` unless the input has ended. `wanted` is at most the buffer's
+    /// size.
     pub fn peek(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.end - self.start < wanted && !self.ended {
             self.fill()?;
@@ -47,7 +47,8 @@ impl Buffer {
         Ok(&self.bytes[self.start..self.end])
     }
 
-    /// The next line, without its end; of one that is too long, the beginning. `None` at the end of the input.
+    /// The next line without its terminator; of an overlong line, the beginning. `None` at the end of the
+    /// input.
     #[inline]
     pub fn line(&mut self) -> io::Result<Option<&[u8]>> {
         let mut searched = 0;
@@ -67,7 +68,7 @@ impl Buffer {
                 );
             }
             if searched > LINE_BYTES_MAX {
-                // Nobody reads the rest of it: keep one byte too many, so that it is seen to be too long.
+                // Keep one byte beyond the limit, so that the caller sees that the line is too long.
                 let keep = LINE_BYTES_MAX + 1;
                 self.end = self.start + keep;
                 searched = keep;
@@ -76,7 +77,7 @@ impl Buffer {
         }
     }
 
-    /// The next record of so many bytes; a shorter one at the end of the input; `None` after it.
+    /// The next record of `bytes` bytes; shorter at the end of the input; `None` after it.
     #[inline]
     pub fn record(&mut self, bytes: usize) -> io::Result<Option<&[u8]>> {
         let there = self.peek(bytes)?.len().min(bytes);
@@ -85,7 +86,7 @@ impl Buffer {
         Ok((there > 0).then(|| &self.bytes[start..start + there]))
     }
 
-    /// Reads once, after moving what is there to the front.
+    /// Reads once, after moving the buffered bytes to the front.
     fn fill(&mut self) -> io::Result<()> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -111,7 +112,7 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    /// Gives so many bytes at a time.
+    /// Returns a fixed number of bytes per read.
     struct Drip(Vec<u8>, usize);
 
     impl Read for Drip {
@@ -123,7 +124,7 @@ mod tests {
         }
     }
 
-    // A line that lies across two reads of the file, or is longer than the buffer, is where such readers go wrong.
+    // Such readers fail at a line that spans two reads, or that is longer than the buffer.
     #[test]
     fn lines_are_whole_whatever_the_reads() {
         let long = "x".repeat(3 * BUFFER_BYTES);

@@ -1,4 +1,4 @@
-//! One trace poured into another.
+//! Conversion of a trace into another format.
 
 use std::io::Write;
 
@@ -6,12 +6,12 @@ use super::{Reader, Writer};
 use crate::writer::WriteError;
 use byteway_console::error::InputError;
 
-/// What is changed on the way.
+/// Changes made during the conversion.
 #[derive(Clone, Copy, Debug)]
 pub struct Conversion {
-    /// Only so many records.
+    /// Convert only so many records.
     pub head: Option<u64>,
-    /// What times are multiplied with, in units of 2^-32.
+    /// Factor of times, in units of 2^-32.
     pub time_scale_q32: u64,
 }
 
@@ -21,13 +21,14 @@ impl Default for Conversion {
     }
 }
 
-/// Records between two looks at the clock.
+/// Records between two progress reports.
 const RECORDS_PER_LOOK: u64 = 4096;
 
-/// Reads records and writes them, to the end or as many as are asked for. Now and then `progress` is told how many records
-/// and bytes have been read.
+/// Converts all records, or as many as requested. Now and then `progress` receives the numbers of records and
+/// bytes read.
 ///
 /// # Errors
+/// A line of the trace is not a record, the format cannot represent a record, or the output failed.
 /// If a line of the trace is no record, the format can't hold one, or the output takes no more.
 pub fn convert<W: Write>(
     reader: &mut Reader,
@@ -53,7 +54,7 @@ pub fn convert<W: Write>(
     Ok(())
 }
 
-/// A time by a factor in units of 2^-32, exactly rounded down.
+/// A time multiplied by a factor in units of 2^-32, rounded down.
 pub fn scaled(time_ps: u64, scale_q32: u64) -> Option<u64> {
     u64::try_from((u128::from(time_ps) * u128::from(scale_q32)) >> 32).ok()
 }

@@ -1,21 +1,21 @@
-//! The format of a trace by its first lines, or by the first records of a binary one.
+//! Detection of a trace's format by its first lines, or by the first records of a binary one.
 //!
-//! Every text format looks at each of the first lines and takes those that are its own; the one that takes most is it.
-//! Formats that would take the same line tell themselves apart: DiskSim's times have a decimal point, and MQSim's have
-//! none. A binary format must find all of the first records plausible: their version, their times, what they refer to.
-//! If two take equally much, nobody guesses.
+//! Every text format is matched against each of the first lines, and the format with the most matches is
+//! selected. Formats that could match the same line exclude each other: DiskSim's times have a decimal point,
+//! MQSim's have none. A binary format must find all of the first records plausible: version, times,
+//! references. A tie is an error.
 
 use super::buffer::LINE_BYTES_MAX;
 use super::format::Format;
 use super::format::field::shown;
-use byteway_console::error::{InputError, Place};
+use byteway_console::error::{InputError, SourceLocation};
 
-/// What is looked at to tell the format.
+/// Bytes of a file used for detection.
 pub(super) const DETECT_BYTES: usize = 64 << 10;
 const DETECT_LINES: usize = 20;
 const DETECT_RECORDS: usize = 64;
 
-/// The formats that take most of `head`, the beginning of a file.
+/// The formats with the most matches in `head`, the beginning of a file.
 fn candidates(head: &[u8]) -> Vec<Format> {
     let mut votes = [0usize; Format::ALL.len()];
     for line in lines(head).map(|(_, line)| line).take(DETECT_LINES) {
@@ -23,17 +23,18 @@ fn candidates(head: &[u8]) -> Vec<Format> {
             *count += usize::from(format.votes(line));
         }
     }
-    // The first line of a fio log or of named columns settles it, and is seen once.
+    // The header of a fio log or of named columns decides, and occurs once.
     if let Some(log) = [Format::Iolog2, Format::Iolog3, Format::Columns]
         .into_iter()
         .find(|format| lines(head).next().is_some_and(|(_, line)| format.votes(line)))
     {
         return vec![log];
     }
-    // Text has no zeros; binary numbers are full of them.
+    // Text contains no zero bytes; binary numbers are full of them.
     if votes.iter().all(|count| *count == 0) && head.contains(&0) {
         for (count, format) in votes.iter_mut().zip(Format::ALL) {
-            // A version and an operation code in each record say more than times and references that are in order.
+            // A version and an operation code in each record are stronger evidence than ordered times and
+            // references.
             let weight = if format == Format::OracleGeneral { 1 } else { 2 };
             *count = weight * usize::from(plausible(format, head));
         }
@@ -43,7 +44,7 @@ fn candidates(head: &[u8]) -> Vec<Format> {
     chosen.map(|(_, format)| format).collect()
 }
 
-/// Whether all of the first records can be such.
+/// Whether all of the first records are plausible.
 fn plausible(format: Format, head: &[u8]) -> bool {
     let Some(bytes) = format.spec().record_bytes else { return false };
     let mut latest = 0;
@@ -67,12 +68,12 @@ pub(super) fn lines(head: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + Clone
     })
 }
 
-/// Without the byte order mark that some programs put in front.
+/// The line without a byte order mark.
 pub(super) fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
-/// Files that are something else altogether: what they begin with, where, and what they are.
+/// Known file types that are not traces: signature, offset, description.
 const FOREIGN: [(usize, &[u8], &str); 4] = [
     (257, b"ustar", "a tar archive: unpack it and name a file in it"),
     (0, b"BZh", "packed by bzip2: pack it by gzip, xz or zstd, or not at all"),
@@ -80,12 +81,12 @@ const FOREIGN: [(usize, &[u8], &str); 4] = [
     (0, b"PAR1", "a Parquet file, which no trace format is"),
 ];
 
-/// The format of the trace `name` that begins with `head`.
+/// Detects the format of the trace `name` that begins with `head`.
 pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
     if let [format] = candidates(head)[..] {
         return Ok(format);
     }
-    let place = |line| Place { source: name.to_owned(), position: Some((line, 1)), excerpt: None };
+    let place = |line| SourceLocation { source: name.to_owned(), position: Some((line, 1)), excerpt: None };
     let names =
         |formats: &[Format]| formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
     let force = "with `format = \"...\"` in a scenario, or --from on the command line";
@@ -124,7 +125,7 @@ mod tests {
         detect(head.as_ref(), "t.trace")
     }
 
-    // A wrong guess would replay nonsense without a word.
+    // A wrong guess would silently replay nonsense.
     #[test]
     fn every_text_format_is_told_by_its_lines() {
         let examples = [
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    // Half of a file in one format and half in another is not for a program to judge.
+    // A file with two formats in equal parts is ambiguous.
     #[test]
     fn a_tie_is_an_error_that_names_the_candidates() {
         let error = detected("1 0 8 8 1\n419,W,8192,512,7\n").unwrap_err();
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(detected("1 0 8 8 1\n419,W,8192,512,7\n2 0 8 8 1\n").unwrap(), Format::Mqsim);
     }
 
-    // Someone who names an archive should not be told that its name is no record.
+    // An archive must be reported as an archive, not as an invalid record.
     #[test]
     fn what_is_no_trace_is_said_to_be_what_it_is() {
         let mut tar = vec![0; 1024];

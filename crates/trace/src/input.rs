@@ -1,7 +1,7 @@
-//! Where the bytes of a trace come from: a regular file, or the standard input, which a pipe gives only once.
+//! Input of a trace: a regular file, or the standard input, which can be read only once.
 //!
-//! Who needs one pass reads the standard input as it comes. A replay needs several: then all of it is kept, as packed as
-//! it is, in an unnamed temporary file (in `TMPDIR`), from which any number of readers read.
+//! A single pass reads the standard input directly. A replay needs several passes: then all of it is stored,
+//! still compressed, in an unnamed temporary file (in `TMPDIR`), which any number of readers share.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ use super::archive::open_regular;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::{Interrupt, Interrupted};
 
-/// How often a reader that waits for the standard input looks whether it was interrupted.
+/// Interval at which a reader that waits for the standard input checks for an interrupt.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Whether a path stands for the standard input.
@@ -25,7 +25,7 @@ pub fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// The bytes of a trace, and how many there are if that is known.
+/// The bytes of a trace, and their number if known.
 pub(super) struct Input {
     pub bytes: Box<dyn Read>,
     pub length: u64,
@@ -50,7 +50,7 @@ pub(super) fn open(path: &Path) -> Result<Input, InputError> {
     Ok(Input { bytes: Box::new(file), length })
 }
 
-/// Opens a trace for one pass: the standard input is read as it comes, until `interrupt`.
+/// Opens a trace for a single pass: the standard input is read directly, until `interrupt`.
 pub(super) fn open_once(path: &Path, interrupt: &Interrupt) -> Result<Input, InputError> {
     if is_stdin(path) {
         return Ok(Input { bytes: Box::new(Stdin(interrupt.clone())), length: 0 });
@@ -58,7 +58,7 @@ pub(super) fn open_once(path: &Path, interrupt: &Interrupt) -> Result<Input, Inp
     open(path)
 }
 
-/// The standard input, which may wait indefinitely for its other end.
+/// The standard input, whose other end may never write.
 struct Stdin(Interrupt);
 
 impl Read for Stdin {
@@ -75,7 +75,7 @@ impl Read for Stdin {
     }
 }
 
-/// One reader of a file that several read.
+/// One of several readers of a file, with its own position.
 struct Shared {
     file: Arc<File>,
     at: u64,
@@ -89,7 +89,7 @@ impl Read for Shared {
     }
 }
 
-/// All of the standard input, in a file without a name. A process has one standard input, so it has one such file.
+/// The complete standard input, in an unnamed file. A process has one standard input, so one such file.
 fn kept() -> Result<(Arc<File>, u64), InputError> {
     static KEPT: OnceLock<Result<(Arc<File>, u64), String>> = OnceLock::new();
     let keep = || -> io::Result<(Arc<File>, u64)> {

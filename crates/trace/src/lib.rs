@@ -1,25 +1,25 @@
-//! Block traces, read as a stream: a record at a time, whatever the length of the file or of a line.
+//! Block traces as streams: one record at a time, for files and lines of any length.
 //!
 //! | file | what |
 //! |---|---|
 //! | `record` | one I/O: [`Record`] |
-//! | [`mod@format`] | how a line of each format is read and written |
+//! | [`mod@format`] | parsing and writing the lines of each format |
 //! | [`archive`] | gzip, xz and zstd, in and out |
-//! | [`buffer`] | lines and records out of a stream |
-//! | [`detect`] | the format, by the first lines |
-//! | `input` | files, and the standard input, which is read once or kept |
-//! | `options`, [`reader`], `tally` | from file to records: [`ReadOptions`], [`Reader`], and what was met: [`Tally`] |
-//! | [`writer`] | from records to a file, and what it could not hold: [`Writer`] |
-//! | [`mod@convert`] | the one poured into the other |
-//! | [`mod@inspect`] | what is in a trace |
-//! | [`reuse`], [`shards`] | reuse distances and miss-ratio curves, exact and from a sample |
+//! | [`buffer`] | lines and records from a stream |
+//! | [`detect`] | detection of the format by the first lines |
+//! | `input` | files, and the standard input, which is streamed or stored |
+//! | `options`, [`reader`], `tally` | from file to records: [`ReadOptions`], [`Reader`], and its counts: [`Tally`] |
+//! | [`writer`] | from records to a file, with counts of what was lost: [`Writer`] |
+//! | [`mod@convert`] | conversion between formats |
+//! | [`mod@inspect`] | statistics of a trace |
+//! | [`reuse`], [`shards`] | reuse distances and miss-ratio curves, exact and sampled |
 //!
-//! A line that is not a record is an error that names the file, the line and what was expected, or is skipped and
-//! counted. Times that go backwards (several devices merged, clocks corrected) are raised to the latest time
-//! before them and counted: an I/O cannot be issued in the past.
+//! A line that is not a record is an error that names the file, the line and the expected shape; or it is
+//! skipped and counted. Times that decrease (several merged devices, corrected clocks) are raised to the
+//! latest earlier time and counted, because an I/O cannot be issued in the past.
 //!
-//! What it does not do: it knows no drive (`workload/replay.rs` of the laboratory lays records on one), keeps no record, and
-//! sorts none.
+//! What it does not do: it models no drive (`workload/replay.rs` maps records to one), and it neither keeps
+//! nor sorts records.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -52,7 +52,7 @@ pub use record::{Kind, Record};
 pub use tally::Tally;
 pub use writer::Writer;
 
-/// What a trace file is called in results, which hold no paths.
+/// The name of a trace file in results, without its directory.
 pub fn file_name(path: &Path) -> String {
     if input::is_stdin(path) {
         return "stdin".to_owned();

@@ -1,35 +1,35 @@
-//! How a trace is to be read.
+//! Options for reading a trace.
 
 use super::format::{Action, Columns, Format, Unit};
 use byteway_console::error::InputError;
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// How it is written.
+    /// Format of the trace.
     pub format: Format,
-    /// Only this device's records; `None` for all.
+    /// Device to select; `None` for all.
     pub device: Option<u32>,
-    /// Skip and count the lines that are no records.
+    /// Skip and count lines that are not records, instead of ending with an error.
     pub skip_bad_lines: bool,
-    /// In a format whose operation is a number: the one that means read, if it is not the format's own.
+    /// In a format with numeric operations: the number that means read, if it differs from the format's.
     pub reads_are: Option<u8>,
-    /// In a format that records several steps of an I/O, the one that counts; left out, the first of Q, D and C that the
-    /// beginning of the file has.
+    /// In a format that records several steps of an I/O: the step to use. `None`: the first of Q, D and C in
+    /// the beginning of the file.
     pub action: Option<Action>,
-    /// What offsets and lengths are counted in, if not in what the format says.
+    /// Unit of offsets and lengths, if it differs from the format's.
     pub unit: Option<Unit>,
-    /// The columns of the file, instead of a format.
+    /// Columns of the file, instead of a format.
     pub columns: Option<Columns>,
 }
 
 impl ReadOptions {
-    /// Only of this format.
+    /// Defaults for this format.
     pub fn of(format: Format) -> Self {
         ReadOptions { format, ..ReadOptions::default() }
     }
 
-    /// What is taken for granted when a trace of the options' format is read so, for the notes of a result.
+    /// What is assumed about a trace that is read with these options, for the notes of a result.
     pub fn assumption(&self) -> String {
         let mut text = match &self.columns {
             Some(columns) => format!("columns {columns}"),
@@ -50,7 +50,7 @@ impl ReadOptions {
         text
     }
 
-    /// What contradicts the format.
+    /// Refuses options that contradict the format.
     pub(super) fn check(&self) -> Result<(), InputError> {
         let name = self.format.name();
         if let Some(number) = self.reads_are {

@@ -1,4 +1,4 @@
-//! From a file to records.
+//! The reader: from a file to records.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -8,17 +8,17 @@ use std::rc::Rc;
 use super::archive::{Packing, unpack};
 use super::buffer::{Buffer, LINE_BYTES_MAX};
 use super::detect::{DETECT_BYTES, detect, lines, without_mark};
-use super::format::field::{Trouble, shown};
+use super::format::field::{FieldError, shown};
 use super::format::{Action, Format, Unit};
 use super::format::{Line, Parser, SECTOR_BYTES, action_of};
 use super::input::{Input, is_stdin, open, open_once};
 use super::options::ReadOptions;
 use super::record::Record;
 use super::tally::Tally;
-use byteway_console::error::{InputError, Place};
+use byteway_console::error::{InputError, SourceLocation};
 use byteway_console::interrupt::Interrupt;
 
-/// Reads a trace, record by record.
+/// Reads a trace record by record.
 pub struct Reader {
     shown: String,
     buffer: Buffer,
@@ -29,7 +29,7 @@ pub struct Reader {
     options: ReadOptions,
     record_bytes: Option<usize>,
     parser: Parser,
-    /// Whether the format counts in sectors, and nobody said so of this file.
+    /// Whether the format counts in sectors and no unit option was given.
     in_sectors: bool,
     sieve: Sieve,
     tally: Tally,
@@ -37,14 +37,15 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens a trace file, plain or packed. With [`Format::Auto`] the first lines decide. Only records of one device are
-    /// given out, if one is named. The file must be a regular one, for it is read more than once; of the standard input
-    /// (`-`) all is kept.
+    /// Opens a trace file, plain or compressed. [`Format::Auto`] detects the format by the first lines. If a
+    /// device is given, only its records are returned. The file must be regular, because it is read more than
+    /// once; the standard input (`-`) is stored completely.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, InputError> {
         Reader::of(open(path)?, path, options)
     }
 
-    /// The same for one pass: the standard input (`-`) is read as it comes, and reading ends with an error at an interrupt.
+    /// As [`Reader::open`], for one pass: the standard input (`-`) is read directly, and an interrupt ends
+    /// reading with an error.
     pub fn open_once(path: &Path, options: &ReadOptions, interrupt: &Interrupt) -> Result<Self, InputError> {
         let mut reader = Reader::of(open_once(path, interrupt)?, path, options)?;
         reader.buffer.end_at(interrupt);
@@ -106,48 +107,50 @@ impl Reader {
         })
     }
 
-    /// The format, as forced or found.
+    /// The format, as given or detected.
     pub fn format(&self) -> Format {
         self.options.format
     }
 
-    /// How it is read, with the format as found.
+    /// The options, with the detected format.
     pub fn options(&self) -> &ReadOptions {
         &self.options
     }
 
-    /// How the file is packed.
+    /// The compression of the file.
     pub fn packing(&self) -> Packing {
         self.packing
     }
 
-    /// The line (of a binary format: the record) that was read last, from 1.
+    /// Number, from 1, of the line (binary formats: the record) read last.
     pub fn line_number(&self) -> u64 {
         self.line_number
     }
 
-    /// What was met so far.
+    /// Counts so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// Bytes of the file, and how many of them were read so far: how far it is, packed or not.
+    /// Size of the file, and bytes of it read so far, both compressed.
     pub fn progress_bytes(&self) -> (u64, u64) {
         (self.read_bytes.get(), self.file_bytes)
     }
 
-    /// Where the line that was read last stands.
-    pub fn place(&self) -> Place {
+    /// Location of the line read last.
+    pub fn place(&self) -> SourceLocation {
         let number = usize::try_from(self.line_number).unwrap_or(usize::MAX);
         match self.record_bytes {
-            None => Place { source: self.shown.clone(), position: Some((number, 1)), excerpt: None },
-            Some(_) => {
-                Place { source: format!("{}, record {number}", self.shown), position: None, excerpt: None }
-            }
+            None => SourceLocation { source: self.shown.clone(), position: Some((number, 1)), excerpt: None },
+            Some(_) => SourceLocation {
+                source: format!("{}, record {number}", self.shown),
+                position: None,
+                excerpt: None,
+            },
         }
     }
 
-    /// The next record, `None` at the end. After an error there is no next record.
+    /// The next record; `None` at the end. After an error no record follows.
     pub fn next_record(&mut self) -> Result<Option<Record>, InputError> {
         while !self.ended {
             match self.step() {
@@ -186,7 +189,7 @@ impl Reader {
         let parsed = match self.record_bytes {
             None => {
                 if line.len() > LINE_BYTES_MAX {
-                    Err(Trouble::new(format!("longer than {LINE_BYTES_MAX} bytes")))
+                    Err(FieldError::new(format!("longer than {LINE_BYTES_MAX} bytes")))
                 } else {
                     let line = if self.line_number == 1 { without_mark(line) } else { line };
                     let line = line.trim_ascii();
@@ -196,7 +199,7 @@ impl Reader {
                     }
                 }
             }
-            Some(bytes) if line.len() < bytes => Err(Trouble::new("the file ends within a record")),
+            Some(bytes) if line.len() < bytes => Err(FieldError::new("the file ends within a record")),
             Some(_) => self.parser.parse(line),
         };
         let sifted = match parsed {
@@ -211,8 +214,8 @@ impl Reader {
         })
     }
 
-    /// A line that is no record: counted, or the end.
-    fn bad(&mut self, (trouble, text): (Trouble, String)) -> Result<(), InputError> {
+    /// Handles a line that is not a record: counts it, or ends with an error.
+    fn bad(&mut self, (trouble, text): (FieldError, String)) -> Result<(), InputError> {
         let noun = if self.record_bytes.is_some() { "record" } else { "line" };
         if self.options.skip_bad_lines {
             self.tally.bad_lines += 1;
@@ -237,16 +240,16 @@ impl Reader {
     }
 }
 
-/// What a line was.
+/// Outcome of reading a line.
 enum Step {
     Record(Record),
     OtherDevice,
     Nothing,
-    Bad(Box<(Trouble, String)>),
+    Bad(Box<(FieldError, String)>),
     End,
 }
 
-/// Picks the device, and makes times of ticks.
+/// Filters by device, and converts ticks to times.
 #[derive(Default)]
 struct Sieve {
     device: Option<u32>,
@@ -257,7 +260,7 @@ struct Sieve {
 
 impl Sieve {
     #[inline]
-    fn sift(&mut self, line: &Line, tally: &mut Tally) -> Result<Option<Record>, Trouble> {
+    fn sift(&mut self, line: &Line, tally: &mut Tally) -> Result<Option<Record>, FieldError> {
         if self.device.is_some_and(|device| device != line.device) {
             return Ok(None);
         }
@@ -265,7 +268,7 @@ impl Sieve {
         let time_ps = match line.ticks.checked_sub(first) {
             None => 0,
             Some(ticks) => ticks.checked_mul(self.tick_ps).ok_or_else(|| {
-                Trouble::new(
+                FieldError::new(
                     "its time is more than 213 days after the first, which is as far as a run reaches",
                 )
             })?,
@@ -285,7 +288,7 @@ impl Sieve {
     }
 }
 
-/// What to do about a file that cannot be read on.
+/// The remedy for a file that cannot be read further.
 fn cure_of(packing: Packing) -> String {
     match packing {
         Packing::Plain => "check the disk, and that the file is whole".to_owned(),

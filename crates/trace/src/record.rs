@@ -1,8 +1,8 @@
-//! What a trace is made of: one I/O after the other.
+//! A record: one I/O of a trace.
 
 use serde::{Deserialize, Serialize};
 
-/// What an I/O does.
+/// The operation of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -17,14 +17,14 @@ pub enum Kind {
 /// One I/O of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Since the first record, in picoseconds; never less than the record before.
+    /// Time since the first record in picoseconds; not less than that of the record before.
     pub time_ps: u64,
     /// The device or disk number of the trace.
     pub device: u32,
-    /// Where it begins, in bytes.
+    /// Start address in bytes.
     pub offset_bytes: u64,
-    /// How long it is, in bytes: at least one, and it ends below 2^63.
+    /// Length in bytes: at least one; the end is below 2^63.
     pub bytes: u64,
-    /// What is done.
+    /// The operation.
     pub kind: Kind,
 }

@@ -1,18 +1,20 @@
-//! Reuse distances and the curve that follows from them.
+//! Reuse distances and the miss-ratio curve that follows from them.
 //!
-//! The reuse distance of an access is the number of distinct other keys that were accessed since its key was accessed
-//! last. A cache of `n` entries that replaces the least recently used one hits exactly where the distance is below `n`
-//! (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", 1970), so one pass gives the
-//! miss ratio at every size.
+//! The reuse distance of an access is the number of distinct other keys accessed since the last access to its
+//! key. A cache of `n` entries with least-recently-used replacement hits exactly if the distance is below `n`
+//! (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", 1970), so one pass
+//! yields the miss ratio for every size.
 //!
-//! [`Recency`] finds distances, [`Exact`] counts them for every key, [`Shards`](super::shards::Shards) for a sample.
+//! [`Recency`] computes distances, [`Exact`] counts them for all keys, [`Shards`](super::shards::Shards) for
+//! a sample.
 
 use rustc_hash::FxHashMap;
 
-/// Keys in the order of their last access, and how many lie above a key: the stack of Olken ("Efficient methods for
-/// calculating the success function of fixed space replacement policies", 1981), as time slots of which a bit map says
-/// whether they are some key's last, with a Fenwick tree over its words. When the slots run out they are renumbered,
-/// so memory follows the number of keys, not that of accesses.
+/// Keys in the order of their last access, and how many are more recent than a key: the stack of Olken
+/// ("Efficient methods for calculating the success function of fixed space replacement policies", 1981). It
+/// consists of time slots, a bit map that marks the last access of each key, and a Fenwick tree over the
+/// words of the bit map. When the slots run out they are renumbered, so memory depends on the number of keys
+/// and not of accesses.
 #[derive(Default)]
 pub struct Recency {
     slot_of: FxHashMap<u64, u32>,
@@ -26,24 +28,24 @@ pub struct Recency {
 /// Bits of a word of the map.
 const WORD: usize = 64;
 
-/// Slots that there are at least.
+/// Minimum number of slots.
 const SLOTS_MIN: usize = 1 << 10;
 
-/// Slots for each key when they are renumbered: each key is moved once in two touches of one.
+/// Slots for each key after renumbering, so that a key moves at most once in two accesses.
 const SLOTS_PER_KEY: usize = 3;
 
 impl Recency {
-    /// Distinct keys.
+    /// Number of distinct keys.
     pub fn len(&self) -> usize {
         self.slot_of.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.slot_of.is_empty()
     }
 
-    /// Accesses a key: its reuse distance, or `None` if it is new. There may be at most 2^30 keys.
+    /// Accesses a key: returns its reuse distance, or `None` if it is new. At most 2^30 keys.
     pub fn touch(&mut self, key: u64) -> Option<u64> {
         if self.next == self.key_at.len() {
             self.renumber();
@@ -62,7 +64,7 @@ impl Recency {
         distance
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub fn remove(&mut self, key: u64) {
         if let Some(slot) = self.slot_of.remove(&key) {
             self.clear(slot as usize);
@@ -74,7 +76,7 @@ impl Recency {
         self.add(slot / WORD, u32::MAX);
     }
 
-    /// Adds to a word's count; 2^32 - 1 takes one away.
+    /// Adds to a word's count, modulo 2^32: 2^32 - 1 subtracts one.
     fn add(&mut self, word: usize, count: u32) {
         let mut node = word + 1;
         while node < self.tree.len() {
@@ -83,7 +85,7 @@ impl Recency {
         }
     }
 
-    /// Live slots up to and including this one.
+    /// Number of live slots up to and including this one.
     fn up_to(&self, slot: usize) -> usize {
         let mut node = slot / WORD;
         let mut count = (self.live[node] & (u64::MAX >> (WORD - 1 - slot % WORD))).count_ones() as usize;
@@ -94,7 +96,7 @@ impl Recency {
         count
     }
 
-    /// Moves the live slots together, in order, and makes room behind them.
+    /// Compacts the live slots in order, which frees the slots behind them.
     fn renumber(&mut self) {
         let mut count = 0;
         for slot in 0..self.next {
@@ -105,6 +107,7 @@ impl Recency {
                 count += 1;
             }
         }
+        debug_assert_eq!(count, self.slot_of.len(), "each key has exactly one live slot");
         let slots = (count * SLOTS_PER_KEY).max(SLOTS_MIN).next_multiple_of(WORD).max(self.key_at.len());
         self.key_at.resize(slots, 0);
         self.live.clear();
@@ -117,10 +120,11 @@ impl Recency {
             self.add(word, bits as u32);
         }
         self.next = count;
+        debug_assert!(self.next < self.key_at.len(), "renumbering leaves free slots");
     }
 }
 
-/// Reuse distances of all accesses: exact, in memory that grows by some 60 bytes a key.
+/// Exact reuse distances of all accesses, in about 60 bytes of memory a key.
 #[derive(Default)]
 pub struct Exact {
     recency: Recency,
@@ -142,7 +146,7 @@ impl Exact {
         }
     }
 
-    /// Distinct keys accessed.
+    /// Number of distinct keys accessed.
     pub fn keys(&self) -> usize {
         self.recency.len()
     }
@@ -155,7 +159,7 @@ impl Exact {
     }
 }
 
-/// Weights by distance, in bounded memory: exact below 2048, within 0.1 % above.
+/// A histogram of weights by distance in bounded memory: exact below 2048, within 0.1 % above.
 #[derive(Clone, Debug, Default)]
 pub struct Distances {
     weights: Vec<f64>,
@@ -175,7 +179,7 @@ impl Distances {
         self.weights[index] += weight;
     }
 
-    /// Weights in order of distance, the least of each bucket; without those that are zero.
+    /// Weights in ascending order of distance, with the lower bound of each bucket; without zero weights.
     pub fn iter(&self) -> impl Iterator<Item = (u64, f64)> {
         let least = |index: usize| {
             let shift = (index >> BUCKET_BITS).saturating_sub(1);
@@ -186,16 +190,16 @@ impl Distances {
     }
 }
 
-/// The share of accesses that miss in a cache with least-recently-used replacement, by its size.
+/// The miss ratio of a cache with least-recently-used replacement, by cache size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissRatioCurve {
-    /// Distances in rising order, each with the accesses of this distance or a shorter one.
+    /// Distances in ascending order, each with the number of accesses up to this distance.
     steps: Vec<(u64, f64)>,
     accesses: f64,
 }
 
 impl MissRatioCurve {
-    /// From the weights of distances, in rising order, and the weight of all accesses, first touches included.
+    /// From the weights of distances in ascending order, and the weight of all accesses including first ones.
     pub fn new(weights: impl IntoIterator<Item = (u64, f64)>, accesses: f64) -> Self {
         let mut sum = 0.0;
         let steps = weights.into_iter().filter(|(_, weight)| *weight != 0.0);
@@ -206,7 +210,7 @@ impl MissRatioCurve {
         MissRatioCurve { steps: steps.collect(), accesses }
     }
 
-    /// The miss ratio of a cache of `size` entries, from 0 to 1; 1 if there was no access.
+    /// The miss ratio of a cache of `size` entries, 0 to 1; 1 if there was no access.
     pub fn at(&self, size: u64) -> f64 {
         let shorter = self.steps.partition_point(|(distance, _)| *distance < size);
         match shorter.checked_sub(1).map(|last| self.steps[last].1) {
@@ -215,7 +219,7 @@ impl MissRatioCurve {
         }
     }
 
-    /// The distance that a share of the reuses does not exceed; `None` if nothing was accessed twice.
+    /// The quantile of the reuse distances at `share`; `None` if no key was reused.
     pub fn distance_at(&self, share: f64) -> Option<u64> {
         let all = self.steps.last()?.1;
         let index = self.steps.partition_point(|(_, hits)| *hits < all * share);
@@ -228,8 +232,8 @@ mod tests {
     use super::*;
     use byteway_clock::random::Rng;
 
-    // The tree answers from slots that were renumbered many times; one slip and every curve is off by a little, which
-    // nobody sees. A list that is searched from its end cannot slip.
+    // The tree is renumbered many times; a small mistake would shift every curve slightly and go unnoticed.
+    // The list that is searched linearly is too simple for that.
     #[test]
     fn distances_are_those_of_a_plain_list() {
         for keys in [1, 2, 63, 64, 65, 700, 3000] {
@@ -252,7 +256,8 @@ mod tests {
         }
     }
 
-    // A hit of a cache of n entries is a distance below n, not up to n: one off, and a loop that just fits would miss.
+    // A cache of n entries hits at distances below n, not up to n: with an error of one, a loop that just
+    // fits would miss.
     #[test]
     fn a_loop_hits_where_it_fits() {
         let mut exact = Exact::default();
@@ -265,7 +270,7 @@ mod tests {
         assert_eq!((empty.at(0), empty.at(10), empty.distance_at(0.5)), (1.0, 1.0, None));
     }
 
-    // A bucket that is off by an octave shows a cache of half the size as enough.
+    // A bucket off by an octave would show a cache of half the size as sufficient.
     #[test]
     fn a_bucket_holds_its_distances() {
         for distance in (0..5000).chain([1 << 40, (1 << 40) + 12_345, u64::MAX]) {

@@ -1,15 +1,16 @@
-//! Miss-ratio curves from a sample of the keys, in memory that is fixed: SHARDS of Waldspurger, Park, Garthwaite and
+//! Miss-ratio curves from a sample of keys in fixed memory: SHARDS of Waldspurger, Park, Garthwaite and
 //! Ahmad, "Efficient MRC construction with SHARDS", FAST 2015, in its fixed-size form with their correction
 //! (SHARDS-adj).
 //!
-//! A key is sampled if its hash lies below a threshold, so either all of its accesses are or none. Among the keys sampled
-//! at rate R a reuse distance is R times as long as among all. When there are too many sampled keys the one with the
-//! largest hash goes, and the threshold falls to that hash.
+//! A key is sampled if its hash is below a threshold, so either all of its accesses are sampled or none.
+//! Among the keys sampled at rate R, reuse distances are R times as long as among all keys. When there are
+//! too many sampled keys, the one with the largest hash is removed, and the threshold falls to that hash.
 //!
-//! The paper rescales all counts by new rate / old rate whenever the threshold falls. These factors telescope: an access
-//! that was counted at rate R is worth (last rate) / R at the end. So each is counted once as 1/R, what it stands for among
-//! all accesses, and nothing is ever rescaled. Hashes have 48 bits instead of the paper's 24: with a small sample of a
-//! long trace 24 would leave but a few values below the threshold, each with many keys that go at once.
+//! The paper rescales all counts by new rate / old rate whenever the threshold falls. These factors
+//! telescope: an access counted at rate R is worth (last rate) / R at the end. So each access is counted once
+//! as 1/R, and nothing is rescaled. Hashes have 48 bits instead of the paper's 24: with a small sample of a
+//! long trace, 24 bits would leave few values below the threshold, each with many keys that are removed at
+//! once.
 
 use std::collections::BinaryHeap;
 
@@ -17,31 +18,31 @@ use byteway_clock::random::mix;
 
 use super::reuse::{Distances, MissRatioCurve, Recency};
 
-/// Hashes lie below it.
+/// Upper bound of hashes, exclusive.
 const HASH_END: u64 = 1 << 48;
 
-/// The reuse distances of a sample of keys, from which the miss-ratio curve of all is estimated.
+/// The reuse distances of a sample of keys, which estimate the miss-ratio curve of all keys.
 ///
-/// On the CloudPhysics trace w106, 16,384 samples are within 0.02 of the exact curve at 1 k to 200 k entries with each of
-/// 20 seeds. As long as there are no more keys than samples it is exact.
+/// On the CloudPhysics trace w106, 16,384 samples are within 0.02 of the exact curve at 1 k to 200 k entries
+/// for each of 20 seeds. It is exact while there are no more keys than samples.
 pub struct Shards {
     samples: usize,
     salt: u64,
     /// Keys with a hash below it are sampled.
     threshold: u64,
-    /// 1/R: how many keys a sampled one stands for.
+    /// 1/R: the number of keys that a sampled one stands for.
     weight: f64,
     recency: Recency,
     /// The sampled keys, the largest hash on top.
     by_hash: BinaryHeap<(u64, u64)>,
     reuses: Distances,
-    /// Accesses as the sample has them: what those sampled stand for.
+    /// Weight of the sampled accesses: the estimated number of all accesses.
     sampled: f64,
     accesses: u64,
 }
 
 impl Shards {
-    /// Keeps at most `samples` keys, at least one; which ones follows from `seed`.
+    /// Keeps at most `samples` keys, at least one; `seed` selects them.
     pub fn new(samples: usize, seed: u64) -> Self {
         Shards {
             samples: samples.max(1),
@@ -79,7 +80,7 @@ impl Shards {
         }
     }
 
-    /// Lowers the threshold to the largest hash there is: its keys are sampled no more.
+    /// Lowers the threshold to the largest sampled hash, and removes its keys.
     fn evict(&mut self) {
         let Some(&(largest, _)) = self.by_hash.peek() else { return };
         while let Some(&(hash, key)) = self.by_hash.peek()
@@ -88,31 +89,34 @@ impl Shards {
             self.by_hash.pop();
             self.recency.remove(key);
         }
-        // At zero no key would be sampled any more, and there would be no rate to divide by.
+        // A threshold of zero would sample no key, and the rate would divide by zero.
         self.threshold = largest.max(1);
+        debug_assert!(self.by_hash.len() <= self.samples, "the sample has a fixed size");
+        debug_assert_eq!(self.by_hash.len(), self.recency.len(), "heap and stack contain the same keys");
         self.weight = HASH_END as f64 / self.threshold as f64;
     }
 
-    /// The share of keys that are sampled now, 1 if all are.
+    /// Current sampling rate, 1 if all keys are sampled.
     pub fn rate(&self) -> f64 {
         self.threshold as f64 / HASH_END as f64
     }
 
-    /// Distinct keys in the sample now.
+    /// Distinct keys in the sample.
     pub fn sampled_keys(&self) -> usize {
         self.by_hash.len()
     }
 
-    /// Distinct keys, estimated: exact as long as all are sampled.
+    /// Estimated number of distinct keys; exact while all are sampled.
     pub fn keys(&self) -> f64 {
         self.by_hash.len() as f64 * self.weight
     }
 
-    /// The miss ratio by cache size. Sizes below 1/R are not told apart.
+    /// The miss ratio by cache size, with a resolution of 1/R entries.
     ///
-    /// A key that is accessed very often is in the sample or is not, and the curve too low or too high by its whole share.
-    /// Such a key's distances are the shortest; so the accesses that the sample has too few of are added to those of the
-    /// shortest distance (SHARDS-adj), or are taken from them.
+    /// A very popular key is either in the sample or not, which makes the curve too low or too high by the
+    /// key's whole share. Such a key has the shortest distances. So the difference between the actual and the
+    /// estimated number of accesses is added to the count of the shortest distance, or subtracted from it
+    /// (SHARDS-adj).
     pub fn curve(&self) -> MissRatioCurve {
         self.corrected(self.accesses as f64 - self.sampled, self.accesses as f64)
     }

@@ -1,29 +1,30 @@
-//! What was met while reading, and what it makes doubtful.
+//! The tally of a reader: what it met, and what makes the result doubtful.
 
 use super::format::Action;
 use super::options::ReadOptions;
 
-/// What was met while reading.
+/// Counts kept while reading a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Records given out.
+    /// Records returned.
     pub records: u64,
-    /// Records of devices that were not asked for.
+    /// Records of devices that were filtered out.
     pub other_devices: u64,
-    /// Lines that are not a record, skipped.
+    /// Skipped lines that are not records.
     pub bad_lines: u64,
-    /// The first of them, and why.
+    /// The first of them, and the reason.
     pub first_bad: Option<String>,
-    /// Records whose time was earlier than that of a record before.
+    /// Records whose time was raised to that of an earlier record.
     pub times_raised: u64,
-    /// In a format of sectors whose unit nobody named: records whose offset and length are multiples of 512 sectors.
+    /// In a format that counts in sectors, without a unit option: records whose offset and length are
+    /// multiples of 512 sectors.
     pub multiples_of_512: u64,
-    /// The action that was taken because the beginning of the file has none of those that are preferred to it.
+    /// The action selected because the beginning of the file has no event of a preferred one.
     pub fallback: Option<Action>,
 }
 
 impl Tally {
-    /// What makes it doubtful that the trace was read as it was meant.
+    /// Reasons to doubt that the trace was interpreted as intended.
     pub fn doubts(&self, options: &ReadOptions) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.records > 0 && self.multiples_of_512 == self.records {

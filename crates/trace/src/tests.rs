@@ -1,4 +1,4 @@
-//! What every reader keeps to, whatever it is given.
+//! Properties that every reader has, for any input.
 
 use std::io::Cursor;
 
@@ -19,7 +19,7 @@ fn all(reader: &mut Reader) -> Result<Vec<Record>, InputError> {
     Ok(records)
 }
 
-// The two formats share nothing but digits; a wrong guess would replay nonsense without a word.
+// The formats differ only in their digits; a wrong guess would silently replay nonsense.
 #[test]
 fn the_first_record_tells_the_format() {
     assert_eq!(reader("\n# x\n1 0 8 8 1\n", false).unwrap().format(), Format::Mqsim);
@@ -33,7 +33,7 @@ fn the_first_record_tells_the_format() {
     assert!(reader("\n\n \n", false).is_err());
 }
 
-// Without the line number a user with a million lines cannot find the broken one.
+// Without the line number a user with a million lines cannot find the invalid one.
 #[test]
 fn a_broken_line_is_named_or_counted() {
     let text = "5 0 8 8 1\n5 0 8 8\n6 0 8 0 1\n7 0 8 8 2\n8 0 8 -8 1\n9 0 8 8 0\n";
@@ -49,7 +49,7 @@ fn a_broken_line_is_named_or_counted() {
     assert!(lenient.tally().first_bad.as_ref().unwrap().starts_with("line 2:"));
 }
 
-// A trace is from anywhere: its numbers must not overflow, and its lines not fill the memory.
+// A trace may come from anywhere: its numbers must not overflow, and its lines must not fill memory.
 #[test]
 fn hostile_lines_are_bad_lines() {
     let bad = [
@@ -78,7 +78,7 @@ fn hostile_lines_are_bad_lines() {
     assert_eq!(all(&mut reader).unwrap().len(), 1);
 }
 
-// An I/O before the one in front of it would have to be issued in the past.
+// An I/O earlier than its predecessor would have to be issued in the past.
 #[test]
 fn times_never_go_backwards() {
     let mut reader = reader("100 0 0 1 0\n300 0 0 1 0\n200 0 0 1 0\n50 0 0 1 0\n301 0 0 1 0", false).unwrap();
@@ -87,7 +87,7 @@ fn times_never_go_backwards() {
     assert_eq!(reader.tally().times_raised, 2);
 }
 
-// With a filter, time begins with the first record that passes it, not with a foreign device's.
+// With a filter, time begins with the first matching record, not with that of another device.
 #[test]
 fn a_device_can_be_picked() {
     let text = "100 3 0 1 0\n300 4 16 2 1\n400 3 0 1 0\n500 4 8 1 0\n";

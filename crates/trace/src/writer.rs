@@ -1,4 +1,5 @@
-//! From records to a file of any format. What the format cannot hold is an error, or is given up and counted.
+//! The writer: from records to a file of any format. What the format cannot represent is an error, or is
+//! dropped and counted.
 
 use std::io::{self, Write};
 
@@ -12,30 +13,30 @@ use byteway_console::units::{Bytes, Picos};
 /// Why a record was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The format can't hold it.
+    /// The format cannot represent it.
     #[error(transparent)]
     Unfit(#[from] InputError),
-    /// The output takes no more.
+    /// The output failed.
     #[error(transparent)]
     Output(#[from] std::io::Error),
 }
 
-/// What was given up, or made coarser.
+/// Counts of dropped or rounded information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Times that were rounded down to the format's resolution.
+    /// Times rounded down to the format's resolution.
     pub times_rounded: u64,
-    /// Trims that were left out.
+    /// Trims omitted.
     pub trims: u64,
     /// Writes that became reads.
     pub directions: u64,
-    /// Records of other devices than the first, which were laid over it.
+    /// Records of further devices, mapped to the first.
     pub devices: u64,
-    /// Records that were widened to whole sectors or units.
+    /// Records widened to whole sectors or units.
     pub widened: u64,
 }
 
-/// Writes a trace, record by record.
+/// Writes a trace record by record.
 pub struct Writer<W: Write> {
     out: Packer<W>,
     format: Format,
@@ -51,7 +52,8 @@ pub struct Writer<W: Write> {
 const TEXT_BYTES: usize = 64 << 10;
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace. `lossy` gives up what the format cannot hold, and counts it; else that is an error.
+    /// Begins a trace. With `lossy`, what the format cannot represent is dropped and counted; otherwise it is
+    /// an error.
     pub fn new(out: W, format: Format, packing: Packing, lossy: bool) -> io::Result<Self> {
         let spec = format.spec();
         let mut text = Vec::with_capacity(2 * TEXT_BYTES);
@@ -69,10 +71,10 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Writes one record. What the format cannot hold is an [`InputError`].
+    /// Writes one record.
     ///
     /// # Errors
-    /// That, or that the output takes no more.
+    /// The format cannot represent it, or the output failed.
     pub fn write(&mut self, record: &Record) -> Result<(), WriteError> {
         let Some(fitting) = self.fit(record)? else { return Ok(()) };
         let ticks = fitting.time_ps / self.spec.tick_ps;
@@ -89,7 +91,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The record as the format can hold it; `None` if it is left out.
+    /// The record as the format can represent it; `None` if it is omitted.
     fn fit(&mut self, record: &Record) -> Result<Option<Record>, InputError> {
         let (spec, mut fitting) = (self.spec, *record);
         let others = "choose another format with --to";
@@ -135,7 +137,7 @@ impl<W: Write> Writer<W> {
         Ok(Some(fitting))
     }
 
-    /// Offset and length in whole units; `None` for a trim of not even one.
+    /// Offset and length in whole units; `None` for a trim of less than one.
     fn align(&mut self, record: &Record) -> Result<Option<(u64, u64)>, InputError> {
         let spec = self.spec;
         let end = record.offset_bytes + record.bytes;
@@ -153,7 +155,7 @@ impl<W: Write> Writer<W> {
             let cure = "choose a format in bytes with --to (msr, alibaba, systor, iolog2, iolog3), or widen them with --lossy";
             return Err(self.unfit(&what, cure));
         }
-        // To trim more than was asked for would lose data.
+        // A widened trim would discard other data, so trims shrink instead.
         let (start, end) = match record.kind {
             Kind::Trim => (
                 record.offset_bytes.next_multiple_of(spec.offset_unit),
@@ -177,25 +179,25 @@ impl<W: Write> Writer<W> {
         InputError::new(what, cure)
     }
 
-    /// Ends the trace.
+    /// Completes the trace; returns the output and the losses.
     pub fn finish(mut self) -> io::Result<(W, Losses)> {
         self.out.write_all(&self.text)?;
         Ok((self.out.finish()?, self.losses))
     }
 
-    /// Records that were written so far.
+    /// Records written so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// What was given up so far.
+    /// Losses so far.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 }
 
 impl Losses {
-    /// In sentences, of a trace in this format.
+    /// The losses in sentences, for a trace in this format.
     pub fn notes(&self, format: Format) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |count: u64, text: String| {

@@ -6,14 +6,14 @@ use byteway_link::{DeviceEnd, Direction, Epoch, Fault};
 use byteway_wire::nvme::command::{PSDT_PRP, PSDT_SGL};
 use byteway_wire::nvme::{PrpWalker, Segment, SglDescriptor, SglRules, SglWalker, Sqe, Status};
 
-/// Which data pointers a device takes.
+/// Data pointers that a device supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supported {
-    /// SGLs, by these rules. None: PRPs only.
+    /// SGLs with these rules; None for PRPs only.
     pub sgl: Option<SglRules>,
 }
 
-/// Resolves data pointers, one command at a time, in memory that is reused.
+/// Resolves data pointers, one command at a time, with reusable memory.
 pub struct Collector {
     supported: Supported,
     prp: PrpWalker,
@@ -24,7 +24,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// For a device that takes what `supported` says.
+    /// A collector for a device with these capabilities.
     pub fn new(supported: Supported) -> Self {
         let sgl = SglWalker::new(SglDescriptor::default(), 0, true);
         Collector {
@@ -40,11 +40,11 @@ impl Collector {
         }
     }
 
-    /// Resolves where the `bytes` of a command's payload lie; `to_host` says which way they go. Lists are fetched over
-    /// the link. Every extent of memory was checked to be memory that the host gave.
+    /// Resolves the location of the `bytes` of a command's payload; `to_host` is its direction. Lists are
+    /// fetched over the link. Every memory extent has been checked to be memory that the host gave.
     ///
     /// # Errors
-    /// The status that the specification gives for what is wrong with the data pointer.
+    /// The status that the specification requires for the defect of the data pointer.
     pub async fn resolve(
         &mut self,
         port: &DeviceEnd,
@@ -54,7 +54,7 @@ impl Collector {
         to_host: bool,
     ) -> Result<(), Status> {
         self.extents.clear();
-        self.epoch = port.epoch(); // before the first wait: what is mapped meanwhile is not what the host meant
+        self.epoch = port.epoch(); // before the first wait: memory mapped later is not what the host meant
         match (sqe.psdt(), self.supported.sgl) {
             (PSDT_PRP, _) => {
                 self.prp.reset(sqe.prp1, sqe.prp2, bytes, page_bytes);
@@ -76,17 +76,17 @@ impl Collector {
         Ok(())
     }
 
-    /// The epoch of host memory in which the extents were checked: the payload is to be accessed as of then.
+    /// The epoch of host memory in which the extents were checked. Access the payload as of it.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// What [`Collector::resolve`] found, in the payload's order.
+    /// The result of [`Collector::resolve`], in the order of the payload.
     pub fn extents(&self) -> &[Extent] {
         &self.extents
     }
 
-    /// The extents that are memory: all of them, for a payload that comes from the host.
+    /// The memory extents: all of them, for a payload from the host.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_ {
         self.extents.iter().filter_map(|extent| match extent {
             Extent::Memory(segment) => Some(*segment),

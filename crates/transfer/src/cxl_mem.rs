@@ -1,18 +1,21 @@
-//! Payload stored to memory of the device over CXL.mem; the command then says where it lies (BandSlim, fine-grained
-//! transfer by CXL; formats in [`byteway_wire::nvme::vendor::cxl`]).
+//! Transfer by CXL.mem: the host stores payload to device memory, and the command names its location
+//! (BandSlim, fine-grained transfer by CXL; formats in [`byteway_wire::nvme::vendor::cxl`]).
 //!
-//! Payloads of any command take areas of the memory ([`crate::mmio::Areas`]), as with a buffer behind the registers. Values
-//! of a key-value namespace go straight to where they stay: into the page that is being filled. [`PageBuffer`] is the host's
-//! idea of that page; there is one a drive, and whoever stores to that namespace asks it first:
+//! Payloads of any command take areas of the memory ([`crate::mmio::Areas`]), as with a buffer in the BAR.
+//! Values of a KV namespace go directly to their final place, the page that is being filled. [`PageBuffer`]
+//! is the host's model of that page. There is one for each drive, and every store to that namespace goes
+//! through it:
 //!
-//! - A value takes the next place by the rules that the device has, too ([`Placing`]), is stored there, and its key-only
-//!   command follows. Any number may be under way, in any queues, and reach the device in any order.
-//! - The device places what comes otherwise. So such stores and those by CXL.mem exclude one another; when the last of the
-//!   former has completed, what completions have said is where the pointer and large values are.
-//! - A value that needs the next page waits until all of the page before it have completed: what comes later than a value
-//!   of the next page is refused. And it waits until the device has said that the page is free.
-//! - Whoever is refused, or loses a command, knows nothing any more: when nothing is under way, the device is asked for the
-//!   pointer, which it moves behind all large values.
+//! - A value takes the next position by the same rules as the device ([`Placing`]), is stored there, and its
+//!   key-only command follows. Any number may be in flight, in any queues, and reach the device in any order.
+//! - Values transferred by other methods are placed by the device. Such stores and those by CXL.mem therefore
+//!   exclude one another; when the last of the former has completed, their completions determine the pointer
+//!   and the large values.
+//! - A value that needs the next page waits until all of the previous page have completed, because the device
+//!   refuses a value of a page after one of the next page. It also waits until the device has reported the
+//!   page as free.
+//! - After a refusal or a lost command the host's model is invalid: once nothing is in flight, the host asks
+//!   the device for the pointer, which the device moves behind all large values.
 
 use byteway_wire::nvme::vendor::cxl::{
     DeviceMemoryLog, InDeviceMemory, Large, PagePointer, Placing, is_from,
@@ -20,51 +23,52 @@ use byteway_wire::nvme::vendor::cxl::{
 use byteway_wire::nvme::{Sqe, Status};
 use std::collections::VecDeque;
 
-/// Large values that are kept in mind: more than pages have multiples of 4 KiB.
+/// Maximum large values remembered: more than the multiples of 4 KiB in the pages.
 const LARGE_MAX: usize = 1024;
 
-/// Why a store cannot go on.
+/// Reason why a store must wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Others that are under way must complete.
+pub enum StoreWait {
+    /// For the completion of others in flight.
     Completions,
-    /// Nothing is under way, and the device is to be asked for its pointer ([`PageBuffer::learn`]).
+    /// Nothing is in flight, and the host must ask the device for its pointer ([`PageBuffer::learn`]).
     Pointer(PagePointer),
 }
 
-/// What became of the command of a value that was placed here.
+/// Outcome of the command of a value that was placed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded, and said how far the host may store.
+    /// It succeeded, and reported the limit for further stores.
     Limit(u32),
-    /// It failed and changed nothing, for a reason that has nothing to do with the place.
+    /// It failed without effect, for a reason unrelated to the position.
     Refused,
-    /// Its value was not where the device has room, or what became of it is not known.
+    /// The device had no space at the value's position, or the outcome is unknown.
     Lost,
 }
 
-/// The host's end: the page buffer, as its one owner in the host knows it.
+/// The host's end: the page buffer, as known to its only owner in the host.
 #[derive(Clone, Debug)]
 pub struct PageBuffer {
     placing: Placing,
-    /// The next value goes here or behind.
+    /// Lowest possible position of the next value.
     pointer: u32,
-    /// The device has said that the buffer is free up to here.
+    /// The device has reported the buffer as free up to here.
     limit: u32,
     /// Large values behind the pointer, in order.
     table: VecDeque<Large>,
-    /// Values placed here whose commands are under way, all of them in one page.
+    /// Values placed here whose commands are in flight, all in one page.
     placed: u32,
     page: u32,
-    /// Stores under way that the device places.
+    /// Stores in flight that the device places.
     others: u32,
-    /// The farthest pointer that one of the others' completions has said.
+    /// The largest pointer reported by a completion of those.
     said: Option<u32>,
     is_stale: bool,
 }
 
 impl PageBuffer {
-    /// Of a device that says `log`: none, if it has no page buffer. Where its pointer is has to be asked.
+    /// The page buffer of a device with this log page; None if it has none. The pointer must be asked for
+    /// first.
     pub fn new(log: &DeviceMemoryLog) -> Option<PageBuffer> {
         Some(PageBuffer {
             placing: log.placing()?,
@@ -79,33 +83,33 @@ impl PageBuffer {
         })
     }
 
-    /// How values are placed.
+    /// The placement rules.
     pub fn placing(&self) -> &Placing {
         &self.placing
     }
 
-    /// Where the next value goes, or behind.
+    /// Lowest possible position of the next value.
     pub fn pointer(&self) -> u32 {
         self.pointer
     }
 
-    /// Takes the place of a value of `bytes`, at most a page; gives its position. [`PageBuffer::complete`] ends that.
+    /// Allocates a position for a value of `bytes`, at most a page. End it with [`PageBuffer::complete`].
     ///
     /// # Errors
-    /// It has to wait.
-    pub fn place(&mut self, bytes: u32) -> Result<u32, Wait> {
+    /// [`StoreWait`] if the store must wait.
+    pub fn place(&mut self, bytes: u32) -> Result<u32, StoreWait> {
         let wait = match self.placed == 0 && self.others == 0 {
-            true => Wait::Pointer(PagePointer { gives_up: self.is_stale }),
-            false => Wait::Completions,
+            true => StoreWait::Pointer(PagePointer { gives_up: self.is_stale }),
+            false => StoreWait::Completions,
         };
         if self.others > 0 || self.is_stale {
             return Err(wait);
         }
         let place = self.placing.place(self.pointer, self.table.iter().copied(), bytes);
-        let (position, passed) = place.ok_or(Wait::Completions)?;
-        // The page that was filled up to its end is not the pointer's.
+        let (position, passed) = place.ok_or(StoreWait::Completions)?;
+        // A page filled exactly to its end is not the page of the pointer.
         if self.placed > 0 && self.placing.page(position) != self.page {
-            return Err(Wait::Completions);
+            return Err(StoreWait::Completions);
         }
         let end = position.wrapping_add(bytes);
         if !is_from(self.granted(), end) {
@@ -118,8 +122,8 @@ impl PageBuffer {
         Ok(position)
     }
 
-    /// How far the host may store. If what was said last lies before the pointer, so much: a page that was begun has room
-    /// to its end, or else the value is refused.
+    /// The limit for stores. If the last reported limit lies before the pointer, it is the end of the
+    /// pointer's page: either that page is free to its end, or the value is refused.
     fn granted(&self) -> u32 {
         match self.placing.page(self.pointer) {
             _ if is_from(self.limit, self.pointer) => self.limit,
@@ -128,7 +132,7 @@ impl PageBuffer {
         }
     }
 
-    /// The command of a value that was placed has ended.
+    /// Completes the command of a value that was placed here.
     pub fn complete(&mut self, outcome: Outcome) {
         self.placed = self.placed.saturating_sub(1);
         match outcome {
@@ -138,20 +142,20 @@ impl PageBuffer {
         }
     }
 
-    /// A store begins that the device places. [`PageBuffer::complete_other`] ends that.
+    /// Begins a store that the device places. End it with [`PageBuffer::complete_other`].
     ///
     /// # Errors
-    /// It has to wait.
-    pub fn begin_other(&mut self) -> Result<(), Wait> {
+    /// [`StoreWait`] if the store must wait.
+    pub fn begin_other(&mut self) -> Result<(), StoreWait> {
         if self.placed > 0 {
-            return Err(Wait::Completions);
+            return Err(StoreWait::Completions);
         }
         self.others += 1;
         Ok(())
     }
 
-    /// A store has ended that the device has placed: the completion says the pointer and where the value lies. None: it
-    /// failed, and changed nothing.
+    /// Completes a store that the device has placed; the completion reports the pointer and the location of
+    /// the value. None if it failed without effect.
     pub fn complete_other(&mut self, said: Option<(u32, Large)>) {
         self.others = self.others.saturating_sub(1);
         if let Some((pointer, value)) = said {
@@ -168,18 +172,18 @@ impl PageBuffer {
         }
     }
 
-    /// What became of a store that the device was to place is not known.
+    /// Ends a store that the device should place, with unknown outcome.
     pub fn lose_other(&mut self) {
         self.is_stale = true;
         self.complete_other(None);
     }
 
-    /// The controller was reset, or the drive had no power: whatever was known is old.
+    /// Invalidates the model after a controller reset or a power cycle.
     pub fn forget(&mut self) {
         self.is_stale = true;
     }
 
-    /// The device has answered what [`Wait::Pointer`] asks for: its pointer, and how far the host may store.
+    /// Takes the device's answer to [`StoreWait::Pointer`]: its pointer, and the limit for stores.
     pub fn learn(&mut self, pointer: u32, limit: u32) {
         if self.placed > 0 || self.others > 0 {
             return;
@@ -198,19 +202,19 @@ impl PageBuffer {
     }
 }
 
-/// The device's end: where in its memory a payload lies.
+/// The device's end: location of a payload in its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the area for payloads of any command, from this byte on.
+    /// In the area for payloads of any command, at this byte.
     Area(u64),
-    /// In the page buffer, from this byte on.
+    /// In the page buffer, at this byte.
     Buffer(u32),
 }
 
-/// Where the payload of `bytes` that a command or a commit record names in device memory lies.
+/// Location of the payload of `bytes` that a command or a commit record names in device memory.
 ///
 /// # Errors
-/// It names another length, or a place that is in neither part.
+/// The NVMe status if the length differs, or the location is in neither part.
 pub fn find(log: &DeviceMemoryLog, named: InDeviceMemory, bytes: u64) -> Result<Place, Status> {
     if u64::from(named.bytes) != bytes {
         return Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
@@ -224,7 +228,7 @@ pub fn find(log: &DeviceMemoryLog, named: InDeviceMemory, bytes: u64) -> Result<
     area.or(buffer).ok_or(Status::SGL_OFFSET_INVALID.with_dnr())
 }
 
-/// The payload that a command names in device memory, if it does.
+/// The payload location that a command names in device memory, if it does.
 pub fn named_by(sqe: &Sqe) -> Option<InDeviceMemory> {
     InDeviceMemory::named_by(sqe)
 }
@@ -249,10 +253,10 @@ mod tests {
         }
     }
 
-    const ASK: Wait = Wait::Pointer(PagePointer { gives_up: false });
-    const ASK_ALL: Wait = Wait::Pointer(PagePointer { gives_up: true });
+    const ASK: StoreWait = StoreWait::Pointer(PagePointer { gives_up: false });
+    const ASK_ALL: StoreWait = StoreWait::Pointer(PagePointer { gives_up: true });
 
-    /// A buffer whose device has said that it is empty.
+    /// A buffer whose device has reported that it is empty.
     fn fresh() -> PageBuffer {
         let mut buffer = PageBuffer::new(&log()).unwrap();
         assert_eq!(buffer.place(1), Err(ASK_ALL), "nothing is known yet");
@@ -260,14 +264,15 @@ mod tests {
         buffer
     }
 
-    /// Without this a value of the next page could reach the device first, which then refuses those of the page before.
+    /// Without this a value of the next page could reach the device first, which then refuses those of the
+    /// page before.
     #[test]
     fn the_next_page_waits_for_all_of_this_one() {
         let mut buffer = fresh();
         assert_eq!((buffer.place(4000), buffer.place(96)), (Ok(0), Ok(4000)));
-        assert_eq!(buffer.place(100), Err(Wait::Completions), "also if there is nothing left of it");
+        assert_eq!(buffer.place(100), Err(StoreWait::Completions), "also if there is nothing left of it");
         buffer.complete(Outcome::Limit(2 * PAGE));
-        assert_eq!(buffer.place(100), Err(Wait::Completions));
+        assert_eq!(buffer.place(100), Err(StoreWait::Completions));
         buffer.complete(Outcome::Refused);
         assert_eq!(buffer.place(100), Ok(PAGE));
     }
@@ -285,7 +290,7 @@ mod tests {
         assert_eq!(buffer.place(1), Err(ASK), "still none");
         buffer.learn(2 * PAGE, 3 * PAGE);
         assert_eq!(buffer.place(1), Ok(2 * PAGE));
-        assert_eq!(buffer.place(PAGE), Err(Wait::Completions));
+        assert_eq!(buffer.place(PAGE), Err(StoreWait::Completions));
     }
 
     /// Without this the device would put a value where the host has just stored one.
@@ -293,19 +298,19 @@ mod tests {
     fn the_two_kinds_of_stores_exclude_each_other() {
         let mut buffer = fresh();
         assert_eq!(buffer.place(100), Ok(0));
-        assert_eq!(buffer.begin_other(), Err(Wait::Completions));
+        assert_eq!(buffer.begin_other(), Err(StoreWait::Completions));
         buffer.complete(Outcome::Limit(2 * PAGE));
         assert_eq!((buffer.begin_other(), buffer.begin_other()), (Ok(()), Ok(())));
-        assert_eq!(buffer.place(100), Err(Wait::Completions));
-        // Completions come in another order than the device's work: the farthest pointer counts.
+        assert_eq!(buffer.place(100), Err(StoreWait::Completions));
+        // Completions come in a different order from the device's work, so the largest pointer counts.
         buffer.complete_other(Some((340, Large { position: 300, bytes: 40 })));
-        assert_eq!(buffer.place(100), Err(Wait::Completions));
+        assert_eq!(buffer.place(100), Err(StoreWait::Completions));
         buffer.complete_other(Some((300, Large { position: 100, bytes: 200 })));
         assert_eq!(buffer.place(100), Ok(340));
     }
 
-    /// Without this the host would store over a large value that the DMA engine has put behind the pointer (BandSlim, DMA
-    /// log table), or forget the gap before it.
+    /// Without this the host would overwrite a large value that the DMA engine has put behind the pointer
+    /// (BandSlim, DMA log table), or lose the gap before it.
     #[test]
     fn large_values_are_passed() {
         let mut buffer = fresh();
@@ -316,19 +321,19 @@ mod tests {
         assert_eq!(buffer.place(1014), Ok(10));
         assert_eq!(buffer.place(1), Ok(1524));
         assert_eq!(buffer.place(524), Ok(3048));
-        assert_eq!(buffer.place(525), Err(Wait::Completions), "the next page");
+        assert_eq!(buffer.place(525), Err(StoreWait::Completions), "the next page");
         (0..3).for_each(|_| buffer.complete(Outcome::Refused));
         assert_eq!(buffer.place(525), Ok(PAGE), "where nothing lies");
         assert_eq!(buffer.place(2000), Ok(PAGE + 525));
     }
 
-    /// Without this a host that has lost its place would store over values that it does not know of, or never again.
+    /// Without this a host that has lost its position would overwrite unknown values, or never store again.
     #[test]
     fn after_a_loss_the_pointer_is_asked_for() {
         let mut buffer = fresh();
         assert_eq!((buffer.place(100), buffer.place(100)), (Ok(0), Ok(100)));
         buffer.complete(Outcome::Lost);
-        assert_eq!(buffer.place(1), Err(Wait::Completions));
+        assert_eq!(buffer.place(1), Err(StoreWait::Completions));
         buffer.complete(Outcome::Limit(2 * PAGE));
         assert_eq!(buffer.place(1), Err(ASK_ALL));
         buffer.learn(100, 2 * PAGE);
@@ -346,7 +351,7 @@ mod tests {
         assert_eq!(buffer.place(1), Err(ASK_ALL));
     }
 
-    /// Without this commands that fail for their keys' sake would use up places that nobody can fill any more.
+    /// Without this commands that fail because of their keys would use up positions for good.
     #[test]
     fn places_of_refused_values_come_back() {
         let mut buffer = fresh();
@@ -359,7 +364,7 @@ mod tests {
         assert_eq!(buffer.place(1), Ok(0));
     }
 
-    /// Without this a command would be given bytes of another part, or of none.
+    /// Without this a command would get bytes of another part, or none.
     #[test]
     fn places_are_found_by_address() {
         let at = |address, bytes| InDeviceMemory { address, bytes, checksum: None };
@@ -374,7 +379,7 @@ mod tests {
         assert_eq!(find(&log, at(5, 10), 11), Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()));
     }
 
-    /// A device that takes everything in any order, and looks whether values overlap.
+    /// A device that accepts everything in any order, and checks that values do not overlap.
     struct Device {
         placing: Placing,
         pointer: u32,
@@ -393,16 +398,17 @@ mod tests {
             self.values.push(Large { position, bytes });
         }
 
-        /// Before it a value as long as a page has a place.
+        /// Limit before which a value of a whole page still fits.
         fn limit(&self) -> u32 {
             let page_bytes = self.placing.page_bytes;
             let (at, _) = self.placing.place(self.pointer, self.table.iter().copied(), page_bytes).unwrap();
             at + page_bytes
         }
 
-        /// A value that was placed by the host.
+        /// A value placed by the host.
         fn take(&mut self, position: u32, bytes: u32) -> Outcome {
-            // A page is closed by the first value that goes to a later one, not by its last byte, nor by large values.
+            // A page is closed by the first value that goes to a later one, not by its last byte, nor by
+            // large values.
             if self.placing.page(position) < self.open {
                 return Outcome::Lost;
             }
@@ -413,7 +419,7 @@ mod tests {
             Outcome::Limit(self.limit())
         }
 
-        /// A value that the device places: a large one behind all others, on a multiple of 512.
+        /// A value placed by the device: a large one behind all others, on a multiple of 512.
         fn place(&mut self, bytes: u32, is_large: bool) -> (u32, Large) {
             let position = if is_large {
                 let behind = self.table.last().map_or(self.pointer, |large| large.end());
@@ -436,8 +442,8 @@ mod tests {
     }
 
     proptest! {
-        /// Without this, in some mixture and order of stores, the two sides would put values over one another, or no store
-        /// would ever go on.
+        /// Without this, in some mixture and order of stores, the two sides would overwrite each other's
+        /// values, or deadlock.
         #[test]
         fn no_two_values_overlap(
             steps in prop::collection::vec((0u8..8, 0u32..700, any::<prop::sample::Index>()), 1..300)
@@ -448,7 +454,7 @@ mod tests {
             let mut placed: Vec<(u32, u32)> = Vec::new();
             let mut others: Vec<(u32, bool)> = Vec::new();
             for (what, bytes, pick) in steps {
-                // One that is under way completes, or a new one begins, which first lets others complete if it has to.
+                // Complete one in flight, or begin a new one, after completing others if it has to wait.
                 let finish = |buffer: &mut PageBuffer, device: &mut Device, placed: &mut Vec<(u32, u32)>, others: &mut Vec<(u32, bool)>| {
                     if !placed.is_empty() {
                         let (position, bytes) = placed.swap_remove(pick.index(placed.len()));
@@ -466,11 +472,11 @@ mod tests {
                     0..4 => loop {
                         match buffer.place(bytes) {
                             Ok(position) => { placed.push((position, bytes)); break }
-                            Err(Wait::Completions) => {
+                            Err(StoreWait::Completions) => {
                                 prop_assert!(!placed.is_empty() || !others.is_empty());
                                 finish(&mut buffer, &mut device, &mut placed, &mut others)?;
                             }
-                            Err(Wait::Pointer(_)) => buffer.learn(device.pointer, device.limit()),
+                            Err(StoreWait::Pointer(_)) => buffer.learn(device.pointer, device.limit()),
                         }
                     },
                     4 | 5 => {

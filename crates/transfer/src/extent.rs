@@ -1,21 +1,21 @@
-//! Where a part of a payload lies, or that it lies nowhere.
+//! Location of part of a payload in memory, or that it is discarded.
 
 use byteway_wire::nvme::Segment;
 
-/// A part of a payload's place.
+/// Part of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// In host memory.
     Memory(Segment),
-    /// Nowhere: an SGL bit bucket, in reads.
+    /// Discarded: an SGL bit bucket, in reads.
     Discard {
-        /// How many bytes are not sent.
+        /// Number of bytes that are not transferred.
         bytes: u32,
     },
 }
 
 impl Extent {
-    /// Its length.
+    /// Length in bytes.
     pub fn bytes(self) -> u32 {
         match self {
             Extent::Memory(segment) => segment.bytes,

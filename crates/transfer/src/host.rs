@@ -1,7 +1,8 @@
 //! The host's end: from a buffer to a command's data pointer.
 //!
-//! A [`Buffer`] is where a payload lies, page by page. A [`Planner`] turns it into PRPs or an SGL; the lists that
-//! larger payloads need lie in pages that it owns, some for each command slot, so that planning allocates nothing.
+//! A [`Buffer`] is the memory of a payload, page by page. A [`Planner`] describes it by PRPs or an SGL; the
+//! lists that larger payloads need lie in pages of its own, some for each command slot, so that planning
+//! allocates nothing.
 
 use crate::sgl::DESCRIPTORS_PER_PAGE;
 use byteway_link::Memory;
@@ -12,17 +13,17 @@ use std::fmt;
 
 const PAGE: u32 = PAGE_BYTES as u32;
 
-/// How a data pointer says where the payload lies.
+/// Format of a data pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PointerKind {
     /// PRP1, PRP2 and PRP lists.
     #[default]
     Prp,
-    /// Scatter gather lists; pages that follow one another become one data block.
+    /// Scatter gather lists; adjacent pages become one data block.
     Sgl,
 }
 
-/// What goes into a command.
+/// The data pointer fields of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPointer {
     /// PSDT 00b.
@@ -46,19 +47,19 @@ impl DataPointer {
     }
 }
 
-/// Why a payload's place cannot be described.
+/// Error of planning a data pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
     /// More bytes than the buffer has, or than the planner's lists can describe.
     TooLong {
-        /// How many were wanted.
+        /// The requested length.
         bytes: u64,
-        /// How many there may be.
+        /// The maximum.
         bytes_max: u64,
     },
     /// The slot was never added to the planner.
     NoSuchSlot(usize),
-    /// A list page is not memory any more.
+    /// A list page is no longer valid memory.
     Fault(Fault),
 }
 
@@ -66,7 +67,7 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PlanError::TooLong { bytes, bytes_max } => {
-                write!(f, "{bytes} bytes are more than the {bytes_max} that can be described")
+                write!(f, "the payload has {bytes} bytes, the planner can describe at most {bytes_max}")
             }
             PlanError::NoSuchSlot(slot) => write!(f, "command slot {slot} was not added to the planner"),
             PlanError::Fault(fault) => write!(f, "a list cannot be written: {fault}"),
@@ -82,12 +83,12 @@ pub struct Buffer {
     pages: Vec<u64>,
     offset: u32,
     bytes: u32,
-    /// The pages were given in one piece.
+    /// The pages are adjacent.
     contiguous: bool,
 }
 
 impl Buffer {
-    /// `bytes` that begin at `offset` (taken modulo the page) of pages that follow one another. None without room.
+    /// `bytes` at `offset` (modulo the page size) of adjacent pages. None if no memory is left.
     pub fn contiguous(memory: &Memory, offset: u32, bytes: u32) -> Option<Buffer> {
         let offset = offset % PAGE;
         let count = prp::pages_needed(u64::from(bytes), offset, PAGE).max(1);
@@ -96,7 +97,7 @@ impl Buffer {
         Some(Buffer { pages, offset, bytes, contiguous: true })
     }
 
-    /// The same in pages no two of which follow one another: the worst that a fragmented memory can give.
+    /// As [`contiguous`](Buffer::contiguous), with no two pages adjacent: the worst case of fragmentation.
     pub fn scattered(memory: &Memory, offset: u32, bytes: u32) -> Option<Buffer> {
         let offset = offset % PAGE;
         let count = prp::pages_needed(u64::from(bytes), offset, PAGE).max(1);
@@ -106,13 +107,13 @@ impl Buffer {
         Some(Buffer { pages, offset, bytes, contiguous: false })
     }
 
-    /// Over pages that the caller keeps: addresses of whole pages, as many as `bytes` from `offset` on need.
+    /// Over the caller's pages: addresses of whole pages, as many as `bytes` from `offset` on need.
     pub fn over(pages: Vec<u64>, offset: u32, bytes: u32) -> Option<Buffer> {
         let fits = offset < PAGE && prp::pages_needed(u64::from(bytes), offset, PAGE) <= pages.len() as u64;
         fits.then_some(Buffer { pages, offset, bytes, contiguous: false })
     }
 
-    /// Gives the pages back to `memory`. No command may use them any more.
+    /// Returns the pages to `memory`. No command may use them any more.
     pub fn free(self, memory: &Memory) {
         match self.pages.first() {
             Some(first) if self.contiguous => memory.free(*first, self.pages.len()),
@@ -125,7 +126,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// Where the payload begins in the first page.
+    /// Offset of the payload in the first page.
     pub fn offset(&self) -> u32 {
         self.offset
     }
@@ -140,13 +141,13 @@ impl Buffer {
         prp::pages_needed(u64::from(bytes), self.offset, PAGE) as u32
     }
 
-    /// The first `bytes` of the payload as extents, pages that follow one another being one.
+    /// The first `bytes` of the payload as extents; adjacent pages form one extent.
     pub fn extents(&self, bytes: u32) -> Extents<'_> {
         Extents { pages: &self.pages, offset: self.offset, left: bytes.min(self.bytes) }
     }
 }
 
-/// See [`Buffer::extents`].
+/// Iterator of [`Buffer::extents`].
 pub struct Extents<'a> {
     pages: &'a [u64],
     offset: u32,
@@ -190,7 +191,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// For payloads of up to `bytes_max` bytes; slots are added by [`Planner::add_slot`].
+    /// A planner for payloads of up to `bytes_max` bytes. Add slots by [`Planner::add_slot`].
     pub fn new(memory: &Memory, method: PointerKind, bytes_max: u32) -> Planner {
         let offset_max = PAGE - 1;
         let pages_max = prp::pages_needed(u64::from(bytes_max), offset_max, PAGE) as usize;
@@ -209,17 +210,17 @@ impl Planner {
         }
     }
 
-    /// Which kind of data pointer it makes.
+    /// Kind of data pointer that it makes.
     pub fn method(&self) -> PointerKind {
         self.method
     }
 
-    /// The longest payload that it was made for.
+    /// Maximum payload in bytes.
     pub fn bytes_max(&self) -> u32 {
         self.bytes_max
     }
 
-    /// One more command slot, with its list pages. None without room in memory.
+    /// Adds a command slot with its list pages. None if no memory is left.
     pub fn add_slot(&self) -> Option<usize> {
         let mut pages = self.pages.borrow_mut();
         for _ in 0..self.pages_per_slot {
@@ -230,8 +231,12 @@ impl Planner {
         Some(*slots - 1)
     }
 
-    /// The data pointer for the first `bytes` of `buffer`. The lists of `slot` are overwritten: its previous command
-    /// has completed.
+    /// The data pointer for the first `bytes` of `buffer`. Overwrites the lists of `slot`, whose previous
+    /// command must have completed.
+    ///
+    /// # Errors
+    /// [`PlanError`] if the payload is too long, the slot is unknown, or a list page is no longer valid
+    /// memory.
     pub fn plan(&self, slot: usize, buffer: &Buffer, bytes: u32) -> Result<DataPointer, PlanError> {
         let bytes_max = self.bytes_max.min(buffer.bytes);
         if bytes > bytes_max {
@@ -263,6 +268,16 @@ impl Planner {
 mod tests {
     use super::*;
     use byteway_wire::nvme::{PrpStep, PrpWalker, SglStep, SglWalker};
+
+    /// A driver's report must show the length that was asked for and the one that is possible.
+    #[test]
+    fn errors_name_the_value_and_the_bound() {
+        assert_eq!(
+            PlanError::TooLong { bytes: 9000, bytes_max: 8192 }.to_string(),
+            "the payload has 9000 bytes, the planner can describe at most 8192"
+        );
+        assert_eq!(PlanError::NoSuchSlot(3).to_string(), "command slot 3 was not added to the planner");
+    }
 
     /// Follows a data pointer as a device would.
     fn walk(memory: &Memory, pointer: DataPointer, bytes: u32) -> Vec<Segment> {
@@ -304,7 +319,7 @@ mod tests {
         all
     }
 
-    // A device that follows the pointer must reach the buffer's bytes, all of them in order, and no others.
+    // A device that follows the pointer must reach exactly the buffer's bytes, in order.
     #[test]
     fn what_is_planned_walks_back_to_the_buffer() {
         for method in [PointerKind::Prp, PointerKind::Sgl] {
@@ -339,7 +354,7 @@ mod tests {
         }
     }
 
-    // An SGL of a buffer in one piece must need no segment: that is what hosts choose SGLs for.
+    // An SGL of a contiguous buffer must need no segment: this is why hosts choose SGLs for it.
     #[test]
     fn a_buffer_in_one_piece_is_one_descriptor() {
         let memory = Memory::simulated();

@@ -1,8 +1,9 @@
-//! `inline`: payload in the entries behind its command (ByteExpress 3.3).
+//! Method `inline`: payload in the submission queue slots behind its command (ByteExpress 3.3).
 //!
-//! An entry announces its train in one of two ways: by an SGL descriptor of sub-type offset, which is what NVMe over
-//! Fabrics calls in-capsule data; or by its length in CDW3, behind what the data pointer describes. The latter is the
-//! paper's own encoding where it is all of the payload, and a hybrid where it is a tail.
+//! A submission queue entry announces the train of slots in one of two ways: by an SGL descriptor of sub-type
+//! offset, which NVMe over Fabrics calls in-capsule data; or by its length in CDW3, for data that follow
+//! those described by the data pointer. The latter is the paper's own encoding if it covers the whole
+//! payload, and a hybrid if it covers only the tail.
 
 use byteway_wire::nvme::command::PSDT_SGL;
 use byteway_wire::nvme::opcode::Direction;
@@ -10,8 +11,8 @@ use byteway_wire::nvme::sgl::{SglSubType, SglType};
 use byteway_wire::nvme::vendor::{InlineSlots, inline_descriptor};
 use byteway_wire::nvme::{Sqe, Status};
 
-/// The host's end: `sqe` announcing a train of `bytes`, which [`slot`] fills; with `in_cdw3` the data pointer stays as it
-/// is, and describes what is before them. No bytes take no train.
+/// The host's end: announces a train of `bytes` in `sqe`; fill it with [`slot`]. With `in_cdw3` the data
+/// pointer is left as it is, and describes the data before the train. Zero bytes take no train.
 pub fn place(sqe: Sqe, bytes: u32, in_cdw3: bool) -> Sqe {
     match (bytes, in_cdw3) {
         (0, true) => sqe,
@@ -20,19 +21,19 @@ pub fn place(sqe: Sqe, bytes: u32, in_cdw3: bool) -> Sqe {
     }
 }
 
-/// The same for a Store to a key value namespace, with the length in CDW13: CDW3 has a part of its key.
+/// As [`place`], for a Store to a KV namespace, with the length in CDW13, since CDW3 holds part of the key.
 pub fn place_store(sqe: Sqe, bytes: u32) -> Sqe {
     Sqe { cdw13: bytes, ..sqe }
 }
 
-/// The entry that carries `part` of a payload, at most 64 bytes; what is left of it is zeroes.
+/// The slot that carries `part` of a payload, at most 64 bytes, padded with zeroes.
 pub fn slot(part: &[u8]) -> [u8; Sqe::SIZE] {
     let mut entry = [0; Sqe::SIZE];
     entry[..part.len()].copy_from_slice(part);
     entry
 }
 
-/// Whether `sqe` says by its SGL descriptor that its payload lies behind it.
+/// Whether the SGL descriptor of `sqe` announces a train.
 pub fn is_described(sqe: &Sqe) -> bool {
     let pointer = sqe.sgl();
     sqe.psdt() == PSDT_SGL
@@ -40,13 +41,13 @@ pub fn is_described(sqe: &Sqe) -> bool {
         && pointer.sub_type() == SglSubType::OFFSET
 }
 
-/// The device's end: of the `bytes` of the payload of a command with a train, how many come before the train, by the
-/// data pointer.
+/// The device's end: of the `bytes` of payload of a command with a train, the number that come before the
+/// train, by the data pointer.
 ///
 /// # Errors
-/// SGL Descriptor Type Invalid, if the command's opcode is of one without data to the controller. SGL Offset Invalid, if
-/// the payload is to begin elsewhere than right behind the command. Data SGL Length Invalid, if the train's length
-/// disagrees with the payload's.
+/// SGL Descriptor Type Invalid if the command's opcode has no data to the controller. SGL Offset Invalid if
+/// the payload is to begin elsewhere than directly behind the command. Data SGL Length Invalid if the length
+/// of the train disagrees with that of the payload.
 pub fn before(sqe: &Sqe, train: InlineSlots, bytes: u64) -> Result<u64, Status> {
     if Direction::of(sqe.opcode()) != Direction::HostToController {
         return Err(Status::SGL_TYPE_INVALID.with_dnr());
@@ -68,7 +69,7 @@ mod tests {
 
     const BOTH: Methods = Methods::new().with_inline(true).with_inline_tail(true);
 
-    // Without this a device would frame another number of entries than the host has placed.
+    // Without this a device would frame another number of slots than the host has placed.
     #[test]
     fn what_is_placed_is_framed_by_either_encoding() {
         let sqe = Sqe::new(VendorOpcode::SINK_WRITE, 1, 1).with_prp(0x1000, 0);
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(slot(b"abc")[..4], *b"abc\0");
     }
 
-    // Without this bytes of a train would be lost, or taken for more than they are.
+    // Without this bytes of a train would be lost, or more would be read than it has.
     #[test]
     fn a_length_that_disagrees_is_refused() {
         let length = Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!([64, 65, 4161].map(|bytes| before(&tail, train, bytes)), [length, Ok(0), Ok(4096)]);
     }
 
-    // Without this a payload that begins elsewhere would be taken from its train's beginning.
+    // Without this a payload that begins elsewhere would be read from the start of its train.
     #[test]
     fn a_train_begins_right_behind_its_command() {
         let sqe = Sqe::new(VendorOpcode::SINK_WRITE, 1, 1).with_sgl(SglDescriptor::data_block_offset(64, 64));
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(before(&sqe, train, 64), Err(Status::SGL_OFFSET_INVALID.with_dnr()));
     }
 
-    // Without this a read would take a train for its data.
+    // Without this a read would take a train as its data.
     #[test]
     fn only_payload_to_the_controller_comes_inline() {
         for opcode in [NvmOpcode::READ, NvmOpcode::FLUSH, NvmOpcode(0x83)] {

@@ -1,23 +1,23 @@
-//! How a payload crosses: one method a file, host end and device end side by side.
+//! Transfer methods: how a payload crosses the link, one method a file, host end and device end side by side.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`method`] | the methods by name; which way a payload goes |
+//! | [`method`] | the methods by name; the choice for each payload |
 //! | [`prp`] | PRP1, PRP2 and PRP lists |
 //! | [`sgl`] | SGL data blocks, segments, bit buckets |
-//! | [`inline`] | payload in the entries behind its command |
-//! | [`reassembly`] | chunks that are put together by their identifiers |
-//! | [`piggyback`] | parts in the fields of commands, serialized and pipelined |
-//! | [`partial`] | payloads of which parts are missing, as both of these keep them |
-//! | [`mmio`] | a buffer of the device that the host stores to |
-//! | [`cxl_mem`] | memory of the device that the host stores to over CXL.mem |
-//! | [`result`] | results behind a completion |
-//! | [`host`] | the host's end of every method: from a buffer to a command's data pointer |
-//! | `extent.rs` | where a part of a payload lies |
-//! | [`collector`] | the device's end of every method: from a command's data pointer to extents of host memory |
+//! | [`inline`] | payload in the submission queue slots behind its command |
+//! | [`reassembly`] | chunks that are joined by their identifiers |
+//! | [`piggyback`] | payload in the fields of commands, serialized and pipelined |
+//! | [`partial`] | incomplete payloads, for both of these |
+//! | [`mmio`] | a buffer in the BAR that the host stores to |
+//! | [`cxl_mem`] | device memory that the host stores to over CXL.mem |
+//! | [`result`] | results in the completion queue slots behind a completion |
+//! | [`host`] | the host's end of all pointer methods: from a buffer to a command's data pointer |
+//! | `extent.rs` | location of part of a payload |
+//! | [`collector`] | the device's end of all pointer methods: from a command's data pointer to extents of host memory |
 //!
-//! What it does not do: it moves no payload itself (the link does), allocates no host memory while I/O runs, and
-//! knows no command's meaning.
+//! What it does not do: it moves no payload itself (the link does), allocates no host memory while I/O runs,
+//! and knows no command's meaning.
 
 pub mod collector;
 pub mod cxl_mem;
@@ -35,4 +35,4 @@ pub mod sgl;
 
 pub use collector::Collector;
 pub use extent::Extent;
-pub use method::{Choice, Limits, Method, Ordering, Rules, Way};
+pub use method::{Limits, Method, Ordering, Rules, TransferChoice, TransferKind};

@@ -1,10 +1,10 @@
-//! The methods by name, and which way a payload goes by the one that a host has chosen.
+//! The transfer methods by name, and the choice for a payload.
 
 use crate::host::PointerKind;
 use byteway_wire::nvme::vendor::piggyback::HEAD_BYTES;
 use byteway_wire::nvme::vendor::{Chunk, Extension, InlineSlots, Methods};
 
-/// How payloads are to cross.
+/// A transfer method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
     /// Whole pages, by PRP1, PRP2 and PRP lists.
@@ -14,49 +14,50 @@ pub enum Method {
     Sgl,
     /// In the fields of commands, one after the other (BandSlim).
     Piggyback,
-    /// In the fields of commands, all under way at once.
+    /// In the fields of commands, all in flight at once.
     PiggybackPipelined,
-    /// In the entries behind the command (ByteExpress).
+    /// In the submission queue slots behind the command (ByteExpress).
     Inline,
     /// In chunks, in any order and by any queue (ByteExpress 3.3.2).
     InlineReassembly,
-    /// By stores to a buffer of the device.
+    /// By stores to a buffer in the BAR.
     Mmio,
-    /// Fine-grained below a threshold, by data pointer from it on.
+    /// Fine-grained below a threshold, by data pointer above it.
     Adaptive,
-    /// Whole pages by PRP, and what is beyond them inline behind the same command.
+    /// Whole pages by PRP, and the rest inline behind the same command.
     Hybrid,
-    /// By stores to memory of the device over CXL.mem (BandSlim).
+    /// By stores to device memory over CXL.mem (BandSlim).
     CxlMem,
-    /// In the fields of one command as far as they reach, by CXL.mem above that.
+    /// In the fields of one command as far as they suffice, by CXL.mem above that.
     PiggybackCxl,
-    /// By stores to memory of the device, and pairs without a command: by a record that the device looks for.
+    /// By stores to device memory, and key-value pairs without a command: by a commit record that the device
+    /// polls for.
     CxlCommit,
 }
 
-/// What a method's payloads have to be.
+/// Payloads that a method can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// Whatever a command has as its data.
+    /// The data of any command.
     Data,
-    /// Payloads in whose commands there is room for them: of a sink, or of pairs.
+    /// Payloads of commands with space for them in their fields: of a sink, or of key-value pairs.
     Payloads,
-    /// Pairs of keys and values.
+    /// Key-value pairs.
     Pairs,
 }
 
-/// A method's line in the table of methods: what it is called, and what it asks of a drive. What it does is in
-/// [`choose`] and in the two ends that its file has.
+/// Properties of a method: its name, and what it requires of a drive. Its behaviour is in [`choose`] and in
+/// the two ends in its file.
 pub struct Entry {
-    /// Its name in scenarios and reports.
+    /// Name in scenarios and reports.
     pub name: &'static str,
-    /// What it does, for who chooses one.
+    /// One-line description for help texts.
     pub about: &'static str,
-    /// What a drive has to offer for it, and a queue to be enabled for.
+    /// Extensions that a drive must offer, and that a queue must be enabled for.
     pub needs: &'static [Extension],
-    /// What its payloads have to be.
+    /// Payloads that it can carry.
     pub of: Of,
-    /// It may carry what is below the threshold of [`Method::Adaptive`].
+    /// It may carry the payloads below the threshold of [`Method::Adaptive`].
     pub is_fine: bool,
 }
 
@@ -67,7 +68,7 @@ const PLAIN: Entry = Entry { name: "", about: "", needs: &[], of: Of::Data, is_f
 const FINE: Entry = Entry { is_fine: true, ..PLAIN };
 
 impl Method {
-    /// All, in the order in which they are reported.
+    /// All methods, in report order.
     pub const ALL: [Method; 12] = [
         Method::Prp,
         Method::Sgl,
@@ -83,7 +84,7 @@ impl Method {
         Method::CxlCommit,
     ];
 
-    /// Its line.
+    /// Properties of the method.
     pub const fn entry(self) -> &'static Entry {
         match self {
             Method::Prp => &Entry { name: "prp", about: "Whole pages, by Physical Region Pages.", ..PLAIN },
@@ -99,37 +100,37 @@ impl Method {
             },
             Method::PiggybackPipelined => &Entry {
                 name: "piggyback-pipelined",
-                about: "In the fields of commands, all under way at once.",
+                about: "In the fields of commands, all in flight at once.",
                 needs: &[Extension::PiggybackPipelined],
                 of: Of::Payloads,
                 ..FINE
             },
             Method::Inline => &Entry {
                 name: "inline",
-                about: "In the queue entries behind the command.",
+                about: "In the submission queue slots behind the command.",
                 needs: &[Extension::Inline],
                 ..FINE
             },
             Method::InlineReassembly => &Entry {
                 name: "inline-reassembly",
-                about: "In chunks of queue entries, put together by the drive.",
+                about: "In chunks in submission queue slots, joined by the drive.",
                 needs: &[Extension::InlineReassembly],
                 ..FINE
             },
             Method::Mmio => &Entry {
                 name: "mmio",
-                about: "By stores to a buffer of the drive.",
+                about: "By stores to a buffer in the drive's BAR.",
                 needs: &[Extension::Mmio],
                 ..FINE
             },
             Method::Adaptive => &Entry {
                 name: "adaptive",
-                about: "By a fine-grained method below a threshold, by data pointer from it on.",
+                about: "By a fine-grained method below a threshold, by data pointer above it.",
                 ..PLAIN
             },
             Method::Hybrid => &Entry {
                 name: "hybrid",
-                about: "Whole pages by PRP, and what is beyond them inline.",
+                about: "Whole pages by PRP, and the rest inline.",
                 needs: &[Extension::InlineTail],
                 ..PLAIN
             },
@@ -148,8 +149,8 @@ impl Method {
             },
             Method::CxlCommit => &Entry {
                 name: "cxl-commit",
-                about: "By stores to memory of the drive over CXL.mem, and without a command: by a record that the drive \
-                        looks for. Of key-value drives only.",
+                about: "By stores to memory of the drive over CXL.mem, with a commit record instead of a command, \
+                        for which the drive polls. Only for key-value drives.",
                 needs: &[Extension::CxlCommit, Extension::CxlMem],
                 of: Of::Pairs,
                 ..FINE
@@ -157,13 +158,13 @@ impl Method {
         }
     }
 
-    /// Its name in scenarios and reports.
+    /// Name in scenarios and reports.
     pub const fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// What a drive has to offer for it, and a queue to be enabled for, when payloads in the entries behind a command are
-    /// announced as ByteExpress does it (`paper_encoding`) or not.
+    /// Extensions that a drive must offer, and that a queue must be enabled for, with inline payload
+    /// announced by ByteExpress's own encoding (`paper_encoding`) or not.
     pub const fn needs(self, paper_encoding: bool) -> &'static [Extension] {
         match self {
             Method::Inline if paper_encoding => &[Extension::InlineTail],
@@ -171,44 +172,46 @@ impl Method {
         }
     }
 
-    /// Whether all of it is described by a data pointer, which asks nothing of a drive.
+    /// Whether a data pointer describes the whole payload, which requires nothing of a drive.
     pub const fn is_pointer(self) -> bool {
         matches!(self, Method::Prp | Method::Sgl)
     }
 }
 
-/// How a payload that is stored to the device's memory is made sure to be there before its command (CXL.mem and CXL.io are
-/// not ordered).
+/// How a host ensures that a payload stored to device memory is visible before its command, since CXL.mem and
+/// CXL.io are not ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ordering {
-    /// Each line is flushed, which ends when the device has it.
+    /// Each line is flushed; the flush completes when the device has the line.
     #[default]
     Flushed,
     /// Lines are stored past the cache, and the last one is read back.
     ReadBack,
-    /// Lines are stored past the cache, and the command has the payload's checksum: the device waits for it. A commit record
-    /// has it always; under the former two it is stored when the payload is there.
+    /// Lines are stored past the cache, and the command carries the payload's checksum, for which the device
+    /// waits. A commit record always carries it; with the former two it is stored once the payload is
+    /// visible.
     Checksum,
 }
 
-/// What a host wants.
+/// A host's choice of methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// The method.
     pub method: Method,
-    /// What takes payloads that the method cannot carry, and, under [`Method::Adaptive`], those that are not below the
+    /// For payloads that the method cannot carry, and, under [`Method::Adaptive`], those at or above the
     /// threshold.
     pub fallback: PointerKind,
-    /// Under [`Method::Adaptive`]: how payloads below the threshold go.
+    /// Under [`Method::Adaptive`]: the method for payloads below the threshold.
     pub fine: Method,
-    /// Under [`Method::Adaptive`]: payloads shorter than this, bytes, go that way: alpha x tau (BandSlim, Adaptive Value
-    /// Transfer Method).
+    /// Under [`Method::Adaptive`]: the threshold in bytes, alpha x tau (BandSlim, Adaptive Value Transfer
+    /// Method).
     pub threshold_bytes: u32,
-    /// Under [`Method::Sgl`]: shorter payloads go by PRP, as a driver may have it.
+    /// Under [`Method::Sgl`]: payloads shorter than this, in bytes, go by PRP, as with some drivers.
     pub sgl_bytes_min: u32,
-    /// Inline payload is announced as the paper does it: data pointer left as it is, length in CDW3.
+    /// Inline payload is announced as in the paper: data pointer unchanged, length in CDW3.
     pub paper_encoding: bool,
-    /// Under [`Method::CxlMem`], [`Method::PiggybackCxl`] and [`Method::CxlCommit`].
+    /// For [`Method::CxlMem`], [`Method::PiggybackCxl`] and [`Method::CxlCommit`]: how a store precedes its
+    /// command.
     pub ordering: Ordering,
 }
 
@@ -226,7 +229,7 @@ impl Rules {
         }
     }
 
-    /// What a queue has to be enabled for.
+    /// The extensions that a queue must be enabled for.
     pub const fn methods(&self) -> Methods {
         let method = match self.method {
             Method::Adaptive => self.fine,
@@ -236,38 +239,39 @@ impl Rules {
     }
 }
 
-/// What bounds a queue's payloads: what the drive offers, what is enabled for the queue, and the queue's size.
+/// Limits of a queue's payloads: the drive's offer, the extensions enabled for the queue, and the queue's
+/// size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// What is enabled.
+    /// Enabled extensions.
     pub enabled: Methods,
     /// Entries of the submission queue.
     pub entries: u32,
-    /// The longest payload inline, bytes.
+    /// Maximum inline payload in bytes.
     pub inline_bytes_max: u32,
-    /// The longest payload in chunks, bytes.
+    /// Maximum payload in chunks, in bytes.
     pub reassembly_bytes_max: u32,
-    /// The longest payload piggybacked, bytes.
+    /// Maximum piggybacked payload in bytes.
     pub piggyback_bytes_max: u32,
-    /// Of the device's buffer for stores, what one payload may take, bytes.
+    /// Maximum payload in the BAR buffer, in bytes.
     pub bar_bytes: u32,
-    /// The same of its memory.
+    /// Maximum payload in device memory, in bytes.
     pub memory_bytes: u32,
 }
 
-/// A way for one payload.
+/// The transfer of one payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum TransferKind {
     /// A data pointer describes all of it.
     Pointer(PointerKind),
-    /// It lies in the entries behind the command; with `paper`, announced in CDW3.
+    /// In the slots behind the command; with `paper`, announced in CDW3.
     Inline {
         /// The paper's encoding.
         paper: bool,
     },
-    /// PRPs describe the first `before` bytes, the rest lies behind the command.
+    /// PRPs describe the first `before` bytes, the rest lies in slots behind the command.
     Hybrid {
-        /// Whole pages, bytes.
+        /// Bytes in whole pages.
         before: u32,
     },
     /// In chunks.
@@ -276,91 +280,94 @@ pub enum Way {
     Piggyback,
     /// In the fields of commands, pipelined.
     PiggybackPipelined,
-    /// In the device's buffer.
+    /// In the BAR buffer.
     Mmio,
-    /// In its memory.
+    /// In device memory.
     CxlMem,
-    /// There, too, and in the place of a command there is a record.
+    /// In device memory, with a commit record instead of a command.
     CxlCommit,
 }
 
-/// What was chosen for a payload.
+/// The transfer chosen for a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The way.
-    pub way: Way,
-    /// The method could not carry it: to be counted.
+pub struct TransferChoice {
+    /// The transfer.
+    pub kind: TransferKind,
+    /// The method could not carry it, which is counted.
     pub is_fallback: bool,
 }
 
-impl Choice {
-    /// A data pointer, as the method says.
-    pub const fn pointer(kind: PointerKind) -> Choice {
-        Choice { way: Way::Pointer(kind), is_fallback: false }
+impl TransferChoice {
+    /// A data pointer, as the method prescribes.
+    pub const fn pointer(kind: PointerKind) -> TransferChoice {
+        TransferChoice { kind: TransferKind::Pointer(kind), is_fallback: false }
     }
 }
 
-/// A page, of which a hybrid sends whole ones by PRP.
+/// Page size; a hybrid sends whole pages by PRP.
 const PAGE: u32 = 4096;
 
-/// The way for a payload of `bytes` to the device. Nothing of it depends on how full the queue is: a payload that fits
-/// waits for room, one that never can takes the fallback.
-pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> Choice {
+/// Chooses the transfer of a payload of `bytes` to the device. The choice does not depend on the fill of the
+/// queue: a payload that fits waits for free slots, one that never fits takes the fallback.
+pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> TransferChoice {
     let method = match rules.method {
         Method::Adaptive if bytes < rules.threshold_bytes => rules.fine,
-        Method::Adaptive => return Choice { way: Way::Pointer(rules.fallback), is_fallback: false },
+        Method::Adaptive => {
+            return TransferChoice { kind: TransferKind::Pointer(rules.fallback), is_fallback: false };
+        }
         method => method,
     };
-    let way = match method {
-        Method::Prp => Some(Way::Pointer(PointerKind::Prp)),
-        Method::Sgl if bytes < rules.sgl_bytes_min => Some(Way::Pointer(PointerKind::Prp)),
-        Method::Sgl => Some(Way::Pointer(PointerKind::Sgl)),
-        // No bytes are a plain command, by whatever method.
-        _ if bytes == 0 => Some(Way::Pointer(rules.fallback)),
+    let kind = match method {
+        Method::Prp => Some(TransferKind::Pointer(PointerKind::Prp)),
+        Method::Sgl if bytes < rules.sgl_bytes_min => Some(TransferKind::Pointer(PointerKind::Prp)),
+        Method::Sgl => Some(TransferKind::Pointer(PointerKind::Sgl)),
+        // An empty payload is a plain command, by any method.
+        _ if bytes == 0 => Some(TransferKind::Pointer(rules.fallback)),
         Method::Inline => inline(limits, bytes, 0, rules.paper_encoding),
-        Method::Hybrid if bytes.is_multiple_of(PAGE) => Some(Way::Pointer(PointerKind::Prp)),
+        Method::Hybrid if bytes.is_multiple_of(PAGE) => Some(TransferKind::Pointer(PointerKind::Prp)),
         Method::Hybrid => inline(limits, bytes, bytes - bytes % PAGE, true),
         Method::InlineReassembly => {
             let fits = bytes <= limits.reassembly_bytes_max && fits(limits.entries, Chunk::count(bytes));
-            (limits.enabled.reassembly() && fits).then_some(Way::Reassembly)
+            (limits.enabled.reassembly() && fits).then_some(TransferKind::Reassembly)
         }
         Method::Piggyback => {
             let fits = bytes <= limits.piggyback_bytes_max;
-            (limits.enabled.piggyback() && fits).then_some(Way::Piggyback)
+            (limits.enabled.piggyback() && fits).then_some(TransferKind::Piggyback)
         }
         Method::PiggybackPipelined => {
             let fits = bytes <= limits.piggyback_bytes_max;
-            (limits.enabled.piggyback_pipelined() && fits).then_some(Way::PiggybackPipelined)
+            (limits.enabled.piggyback_pipelined() && fits).then_some(TransferKind::PiggybackPipelined)
         }
-        Method::Mmio => (limits.enabled.mmio() && bytes <= limits.bar_bytes).then_some(Way::Mmio),
+        Method::Mmio => (limits.enabled.mmio() && bytes <= limits.bar_bytes).then_some(TransferKind::Mmio),
         Method::PiggybackCxl if bytes <= HEAD_BYTES as u32 && limits.enabled.piggyback() => {
-            Some(Way::Piggyback)
+            Some(TransferKind::Piggyback)
         }
         Method::CxlMem | Method::PiggybackCxl => {
-            (limits.enabled.cxl_mem() && bytes <= limits.memory_bytes).then_some(Way::CxlMem)
+            (limits.enabled.cxl_mem() && bytes <= limits.memory_bytes).then_some(TransferKind::CxlMem)
         }
         Method::CxlCommit => {
             let is_enabled = limits.enabled.cxl_mem() && limits.enabled.cxl_commit();
-            (is_enabled && bytes <= limits.memory_bytes).then_some(Way::CxlCommit)
+            (is_enabled && bytes <= limits.memory_bytes).then_some(TransferKind::CxlCommit)
         }
         Method::Adaptive => None, // `fine` is a method that carries payloads itself
     };
-    match way {
-        Some(way) => Choice { way, is_fallback: false },
-        None => Choice { way: Way::Pointer(rules.fallback), is_fallback: true },
+    match kind {
+        Some(kind) => TransferChoice { kind, is_fallback: false },
+        None => TransferChoice { kind: TransferKind::Pointer(rules.fallback), is_fallback: true },
     }
 }
 
-/// The bytes behind `before` as a train, if they can be one.
-fn inline(limits: &Limits, bytes: u32, before: u32, in_cdw3: bool) -> Option<Way> {
+/// A train for the bytes behind `before`, if possible.
+fn inline(limits: &Limits, bytes: u32, before: u32, in_cdw3: bool) -> Option<TransferKind> {
     let enabled = if in_cdw3 { limits.enabled.inline_tail() } else { limits.enabled.inline() };
     let tail = bytes - before;
     let fits = tail <= limits.inline_bytes_max && fits(limits.entries, InlineSlots { bytes: tail }.count());
-    let way = if before > 0 { Way::Hybrid { before } } else { Way::Inline { paper: in_cdw3 } };
-    (enabled && fits).then_some(way)
+    let kind =
+        if before > 0 { TransferKind::Hybrid { before } } else { TransferKind::Inline { paper: in_cdw3 } };
+    (enabled && fits).then_some(kind)
 }
 
-/// Whether a command and `slots` entries with its payload ever fit in a queue, of which one entry is always empty.
+/// Whether a command and `slots` slots of payload ever fit in a queue, of which one slot is always empty.
 pub const fn fits(entries: u32, slots: u32) -> bool {
     entries > 0 && slots < entries - 1
 }
@@ -378,32 +385,34 @@ mod tests {
         bar_bytes: 8192,
         memory_bytes: 8192,
     };
-    const PRP: Choice = Choice { way: Way::Pointer(PointerKind::Prp), is_fallback: false };
-    const FALLBACK: Choice = Choice { way: Way::Pointer(PointerKind::Prp), is_fallback: true };
+    const PRP: TransferChoice =
+        TransferChoice { kind: TransferKind::Pointer(PointerKind::Prp), is_fallback: false };
+    const FALLBACK: TransferChoice =
+        TransferChoice { kind: TransferKind::Pointer(PointerKind::Prp), is_fallback: true };
 
-    fn way(way: Way) -> Choice {
-        Choice { way, is_fallback: false }
+    fn chosen(kind: TransferKind) -> TransferChoice {
+        TransferChoice { kind, is_fallback: false }
     }
 
-    // A train that never fits would wait for ever; one that just fits must not fall back.
+    // A train that never fits would wait indefinitely; one that just fits must not fall back.
     #[test]
     fn a_train_needs_room_for_its_command_too() {
         let rules = Rules::only(Method::Inline);
         for (entries, bytes, expected) in [
             (2, 1, FALLBACK),
-            (3, 64, way(Way::Inline { paper: false })),
+            (3, 64, chosen(TransferKind::Inline { paper: false })),
             (3, 65, FALLBACK),
             (256, 254 * 64, FALLBACK), // above the drive's limit
-            (256, 8192, way(Way::Inline { paper: false })),
+            (256, 8192, chosen(TransferKind::Inline { paper: false })),
             (129, 8192, FALLBACK),
-            (130, 8192, way(Way::Inline { paper: false })),
+            (130, 8192, chosen(TransferKind::Inline { paper: false })),
             (2, 0, PRP),
         ] {
             assert_eq!(choose(&rules, &Limits { entries, ..ALL }, bytes), expected, "{bytes} in {entries}");
         }
     }
 
-    // A drive that was not told must be spoken to as a plain one.
+    // A drive on which the method is not enabled must be addressed as a plain one.
     #[test]
     fn what_is_not_enabled_falls_back() {
         let plain = Limits { enabled: Methods::new(), ..ALL };
@@ -412,41 +421,43 @@ mod tests {
             let choice = choose(&rules, &plain, 100);
             let standard = matches!(method, Method::Prp | Method::Sgl);
             assert_eq!(choice.is_fallback, !standard, "{}", method.name());
-            assert!(matches!(choice.way, Way::Pointer(_)));
+            assert!(matches!(choice.kind, TransferKind::Pointer(_)));
             assert!(!choose(&rules, &Limits { enabled: rules.methods(), ..plain }, 100).is_fallback);
         }
     }
 
-    // The hybrid of BandSlim's two ways: one byte more than a command's fields hold would take a second command.
+    // The combination of BandSlim's two methods: one byte more than a command's fields hold would need a
+    // second command.
     #[test]
     fn what_a_command_holds_is_piggybacked_and_more_stored() {
         let rules = Rules::only(Method::PiggybackCxl);
-        assert_eq!(choose(&rules, &ALL, 35), way(Way::Piggyback));
-        assert_eq!(choose(&rules, &ALL, 36), way(Way::CxlMem));
+        assert_eq!(choose(&rules, &ALL, 35), chosen(TransferKind::Piggyback));
+        assert_eq!(choose(&rules, &ALL, 36), chosen(TransferKind::CxlMem));
         assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
         let cxl = Limits { enabled: Methods::new().with_cxl_mem(true), ..ALL };
-        assert_eq!(choose(&rules, &cxl, 35), way(Way::CxlMem));
+        assert_eq!(choose(&rules, &cxl, 35), chosen(TransferKind::CxlMem));
         let fine = Rules { fine: Method::PiggybackCxl, threshold_bytes: 64, ..Rules::only(Method::Adaptive) };
-        assert_eq!(choose(&fine, &ALL, 63), way(Way::CxlMem));
+        assert_eq!(choose(&fine, &ALL, 63), chosen(TransferKind::CxlMem));
         assert_eq!(choose(&fine, &ALL, 64), PRP);
         let rules = Rules::only(Method::CxlCommit);
-        assert_eq!(choose(&rules, &ALL, 1), way(Way::CxlCommit));
+        assert_eq!(choose(&rules, &ALL, 1), chosen(TransferKind::CxlCommit));
         assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
         assert_eq!(choose(&rules, &cxl, 1), FALLBACK, "there is no ring");
     }
 
-    // BandSlim's equation: fine-grained if the size is below the threshold, by PRP from it on. A byte off is another method.
+    // BandSlim's equation: fine-grained below the threshold, by PRP from it on. One byte off is another
+    // method.
     #[test]
     fn thresholds_are_to_the_byte() {
         let rules = Rules { threshold_bytes: 128, ..Rules::only(Method::Adaptive) };
-        assert_eq!(choose(&rules, &ALL, 127), way(Way::Inline { paper: false }));
+        assert_eq!(choose(&rules, &ALL, 127), chosen(TransferKind::Inline { paper: false }));
         assert_eq!(choose(&rules, &ALL, 128), PRP);
         let rules = Rules { sgl_bytes_min: 32768, ..Rules::only(Method::Sgl) };
         assert_eq!(choose(&rules, &ALL, 32767), PRP);
-        assert_eq!(choose(&rules, &ALL, 32768), way(Way::Pointer(PointerKind::Sgl)));
+        assert_eq!(choose(&rules, &ALL, 32768), chosen(TransferKind::Pointer(PointerKind::Sgl)));
         let rules = Rules::only(Method::Hybrid);
         assert_eq!(choose(&rules, &ALL, 4096), PRP);
-        assert_eq!(choose(&rules, &ALL, 4160), way(Way::Hybrid { before: 4096 }));
-        assert_eq!(choose(&rules, &ALL, 64), way(Way::Inline { paper: true }));
+        assert_eq!(choose(&rules, &ALL, 4160), chosen(TransferKind::Hybrid { before: 4096 }));
+        assert_eq!(choose(&rules, &ALL, 64), chosen(TransferKind::Inline { paper: true }));
     }
 }

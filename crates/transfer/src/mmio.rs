@@ -1,40 +1,40 @@
-//! A buffer of the device, behind its registers, that the host stores payload to: the command then says where it lies.
+//! Transfer by MMIO: the host stores payload to a buffer in the BAR, and the command names its location.
 
 use byteway_wire::nvme::vendor::{SUB_TYPE_BAR, bar_descriptor};
 use byteway_wire::nvme::{Sqe, Status, command::PSDT_SGL, sgl::SglType};
 
-/// What areas begin and end with: a line of the host's cache, which is stored at once.
+/// Alignment of areas: a host cache line, which is stored at once.
 pub const LINE_BYTES: u32 = 64;
 
-/// A part of the buffer, for one payload at a time.
+/// Part of the buffer, for one payload at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Where it begins in the buffer.
+    /// Offset in the buffer.
     pub first: u32,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
 impl Area {
-    /// The command with a data pointer that says that its payload of `bytes` lies here.
+    /// The command with a data pointer to the payload of `bytes` in this area.
     pub fn placed_in(self, bytes: u32, sqe: Sqe) -> Sqe {
         sqe.with_sgl(bar_descriptor(self.first.into(), bytes))
     }
 }
 
-/// The host's end: areas of the buffer that are free, in order, none next to another.
+/// The host's end: free areas of the buffer, sorted, none adjacent to another.
 #[derive(Debug, Default)]
 pub struct Areas {
     free: Vec<Area>,
 }
 
 impl Areas {
-    /// Of a buffer of `bytes`.
+    /// The free areas of a buffer of `bytes`.
     pub fn new(bytes: u32) -> Areas {
         Areas { free: vec![Area { first: 0, bytes: bytes / LINE_BYTES * LINE_BYTES }] }
     }
 
-    /// The first area of `bytes`, rounded up to whole lines.
+    /// Allocates the first fitting area of `bytes`, rounded up to whole lines.
     pub fn take(&mut self, bytes: u32) -> Option<Area> {
         let bytes = bytes.max(1).checked_next_multiple_of(LINE_BYTES)?;
         let index = self.free.iter().position(|area| area.bytes >= bytes)?;
@@ -48,7 +48,7 @@ impl Areas {
         Some(taken)
     }
 
-    /// Takes an area back: its command has completed.
+    /// Frees an area, whose command has completed.
     pub fn give(&mut self, area: Area) {
         let index = self.free.partition_point(|free| free.first < area.first);
         self.free.insert(index, area);
@@ -65,7 +65,7 @@ impl Areas {
     }
 }
 
-/// The offset in the buffer, and the length, of the payload that a command's data pointer names, if it lies there.
+/// Offset in the buffer and length of the payload that a command's data pointer names, if it lies there.
 pub fn named_by(sqe: &Sqe) -> Option<(u64, u32)> {
     let pointer = sqe.sgl();
     let named =
@@ -73,7 +73,7 @@ pub fn named_by(sqe: &Sqe) -> Option<(u64, u32)> {
     named.then_some((pointer.address, pointer.length))
 }
 
-/// The device's end. It takes no memory until something is stored.
+/// The device's end. Memory is allocated at the first store.
 #[derive(Debug, Default)]
 pub struct BarBuffer {
     size: u32,
@@ -81,20 +81,20 @@ pub struct BarBuffer {
 }
 
 impl BarBuffer {
-    /// `size` bytes of zeroes.
+    /// A buffer of `size` zeroes.
     pub fn new(size: u32) -> Self {
         BarBuffer { size, bytes: Vec::new() }
     }
 
-    /// Its size, bytes.
+    /// Size in bytes.
     pub fn size(&self) -> u32 {
         self.size
     }
 
-    /// Stores what of `bytes` lies in the buffer.
+    /// Stores the part of `bytes` that lies in the buffer.
     pub fn store(&mut self, offset: u64, bytes: &[u8]) {
-        let Some(room) = u64::from(self.size).checked_sub(offset) else { return };
-        let count = room.min(bytes.len() as u64) as usize;
+        let Some(space) = u64::from(self.size).checked_sub(offset) else { return };
+        let count = space.min(bytes.len() as u64) as usize;
         if count == 0 {
             return;
         }
@@ -102,7 +102,7 @@ impl BarBuffer {
         self.bytes[offset as usize..][..count].copy_from_slice(&bytes[..count]);
     }
 
-    /// What lies at `offset`, into all of `into`; zeroes behind the buffer's end.
+    /// Fills `into` from `offset` on; zeroes beyond the end of the buffer.
     pub fn load(&self, offset: u64, into: &mut [u8]) {
         into.fill(0);
         let held = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at..)).unwrap_or_default();
@@ -113,7 +113,7 @@ impl BarBuffer {
     /// The payload of `bytes` at `offset`.
     ///
     /// # Errors
-    /// It does not lie in the buffer.
+    /// The NVMe status if it does not lie in the buffer.
     pub fn payload(&mut self, offset: u64, bytes: u32) -> Result<&[u8], Status> {
         let end = offset.checked_add(u64::from(bytes)).filter(|end| *end <= u64::from(self.size));
         let end = end.ok_or(Status::SGL_OFFSET_INVALID.with_dnr())?;
@@ -121,7 +121,7 @@ impl BarBuffer {
         Ok(&self.bytes[offset as usize..end as usize])
     }
 
-    /// Zeroes again: what a tenant stored is not for the next.
+    /// Clears the buffer, so that one tenant's stores are not visible to the next.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -131,7 +131,7 @@ impl BarBuffer {
 mod tests {
     use super::*;
 
-    /// Without this two payloads would share a line, or the buffer would be used up in the course of time.
+    /// Without this two payloads would share a line, or the buffer would leak.
     #[test]
     fn areas_are_whole_lines_that_do_not_overlap() {
         let mut areas = Areas::new(4100);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(Areas::new(4096).take(u32::MAX), None);
     }
 
-    /// Without this a store or a command of a hostile host would reach behind the buffer.
+    /// Without this a store or a command of a hostile host would reach beyond the buffer.
     #[test]
     fn nothing_reaches_behind_the_buffer() {
         let mut buffer = BarBuffer::new(4096);
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(buffer.payload(4096, 0), Ok(&[][..]));
     }
 
-    /// Without this the next tenant could have the drive store what the one before had stored.
+    /// Without this the next tenant could make the drive store the previous one's data.
     #[test]
     fn nothing_is_left_after_it_was_cleared() {
         let mut buffer = BarBuffer::new(4096);
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(buffer.payload(0, 64), Ok(&[0; 64][..]));
     }
 
-    /// Without this a payload would be looked for where it is not.
+    /// Without this a payload would be read from a wrong location.
     #[test]
     fn the_data_pointer_comes_back() {
         let sqe = Area { first: 0x1040, bytes: 128 }.placed_in(77, Sqe::default());

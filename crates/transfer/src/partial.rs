@@ -1,46 +1,46 @@
-//! Payloads that are not complete yet: how many there may be, and which parts of one are there.
+//! Incomplete payloads: a bounded pool of them, and the parts present of each.
 //!
-//! The memory of a payload that is complete or given up goes back to the [`Pool`], and the next one takes it from
-//! there: nothing is allocated once as many payloads were incomplete at once as ever will be.
+//! The memory of a payload that is complete or given up returns to the [`Pool`] for reuse: nothing is
+//! allocated beyond the maximum of payloads incomplete at once.
 
 use byteway_clock::Time;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
-/// What became of a part.
+/// Result of placing a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
+pub enum PartResult {
     /// It was missing.
     New,
-    /// It was there, with the same bytes.
+    /// It was present with the same bytes.
     Same,
-    /// It was there, with other bytes, and stays as it was.
+    /// It was present with other bytes, and is unchanged.
     Other,
 }
 
-/// A payload, parts of which are missing.
+/// A payload with missing parts.
 #[derive(Debug, Default)]
 pub struct Partial {
     bytes: Vec<u8>,
-    /// A bit for each part that is there.
+    /// One bit for each present part.
     here: Vec<u64>,
     parts: u32,
-    /// One more than the last part that is there.
+    /// Index after the last present part.
     end: u32,
     until: Time,
 }
 
 impl Partial {
-    /// Puts part `index`, which begins with byte `at` of the payload, where it belongs. Of the same part the same
-    /// number of bytes is given each time.
-    pub fn place(&mut self, index: u32, at: usize, part: &[u8]) -> Placed {
+    /// Places part `index`, which begins at byte `at` of the payload. Each call for the same part has the
+    /// same length.
+    pub fn place(&mut self, index: u32, at: usize, part: &[u8]) -> PartResult {
         let (word, bit) = (index as usize / 64, 1 << (index % 64));
         if word >= self.here.len() {
             self.here.resize(word + 1, 0);
         }
         let end = at + part.len();
         if self.here[word] & bit != 0 {
-            return if self.bytes[at..end] == *part { Placed::Same } else { Placed::Other };
+            return if self.bytes[at..end] == *part { PartResult::Same } else { PartResult::Other };
         }
         self.here[word] |= bit;
         self.parts += 1;
@@ -49,36 +49,36 @@ impl Partial {
             self.bytes.resize(end, 0);
         }
         self.bytes[at..end].copy_from_slice(part);
-        Placed::New
+        PartResult::New
     }
 
-    /// Adds a part behind those that are there.
+    /// Appends a part after the present ones.
     pub fn append(&mut self, part: &[u8]) {
         self.parts += 1;
         self.bytes.extend_from_slice(part);
     }
 
-    /// Parts that are there.
+    /// Number of present parts.
     pub fn parts(&self) -> u32 {
         self.parts
     }
 
-    /// One more than the last part that is there.
+    /// Index after the last present part.
     pub fn end(&self) -> u32 {
         self.end
     }
 
-    /// Bytes that are there, with those of missing parts before the last.
+    /// Bytes up to the last present part, missing parts before it included.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// When it is given up.
+    /// Deadline after which it is given up.
     pub fn until(&self) -> Time {
         self.until
     }
 
-    /// Exchanges its bytes for the memory of `into`, which then holds the first `bytes` of them.
+    /// Swaps its bytes with the memory of `into`, which then holds the first `bytes` of them.
     pub fn swap_into(&mut self, into: &mut Vec<u8>, bytes: usize) {
         std::mem::swap(&mut self.bytes, into);
         into.truncate(bytes);
@@ -91,7 +91,7 @@ impl Partial {
     }
 }
 
-/// A bounded number of [`Partial`]s, reused.
+/// A bounded pool of [`Partial`]s.
 #[derive(Debug, Default)]
 pub struct Pool {
     partials_max: u32,
@@ -100,12 +100,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// For `partials_max` incomplete payloads at once.
+    /// A pool for at most `partials_max` incomplete payloads at once.
     pub fn new(partials_max: u32) -> Self {
         Pool { partials_max, used: 0, spare: Vec::new() }
     }
 
-    /// One without parts, to be given up at `until`; none if there are as many as there may be.
+    /// A payload without parts, with the deadline `until`; None if the pool is exhausted.
     pub fn take(&mut self, until: Time) -> Option<Partial> {
         if self.used == self.partials_max {
             return None;
@@ -116,20 +116,20 @@ impl Pool {
         Some(partial)
     }
 
-    /// Takes one back.
+    /// Returns a payload to the pool.
     pub fn give(&mut self, mut partial: Partial) {
         partial.clear();
         self.used -= 1;
         self.spare.push(partial);
     }
 
-    /// How many are in use.
+    /// Payloads in use.
     pub fn used(&self) -> u32 {
         self.used
     }
 }
 
-/// Values by key, looked through in an order that depends on nothing but what was done before.
+/// Values by key, searched in an order that depends only on the history.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     places: Vec<Option<(K, V)>>,
@@ -147,7 +147,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.places[place].as_mut().map(|(_, value)| value)
     }
 
-    /// Adds a value under a key that has none.
+    /// Adds a value under an unused key.
     pub fn insert(&mut self, key: K, value: V) -> &mut V {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
@@ -164,7 +164,7 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
         self.places[place].take().map(|(_, value)| value)
     }
 
-    /// The first value that `is_sought`, with its key.
+    /// The key of the first value for which `is_sought` holds.
     pub fn find(&self, mut is_sought: impl FnMut(&K, &V) -> bool) -> Option<K> {
         let found = self.places.iter().flatten().find(|(key, value)| is_sought(key, value));
         found.map(|(key, _)| *key)
@@ -179,13 +179,13 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 mod tests {
     use super::*;
 
-    /// Without this a host could have a drive keep more than it has memory for, or memory would be lost with each
-    /// payload.
+    /// Without this a host could make a drive keep more than it has memory for, or each payload would leak
+    /// memory.
     #[test]
     fn a_pool_is_bounded_and_gives_memory_again() {
         let mut pool = Pool::new(2);
         let mut first = pool.take(Time::ZERO).unwrap();
-        assert_eq!(first.place(0, 0, &[7; 4096]), Placed::New);
+        assert_eq!(first.place(0, 0, &[7; 4096]), PartResult::New);
         let held = first.bytes.as_ptr();
         let second = pool.take(Time::ZERO).unwrap();
         assert!(pool.take(Time::ZERO).is_none());
@@ -198,14 +198,14 @@ mod tests {
         assert_eq!(pool.used(), 0);
     }
 
-    /// Without this a part would be counted twice, and a payload taken for complete that is not.
+    /// Without this a part would be counted twice, and a payload with a missing part would count as complete.
     #[test]
     fn a_part_counts_once() {
         let mut partial = Partial::default();
-        assert_eq!(partial.place(70, 140, &[1, 2]), Placed::New);
-        assert_eq!(partial.place(70, 140, &[1, 2]), Placed::Same);
-        assert_eq!(partial.place(70, 140, &[1, 3]), Placed::Other);
-        assert_eq!(partial.place(6, 12, &[9, 9]), Placed::New);
+        assert_eq!(partial.place(70, 140, &[1, 2]), PartResult::New);
+        assert_eq!(partial.place(70, 140, &[1, 2]), PartResult::Same);
+        assert_eq!(partial.place(70, 140, &[1, 3]), PartResult::Other);
+        assert_eq!(partial.place(6, 12, &[9, 9]), PartResult::New);
         assert_eq!((partial.parts(), partial.end(), partial.bytes()), (2, 71, 142));
         let mut bytes = vec![0xEE; 3];
         partial.swap_into(&mut bytes, 14);

@@ -1,9 +1,9 @@
 //! Payload in the fields of commands (BandSlim): a head, and pieces in transfer commands behind it.
 //!
-//! Serialized, a queue has one open stream, and its pieces come one after the other. Pipelined, a stream is named by
-//! its head's command identifier, each piece says its place, and they come in any order, also before the head.
+//! Serialized, a queue has one open stream, and its pieces come in order. Pipelined, a stream is named by its
+//! head's command identifier, each piece has its index, and they come in any order, even before the head.
 
-use crate::partial::{Partial, Placed, Pool, Table};
+use crate::partial::{PartResult, Partial, Pool, Table};
 use byteway_clock::Time;
 use byteway_wire::nvme::vendor::piggyback::{
     HEAD_BYTES, Head, PIECE_BYTES, PIPELINED_PIECE_BYTES, Piece, PipelinedPiece, commands,
@@ -14,19 +14,19 @@ use std::ops::Range;
 /// The host's end: a payload cut into a head and pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pieces {
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Whether its pieces name their places.
+    /// Whether the pieces carry their indices.
     pub pipelined: bool,
 }
 
 impl Pieces {
-    /// How many commands, with the head: at least 1. Pipelined, at most 65536 can be told apart.
+    /// Number of commands including the head, at least 1. Pipelined, at most 65536 can be distinguished.
     pub const fn count(self) -> u32 {
         commands(self.bytes, self.pipelined)
     }
 
-    /// Which bytes of the payload command `index` carries; 0 is the head.
+    /// The bytes of the payload in command `index`; 0 is the head.
     pub fn range(self, index: u32) -> Range<usize> {
         let bytes = self.bytes as usize;
         match index.checked_sub(1) {
@@ -38,17 +38,20 @@ impl Pieces {
         }
     }
 
-    /// The head: the command that stores, with its part of the payload (what [`Pieces::range`] names for 0). A Sink Store
-    /// says in CDW2 that its pieces are pipelined, the others by their opcodes.
+    /// The head: the storing command, with its part of the payload (range 0 of [`Pieces::range`]). A Sink
+    /// Store announces pipelined pieces in CDW2, the others by their opcodes.
     pub fn head(self, mut sqe: Sqe, part: &[u8]) -> Sqe {
         Head::fill(&mut sqe, part);
-        if self.pipelined && sqe.opcode() == VendorOpcode::SINK_STORE.0 {
+        // In a Store of a key-value pair these fields hold the key.
+        let has_space = [VendorOpcode::SINK_STORE, VendorOpcode::CSD_TASK_PIGGYBACK]
+            .contains(&VendorOpcode(sqe.opcode()));
+        if self.pipelined && has_space {
             sqe.cdw2 |= Head::PIPELINED;
         }
         sqe
     }
 
-    /// Piece `index` (from 1) as command `cid`; `stream` is the head's identifier.
+    /// Piece `index` (from 1) as command `cid`; `stream` is the head's command identifier.
     pub fn piece(self, index: u32, cid: u16, nsid: u32, stream: u16, part: &[u8]) -> Sqe {
         if self.pipelined {
             PipelinedPiece { stream, sequence: index as u16 }.sqe(cid, nsid, part)
@@ -62,25 +65,25 @@ impl Pieces {
     }
 }
 
-/// A payload that is complete.
+/// A complete payload.
 #[derive(Debug)]
 pub struct Complete<S> {
-    /// What its head says is to be done with it.
+    /// What its head asks to do with it.
     pub store: S,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
-    /// The payload, to be given back to the pool; the last piece's padding behind it.
+    /// The payload, followed by the last piece's padding. Return it to the pool.
     pub partial: Partial,
 }
 
-/// What became of a command of a stream.
+/// Result of a command of a stream.
 #[derive(Debug)]
-pub enum Taken<S> {
-    /// It is kept, and more is to come.
+pub enum PieceResult<S> {
+    /// Kept; more is to come.
     Kept,
-    /// It was the last.
+    /// It completed the payload.
     Complete(Complete<S>),
-    /// It fails.
+    /// It fails with this status.
     Failed(Status),
 }
 
@@ -90,7 +93,7 @@ struct Open<S> {
     partial: Partial,
 }
 
-/// The device's end of serialized streams: at most one a queue. `S` is what a head says is to be done.
+/// The device's end of serialized streams, at most one a queue. `S` is what a head asks to do.
 pub struct Serialized<S> {
     open: Table<u16, Open<S>>,
 }
@@ -102,8 +105,8 @@ impl<S> Default for Serialized<S> {
 }
 
 impl<S> Serialized<S> {
-    /// A head has come, of a payload of `bytes`: a stream that was open in its queue is none any more. A new one is
-    /// given up at `until`.
+    /// Handles a head, of a payload of `bytes`. It replaces an open stream of its queue. A new stream has the
+    /// deadline `until`.
     pub fn head(
         &mut self,
         pool: &mut Pool,
@@ -111,29 +114,31 @@ impl<S> Serialized<S> {
         (store, bytes): (S, u32),
         part: &[u8; HEAD_BYTES],
         until: Time,
-    ) -> Taken<S> {
+    ) -> PieceResult<S> {
         self.give_up(pool, queue);
-        let Some(mut partial) = pool.take(until) else { return Taken::Failed(Status::DATA_TRANSFER_ERROR) };
+        let Some(mut partial) = pool.take(until) else {
+            return PieceResult::Failed(Status::DATA_TRANSFER_ERROR);
+        };
         partial.append(part);
         if bytes as usize <= HEAD_BYTES {
-            return Taken::Complete(Complete { store, bytes, partial });
+            return PieceResult::Complete(Complete { store, bytes, partial });
         }
         self.open.insert(queue, Open { store, bytes, partial });
-        Taken::Kept
+        PieceResult::Kept
     }
 
-    /// A piece has come.
-    pub fn piece(&mut self, queue: u16, part: &[u8]) -> Taken<S> {
+    /// Handles a piece.
+    pub fn piece(&mut self, queue: u16, part: &[u8]) -> PieceResult<S> {
         let Some(open) = self.open.get_mut(queue) else {
-            return Taken::Failed(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
+            return PieceResult::Failed(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
         };
         open.partial.append(part);
         if open.partial.bytes() < open.bytes as usize {
-            return Taken::Kept;
+            return PieceResult::Kept;
         }
         match self.open.remove(queue) {
-            Some(Open { store, bytes, partial }) => Taken::Complete(Complete { store, bytes, partial }),
-            None => Taken::Kept, // it was found to be there
+            Some(Open { store, bytes, partial }) => PieceResult::Complete(Complete { store, bytes, partial }),
+            None => PieceResult::Kept, // cannot happen: the stream was found above
         }
     }
 
@@ -144,49 +149,51 @@ impl<S> Serialized<S> {
         }
     }
 
-    /// Gives up the first stream whose time has come; false: there is none.
+    /// Gives up the first stream whose deadline has passed; false if there is none.
     pub fn give_up_late(&mut self, pool: &mut Pool, now: Time) -> bool {
         let late = self.open.find(|_, open| open.partial.until() <= now);
         late.map(|queue| self.give_up(pool, queue)).is_some()
     }
 
-    /// When the next stream is to be given up.
+    /// The next deadline of a stream.
     pub fn until(&self) -> Option<Time> {
         self.open.values().map(|open| open.partial.until()).min()
     }
 }
 
-/// A stream by its queue and its head's identifier.
+/// Queue and head's command identifier of a stream.
 type StreamKey = (u16, u16);
 
 struct Stream<S> {
     partial: Partial,
-    /// What is to be done, and the payload's length: what the head says.
+    /// Once the head has come: what it asks to do, and the payload's length.
     head: Option<(S, u32)>,
     /// It never yields a payload.
     is_poisoned: bool,
-    /// Its head has failed: no other piece is a part of anything.
+    /// Its head has failed: further pieces belong to no payload.
     is_refused: bool,
 }
 
-/// The device's end of pipelined streams. `S` is what a head says is to be done.
+/// The device's end of pipelined streams. `S` is what a head asks to do.
 ///
-/// A piece that comes twice with different bytes, that its stream cannot have, or that fails, poisons the stream: it never
-/// yields a payload, and is given up in time. So is what is left of a stream whose head has failed: pieces of it that come
-/// then would else be taken for those of the next stream of its name, since pieces may come before their head.
+/// A piece that is repeated with different bytes, that its stream cannot have, or that fails, poisons the
+/// stream: it never yields a payload, and is given up at its deadline. So is the rest of a stream whose head
+/// has failed: otherwise its late pieces would be taken for those of the next stream of that name, since
+/// pieces may come before their head.
 pub struct Pipelined<S> {
     bytes_max: u32,
     streams: Table<StreamKey, Stream<S>>,
 }
 
 impl<S> Pipelined<S> {
-    /// For payloads of at most `bytes_max`.
+    /// For payloads of at most `bytes_max` bytes.
     pub fn new(bytes_max: u32) -> Self {
         Pipelined { bytes_max, streams: Table::new() }
     }
 
-    /// A head has come, of a payload of `bytes`, which are at most `bytes_max`. A stream of the same name that has or had a
-    /// head is none any more; pieces that came before their head are its. A new stream is given up at `until`.
+    /// Handles a head, of a payload of `bytes`, at most `bytes_max`. It replaces a stream of the same name
+    /// that has or had a head; pieces that came before their head are its own. A new stream has the deadline
+    /// `until`.
     pub fn head(
         &mut self,
         pool: &mut Pool,
@@ -194,24 +201,24 @@ impl<S> Pipelined<S> {
         head: (S, u32),
         part: &[u8; HEAD_BYTES],
         until: Time,
-    ) -> Taken<S> {
+    ) -> PieceResult<S> {
         if self.streams.get_mut(key).is_some_and(|stream| stream.head.is_some() || stream.is_refused) {
             self.give_up(pool, key);
         }
         let count = commands(head.1, true);
         let Some(stream) = self.find_or_begin(pool, key, until) else {
-            return Taken::Failed(Status::DATA_TRANSFER_ERROR);
+            return PieceResult::Failed(Status::DATA_TRANSFER_ERROR);
         };
         if stream.is_poisoned || stream.partial.end() > count {
             self.give_up(pool, key);
-            return Taken::Failed(Status::DATA_TRANSFER_ERROR);
+            return PieceResult::Failed(Status::DATA_TRANSFER_ERROR);
         }
         stream.partial.place(0, 0, part);
         stream.head = Some(head);
         self.complete(key)
     }
 
-    /// A piece has come. A stream that begins with it is given up at `until`.
+    /// Handles a piece. A stream that begins with it has the deadline `until`.
     pub fn piece(
         &mut self,
         pool: &mut Pool,
@@ -219,7 +226,7 @@ impl<S> Pipelined<S> {
         piece: &PipelinedPiece,
         part: &[u8],
         until: Time,
-    ) -> Taken<S> {
+    ) -> PieceResult<S> {
         let (key, index) = ((queue, piece.stream), u32::from(piece.sequence));
         let known = self.streams.get_mut(key);
         let bytes =
@@ -228,27 +235,28 @@ impl<S> Pipelined<S> {
             if let Some(stream) = known {
                 stream.is_poisoned = true;
             }
-            return Taken::Failed(Status::INVALID_FIELD.with_dnr());
+            return PieceResult::Failed(Status::INVALID_FIELD.with_dnr());
         }
         let Some(stream) = self.find_or_begin(pool, key, until) else {
-            return Taken::Failed(Status::DATA_TRANSFER_ERROR);
+            return PieceResult::Failed(Status::DATA_TRANSFER_ERROR);
         };
         if stream.is_poisoned {
-            return Taken::Failed(Status::DATA_TRANSFER_ERROR);
+            return PieceResult::Failed(Status::DATA_TRANSFER_ERROR);
         }
         let at = HEAD_BYTES + (index as usize - 1) * PIPELINED_PIECE_BYTES;
         match stream.partial.place(index, at, part) {
-            Placed::New => self.complete(key),
-            Placed::Same => Taken::Kept,
-            Placed::Other => {
+            PartResult::New => self.complete(key),
+            PartResult::Same => PieceResult::Kept,
+            PartResult::Other => {
                 stream.is_poisoned = true;
-                Taken::Failed(Status::DATA_TRANSFER_ERROR)
+                PieceResult::Failed(Status::DATA_TRANSFER_ERROR)
             }
         }
     }
 
-    /// A head has failed, with pieces that have come or will: they fail until `until`, or until another head of that name
-    /// comes. Without room for another stream those that come are refused as well, as long as that is so.
+    /// Handles a failed head, together with its pieces, past and future: they fail until `until`, or until
+    /// another head of that name comes. If the pool is exhausted, later pieces are refused as well, for as
+    /// long as that lasts.
     pub fn refuse_head(&mut self, pool: &mut Pool, key: (u16, u16), until: Time) {
         self.give_up(pool, key);
         if let Some(stream) = self.find_or_begin(pool, key, until) {
@@ -256,7 +264,7 @@ impl<S> Pipelined<S> {
         }
     }
 
-    /// A piece has failed.
+    /// Handles a failed piece.
     pub fn refuse_piece(&mut self, key: (u16, u16)) {
         if let Some(stream) = self.streams.get_mut(key) {
             stream.is_poisoned = true;
@@ -270,13 +278,13 @@ impl<S> Pipelined<S> {
         }
     }
 
-    /// Gives up the first stream whose time has come; false: there is none.
+    /// Gives up the first stream whose deadline has passed; false if there is none.
     pub fn give_up_late(&mut self, pool: &mut Pool, now: Time) -> bool {
         let late = self.streams.find(|_, stream| stream.partial.until() <= now);
         late.map(|key| self.give_up(pool, key)).is_some()
     }
 
-    /// When the next stream is to be given up.
+    /// The next deadline of a stream.
     pub fn until(&self) -> Option<Time> {
         self.streams.values().map(|stream| stream.partial.until()).min()
     }
@@ -291,16 +299,16 @@ impl<S> Pipelined<S> {
     }
 
     /// Takes the payload if nothing is missing.
-    fn complete(&mut self, key: StreamKey) -> Taken<S> {
+    fn complete(&mut self, key: StreamKey) -> PieceResult<S> {
         let is_complete = self.streams.get_mut(key).is_some_and(|stream| {
             stream.head.as_ref().is_some_and(|(_, bytes)| stream.partial.parts() == commands(*bytes, true))
         });
         let stream = if is_complete { self.streams.remove(key) } else { None };
         match stream {
             Some(Stream { partial, head: Some((store, bytes)), .. }) => {
-                Taken::Complete(Complete { store, bytes, partial })
+                PieceResult::Complete(Complete { store, bytes, partial })
             }
-            _ => Taken::Kept,
+            _ => PieceResult::Kept,
         }
     }
 
@@ -328,7 +336,7 @@ mod tests {
         (0..bytes).map(|at| (at * 11 + at / 253) as u8).collect()
     }
 
-    /// The commands of a payload: the head's identifier is `stream`, that of a piece does not matter.
+    /// The commands of a payload: the head's identifier is `stream`, those of the pieces do not matter.
     fn cut(bytes: u32, pipelined: bool, stream: u16) -> Vec<Sqe> {
         let (cut, all) = (Pieces { bytes, pipelined }, payload(bytes));
         let head = Sink { offset: 0, bytes }.sqe(VendorOpcode::SINK_STORE, stream, 1);
@@ -340,7 +348,7 @@ mod tests {
             .collect()
     }
 
-    fn give_pipelined(device: &mut Pipelined<u16>, pool: &mut Pool, sqe: &Sqe) -> Taken<u16> {
+    fn give_pipelined(device: &mut Pipelined<u16>, pool: &mut Pool, sqe: &Sqe) -> PieceResult<u16> {
         if sqe.opcode() == VendorOpcode::SINK_STORE.0 {
             assert_eq!(sqe.cdw2, Head::PIPELINED);
             let head = (sqe.cid(), Sink::parse(sqe).bytes);
@@ -358,7 +366,7 @@ mod tests {
         all
     }
 
-    /// Without this a serialized payload would lose bytes at a boundary, or be taken for complete too early.
+    /// Without this a serialized payload would lose bytes at a boundary, or count as complete too early.
     #[test]
     fn serialized_streams_give_their_payload() {
         let (mut pool, mut device) = (Pool::new(2), Serialized::default());
@@ -367,20 +375,20 @@ mod tests {
             let (head, pieces) = commands.split_first().unwrap();
             let mut taken = device.head(&mut pool, QUEUE, (7, bytes), &Head::payload(head), late());
             for piece in pieces {
-                assert!(matches!(taken, Taken::Kept), "{bytes}");
+                assert!(matches!(taken, PieceResult::Kept), "{bytes}");
                 taken = device.piece(QUEUE, Piece::payload(piece));
             }
-            let Taken::Complete(complete) = taken else { panic!("{bytes}: {taken:?}") };
+            let PieceResult::Complete(complete) = taken else { panic!("{bytes}: {taken:?}") };
             assert_eq!(bytes_of(&mut pool, complete), payload(bytes));
             let more = device.piece(QUEUE, &[0; PIECE_BYTES]);
             assert!(
-                matches!(more, Taken::Failed(status) if status == Status::COMMAND_SEQUENCE_ERROR.with_dnr())
+                matches!(more, PieceResult::Failed(status) if status == Status::COMMAND_SEQUENCE_ERROR.with_dnr())
             );
             assert_eq!(pool.used(), 0);
         }
     }
 
-    /// Without this bytes of a stream that was left would end up in the next one, or in another queue's.
+    /// Without this bytes of an abandoned stream would end up in the next one, or in another queue's.
     #[test]
     fn a_head_replaces_the_open_stream_of_its_queue_only() {
         let (mut pool, mut device) = (Pool::new(4), Serialized::default());
@@ -388,21 +396,21 @@ mod tests {
         for queue in [QUEUE, QUEUE + 1] {
             assert!(matches!(
                 device.head(&mut pool, queue, (1, 100), &Head::payload(&old[0]), late()),
-                Taken::Kept
+                PieceResult::Kept
             ));
         }
         let head = device.head(&mut pool, QUEUE, (2, 60), &Head::payload(&new[0]), late());
-        assert!(matches!(head, Taken::Kept));
-        let Taken::Complete(complete) = device.piece(QUEUE, Piece::payload(&new[1])) else {
+        assert!(matches!(head, PieceResult::Kept));
+        let PieceResult::Complete(complete) = device.piece(QUEUE, Piece::payload(&new[1])) else {
             panic!("complete")
         };
         assert_eq!((complete.store, pool.used()), (2, 2));
         assert_eq!(bytes_of(&mut pool, complete), payload(60));
-        assert!(matches!(device.piece(QUEUE + 1, Piece::payload(&old[1])), Taken::Kept));
+        assert!(matches!(device.piece(QUEUE + 1, Piece::payload(&old[1])), PieceResult::Kept));
         assert!(!device.give_up_late(&mut pool, Time::ZERO));
         assert!(device.give_up_late(&mut pool, late()));
         assert_eq!((pool.used(), device.until()), (0, None));
-        assert!(matches!(device.piece(QUEUE + 1, Piece::payload(&old[2])), Taken::Failed(_)));
+        assert!(matches!(device.piece(QUEUE + 1, Piece::payload(&old[2])), PieceResult::Failed(_)));
     }
 
     /// Without this a piece that its stream cannot have, or that contradicts another, would be stored.
@@ -417,39 +425,39 @@ mod tests {
         for (what, bad) in [("double", other), ("zero", zero), ("beyond", beyond), ("far", far)] {
             for at in 1..good.len() {
                 let (mut pool, mut device) = (Pool::new(4), Pipelined::new(4096));
-                // The piece that is doubled comes first, so that there is something to contradict.
+                // The repeated piece comes first, so that there is something to contradict.
                 let mut order = vec![good[2], good[0], good[1], good[3]];
                 order.insert(at, bad);
                 let taken: Vec<_> =
                     order.iter().map(|sqe| give_pipelined(&mut device, &mut pool, sqe)).collect();
                 assert!(
-                    taken.iter().all(|taken| !matches!(taken, Taken::Complete(_))),
+                    taken.iter().all(|taken| !matches!(taken, PieceResult::Complete(_))),
                     "{what} at {at}: {taken:?}"
                 );
-                assert!(taken.iter().any(|taken| matches!(taken, Taken::Failed(_))), "{what} at {at}");
+                assert!(taken.iter().any(|taken| matches!(taken, PieceResult::Failed(_))), "{what} at {at}");
                 while device.give_up_late(&mut pool, late()) {}
                 assert_eq!((pool.used(), device.until()), (0, None), "{what} at {at}");
             }
         }
     }
 
-    /// Without these bounds a host could make the device keep more than it has.
+    /// Without these bounds a host could make the device keep more than its memory.
     #[test]
     fn bounds_are_kept() {
         let (mut pool, mut device) = (Pool::new(1), Pipelined::new(139));
         let beyond = PipelinedPiece { stream: 1, sequence: 3 }.sqe(9, 1, &[1; 52]);
-        assert!(matches!(give_pipelined(&mut device, &mut pool, &beyond), Taken::Failed(_)));
+        assert!(matches!(give_pipelined(&mut device, &mut pool, &beyond), PieceResult::Failed(_)));
         assert_eq!(pool.used(), 0, "nothing is kept for it");
         let (one, two) = (cut(139, true, 1), cut(139, true, 2));
-        assert!(matches!(give_pipelined(&mut device, &mut pool, &one[2]), Taken::Kept));
+        assert!(matches!(give_pipelined(&mut device, &mut pool, &one[2]), PieceResult::Kept));
         for sqe in &two {
             let full = give_pipelined(&mut device, &mut pool, sqe);
-            assert!(matches!(full, Taken::Failed(Status::DATA_TRANSFER_ERROR)));
+            assert!(matches!(full, PieceResult::Failed(Status::DATA_TRANSFER_ERROR)));
         }
         // The same name in another queue is another stream.
         let piece = PipelinedPiece::parse(&one[2]);
         let other = device.piece(&mut pool, QUEUE + 1, &piece, PipelinedPiece::payload(&one[2]), late());
-        assert!(matches!(other, Taken::Failed(_)));
+        assert!(matches!(other, PieceResult::Failed(_)));
         device.give_up_queue(&mut pool, QUEUE + 1);
         assert_eq!(pool.used(), 1);
         device.give_up_queue(&mut pool, QUEUE);
@@ -473,26 +481,26 @@ mod tests {
                 let (pick, again) = turns.next().unwrap();
                 let (which, sqe) = open.swap_remove(*pick as usize % open.len());
                 match give_pipelined(&mut device, &mut pool, &sqe) {
-                    Taken::Kept => {
-                        // A piece may come again; a head begins anew.
+                    PieceResult::Kept => {
+                        // A piece may be repeated; a repeated head begins anew.
                         if *again && sqe.opcode() != VendorOpcode::SINK_STORE.0 {
-                            prop_assert!(matches!(give_pipelined(&mut device, &mut pool, &sqe), Taken::Kept));
+                            prop_assert!(matches!(give_pipelined(&mut device, &mut pool, &sqe), PieceResult::Kept));
                         }
                     }
-                    Taken::Complete(complete) => {
+                    PieceResult::Complete(complete) => {
                         prop_assert_eq!(complete.store as usize, which);
                         prop_assert!(open.iter().all(|(other, _)| *other != which));
                         prop_assert_eq!(bytes_of(&mut pool, complete), payload(lengths[which]));
                         done[which] += 1;
                     }
-                    Taken::Failed(status) => panic!("{status:?}"),
+                    PieceResult::Failed(status) => panic!("{status:?}"),
                 }
             }
             prop_assert!(done.iter().all(|times| *times == 1));
             prop_assert_eq!((pool.used(), device.until()), (0, None));
         }
 
-        /// Without this some hostile sequence would panic, or memory would be lost in one.
+        /// Without this some hostile sequence would panic, or leak memory.
         #[test]
         fn anything_goes_and_everything_comes_back(
             steps in prop::collection::vec((0u8..5, 0u16..3, 0u16..3, any::<u16>(), any::<bool>()), 0..200)
@@ -512,10 +520,10 @@ mod tests {
                     _ => {
                         serialized.give_up(&mut pool, queue);
                         pipelined.give_up_queue(&mut pool, queue);
-                        Taken::Kept
+                        PieceResult::Kept
                     }
                 };
-                if let Taken::Complete(complete) = taken {
+                if let PieceResult::Complete(complete) = taken {
                     prop_assert!(complete.partial.bytes() >= complete.bytes as usize);
                     pool.give(complete.partial);
                 }

@@ -1,4 +1,4 @@
-//! `prp`: Physical Region Pages (NVMe Base 2.1, 4.3.1).
+//! Method `prp`: Physical Region Pages (NVMe Base 2.1, 4.3.1).
 
 use crate::extent::Extent;
 use crate::host::{Buffer, DataPointer};
@@ -7,8 +7,8 @@ use byteway_link::{DeviceEnd, Purpose};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::{PrpStep, PrpWalker, Status, prp};
 
-/// The host's end: PRP1 and PRP2 for the first `bytes` of `buffer`; what `lists` (addresses of list pages) are to hold
-/// goes to `write`.
+/// The host's end: PRP1 and PRP2 for the first `bytes` of `buffer`. Contents of the list pages at `lists` go
+/// to `write`.
 pub(crate) fn plan(
     buffer: &Buffer,
     bytes: u32,
@@ -21,7 +21,7 @@ pub(crate) fn plan(
     DataPointer::Prp { prp1, prp2 }
 }
 
-/// The device's end: walks a data pointer, fetching lists as they are needed, and appends what it yields to `extents`.
+/// The device's end: walks a data pointer, fetches lists as needed, and appends the result to `extents`.
 pub(crate) async fn collect(
     walker: &mut PrpWalker,
     port: &DeviceEnd,

@@ -1,11 +1,11 @@
-//! Payload in chunks that are put together by their identifiers (ByteExpress 3.3.2): entries of any submission queue,
-//! in any order, before or after the command that names their payload.
+//! Payload in chunks joined by their identifiers (ByteExpress 3.3.2): slots of any submission queue, in any
+//! order, before or after the command that names their payload.
 //!
-//! A payload is one of [`Pool`]'s until its command is executed. What contradicts what is known of it poisons it: a
-//! chunk that comes again with other bytes, another number of chunks, a chunk beyond that number. Its command fails
-//! then, as soon as it is there.
+//! A payload belongs to the [`Pool`] until its command is executed. A contradiction poisons it: a repeated
+//! chunk with other bytes, another number of chunks, or a chunk beyond that number. Its command then fails as
+//! soon as it arrives.
 
-use crate::partial::{Partial, Placed, Pool, Table};
+use crate::partial::{PartResult, Partial, Pool, Table};
 use byteway_clock::Time;
 use byteway_wire::nvme::vendor::{Chunk, reassembled_descriptor};
 use byteway_wire::nvme::{Sqe, Status};
@@ -14,27 +14,27 @@ use std::ops::Range;
 /// The host's end: a payload cut into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunked {
-    /// Its identifier: none of a command that is under way, and none of another payload whose command has not
-    /// completed. After a payload has failed its identifier rests for as long as the device keeps incomplete payloads:
-    /// chunks of it may still be there.
+    /// Its identifier, unique among commands in flight and among payloads whose commands have not completed.
+    /// After a failure it must not be reused for as long as the device keeps incomplete payloads, because
+    /// chunks may still be there.
     pub id: u16,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
 impl Chunked {
-    /// How many chunks: of no bytes there are none. At most 65535 can be told apart.
+    /// Number of chunks, zero for no bytes. At most 65535 can be distinguished.
     pub const fn count(self) -> u32 {
         Chunk::count(self.bytes)
     }
 
-    /// Which bytes of the payload chunk `index` carries.
+    /// The bytes of the payload in chunk `index`.
     pub fn range(self, index: u32) -> Range<usize> {
         let at = index as usize * Chunk::PAYLOAD_BYTES;
         at..(at + Chunk::PAYLOAD_BYTES).min(self.bytes as usize)
     }
 
-    /// Chunk `index` as an entry; `part` is what [`Chunked::range`] names.
+    /// Chunk `index` as a submission queue entry; `part` is the range given by [`Chunked::range`].
     pub fn entry(self, index: u32, part: &[u8], completes: bool) -> Sqe {
         let flags = if completes { Chunk::COMPLETE } else { 0 };
         Chunk::new(self.id, index as u16, self.count() as u16, part, flags).sqe()
@@ -46,7 +46,7 @@ impl Chunked {
     }
 }
 
-/// A payload of which something is missing: chunks, or the command.
+/// A payload that lacks chunks, or its command.
 struct Payload<C> {
     partial: Partial,
     chunks: u32,
@@ -54,97 +54,97 @@ struct Payload<C> {
     is_poisoned: bool,
 }
 
-/// A payload that is complete, with its command.
+/// A complete payload with its command.
 #[derive(Debug)]
 pub struct Complete<C> {
     /// The command.
     pub command: C,
-    /// The payload, to be given back to the pool; the last chunk's padding behind it.
+    /// The payload, followed by the last chunk's padding. Return it to the pool.
     pub partial: Partial,
 }
 
-/// What became of a chunk.
+/// Result of a chunk.
 #[derive(Debug)]
-pub enum Taken<C> {
-    /// It is kept, and more is to come.
+pub enum ChunkResult<C> {
+    /// Kept; more is to come.
     Kept,
-    /// It was the last, and the command has waited for it.
+    /// It completed the payload of a waiting command.
     Complete(Complete<C>),
     /// It had come before.
     Duplicate,
-    /// It is not kept: there is no room, or there is no such chunk.
+    /// Not kept: the pool is exhausted, or there is no such chunk.
     Refused,
-    /// It contradicts the others; this command, which has waited for them, fails.
+    /// It contradicts the others, so this waiting command fails.
     Failed(C),
 }
 
-/// What becomes of a command.
+/// Result of a command.
 #[derive(Debug)]
 pub enum Named<C> {
     /// It waits for chunks.
     Waits,
-    /// Its payload is complete; None: it has no bytes.
+    /// Its payload is complete; None if it has no bytes.
     Complete(C, Option<Partial>),
-    /// It fails.
+    /// It fails with this status.
     Failed(C, Status),
 }
 
-/// The device's end: payloads by their identifiers. `C` is a command that waits.
+/// The device's end: payloads by identifier. `C` is a waiting command.
 pub struct Reassembly<C> {
     bytes_max: u32,
     payloads: Table<u16, Payload<C>>,
 }
 
 impl<C> Reassembly<C> {
-    /// For payloads of at most `bytes_max`.
+    /// For payloads of at most `bytes_max` bytes.
     pub fn new(bytes_max: u32) -> Self {
         Reassembly { bytes_max, payloads: Table::new() }
     }
 
-    /// A chunk has come. A payload that begins with it is given up at `until`.
-    pub fn chunk(&mut self, pool: &mut Pool, chunk: &Chunk, until: Time) -> Taken<C> {
+    /// Handles a chunk. A payload that begins with it has the deadline `until`.
+    pub fn chunk(&mut self, pool: &mut Pool, chunk: &Chunk, until: Time) -> ChunkResult<C> {
         let (index, chunks) = (u32::from(chunk.index), u32::from(chunk.total));
         let at = index as usize * Chunk::PAYLOAD_BYTES;
         let Some(payload) = self.payloads.get_mut(chunk.id) else {
             if index >= chunks || chunks > Chunk::count(self.bytes_max) {
-                return Taken::Refused;
+                return ChunkResult::Refused;
             }
-            let Some(mut partial) = pool.take(until) else { return Taken::Refused };
+            let Some(mut partial) = pool.take(until) else { return ChunkResult::Refused };
             partial.place(index, at, &chunk.payload);
             let payload = Payload { partial, chunks, command: None, is_poisoned: false };
             self.payloads.insert(chunk.id, payload);
-            return Taken::Kept;
+            return ChunkResult::Kept;
         };
         if payload.is_poisoned {
-            return Taken::Refused;
+            return ChunkResult::Refused;
         }
         let placed = if chunks != payload.chunks || index >= chunks {
-            Placed::Other
+            PartResult::Other
         } else {
             payload.partial.place(index, at, &chunk.payload)
         };
         match placed {
-            Placed::Same => Taken::Duplicate,
-            Placed::New if payload.partial.parts() < payload.chunks || payload.command.is_none() => {
-                Taken::Kept
+            PartResult::Same => ChunkResult::Duplicate,
+            PartResult::New if payload.partial.parts() < payload.chunks || payload.command.is_none() => {
+                ChunkResult::Kept
             }
-            Placed::New => match self.remove(chunk.id) {
-                Some((Some(command), partial)) => Taken::Complete(Complete { command, partial }),
-                _ => Taken::Kept, // it was found to be there
+            PartResult::New => match self.remove(chunk.id) {
+                Some((Some(command), partial)) => ChunkResult::Complete(Complete { command, partial }),
+                _ => ChunkResult::Kept, // cannot happen: the payload was found above
             },
-            Placed::Other if payload.command.is_none() => {
+            PartResult::Other if payload.command.is_none() => {
                 payload.is_poisoned = true;
-                Taken::Refused
+                ChunkResult::Refused
             }
-            Placed::Other => match self.give_up(pool, chunk.id) {
-                Some(command) => Taken::Failed(command),
-                None => Taken::Refused,
+            PartResult::Other => match self.give_up(pool, chunk.id) {
+                Some(command) => ChunkResult::Failed(command),
+                None => ChunkResult::Refused,
             },
         }
     }
 
-    /// A command has come that names payload `id` of `bytes`. If it waits, it does so until `until`, or until the
-    /// chunks before it are given up.
+    /// Handles a command that names payload `id` of `bytes`. If it has to wait, its deadline is `until`, or
+    /// the earlier one of the chunks that came before.
     pub fn command(&mut self, pool: &mut Pool, (id, bytes): (u64, u32), command: C, until: Time) -> Named<C> {
         let Ok(id) = u16::try_from(id) else {
             return Named::Failed(command, Status::INVALID_FIELD.with_dnr());
@@ -165,7 +165,7 @@ impl<C> Reassembly<C> {
             return Named::Waits;
         };
         if payload.command.is_some() {
-            // The payload is another command's: that one is not to suffer.
+            // The payload belongs to another command, which must not suffer.
             return Named::Failed(command, Status::COMMAND_SEQUENCE_ERROR.with_dnr());
         }
         if payload.is_poisoned || payload.chunks != chunks {
@@ -180,25 +180,25 @@ impl<C> Reassembly<C> {
         Named::Complete(command, partial)
     }
 
-    /// Gives up the first payload whose command `is_meant`, and gives that command.
+    /// Gives up the first payload whose command satisfies `is_meant`. Returns that command.
     pub fn give_up_command(&mut self, pool: &mut Pool, is_meant: impl Fn(&C) -> bool) -> Option<C> {
         let id = self.payloads.find(|_, payload| payload.command.as_ref().is_some_and(&is_meant))?;
         self.give_up(pool, id)
     }
 
-    /// Gives up the first payload whose time has come; gives its command, if that has come.
+    /// Gives up the first payload whose deadline has passed. Returns its command, if that has come.
     pub fn give_up_late(&mut self, pool: &mut Pool, now: Time) -> Option<Option<C>> {
         let id = self.payloads.find(|_, payload| payload.partial.until() <= now)?;
         Some(self.give_up(pool, id))
     }
 
-    /// Gives up the first payload, whichever it is, and gives its command, if that has come.
+    /// Gives up an arbitrary payload. Returns its command, if that has come.
     pub fn give_up_any(&mut self, pool: &mut Pool) -> Option<Option<C>> {
         let id = self.payloads.find(|_, _| true)?;
         Some(self.give_up(pool, id))
     }
 
-    /// When the next payload is to be given up.
+    /// The next deadline of a payload.
     pub fn until(&self) -> Option<Time> {
         self.payloads.values().map(|payload| payload.partial.until()).min()
     }
@@ -235,7 +235,7 @@ mod tests {
         all
     }
 
-    /// Without this a last chunk would carry bytes from behind the payload, or none would carry its end.
+    /// Without this a last chunk would carry bytes from beyond the payload, or none would carry its end.
     #[test]
     fn a_cut_covers_the_payload_once() {
         for bytes in [0, 1, 55, 56, 57, 112, 4096] {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Without this a payload that nobody can have sent would be executed, or wait for ever.
+    /// Without this an impossible payload would be executed, or wait indefinitely.
     #[test]
     fn what_contradicts_fails_and_leaves_nothing() {
         let cut = Chunked { id: 0x8000, bytes: 150 };
@@ -264,17 +264,20 @@ mod tests {
         for (what, change) in cases {
             for waits in [false, true] {
                 let (mut pool, mut device) = (Pool::new(4), Reassembly::new(4096));
-                assert!(matches!(device.chunk(&mut pool, &chunk(cut, 1, &good), LATE), Taken::Kept));
+                assert!(matches!(device.chunk(&mut pool, &chunk(cut, 1, &good), LATE), ChunkResult::Kept));
                 if waits {
                     assert!(matches!(device.command(&mut pool, (0x8000, 150), 1, LATE), Named::Waits));
                 }
                 let mut bad = chunk(cut, 1, &good);
                 change(&mut bad);
                 match device.chunk(&mut pool, &bad, LATE) {
-                    Taken::Failed(1) if waits => {}
-                    Taken::Refused if !waits => {
+                    ChunkResult::Failed(1) if waits => {}
+                    ChunkResult::Refused if !waits => {
                         let third = chunk(cut, 2, &good);
-                        assert!(matches!(device.chunk(&mut pool, &third, LATE), Taken::Refused), "{what}");
+                        assert!(
+                            matches!(device.chunk(&mut pool, &third, LATE), ChunkResult::Refused),
+                            "{what}"
+                        );
                         let named = device.command(&mut pool, (0x8000, 150), 1, LATE);
                         assert!(matches!(named, Named::Failed(1, Status::DATA_TRANSFER_ERROR)), "{what}");
                     }
@@ -285,17 +288,21 @@ mod tests {
         }
     }
 
-    /// Without these checks a host could make the device keep more than it has, or take a payload from another command.
+    /// Without these checks a host could make the device keep more than its memory, or take a payload from
+    /// another command.
     #[test]
     fn bounds_are_kept() {
         let (mut pool, mut device) = (Pool::new(2), Reassembly::<u32>::new(112));
         let fill = |id, index, total| Chunk::new(id, index, total, &[1; 56], 0);
         for (bad, why) in [(fill(1, 0, 0), "none"), (fill(1, 2, 2), "beyond"), (fill(1, 0, 3), "too long")] {
-            assert!(matches!(device.chunk(&mut pool, &bad, LATE), Taken::Refused), "{why}");
+            assert!(matches!(device.chunk(&mut pool, &bad, LATE), ChunkResult::Refused), "{why}");
         }
-        assert!(matches!(device.chunk(&mut pool, &fill(1, 0, 2), LATE), Taken::Kept));
+        assert!(matches!(device.chunk(&mut pool, &fill(1, 0, 2), LATE), ChunkResult::Kept));
         assert!(matches!(device.command(&mut pool, (2, 57), 2, LATE), Named::Waits));
-        assert!(matches!(device.chunk(&mut pool, &fill(3, 0, 1), LATE), Taken::Refused), "no room");
+        assert!(
+            matches!(device.chunk(&mut pool, &fill(3, 0, 1), LATE), ChunkResult::Refused),
+            "the pool is exhausted"
+        );
         let full = device.command(&mut pool, (3, 57), 3, LATE);
         assert!(matches!(full, Named::Failed(3, Status::DATA_TRANSFER_ERROR)));
         let twice = device.command(&mut pool, (2, 57), 4, LATE);
@@ -331,7 +338,7 @@ mod tests {
         ) {
             let payloads: Vec<_> = lengths.iter().map(|bytes| payload(*bytes)).collect();
             let cuts: Vec<_> = lengths.iter().zip(0x8000..).map(|(bytes, id)| Chunked { id, bytes: *bytes }).collect();
-            // What is to be sent: chunks and, as None, commands.
+            // What to send: chunks and, as None, commands.
             let mut open: Vec<_> = cuts.iter().enumerate()
                 .flat_map(|(which, cut)| (0..cut.count()).map(Some).chain([None]).map(move |part| (which, part)))
                 .collect();
@@ -344,11 +351,11 @@ mod tests {
                 let cut = cuts[which];
                 let complete = match part {
                     Some(index) => match device.chunk(&mut pool, &chunk(cut, index, &payloads[which]), LATE) {
-                        Taken::Complete(Complete { command, partial }) => Some((command, partial)),
-                        Taken::Kept => {
+                        ChunkResult::Complete(Complete { command, partial }) => Some((command, partial)),
+                        ChunkResult::Kept => {
                             if *again {
                                 let same = device.chunk(&mut pool, &chunk(cut, index, &payloads[which]), LATE);
-                                prop_assert!(matches!(same, Taken::Duplicate));
+                                prop_assert!(matches!(same, ChunkResult::Duplicate));
                             }
                             None
                         }
@@ -385,15 +392,15 @@ mod tests {
             let all = payload(bytes);
             prop_assert!(matches!(device.command(&mut pool, (7, bytes), (), LATE), Named::Waits));
             for index in (0..cut.count()).filter(|index| *index != missing) {
-                prop_assert!(matches!(device.chunk(&mut pool, &chunk(cut, index, &all), LATE), Taken::Kept));
+                prop_assert!(matches!(device.chunk(&mut pool, &chunk(cut, index, &all), LATE), ChunkResult::Kept));
             }
             match device.chunk(&mut pool, &chunk(cut, missing, &all), LATE) {
-                Taken::Complete(complete) => prop_assert_eq!(bytes_of(complete.partial, bytes), all),
+                ChunkResult::Complete(complete) => prop_assert_eq!(bytes_of(complete.partial, bytes), all),
                 taken => panic!("{taken:?}"),
             }
         }
 
-        /// Without this some hostile sequence would panic, or memory would be lost in one.
+        /// Without this some hostile sequence would panic, or leak memory.
         #[test]
         fn anything_goes_and_everything_comes_back(
             steps in prop::collection::vec((0u8..4, 0u16..4, 0u16..5, 0u16..5, any::<u8>()), 0..200)
@@ -402,7 +409,7 @@ mod tests {
             for (what, id, index, total, fill) in steps {
                 let gone = match what {
                     0 | 1 => match device.chunk(&mut pool, &Chunk::new(id, index, total, &[fill & 1; 56], 0), LATE) {
-                        Taken::Complete(complete) => Some(complete.partial),
+                        ChunkResult::Complete(complete) => Some(complete.partial),
                         _ => None,
                     },
                     2 => match device.command(&mut pool, (id.into(), u32::from(total) * 56), id, LATE) {

@@ -1,24 +1,24 @@
-//! Short results in the entries behind a completion: entry and parts follow one another in the completion queue, also
-//! over its end, each with the phase tag that its slot has to have.
+//! Short results in the completion queue slots behind a completion. Entry and parts are consecutive in the
+//! queue, across its end too, each with the phase tag of its slot.
 
 use byteway_wire::nvme::Cqe;
 use byteway_wire::nvme::vendor::ResultSlot;
 use std::fmt;
 
-/// The device's end: `bytes` of a result behind a completion.
+/// The device's end: a result in slots behind a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// The result.
+    /// The bytes of the result.
     pub bytes: &'a [u8],
 }
 
 impl Parts<'_> {
-    /// Slots behind the completion.
+    /// Number of slots behind the completion.
     pub fn count(self) -> u32 {
         ResultSlot::count(self.bytes.len() as u32)
     }
 
-    /// Part `index` (from 0), for a slot of this phase.
+    /// Part `index` (from 0), for a slot with this phase.
     pub fn entry(self, index: u32, phase: bool) -> [u8; Cqe::SIZE] {
         let at = index as usize * ResultSlot::PAYLOAD_BYTES;
         let end = (at + ResultSlot::PAYLOAD_BYTES).min(self.bytes.len());
@@ -26,24 +26,24 @@ impl Parts<'_> {
     }
 }
 
-/// A slot that is not the part that is due.
+/// A slot that does not hold the expected part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongPart {
-    /// Which part it is.
+    /// Index of the part found.
     pub found: u16,
-    /// Which is due.
+    /// Index of the part expected.
     pub due: u16,
 }
 
 impl fmt::Display for WrongPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "part {} of a result where part {} belongs", self.found, self.due)
+        write!(f, "part {} of a result instead of part {}", self.found, self.due)
     }
 }
 
 impl std::error::Error for WrongPart {}
 
-/// The host's end: puts a result together, slot by slot.
+/// The host's end: joins a result, slot by slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Joining {
     bytes: u32,
@@ -51,21 +51,21 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// A completion has come whose dword 1 says `bytes`. The longest result that can be told apart is 32767 parts; what
-    /// the host has agreed to is far less, and is checked before.
+    /// For a completion that announces `bytes` in dword 1. The format allows 32767 parts; the limit agreed
+    /// with the host is far lower, and checked before.
     pub fn new(bytes: u32) -> Self {
         Joining { bytes, next: 1 }
     }
 
-    /// Slots that are still to come.
+    /// Slots still to come.
     pub fn missing(&self) -> u32 {
         ResultSlot::count(self.bytes) + 1 - u32::from(self.next)
     }
 
-    /// The next slot, whose phase is right: adds its part to `into`.
+    /// Appends the part in the next slot, whose phase is right, to `into`.
     ///
     /// # Errors
-    /// It is another part; nothing was added.
+    /// [`WrongPart`], with nothing appended.
     pub fn add(&mut self, slot: &ResultSlot, into: &mut Vec<u8>) -> Result<(), WrongPart> {
         if slot.part() != self.next || self.missing() == 0 {
             return Err(WrongPart { found: slot.part(), due: self.next });
@@ -84,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Without this a result would lose bytes at a part's boundary, or carry padding.
+        /// Without this a result would lose bytes at a part boundary, or carry padding.
         #[test]
         fn parts_join_to_the_result(bytes in prop::collection::vec(any::<u8>(), 0..600), phase in any::<bool>()) {
             let parts = Parts { bytes: &bytes };
@@ -101,7 +101,8 @@ mod tests {
         }
     }
 
-    /// Without this a host would take parts of another pass of the ring, or of another result, for its own.
+    /// Without this a host would take parts of an earlier pass of the ring, or of another result, for its
+    /// own.
     #[test]
     fn another_part_is_refused() {
         let parts = Parts { bytes: &[7; 30] };

@@ -1,4 +1,4 @@
-//! `sgl`: Scatter Gather Lists (NVMe Base 2.1, 4.3.2).
+//! Method `sgl`: Scatter Gather Lists (NVMe Base 2.1, 4.3.2).
 
 use crate::extent::Extent;
 use crate::host::{Buffer, DataPointer};
@@ -7,11 +7,11 @@ use byteway_link::{DeviceEnd, Purpose};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::{SglDescriptor, SglStep, SglWalker, Status, sgl};
 
-/// Descriptors that a page of a list holds.
+/// Descriptors in a page of a list.
 pub(crate) const DESCRIPTORS_PER_PAGE: usize = PAGE_BYTES as usize / SglDescriptor::SIZE;
 
-/// The host's end: the descriptor for the first `bytes` of `buffer`, pages that follow one another as one data block;
-/// what `lists` (addresses of segments) are to hold goes to `write`. `descriptors` is memory to work in.
+/// The host's end: the descriptor for the first `bytes` of `buffer`; adjacent pages form one data block.
+/// Contents of the segments at `lists` go to `write`. `descriptors` is scratch memory.
 pub(crate) fn plan(
     buffer: &Buffer,
     bytes: u32,
@@ -25,7 +25,7 @@ pub(crate) fn plan(
     DataPointer::Sgl(sgl::plan_with(descriptors, lists, DESCRIPTORS_PER_PAGE, place))
 }
 
-/// The device's end: walks a data pointer, fetching segments as they are needed, and appends what it yields to `extents`.
+/// The device's end: walks a data pointer, fetches segments as needed, and appends the result to `extents`.
 pub(crate) async fn collect(
     walker: &mut SglWalker,
     port: &DeviceEnd,

@@ -1,9 +1,9 @@
-//! What a 4 KiB unit holds, and the self-describing test pattern that lets it be held in 16 bytes.
+//! Contents of a 4 KiB unit, and the self-describing test pattern that is stored in 16 bytes.
 //!
-//! A tester fills each logical block with a pattern that names the block: its address, a version and a tag. The
-//! bytes are real wherever a host can see them. Inside the drive a unit that holds nothing but such blocks is kept
-//! as its [`Stamp`], and one whose blocks of 512 bytes were written one by one as the [`Pattern`] of each; every other unit
-//! keeps its bytes. So terabytes can be driven and verified on a laptop, and a real host's data goes through the same code.
+//! A tester fills each logical block with a pattern that names the block: address, version and tag. A host always sees
+//! real bytes. Inside the drive, a unit that holds only such blocks is stored as its [`Stamp`], and one whose 512-byte
+//! blocks were written separately as the [`Pattern`] of each; every other unit keeps its bytes. So terabytes can be
+//! written and verified on a laptop, and a real host's data takes the same path.
 
 use crate::unit::UnitBytes;
 use multiversion::multiversion;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// Bytes of a unit: the granularity at which flash is mapped and contents are kept.
 pub const UNIT_BYTES: usize = 4096;
 
-/// The size of a logical block, as far as patterns know it.
+/// The logical block sizes of patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum BlockSize {
@@ -23,17 +23,17 @@ pub enum BlockSize {
 }
 
 impl BlockSize {
-    /// In bytes.
+    /// Size in bytes.
     pub const fn bytes(self) -> usize {
         1 << self as u8
     }
 
-    /// Blocks in a unit.
+    /// Number of blocks in a unit.
     pub const fn per_unit(self) -> usize {
         UNIT_BYTES / self.bytes()
     }
 
-    /// From bytes, if it is one of the two.
+    /// From a size in bytes; `None` unless it is one of the two.
     pub fn from_bytes(bytes: u64) -> Option<Self> {
         match bytes {
             512 => Some(BlockSize::B512),
@@ -43,14 +43,14 @@ impl BlockSize {
     }
 }
 
-/// Names the pattern of consecutive logical blocks that were written together.
+/// Identifies the pattern of consecutive logical blocks that were written together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     /// Logical block address of the first block.
     pub lba: u64,
-    /// Which write of that block it is; 0 is what preconditioning left.
+    /// Number of the write of that block; 0 is the preconditioned contents.
     pub version: u32,
-    /// Whose: a namespace, a drive, a seed.
+    /// Origin: identifies a namespace, a drive or a seed.
     pub tag: u16,
     /// Size of a block.
     pub block: BlockSize,
@@ -59,13 +59,13 @@ pub struct Stamp {
 const WORD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Stamp {
-    /// The two words that a block begins with. They hold the whole stamp.
+    /// The first two words of a block, which encode the whole stamp.
     fn header(self, index: u64) -> [u64; 2] {
         let block = self.block as u64;
         [self.lba + index, u64::from(self.version) | u64::from(self.tag) << 32 | block << 48 | 0x5a00 << 48]
     }
 
-    /// What the remaining words count up from: a checksum of the header, in effect.
+    /// Start of the count in the remaining words: a checksum of the header, in effect.
     fn filler(header: [u64; 2]) -> u64 {
         let mixed = (header[0] ^ header[1].rotate_left(29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed ^ (mixed >> 31)
@@ -93,7 +93,7 @@ impl Stamp {
         })
     }
 
-    /// What the header of `bytes` says, if it is a stamp's at all. Whether the rest agrees, [`Stamp::matches`] tells.
+    /// Decodes the header of `bytes`, if it is that of a stamp. [`Stamp::matches`] verifies the rest.
     pub fn read_header(bytes: &[u8]) -> Option<Stamp> {
         if bytes.len() < 16 {
             return None;
@@ -107,14 +107,14 @@ impl Stamp {
         Some(Stamp { lba: word_at(bytes, 0), version: word as u32, tag: (word >> 32) as u16, block })
     }
 
-    /// The stamp of a whole unit, if it holds nothing else.
+    /// The stamp of a unit that holds nothing else.
     pub fn recognise(unit: &[u8]) -> Option<Stamp> {
         let stamp = Self::read_header(unit)?;
         (stamp.lba <= u64::MAX - 8 && stamp.matches(unit)).then_some(stamp)
     }
 }
 
-/// The pattern is made eight words at a time, so that the compiler can use wide registers.
+/// The pattern is generated eight words at a time, so that the compiler can use wide registers.
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
@@ -159,42 +159,42 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
 /// Whether all bytes are zeroes. `bytes`: a whole number of lines.
 fn are_zero(bytes: &[u8]) -> bool {
     debug_assert!(bytes.len().is_multiple_of(LINE_BYTES));
-    // Taken together: a comparison of two lines would be a call of memcmp for each.
+    // Combine the words first: a comparison per line would call memcmp for each.
     let is_zero = |line: &[u8; LINE_BYTES]| line.iter().fold(0, |all, byte| all | byte) == 0;
     bytes.as_chunks::<LINE_BYTES>().0.iter().all(is_zero)
 }
 
-/// Bytes of the parts of a unit that can be unreadable one by one: the smallest logical block.
+/// Granularity of unreadable parts of a unit, in bytes: the smallest logical block.
 pub const MARRED_BYTES: usize = 512;
 
 /// Blocks of [`MARRED_BYTES`] in a unit.
 pub const BLOCKS: usize = UNIT_BYTES / MARRED_BYTES;
 
-/// A head is at most so long: a longer one would not save much.
+/// Maximum length of a head; a longer one would not save much.
 const HEAD_BYTES_MAX: usize = UNIT_BYTES / 2;
 
-/// A unit of which parts can't be read: the host said so (Write Uncorrectable), or they were lost.
+/// A unit with unreadable parts: marked by the host (Write Uncorrectable), or lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marred {
-    /// Its bytes; zeroes where it can't be read.
+    /// The bytes; zeroes where they are unreadable.
     pub bytes: [u8; UNIT_BYTES],
-    /// The parts of [`MARRED_BYTES`] that can't be read, a bit for each, the first one's lowest. Never 0.
+    /// Bit mask of the unreadable parts of [`MARRED_BYTES`], the first part in the lowest bit. Never 0.
     pub blocks: u8,
 }
 
-/// What a whole unit, or a block of [`MARRED_BYTES`], can hold that its name alone tells, without a byte of it.
+/// Contents of a whole unit, or of a block of [`MARRED_BYTES`], that a name describes without any byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Zeroes throughout.
+    /// Zeroes only.
     Zero,
-    /// A test pattern throughout.
+    /// A test pattern only.
     Stamp(Stamp),
 }
 
 const _: () = assert!(size_of::<Pattern>() == 16);
 
 impl Pattern {
-    /// Writes it to `bytes`, a whole number of its blocks.
+    /// Writes the contents to `bytes`, a whole number of blocks.
     pub fn fill(self, bytes: &mut [u8]) {
         match self {
             Pattern::Zero => bytes.fill(0),
@@ -202,7 +202,7 @@ impl Pattern {
         }
     }
 
-    /// What a block of [`MARRED_BYTES`] holds. None: bytes of its own, or a part of a larger block.
+    /// The pattern of a block of [`MARRED_BYTES`]; `None` for other bytes, or a part of a larger block.
     pub fn of_block(block: &[u8]) -> Option<Pattern> {
         match Stamp::read_header(block) {
             Some(stamp) if stamp.block.bytes() == block.len() && stamp.matches(block) => {
@@ -213,7 +213,7 @@ impl Pattern {
         }
     }
 
-    /// What the block that is so many further on would hold, if both were written together.
+    /// The pattern `blocks` blocks later, if both blocks were written together.
     fn further(self, blocks: usize) -> Option<Pattern> {
         match self {
             Pattern::Zero => Some(Pattern::Zero),
@@ -225,7 +225,7 @@ impl Pattern {
     }
 }
 
-/// What a unit of 4 KiB holds. Cloning shares.
+/// The contents of a unit. Clones share memory.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Content {
     /// Zeroes: never written, or deallocated.
@@ -233,13 +233,13 @@ pub enum Content {
     Zero,
     /// A test pattern.
     Stamp(Stamp),
-    /// Blocks of [`MARRED_BYTES`] that have each a pattern of their own.
+    /// Blocks of [`MARRED_BYTES`] with a pattern each.
     Blocks(Rc<[Pattern; BLOCKS]>),
     /// Anything else.
     Bytes(UnitBytes),
-    /// The same, if it is short: bytes, and zeroes behind them.
+    /// As `Bytes`, but short: the bytes, followed by zeroes.
     Head(Rc<Box<[u8]>>),
-    /// Bytes of which some can't be read.
+    /// Bytes with unreadable parts.
     Marred(Rc<Marred>),
 }
 
@@ -248,9 +248,9 @@ const _: () = assert!(size_of::<Content>() == 16);
 /// Whether patterns may be kept as stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Every byte as it is (`store = "ram"`).
+    /// Store every byte (`store = "ram"`).
     Bytes,
-    /// Test patterns as stamps, all else as it is (`store = "stamp"`).
+    /// Store test patterns as stamps, everything else as bytes (`store = "stamp"`).
     Stamps,
 }
 
@@ -264,7 +264,7 @@ impl From<Pattern> for Content {
 }
 
 impl Content {
-    /// The pattern that names all of it; None: it has bytes of its own.
+    /// The pattern of the whole unit; `None` if there is none.
     #[inline]
     pub fn pattern(&self) -> Option<Pattern> {
         match self {
@@ -274,7 +274,7 @@ impl Content {
         }
     }
 
-    /// The pattern of each block of [`MARRED_BYTES`]. None: some have none.
+    /// The pattern of each block of [`MARRED_BYTES`]; `None` if a block has none.
     pub fn blocks(&self) -> Option<[Pattern; BLOCKS]> {
         let first = match self {
             Content::Blocks(blocks) => return Some(**blocks),
@@ -289,7 +289,7 @@ impl Content {
         Some(blocks)
     }
 
-    /// The unit whose blocks of [`MARRED_BYTES`] hold these: zeroes, and patterns of blocks of that size.
+    /// A unit with these blocks of [`MARRED_BYTES`]: zeroes, and patterns of blocks of that size.
     pub fn of_blocks(blocks: &[Pattern; BLOCKS]) -> Content {
         let first = blocks[0];
         match blocks.iter().enumerate().all(|(index, block)| first.further(index) == Some(*block)) {
@@ -313,7 +313,7 @@ impl Content {
         Content::Bytes(UnitBytes::copied(unit.try_into().expect("a unit is 4 KiB")))
     }
 
-    /// These bytes as they are; what is mostly zeroes at its end takes less room.
+    /// A unit of these bytes. Trailing zeroes are not stored if they are most of it.
     pub fn of_bytes(unit: &UnitBytes) -> Content {
         let head = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if head > HEAD_BYTES_MAX {
@@ -341,12 +341,12 @@ impl Content {
         }
     }
 
-    /// A unit of which nothing can be read.
+    /// A unit that is unreadable as a whole.
     pub fn unreadable() -> Content {
         Content::Marred(Rc::new(Marred { bytes: [0; UNIT_BYTES], blocks: u8::MAX }))
     }
 
-    /// The parts of [`MARRED_BYTES`] that can't be read, as [`Marred::blocks`]; 0 if all can.
+    /// Bit mask of the unreadable parts, as [`Marred::blocks`]; 0 if there are none.
     #[inline]
     pub fn marred(&self) -> u8 {
         match self {
@@ -357,13 +357,13 @@ impl Content {
         }
     }
 
-    /// The first byte from `offset` on, within `bytes`, that can't be read.
+    /// The first unreadable byte in the range of `bytes` bytes from `offset` on.
     pub fn first_marred(&self, offset: usize, bytes: usize) -> Option<usize> {
         let marred = self.marred() & marred_parts(offset, bytes);
         (marred != 0).then(|| offset.max(marred.trailing_zeros() as usize * MARRED_BYTES))
     }
 
-    /// The content when `edit` has changed its bytes, and which parts of it can't be read.
+    /// The contents after `edit` has changed the bytes and the mask of unreadable parts.
     pub fn edited(&self, keep: Keep, edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8)) -> Content {
         let mut bytes = [0; UNIT_BYTES];
         self.write_to(&mut bytes);
@@ -374,7 +374,7 @@ impl Content {
         }
         for (part, bytes) in bytes.chunks_exact_mut(MARRED_BYTES).enumerate() {
             if blocks & 1 << part != 0 {
-                bytes.fill(0); // what can't be read must not be found there
+                bytes.fill(0); // an unreadable unit must not keep old bytes
             }
         }
         Content::Marred(Rc::new(Marred { bytes, blocks }))
@@ -411,7 +411,7 @@ impl Content {
     }
 }
 
-/// The parts that `bytes` bytes of a unit from `offset` on touch, as [`Marred::blocks`].
+/// Bit mask of the parts that a range touches, as [`Marred::blocks`].
 pub const fn marred_parts(offset: usize, bytes: usize) -> u8 {
     if bytes == 0 {
         return 0;
@@ -424,7 +424,7 @@ pub const fn marred_parts(offset: usize, bytes: usize) -> u8 {
 mod tests {
     use super::*;
 
-    // One block too many and good data is refused; one too few and lost data is given out as zeroes.
+    // One block too many refuses good data; one too few returns lost data as zeroes.
     #[test]
     fn parts_that_cannot_be_read_are_told_to_the_block() {
         assert_eq!(marred_parts(0, 4096), 0xff);
@@ -451,7 +451,7 @@ mod tests {
         assert_eq!(part, [7, 7, 0, 0]);
     }
 
-    // A block that is written again is as good as new: the last one makes the unit an ordinary one.
+    // A block that is written again is readable again; after the last one the unit is an ordinary one.
     #[test]
     fn writing_clears_what_cannot_be_read() {
         let marred = Content::unreadable();
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(marred.edited(Keep::Stamps, |_, blocks| *blocks &= 1).marred(), 1);
     }
 
-    // What a store of pairs pads with zeroes is kept without them, and must be read with them.
+    // A key-value store pads units with zeroes: they are not stored, but must be read.
     #[test]
     fn a_head_is_read_with_the_zeroes_behind_it() {
         for head in [0, 1, 700, HEAD_BYTES_MAX, HEAD_BYTES_MAX + 1, UNIT_BYTES] {
@@ -484,7 +484,8 @@ mod tests {
         }
     }
 
-    // A unit kept as a stamp must come back to the byte, in both block sizes; else verified data would be made up.
+    // A unit stored as a stamp must be restored to the byte, in both block sizes; otherwise verification would invent
+    // data.
     #[test]
     fn a_pattern_is_recognised_and_comes_back_whole() {
         for block in [BlockSize::B512, BlockSize::B4096] {
@@ -499,8 +500,8 @@ mod tests {
         }
     }
 
-    // Blocks that were written one by one must come back to the byte, in whole and in part, and be kept by their names: a drive
-    // under small writes would hold terabytes of bytes else.
+    // Blocks written separately must be restored to the byte, in whole and in part, and be stored by name: a drive
+    // under small writes would otherwise hold terabytes of bytes.
     #[test]
     fn blocks_of_their_own_patterns_come_back_whole() {
         let stamp = |lba, version| Pattern::Stamp(Stamp { lba, version, tag: 9, block: BlockSize::B512 });
@@ -519,13 +520,13 @@ mod tests {
                 content.write_part(offset, &mut part);
                 assert_eq!(part, unit[offset..offset + bytes], "{bytes} from {offset}");
             }
-            // One byte of a block that is not the pattern's: all are kept.
+            // One byte differs from the block's pattern: all bytes are stored.
             unit[3000] ^= 1;
             assert!(matches!(Content::of(&unit, Keep::Stamps), Content::Bytes(_)));
         }
     }
 
-    // A single flipped bit anywhere must be kept and seen; else the drive would heal corruption.
+    // A flipped bit anywhere must be stored and read back; otherwise the drive would repair corruption unnoticed.
     #[test]
     fn a_flipped_bit_is_never_taken_for_the_pattern() {
         let stamp = Stamp { lba: 5, version: 1, tag: 0, block: BlockSize::B4096 };

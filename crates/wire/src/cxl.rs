@@ -1,12 +1,12 @@
-//! How a device says that it has memory for the host (CXL 2.0, 8.1.3): a designated vendor-specific extended capability in
-//! its configuration space. Enumeration reads the memory's size there, and writes its base.
+//! The DVSEC by which a device announces memory for the host (CXL 2.0, 8.1.3): a designated vendor-specific extended
+//! capability in configuration space. Enumeration reads the memory's size there, and writes its base.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// What sizes and bases are multiples of.
+/// Granularity of sizes and bases, in bytes.
 pub const RANGE_UNIT: u64 = 256 << 20;
 
-/// PCIe DVSEC for CXL Devices: all of it little endian, the capability's header first.
+/// PCIe DVSEC for CXL Devices: little endian, the capability's header first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DeviceDvsec {
@@ -32,7 +32,7 @@ pub struct DeviceDvsec {
     pub base_high: u32,
     /// Bits 31:28 of its base. Written by the host.
     pub base_low: u32,
-    /// Range 2: there is none.
+    /// Range 2, which is unused.
     pub range2: [u32; 4],
 }
 
@@ -54,7 +54,8 @@ const ACTIVE: u32 = 1 << 1;
 const RANGE_LOW: u32 = 0xF000_0000;
 
 impl DeviceDvsec {
-    /// Of a device with `bytes` of memory (rounded up to 256 MiB), which the host has not mapped. It is the last capability.
+    /// The DVSEC of a device with `bytes` of memory (rounded up to 256 MiB) that the host has not mapped. It is the
+    /// last capability in the list.
     pub fn new(bytes: u64) -> DeviceDvsec {
         let size = bytes.next_multiple_of(RANGE_UNIT);
         DeviceDvsec {
@@ -73,25 +74,25 @@ impl DeviceDvsec {
         }
     }
 
-    /// Whether it is such a capability, of a device that has memory.
+    /// Whether it is such a capability, and the device has memory.
     pub const fn has_memory(&self) -> bool {
         let known = self.header & 0xFFFFF == CAPABILITY && self.vendor == VENDOR && self.id == 0;
         known && self.capability & MEM != 0 && self.size_low & (VALID | ACTIVE) == VALID | ACTIVE
     }
 
-    /// The range's size, bytes.
+    /// The range's size, in bytes.
     pub const fn bytes(&self) -> u64 {
         (self.size_high as u64) << 32 | (self.size_low & RANGE_LOW) as u64
     }
 
-    /// The host maps the range at `base` (rounded down to 256 MiB), and turns CXL.mem on.
+    /// Maps the range at `base` (rounded down to 256 MiB), and enables CXL.mem.
     pub fn map(&mut self, base: u64) {
         self.base_high = (base >> 32) as u32;
         self.base_low = base as u32 & RANGE_LOW;
         self.control |= MEM;
     }
 
-    /// Where the range is mapped: none before it is.
+    /// The range's base address; `None` until it is mapped.
     pub const fn base(&self) -> Option<u64> {
         let base = (self.base_high as u64) << 32 | self.base_low as u64;
         if self.control & MEM != 0 { Some(base) } else { None }
@@ -102,7 +103,7 @@ impl DeviceDvsec {
 mod tests {
     use super::*;
 
-    // A host that reads another size or base would store to memory that is somebody else's.
+    // A host that reads another size or base would store to memory of another owner.
     #[test]
     fn the_range_comes_back() {
         let mut dvsec = DeviceDvsec::new(128 << 10);

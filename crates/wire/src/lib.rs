@@ -1,4 +1,4 @@
-//! What bytes look like: NVMe structures, PRP and SGL lists, fabrics and NVMe/TCP.
+//! Wire formats: NVMe structures, PRP and SGL lists, fabrics and NVMe/TCP.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,16 +17,16 @@
 //! | `nvme/sgl.rs` | SGLs: walked by a device, planned by a host |
 //! | `fabrics/` | NVMe over Fabrics: Fabrics commands, Discovery log page, DH-HMAC-CHAP messages |
 //! | `fabrics/tcp/` | NVMe/TCP: PDUs, digests, a decoder and an encoder |
-//! | `cxl.rs` | how a device says that it has memory for the host |
-//! | `content.rs` | what a block's bytes are |
-//! | `unit.rs` | memory for those of a unit |
-//! | `words.rs` | a large table of words: what both a map and an oracle are made of, and neither's own |
+//! | `cxl.rs` | the DVSEC by which a device announces memory |
+//! | `content.rs` | contents of a block: patterns and bytes |
+//! | `unit.rs` | shared memory for the bytes of a unit |
+//! | `words.rs` | a large table of words, for maps and oracles |
 //!
-//! Shifts and masks live here and nowhere else.
+//! Only this crate contains shifts and masks of wire formats.
 //!
-//! What it does not do: it moves no byte and charges no time (`link`, `transfer`), it knows no queue and no
-//! controller state (`device`, `host`), and it doesn't judge a command's fields; only the walkers judge, and only
-//! the shape of a list. It reads no memory: a walker says what to fetch and is fed.
+//! What it does not do: it moves no byte and charges no time (`link` and `transfer` do), it knows no queue and no
+//! controller state (`device` and `host` do), and it does not judge the fields of a command; only the walkers judge,
+//! and only the structure of a list. It reads no memory: a walker says what to fetch, and is fed.
 
 #[cfg(target_endian = "big")]
 compile_error!("the structures hold native integers, and NVMe is little endian");

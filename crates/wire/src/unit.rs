@@ -1,6 +1,6 @@
-//! The bytes of a unit, shared: 4 KiB that come, and go back, to memory which the system is asked for in huge pages. A drive that
-//! keeps every byte touches new memory with nearly every write, and a fault of the processor for each 4 KiB costs more than all
-//! the rest of a write.
+//! Shared memory for the bytes of a unit: 4 KiB frames that are taken from, and returned to, memory allocated from the
+//! system in huge pages. A drive that stores every byte touches new memory with nearly every write, and a page fault
+//! for each 4 KiB costs more than the rest of a write.
 
 use crate::content::UNIT_BYTES;
 use memmap2::{Advice, MmapMut};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 type Bytes = [u8; UNIT_BYTES];
 
-/// The bytes of a unit. Cloning shares.
+/// The bytes of a unit. Clones share memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UnitBytes(Rc<Frame>);
 
@@ -24,7 +24,7 @@ impl UnitBytes {
         UnitBytes(Rc::new(Frame(Some(frame))))
     }
 
-    /// The bytes, to be changed: a copy of them if they are shared.
+    /// Mutable access; copies the bytes if they are shared.
     pub fn make_mut(&mut self) -> &mut Bytes {
         if Rc::get_mut(&mut self.0).is_none() {
             *self = UnitBytes::copied(self);
@@ -33,7 +33,7 @@ impl UnitBytes {
         frame.expect("it is not shared, and holds a frame until it is dropped")
     }
 
-    /// Whether both are the same memory.
+    /// Whether both share the same memory.
     pub fn is(&self, other: &UnitBytes) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for UnitBytes {
     }
 }
 
-/// Memory for a unit, which goes back to where it came from.
+/// Memory for a unit, which is returned to its pool.
 struct Frame(Option<&'static mut Bytes>);
 
 impl Frame {
@@ -84,19 +84,19 @@ impl Drop for Frame {
         let mut frame = Some(frame);
         let kept = POOL.try_with(|pool| pool.borrow_mut().free.extend(frame.take()));
         if kept.is_err() {
-            left().extend(frame); // the thread ends
+            left().extend(frame); // thread exit: the pool is gone
         }
     }
 }
 
-/// Asked of the system at once. It gives memory as it is touched, 2 MiB at a time where it has huge pages.
+/// Bytes mapped at once. The system provides memory when it is touched, 2 MiB at a time if it has huge pages.
 const CHUNK_BYTES: usize = 32 << 20;
 
-/// A thread's free frames. The one that was free last, and is in the cache, is taken first.
+/// A thread's free frames. The one freed last, which is in the cache, is reused first.
 #[derive(Default)]
 struct Pool {
     free: Vec<&'static mut Bytes>,
-    /// Frames that were never used.
+    /// Frames never used.
     fresh: &'static mut [Bytes],
 }
 
@@ -130,7 +130,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::default();
 }
 
-/// What threads that have ended leave to others.
+/// Frames of threads that have ended, for reuse by others.
 static LEFT: Mutex<Vec<&'static mut Bytes>> = Mutex::new(Vec::new());
 
 fn left() -> std::sync::MutexGuard<'static, Vec<&'static mut Bytes>> {
@@ -141,16 +141,16 @@ fn take() -> &'static mut Bytes {
     POOL.with(|pool| pool.borrow_mut().take())
 }
 
-/// More frames, all zeroes. Frames live as long as the program: what is free serves again.
+/// New frames, all zeroes. Frames live as long as the program and are reused.
 #[cold]
 fn chunk() -> &'static mut [Bytes] {
     let bytes: &'static mut [u8] = match MmapMut::map_anon(CHUNK_BYTES) {
         Ok(map) => {
-            // Only a hint: without huge pages it is as right, and slower.
+            // Only a hint: without huge pages it is just slower.
             let _ = map.advise(Advice::HugePage);
             &mut Box::leak(Box::new(map))[..]
         }
-        // The system refuses a mapping of that size: a frame by itself, or the end of all memory.
+        // The system refuses a mapping of that size: allocate a single frame, or abort out of memory.
         Err(_) => Box::leak(vec![0; UNIT_BYTES].into_boxed_slice()),
     };
     bytes.as_chunks_mut().0
@@ -160,7 +160,7 @@ fn chunk() -> &'static mut [Bytes] {
 mod tests {
     use super::*;
 
-    // Memory that isn't used again would grow with every write; memory that is used while it is shared would change a copy.
+    // Without reuse memory would grow with every write; reuse while shared would change a copy.
     #[test]
     fn frames_are_used_again_and_never_while_they_are_shared() {
         let first = UnitBytes::from([1; UNIT_BYTES]);
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((first[4095], third[4095]), (1, 3));
     }
 
-    // A sweep's threads must not leave their memory to nobody.
+    // The memory of a sweep's threads must not be lost when they end.
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a sweep's threads are what this is about")]
     fn what_a_thread_leaves_serves_others() {
@@ -184,7 +184,7 @@ mod tests {
             pages.iter().map(|page| page.as_ptr() as usize).collect::<Vec<_>>()
         };
         let first = std::thread::spawn(used).join().expect("it doesn't panic");
-        // Tests run side by side: another may have taken what was left.
+        // Tests run concurrently: another one may have taken the frames.
         let again = (0..20).any(|_| {
             let places = std::thread::spawn(used).join().expect("it doesn't panic");
             places.iter().any(|place| first.contains(place))

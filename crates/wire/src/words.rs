@@ -1,11 +1,11 @@
-//! A large table of 32-bit words that begins as zeroes: memory is taken as it is touched, and in large pages where the
-//! system has them, because a table that is looked up at random otherwise spends its time in page walks.
+//! A large table of 32-bit words, initially zero. Memory is allocated when it is touched, in huge pages where the
+//! system has them: a table with random look-ups would otherwise spend its time in page walks.
 
 use memmap2::{Advice, MmapMut};
 use std::ops::{Deref, DerefMut};
 use zerocopy::FromBytes;
 
-/// A fixed number of words, all zero at first.
+/// A fixed number of words, initially zero.
 pub struct Words(Memory);
 
 enum Memory {
@@ -13,17 +13,17 @@ enum Memory {
     Large(MmapMut),
 }
 
-/// Tables below this many bytes are ordinary memory.
+/// Size in bytes below which tables use ordinary memory.
 const LARGE_BYTES: usize = 4 << 20;
 
 impl Words {
-    /// `count` zeroes.
+    /// A table of `count` zeroes.
     pub fn zeroes(count: usize) -> Self {
         let large = count.checked_mul(4).filter(|bytes| *bytes >= LARGE_BYTES);
         let map = large.and_then(|bytes| MmapMut::map_anon(bytes).ok());
         Words(match map {
             Some(map) => {
-                // Only a hint: without large pages the table is as right, and slower.
+                // Only a hint: without huge pages the table is just slower.
                 let _ = map.advise(Advice::HugePage);
                 Memory::Large(map)
             }
@@ -60,8 +60,8 @@ impl DerefMut for Words {
 mod tests {
     use super::*;
 
-    // Small and large tables must not differ in anything but speed; a word that isn't zero at first is a map entry that
-    // nobody made.
+    // Small and large tables must differ in speed only; a word that is not zero initially is a map entry that was never
+    // made.
     #[test]
     fn tables_begin_as_zeroes_and_keep_what_is_put_in() {
         for count in [0, 1, 1000, (LARGE_BYTES / 4) - 1, LARGE_BYTES / 4, LARGE_BYTES / 4 + 12_345] {

@@ -1,4 +1,4 @@
-//! Fabrics commands and authentication messages: every one survives, and every parser takes any bytes.
+//! Fabrics commands and authentication messages: each survives a round trip, and every parser accepts any bytes.
 
 use byteway_wire::fabrics::auth::{
     AuthError, AuthReceive, AuthSend, Challenge, Descriptor, DhGroup, Explanation, Failure, HashFunction,
@@ -79,7 +79,7 @@ fn messages_lie_as_the_specification_says() {
     assert_eq!(descriptors[1].groups().collect::<Vec<_>>(), DhGroup::ALL);
 }
 
-/// Without this a message that was cut would be read beyond its end, or one in a larger buffer refused.
+/// Without this a truncated message would be read past its end, or one in a larger buffer refused.
 #[test]
 fn messages_survive_and_cut_ones_are_refused() {
     let bytes: Vec<u8> = (0..1024).map(|at| at as u8).collect();
@@ -87,7 +87,7 @@ fn messages_survive_and_cut_ones_are_refused() {
         let sent = message.to_bytes();
         assert_eq!(Message::parse(&sent), Ok(message));
         assert_eq!(Message::parse(&[&sent[..], &[0xAA; 9]].concat()), Ok(message));
-        // Where there is no response its place may be left out.
+        // Without a response its field may be omitted.
         let shortest = if matches!(message, Message::Success1(Success1 { response: None, .. })) {
             16
         } else {
@@ -103,7 +103,7 @@ fn messages_survive_and_cut_ones_are_refused() {
     }
 }
 
-/// Without this a hostile host would choose lengths that no hash or group has.
+/// Without this a hostile host could choose lengths that no hash or group has.
 #[test]
 fn wrong_fields_of_messages_are_told_apart() {
     let bytes = [0xAA; 1024];
@@ -133,14 +133,14 @@ fn wrong_fields_of_messages_are_told_apart() {
         wrong[at] = value;
         assert_eq!(Message::parse(&wrong), Err(error), "byte {at} of {:02X?}", &message[..2]);
     }
-    // Another protocol's descriptor is passed over.
+    // Another protocol's descriptor is skipped.
     let mut other = negotiate;
     (other[8], other[10]) = (9, 0);
     let Ok(Message::Negotiate(parsed)) = Message::parse(&other) else { panic!("it is an AUTH_Negotiate") };
     assert_eq!((parsed.descriptors[0].is_chap(), parsed.descriptors[0].hashes().count()), (false, 0));
 }
 
-/// What was parsed and built anew parses to the same, and has no bit that the original hadn't.
+/// A parsed and rebuilt entry parses to the same, and has no bit that the original did not have.
 fn assert_rebuilds(sqe: &Sqe, command: FabricsCommand, built: Sqe) {
     assert_eq!(FabricsCommand::parse(&built), Some(command));
     for (was, is) in sqe.to_bytes()[40..].iter().zip(&built.to_bytes()[40..]) {
@@ -180,7 +180,8 @@ proptest! {
         }
     }
 
-    /// Without this a response would change between controller and host, or a field lie where nobody else looks.
+    /// Without this a response would change between controller and host, or a field lie where no other implementation
+    /// looks.
     #[test]
     fn structures_survive(page in prop::collection::vec(any::<u8>(), 4096), cqe: [u8; 16], value: u64) {
         let bytes = &page[..1024];

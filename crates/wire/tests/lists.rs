@@ -1,8 +1,8 @@
 //! PRP and SGL walkers over a fake memory, against straightforward readings of the rules.
 //!
-//! Checked: what a host plans a device walks to the same bytes; on any list, however broken, the walker and the
-//! reading agree on what is yielded and on the error; a walk ends within a bound and never yields more than was
-//! asked for. Not checked here: time, and what is in the data.
+//! Verified: a device walks to the same bytes that a host planned; on any list, however broken, the walker and the
+//! reference agree on the yielded segments and the error; a walk ends within a bound and never yields more than
+//! requested. Not verified here: time, and the data.
 
 use std::collections::BTreeMap;
 
@@ -28,15 +28,15 @@ impl Memory {
         }
     }
 
-    /// The bytes, or none if one of them is in a hole or beyond the address space.
+    /// The bytes; `None` if one of them is in a hole or past the address space.
     fn read(&self, address: u64, bytes: u64) -> Option<Vec<u8>> {
         let end = address.checked_add(bytes)?;
         (address..end).map(|at| Some(self.pages.get(&(at / PAGE))?[(at % PAGE) as usize])).collect()
     }
 }
 
-/// Why a walk over memory ended early. Holes and the address space's end are one: which is seen first depends on
-/// how much is fetched at once.
+/// Why a walk over memory ended early. Holes and the end of the address space are equivalent: which one is met first
+/// depends on the fetch size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
     Memory,
@@ -45,7 +45,7 @@ enum Failure {
     Endless,
 }
 
-/// Runs of bytes: an address, or none for discarded ones.
+/// Runs of bytes: an address, or `None` for discarded ones.
 type Runs = Vec<(Option<u64>, u64)>;
 
 /// A small generator for filling memory, from a seed that proptest prints.
@@ -147,7 +147,7 @@ fn read_prp(memory: &Memory, prp1: u64, prp2: u64, bytes: u64, page: u64) -> (Ru
     (runs, outcome)
 }
 
-/// Steps that no PRP walk may exceed: each page of data, each fetched piece of a list, and the end.
+/// Maximum number of steps of a PRP walk: each page of data, each fetched piece of a list, and the end.
 fn prp_steps_max(bytes: u64) -> u64 {
     let pages = bytes.div_ceil(PAGE) + 1;
     pages + pages.div_ceil(500) + 4
@@ -164,7 +164,7 @@ fn prp_bytes() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// The first entry of a list in its page: anywhere, at the start, or so near the end that few entries have room.
+/// The first entry of a list in its page: anywhere, at the start, or so near the end that few entries fit.
 fn list_start() -> impl Strategy<Value = u64> {
     prop_oneof![0..PAGE / 8, Just(0), PAGE / 8 - 8..PAGE / 8]
 }
@@ -184,7 +184,7 @@ proptest! {
         let pages: Vec<u64> = (0..count).map(|_| random.below(1 << 40) * page).collect();
         let mut lists: Vec<u64> =
             (0..prp::list_pages_needed(bytes, offset, page as u32) + 1).map(|index| (1 << 60) + index * page).collect();
-        // One more page than for an aligned list is enough for the entries that an offset takes away.
+        // One more page than for an aligned list compensates for the entries that an offset takes.
         lists[0] += list_offset * 8;
         let plan = prp::plan(&pages, offset, bytes, page as u32, &lists);
         let mut memory = Memory::default();
@@ -220,8 +220,8 @@ proptest! {
         prop_assert_eq!(used.len(), lists.len());
     }
 
-    /// Without this a hostile list (cycles, holes, offsets, random bytes) would hang or crash the device, or move
-    /// other bytes than the rules say.
+    /// Without this a hostile list (cycles, holes, offsets, random bytes) would hang or crash the device, or move other
+    /// bytes than specified.
     #[test]
     fn hostile_prps_end_as_the_rules_say(
         seed: u64, bytes in prp_bytes(), poison in prop::sample::select(vec![0_u64, 1, 30, 400]),
@@ -282,7 +282,7 @@ proptest! {
     }
 }
 
-/// Without this a transfer of more bytes than any memory has would overflow on its first step.
+/// Without this a transfer longer than any memory would overflow in its first step.
 #[test]
 fn the_longest_prp_walk_begins_and_fails_cleanly() {
     let mut memory = Memory::default();
@@ -329,7 +329,7 @@ fn walk_sgl(walker: &mut SglWalker, memory: &Memory, steps_max: u64) -> (Runs, R
     (runs, Err(Failure::Endless))
 }
 
-/// The rules of NVMe Base 2.1, 4.3.2, read one segment after the other.
+/// The rules of NVMe Base 2.1, 4.3.2, applied segment by segment.
 fn read_sgl(
     memory: &Memory,
     first: SglDescriptor,
@@ -345,7 +345,7 @@ fn read_sgl(
         let fail = |error| Err(Failure::Sgl(error));
         let mut left = bytes;
         let mut seen = 1;
-        // The segment in hand: address (none for the command's own descriptor), descriptors, announced as last.
+        // The current segment: address (`None` for the command's own descriptor), descriptors, announced as last.
         let (mut address, mut count, mut is_last) = (None, 1, false);
         loop {
             let mut next = None;
@@ -356,7 +356,7 @@ fn read_sgl(
                 let descriptor = match address {
                     None => first,
                     Some(address) => {
-                        // A piece of 256 descriptors is there as a whole or not at all.
+                        // A piece of 256 descriptors is readable as a whole or not at all.
                         let piece = index - index % 256;
                         let bytes = (count - piece).min(256) * 16;
                         let piece = memory.read(address + piece * 16, bytes).ok_or(Failure::Memory)?;
@@ -427,7 +427,7 @@ fn read_sgl(
     (runs, outcome)
 }
 
-/// Steps that no SGL walk may exceed: each descriptor yields at most once and is fetched at most once.
+/// Maximum number of steps of an SGL walk: each descriptor yields at most once and is fetched at most once.
 fn sgl_steps_max(rules: SglRules) -> u64 {
     2 * u64::from(rules.max_descriptors) + 2
 }
@@ -469,14 +469,14 @@ proptest! {
         let mut walker = SglWalker::new(plan.first, bytes, true).with_rules(rules);
         prop_assert_eq!(walk_sgl(&mut walker, &memory, sgl_steps_max(rules)), (expected.clone(), Ok(())));
 
-        // In a write the bit buckets are not there.
+        // In a write bit buckets are skipped.
         let written: Runs = expected.into_iter().filter(|(address, _)| address.is_some()).collect();
         walker.reset(plan.first, written.iter().map(|(_, run)| run).sum(), false);
         prop_assert_eq!(walk_sgl(&mut walker, &memory, sgl_steps_max(rules)), (written, Ok(())));
     }
 
-    /// Without this a hostile list (cycles, holes, misplaced pointers, random bytes) would hang or crash the device,
-    /// or move other bytes than the rules say.
+    /// Without this a hostile list (cycles, holes, misplaced pointers, random bytes) would hang or crash the device, or
+    /// move other bytes than specified.
     #[test]
     fn hostile_sgls_end_as_the_rules_say(
         seed: u64, bytes in prop_oneof![0..300_u64, 0..100_000_u64], is_read: bool,

@@ -1,4 +1,4 @@
-//! Structures and lists, by what a peer reads of them.
+//! Structures and lists, as a peer reads them.
 
 mod fabrics;
 mod lists;

@@ -1,4 +1,4 @@
-//! NVMe/TCP PDUs: as the specification lays them out, and through the decoder in whatever pieces.
+//! NVMe/TCP PDUs: layout by the specification, and decoding in pieces of any size.
 
 use byteway_wire::fabrics::tcp::framing::digest;
 use byteway_wire::fabrics::tcp::*;
@@ -30,7 +30,7 @@ pub fn encoded(framing: &Framing, pdu: impl Into<Pdu>, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A decoder for what comes after the connection's parameters.
+/// A decoder for an established connection.
 pub fn decoder(receiver: End, framing: Framing, limits: Limits) -> Decoder {
     let mut decoder = Decoder::new(receiver, limits);
     let first = match receiver {
@@ -44,10 +44,10 @@ pub fn decoder(receiver: End, framing: Framing, limits: Limits) -> Decoder {
     decoder
 }
 
-/// A PDU, its data, and whether the digest was right.
+/// A PDU, its data, and whether the digest matched.
 pub type Found = (Pdu, Vec<u8>, bool);
 
-/// Everything in a stream that comes in pieces.
+/// Decodes a stream that arrives in pieces.
 pub fn decode<'a>(
     decoder: &mut Decoder,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -101,7 +101,7 @@ fn digests_are_crc32c() {
     }
 }
 
-/// Without this no other implementation would read a PDU of ours. TCP Transport 1.0, 3.6.2, figures 20 to 28.
+/// Without this no other implementation could read our PDUs. TCP Transport 1.0, 3.6.2, figures 20 to 28.
 #[test]
 fn pdus_lie_as_the_specification_says() {
     let plain = framing(false, false, 0, End::Controller);
@@ -158,7 +158,7 @@ fn pdus_lie_as_the_specification_says() {
     assert_eq!(bytes[12..], [0xB8, 0x0B, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0]);
 }
 
-/// Without this a connection would use digests or alignments that one end knows nothing of.
+/// Without this a connection would use digests or alignments that one end does not expect.
 #[test]
 fn agreements_are_what_both_say() {
     let digests = |header, data| Digests::new().with_header(header).with_data(data);
@@ -195,7 +195,7 @@ fn the_longest_header_is_as_long_as_stated() {
     assert_eq!(longest, HEADER_BYTES_MAX);
 }
 
-/// Every PDU that an end receives while a connection runs, encoded, and what each is.
+/// Every PDU that an end receives on an established connection, encoded, and its contents.
 fn stream(receiver: End, framing: &Framing) -> (Vec<u8>, Vec<(Pdu, Vec<u8>)>) {
     let sent: Vec<(Pdu, Vec<u8>)> = match receiver {
         End::Controller => vec![
@@ -217,14 +217,14 @@ fn stream(receiver: End, framing: &Framing) -> (Vec<u8>, Vec<(Pdu, Vec<u8>)>) {
     (sent.iter().flat_map(|(pdu, data)| encoded(framing, *pdu, data)).collect(), sent)
 }
 
-/// A received PDU is the one that was sent, but for what [`Framing`] fills in.
+/// A received PDU equals the sent one, except for what [`Framing`] fills in.
 fn assert_same((pdu, data, intact): &Found, (sent, sent_data): &(Pdu, Vec<u8>)) {
     let mut sent = *sent;
     *sent.ch_mut() = *pdu.ch();
     assert_eq!((pdu, data, intact), (&sent, sent_data, &true));
 }
 
-/// Without this a PDU would be lost or changed wherever the network cuts the stream.
+/// Without this a PDU would be lost or changed if the network splits the stream.
 #[test]
 fn every_split_of_a_stream_gives_the_same() {
     for receiver in [End::Controller, End::Host] {
@@ -272,7 +272,7 @@ fn any_stream() -> impl Strategy<Value = (End, Vec<(Pdu, Vec<u8>)>)> {
 }
 
 proptest! {
-    /// Without this some mix of PDUs, layouts and pieces would come out as another.
+    /// Without this some mix of PDUs, layouts and pieces would be decoded as another.
     #[test]
     fn streams_survive(
         (receiver, sent) in any_stream(), digests: (bool, bool), pda_z in 0..32_u8, size in 1..300_usize,
@@ -285,7 +285,7 @@ proptest! {
         found.iter().zip(&sent).for_each(|(found, sent)| assert_same(found, sent));
     }
 
-    /// Without this a flipped bit in a header, or in data, would go unnoticed.
+    /// Without this a flipped bit in a header or in data would go unnoticed.
     #[test]
     fn flipped_bits_are_found((receiver, sent) in any_stream(), pda_z in 0..32_u8, at: prop::sample::Index, bit in 0..8) {
         let framing = framing(true, true, pda_z, receiver);
@@ -296,15 +296,15 @@ proptest! {
         bytes[at] ^= 1_u8 << bit;
         match decode(&mut decoder(receiver, framing, limits), [&bytes[..]]) {
             Err(_) => {}
-            // Padding is all that no digest covers.
+            // No digest covers the padding.
             Ok(found) if found == whole => {}
-            // A bit makes a TermReq of a data PDU, which has no digest and ends the connection as well.
+            // A flipped bit turns a data PDU into a TermReq, which has no digest and ends the connection, too.
             Ok(found) if found.iter().any(|(pdu, ..)| matches!(pdu, Pdu::TermReq(_))) => {}
             Ok(found) => prop_assert_eq!(found.iter().filter(|(_, _, intact)| !intact).count(), 1),
         }
     }
 
-    /// Without this hostile bytes would panic an end, or have it accept a header that breaks the rules.
+    /// Without this hostile bytes would crash an end, or make it accept an invalid header.
     #[test]
     fn any_bytes_end_in_headers_or_an_error(
         bytes in prop::collection::vec(any::<u8>(), 0..600), ch in (0..12_u8, 0..16_u8, 0..4_u8, 0..160_u8, 0..300_u32),

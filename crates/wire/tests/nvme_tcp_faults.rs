@@ -1,4 +1,4 @@
-//! What a decoder refuses, and with which Fatal Error Status and Information.
+//! PDUs that a decoder refuses, with Fatal Error Status and Information.
 
 use byteway_wire::fabrics::tcp::*;
 use byteway_wire::nvme::{Cqe, Sqe};
@@ -9,7 +9,7 @@ const SEQUENCE: Fatal = Fatal::of(FatalStatus::SEQUENCE);
 const OUT_OF_RANGE: Fatal = Fatal::of(FatalStatus::OUT_OF_RANGE);
 const LIMIT: Fatal = Fatal::of(FatalStatus::LIMIT_EXCEEDED);
 
-/// A PDU, where its bytes are changed and to what, and the error.
+/// A PDU, the position and value of the changed bytes, and the error.
 type Case<'a> = (Pdu, (usize, &'a [u8]), Fatal);
 
 fn sealed(framing: &Framing, pdu: impl Into<Pdu>, data: &[u8], change: (usize, &[u8])) -> Vec<u8> {
@@ -18,7 +18,7 @@ fn sealed(framing: &Framing, pdu: impl Into<Pdu>, data: &[u8], change: (usize, &
     bytes
 }
 
-/// Without this an end would wait for bytes that never come, take a header for data, or blame the wrong field.
+/// Without this an end would wait for bytes that never arrive, take a header for data, or report the wrong field.
 #[test]
 fn each_wrong_field_has_its_status() {
     // Data is aligned to 8 bytes, digests are off.
@@ -39,7 +39,7 @@ fn each_wrong_field_has_its_status() {
         // Sequence: parameters are exchanged once.
         (0, (cmd.into(), (0, &[0x00]), SEQUENCE)),
         (0, (resp.into(), (0, &[0x01]), SEQUENCE)),
-        // Flags: digests that were not agreed on, success before the last data.
+        // Flags: digests that were not agreed, success before the last data.
         (0, (cmd.into(), (1, &[0b01]), Fatal::field(1))),
         (8, (cmd.into(), (1, &[0b10]), Fatal::field(1))),
         (8, (h2c().into(), (1, &[0b110]), Fatal::field(1))),
@@ -54,7 +54,7 @@ fn each_wrong_field_has_its_status() {
         (8, (cmd.into(), (3, &[76]), Fatal::field(3))),
         (8, (c2h().into(), (3, &[16]), Fatal::field(3))),
         (8, (h2c().into(), (3, &[0]), Fatal::field(3))),
-        // PLEN: without the header, without data, not DATAL, beyond the limit.
+        // PLEN: without the header, without data, not DATAL, above the limit.
         (0, (cmd.into(), (4, &[71]), Fatal::field(4))),
         (0, (resp.into(), (4, &[25]), Fatal::field(4))),
         (0, (r2t.into(), (4, &[0, 0]), Fatal::field(4))),
@@ -62,7 +62,7 @@ fn each_wrong_field_has_its_status() {
         (8, (c2h().into(), (4, &[36]), Fatal::field(4))),
         (8, (cmd.into(), (4, &[0xFF, 0xFF, 0xFF, 0xFF]), Fatal::field(4))),
         (8, (c2h().into(), (4, &[1, 0, 0x10, 0]), Fatal::field(4))),
-        // Offsets and lengths: of dwords, within 32 bits, and not of nothing.
+        // Offsets and lengths: multiples of a dword, within 32 bits, and not zero.
         (8, (h2c().into(), (12, &[2]), Fatal::field(12))),
         (8, (c2h().into(), (12, &[0xFC, 0xFF, 0xFF, 0xFF]), OUT_OF_RANGE)),
         (0, (r2t.into(), (16, &[6]), Fatal::field(16))),
@@ -76,17 +76,17 @@ fn each_wrong_field_has_its_status() {
         let mut decoder = decoder(receiver, plain(receiver), LIMITS);
         let result = decode(&mut decoder, [&bytes[..]]);
         assert_eq!(result, Err(fatal.into()), "{pdu:?} with {change:?}");
-        // The header goes back to the other end, as far as it was read.
+        // The header is returned to the sender, as far as it was received.
         let header = decoder.header().to_vec();
         assert!(header.len() >= 8 && bytes.starts_with(&header), "{pdu:?} with {change:?}");
-        // Byte by byte it is refused before any data is given out.
+        // Byte by byte it is refused before any data is passed on.
         let pieces = bytes.chunks(1);
         assert_eq!(decode(&mut self::decoder(receiver, plain(receiver), LIMITS), pieces), Err(fatal.into()));
     }
 }
 
-/// Without this reserved bits and fields of a later version, or of an implementation that doesn't clear them, would end
-/// the connection.
+/// Without this reserved bits and fields, set by a later version or an implementation that does not clear them, would
+/// end the connection.
 #[test]
 fn reserved_fields_are_passed_over() {
     let framing = framing(false, false, 0, End::Controller);
@@ -95,12 +95,12 @@ fn reserved_fields_are_passed_over() {
         let bytes = sealed(&framing, capsule, data, change);
         assert_eq!(decode(&mut decoder(End::Controller, framing, LIMITS), [&bytes[..]]).unwrap().len(), 1);
     }
-    // More padding than is needed.
+    // More padding than necessary.
     let mut bytes = sealed(&framing, capsule, &[7; 4], (3, &[80, 84]));
     bytes.splice(72..72, [0xEE; 8]);
     let found = decode(&mut decoder(End::Controller, framing, LIMITS), [&bytes[..]]).unwrap();
     assert_eq!(found[0].1, [7; 4]);
-    // Data of any length, where the receiver takes it.
+    // Data of any length, where the receiver accepts it.
     let odd = encoded(&framing, H2cData::new(1, 2, 1, 5, true), &[7; 5]);
     let limits = Limits { dwords: false, ..LIMITS };
     assert!(decode(&mut decoder(End::Controller, framing, limits), [&odd[..]]).is_ok());
@@ -110,7 +110,7 @@ fn reserved_fields_are_passed_over() {
     );
 }
 
-/// Without this a header that was damaged on its way would be acted on.
+/// Without this a damaged header would be used.
 #[test]
 fn wrong_header_digests_are_fatal() {
     let framing = framing(true, false, 0, End::Host);
@@ -128,7 +128,7 @@ fn wrong_header_digests_are_fatal() {
     assert_eq!(result, Err(Fatal::field(1).into()));
 }
 
-/// Without this damaged data would end the connection, or pass for whole.
+/// Without this damaged data would end the connection, or pass as intact.
 #[test]
 fn wrong_data_digests_are_not_fatal() {
     let framing = framing(true, true, 3, End::Controller);
@@ -167,13 +167,14 @@ fn connections_begin_with_parameters() {
         let mut decoder = Decoder::new(pdu.ch().pdu_type.receiver(), LIMITS);
         assert_eq!(decode(&mut decoder, [&bytes[..]]), Err(fatal.into()), "{pdu:?} with {change:?}");
     }
-    // Whoever goes on before the answer knows no layout.
+    // An end that continues before the answer does not know the layout.
     let bytes = [encoded(&initial, request, &[]), encoded(&initial, CapsuleCmd::new(Sqe::default()), &[])];
     let result = decode(&mut Decoder::new(End::Controller, LIMITS), [&bytes.concat()[..]]);
     assert_eq!(result, Err(SEQUENCE.into()));
 }
 
-/// Without this two ends would answer TermReq with TermReq, or a host could not give up before the connection runs.
+/// Without this two ends would answer TermReq with TermReq, or a host could not give up before the connection is
+/// established.
 #[test]
 fn termination_comes_at_any_time_and_is_never_answered() {
     let term = TermReq::new(End::Host, Fatal::field(4));

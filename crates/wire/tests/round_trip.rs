@@ -1,4 +1,4 @@
-//! Every structure survives the way into memory and back, and every parser takes any bytes.
+//! Every structure survives a round trip through memory, and every parser accepts any bytes.
 
 use byteway_wire::nvme::feature::{AsyncEventConfig, TemperatureThreshold};
 use byteway_wire::nvme::identify::{
@@ -26,7 +26,7 @@ fn parameters(sqe: &Sqe) -> [u32; 6] {
     [sqe.cdw10, sqe.cdw11, sqe.cdw12, sqe.cdw13, sqe.cdw14, sqe.cdw15]
 }
 
-/// What was parsed and built anew parses to the same, and has no bit that the original hadn't.
+/// A parsed and rebuilt entry parses to the same, and has no bit that the original did not have.
 macro_rules! assert_rebuilds {
     ($sqe:expr, $type:ty, |$command:ident| $build:expr) => {{
         let $command = <$type>::parse(&$sqe);
@@ -60,7 +60,7 @@ fn page(mut seed: u64) -> Vec<u8> {
 }
 
 proptest! {
-    /// Without this the device would act on other parameters than those that the driver meant.
+    /// Without this the device would execute with other parameters than the driver meant.
     #[test]
     fn commands_rebuild(sqe in sqe()) {
         const CID: u16 = 0xABCD;
@@ -127,7 +127,7 @@ proptest! {
             IdentifyNamespaceIndependent, ActiveNamespaceList, LbaFormat, CopyRange, ControllerList,
             GranularityList, SelfTestResult, SelfTestLog, SanitizeStatusLog
         );
-        // What derives from a controller's answer takes any answer.
+        // Values derived from a controller's answer must accept any answer.
         let controller = IdentifyController::read_from_bytes(&bytes).expect("a page is its size");
         let _ = (controller.transfer_bytes_max(1 << 27), format!("{controller:?}"));
         let namespace = IdentifyNamespace::read_from_bytes(&bytes).expect("a page is its size");
@@ -154,7 +154,7 @@ proptest! {
         prop_assert_eq!(AsyncEvent::from_dw0(dw0).dw0(), dw0 & 0x00FF_FF07);
     }
 
-    /// Without this two doorbells would share an address, or a stray write would ring one.
+    /// Without this two doorbells would share an address, or a stray write would count as a doorbell write.
     #[test]
     fn doorbells_and_offsets_are_one_to_one(offset in 0..0x40_0000_u64, any_offset: u64, dstrd in 0..16_u8, qid: u16) {
         for bell in [Doorbell::SubmissionTail(qid), Doorbell::CompletionHead(qid)] {

@@ -1,4 +1,4 @@
-//! Values that reads, writes and trims may each have their own of, written as fio writes them: "8k,32k".
+//! Values by direction (read, write, trim) in fio's notation: "8k,32k".
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,21 +15,21 @@ use byteway_trace::Kind;
 /// One value for each kind of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByKind<T> {
-    /// Of reads.
+    /// For reads.
     pub read: T,
-    /// Of writes.
+    /// For writes.
     pub write: T,
-    /// Of trims.
+    /// For trims.
     pub trim: T,
 }
 
 impl<T> ByKind<T> {
-    /// From what `value` gives for each.
+    /// Calls `value` for each kind.
     pub fn from_fn(mut value: impl FnMut(Kind) -> T) -> Self {
         ByKind { read: value(Kind::Read), write: value(Kind::Write), trim: value(Kind::Trim) }
     }
 
-    /// That of one kind.
+    /// The value of one kind.
     pub fn get(&self, kind: Kind) -> &T {
         match kind {
             Kind::Read => &self.read,
@@ -38,7 +38,7 @@ impl<T> ByKind<T> {
         }
     }
 
-    /// The same, to be changed.
+    /// The value of one kind, mutable.
     pub fn get_mut(&mut self, kind: Kind) -> &mut T {
         match kind {
             Kind::Read => &mut self.read,
@@ -48,25 +48,25 @@ impl<T> ByKind<T> {
     }
 }
 
-/// What may be written for each direction.
+/// A type of value that may be given by direction.
 pub trait Directed: FromStr<Err = UnitError> + fmt::Display + Clone + PartialEq {
-    /// Name of the list in the schema.
+    /// Name of the list type in the schema.
     const NAME: &'static str;
-    /// What to write, as an error says it.
+    /// Expected text, for errors.
     const EXPECTED: &'static str;
-    /// From a bare number, where that means something.
+    /// Converts a bare number; `None` if a unit is required.
     fn from_number(_: u64) -> Option<Self> {
         None
     }
 }
 
-/// Up to three values, for reads, writes and trims: the last one given holds for those that follow, a place that is left
-/// empty (also by a comma at the end) for none of them.
+/// Up to three values, for reads, writes and trims. The last value also applies to the directions after it;
+/// an empty position (also after a comma at the end) gives them none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerDirection<T>(pub ByKind<Option<T>>);
 
 impl<T: Clone> PerDirection<T> {
-    /// The same for all.
+    /// The same value for all directions.
     pub fn all(value: T) -> Self {
         PerDirection(ByKind::from_fn(|_| Some(value.clone())))
     }
@@ -163,7 +163,7 @@ impl Directed for Rate {
     const EXPECTED: &'static str = "a rate in quotes, such as \"800 MB/s\", or one each for reads, writes and trims: \"800 MB/s,200 MB/s\"";
 }
 
-/// I/Os a second.
+/// A rate in I/Os per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iops(pub u64);
 
@@ -193,12 +193,12 @@ impl Directed for Iops {
     }
 }
 
-/// The least and the most: "4k-64k".
+/// The shortest and the longest size: "4k-64k".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRange {
-    /// The least, of which every size is a multiple.
+    /// Shortest size, of which every size is a multiple.
     pub min: Bytes,
-    /// The most.
+    /// Longest size.
     pub max: Bytes,
 }
 
@@ -228,14 +228,14 @@ impl Directed for SizeRange {
     const EXPECTED: &'static str = "the least and the most, such as \"4k-64k\", or such a range each for reads, writes and trims: \"4k-64k,16k-1m\"";
 }
 
-/// Sizes, each with its share in percent: "4k/60:64k/40".
+/// Sizes with their shares in percent: "4k/60:64k/40".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeSplit(pub Vec<(Bytes, u32)>);
 
-/// More parts than this are a mistake, or an attack.
+/// Parts, at most; more are a mistake or an attack.
 const PARTS_MAX: usize = 64;
 
-/// Splits "a/60:b/40" into its parts; shares that are left out divide what is missing to 100 evenly.
+/// Splits "a/60:b/40" into its parts; omitted shares divide the remainder to 100 evenly.
 pub fn split<'a>(text: &'a str, expected: &str) -> Result<Vec<(&'a str, &'a str)>, UnitError> {
     let parts: Vec<_> = text.split(':').map(|part| part.split_once('/').unwrap_or((part, ""))).collect();
     if parts.len() > PARTS_MAX {
@@ -245,7 +245,7 @@ pub fn split<'a>(text: &'a str, expected: &str) -> Result<Vec<(&'a str, &'a str)
     Ok(parts.into_iter().map(|(left, right)| (left.trim(), right.trim())).collect())
 }
 
-/// Percentages that sum to 100, where an empty one takes its part of what is missing.
+/// Percentages that sum to 100; empty ones divide the remainder.
 pub fn percentages<'a>(
     texts: impl Iterator<Item = &'a str> + Clone,
     noun: &str,

@@ -1,4 +1,4 @@
-//! Where random I/Os go: fio's distributions, and the units that are drawn from them.
+//! Distributions of random addresses: fio's `random_distribution`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,39 +12,40 @@ use serde::{Deserialize, Serialize};
 use super::direction::{percentages, split};
 use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
 
-/// How random addresses are spread over the range, as fio's `random_distribution` says it.
+/// Distribution of random addresses over the range, as fio's `random_distribution`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Distribution {
-    /// Each equally often.
+    /// Uniform.
     #[default]
     Uniform,
-    /// The r-th most popular in proportion to 1 / r^theta, scattered over the range by a fixed permutation.
+    /// Zipf: the r-th most popular unit has a probability proportional to 1 / r^theta; units are scattered
+    /// over the range by a fixed permutation.
     Zipf {
         /// Skew, above 0.
         theta: f64,
     },
-    /// A share 1 - h of the accesses goes to a share h of the range, and so on within it; scattered likewise.
+    /// Pareto: a share 1 - h of the accesses goes to a share h of the range, recursively; scattered likewise.
     Pareto {
         /// Skew, above 0 and below 1: 0.2 is the rule of 80 to 20.
         h: f64,
     },
-    /// Popularity falls to both sides of one unit as a normal distribution, cut off at the range; scattered likewise.
+    /// Normal: popularity falls on both sides of one unit, truncated at the range; scattered likewise.
     Normal {
         /// Standard deviation, in percent of the range.
         deviation: f64,
     },
-    /// Each zone, in order, takes its share of the accesses: uniformly within.
+    /// Zones in order, each with its share of the accesses, uniform within.
     Zoned(Vec<Zone<u32>>),
-    /// The same with zones in bytes. What is behind the last one is never accessed.
+    /// The same with zone sizes in bytes. Addresses behind the last zone are never accessed.
     ZonedAbs(Vec<Zone<Bytes>>),
 }
 
 /// A part of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone<S> {
-    /// Of the accesses, in percent.
+    /// Share of the accesses in percent.
     pub accesses: u32,
-    /// Of the range: percent, or bytes.
+    /// Size, in percent of the range or in bytes.
     pub size: S,
 }
 
@@ -142,12 +143,12 @@ impl JsonSchema for Distribution {
     }
 }
 
-/// Draws units of a range, from 0 to one less than their number.
+/// Draws units of a range, from 0.
 pub(crate) enum Spread {
     Uniform {
         units: u64,
     },
-    /// Each once, then each once again in another order.
+    /// Each unit once, then each again in another order.
     Once {
         order: Permutation,
         drawn: u64,
@@ -166,14 +167,14 @@ pub(crate) enum Spread {
         units: u64,
         scatter: Permutation,
     },
-    /// Accesses in percent up to and including each zone, its first unit, and its units.
+    /// Cumulative accesses in percent, first unit, and number of units of each zone.
     Zoned {
         zones: Vec<(u32, u64, u64)>,
     },
 }
 
 impl Spread {
-    /// Over `units` units (at least 1) of `unit_bytes`; `key` scatters.
+    /// A distribution over `units` units (at least 1) of `unit_bytes`; `key` selects the permutation.
     pub(crate) fn new(
         distribution: &Distribution,
         units: u64,
@@ -214,7 +215,7 @@ impl Spread {
         })
     }
 
-    /// Each of `units` once, in an order that `key` chooses.
+    /// Each of `units` once, in an order selected by `key`.
     pub(crate) fn once(units: u64, key: u64) -> Result<Self, InvalidParameter> {
         Ok(Spread::Once { order: Permutation::new(key, units)?, drawn: 0 })
     }
@@ -230,7 +231,7 @@ impl Spread {
         Spread::Zoned { zones: zones.collect() }
     }
 
-    /// Whether a zone that is to be accessed has no unit.
+    /// Whether a zone with accesses has no unit.
     pub(crate) fn has_empty_zone(&self) -> bool {
         let Spread::Zoned { zones } = self else { return false };
         let mut before = 0;
@@ -247,7 +248,7 @@ impl Spread {
             Spread::Once { order, drawn } => {
                 if *drawn == order.n() {
                     *drawn = 0;
-                    // Of this length there was one before.
+                    // The length is unchanged, so construction cannot fail.
                     *order = Permutation::new(stream.next_u64(), order.n()).unwrap_or(order.clone());
                 }
                 *drawn += 1;
@@ -256,11 +257,11 @@ impl Spread {
             Spread::Zipf { ranks, scatter } => scatter.forward(ranks.sample(stream)),
             Spread::Pareto { units, power, scatter } => {
                 let rank = libm::pow(stream.unit_open(), *power) * *units as f64;
-                // Rounding may bring it up to the whole.
+                // Rounding may yield the number of units itself.
                 scatter.forward((rank as u64).min(*units - 1))
             }
             Spread::Normal { normal, units, scatter } => loop {
-                // Even at 100 % more than a third of the draws lie within.
+                // Even at a deviation of 100 %, more than a third of the draws are in range.
                 let at = normal.sample(stream).floor();
                 if at >= 0.0 && at < *units as f64 {
                     break scatter.forward(at as u64);

@@ -1,4 +1,4 @@
-//! Synthetic I/O: what is done, where, how long it is and when, drawn from named streams.
+//! Synthetic I/O: kind, address, length and time, drawn from named streams.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl SourceKind for Synthetic {
         }
     }
 
-    /// A trim moves no data.
+    /// A trim moves no data, so its length is not limited by the payload.
     fn io_blocks_max(&self, _: &JobSettings) -> u32 {
         let kinds = self.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
         kinds.map(|kind| self.lengths.get(*kind).max()).max().unwrap_or(1)
@@ -58,7 +58,7 @@ impl SourceKind for Synthetic {
     }
 }
 
-/// I/Os of one worker.
+/// The I/Os of one worker.
 struct Draws {
     addresses: Addresses,
     address_stream: Stream,
@@ -72,20 +72,21 @@ struct Draws {
     range_blocks: u64,
     left: u64,
     bytes_left: u64,
-    /// A block that was trimmed and is to be written.
+    /// A block that was trimmed and has to be written next.
     trimmed: Option<Io>,
 }
 
-/// Which block of the range comes next.
+/// Selection of the next address.
 enum Addresses {
-    /// The one after the last, within a slice of the range. What would run over its end is cut off there: so each pass
+    /// The block after the last I/O, within a slice of the range. An I/O that would exceed the end is
+    /// truncated, so that each pass covers the slice once for any mix of lengths.
     /// covers the slice once, whatever lengths are mixed.
     Sequential { first: u64, end: u64, next: u64 },
-    /// A unit of the shortest length.
+    /// A random multiple of the shortest length.
     Random { spread: Spread, unit_blocks: u64, align_blocks: Option<u64> },
 }
 
-/// The slice of the worker's range that it goes through if it is sequential, in blocks from the beginning of the range.
+/// The slice of the worker's range that it covers if sequential, in blocks from the beginning of the range.
 fn slice(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> (u64, u64) {
     let unit = u64::from(synthetic.lengths.min_of(synthetic.rw));
     let units = job.range_of(worker).1 / unit;
@@ -99,7 +100,7 @@ fn slice(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> (u64, u64) {
     (part(worker), part(worker + 1))
 }
 
-/// Bytes that a worker transfers. Workers that divide a range have so much of them as they have of it.
+/// Bytes that a worker transfers. Workers that divide a range divide the bytes in the same proportion.
 fn bytes_of(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> u64 {
     let Some(bytes) = job.io_bytes else { return u64::MAX };
     let workers = u64::from(job.workers.max(1));
@@ -125,10 +126,10 @@ impl Draws {
         let units = range_blocks / unit_blocks;
         let (first, end) = slice(job, synthetic, worker);
         if units == 0 || (synthetic.rw.is_sequential() && first == end) {
-            return Err(refused(&"its range has no room for one I/O of each worker"));
+            return Err(refused(&"its range is too small for one I/O of each worker"));
         }
         if !synthetic.rw.is_sequential() && u64::from(synthetic.lengths.max_of(synthetic.rw)) > range_blocks {
-            return Err(refused(&"its range has no room for the longest I/O of each worker"));
+            return Err(refused(&"its range is too small for the longest I/O of each worker"));
         }
         let addresses = if synthetic.rw.is_sequential() {
             Addresses::Sequential { first, end, next: first }
@@ -137,14 +138,14 @@ impl Draws {
                 let key = rng.stream(&format!("job/{name}/{worker}/order")).next_u64();
                 Spread::once(units, key)
             } else {
-                // All workers of a job have the same favourites.
+                // All workers of a job share the popular blocks.
                 let key = rng.stream(&format!("job/{name}/scatter")).next_u64();
                 let unit_bytes = unit_blocks * u64::from(job.lba_bytes);
                 Spread::new(&synthetic.distribution, units, unit_bytes, key)
             };
             let spread = spread.map_err(|error| refused(&error))?;
             if spread.has_empty_zone() {
-                return Err(refused(&"a zone of its `random_distribution` has no room for an I/O"));
+                return Err(refused(&"a zone of its `random_distribution` is too small for an I/O"));
             }
             Addresses::Random { spread, unit_blocks, align_blocks }
         };
@@ -191,11 +192,12 @@ impl Draws {
             Addresses::Random { spread, unit_blocks, align_blocks } => {
                 let align = align_blocks.unwrap_or_else(|| self.ruler.align(kind));
                 let drawn = spread.draw(&mut self.address_stream) * *unit_blocks;
-                // What would run over the end of the range is moved down to it.
+                // An I/O that would exceed the end of the range is moved down.
                 let last = self.range_blocks - u64::from(blocks);
                 (drawn.min(last) / align * align, blocks)
             }
         };
+        debug_assert!(lba + u64::from(blocks) <= self.range_blocks, "an I/O lies within its worker's range");
         self.bytes_left = self.bytes_left.saturating_sub(u64::from(blocks) * self.lba_bytes);
         Io { kind, lba: self.range_lba + lba, blocks, at: None }
     }
@@ -206,7 +208,7 @@ impl Iterator for Draws {
 
     fn next(&mut self) -> Option<Io> {
         let mut io = match self.trimmed.take() {
-            // What was trimmed is always written, though the count ends between the two.
+            // A trimmed block is always written, even if the count ends between the two.
             Some(io) => {
                 self.left = self.left.saturating_sub(1);
                 io

@@ -1,24 +1,24 @@
-//! Echoes: a kind of its own, for tests. It has the least that a kind takes, and is plugged in as any further one: by this
-//! module, and by a line in the list (`source.rs`).
+//! Echo operations: a minimal workload kind, for tests. Like any further kind, it consists of this module and
+//! a line in `source.rs`.
 
 use byteway_clock::random::{Rng, Stream};
 
 use super::settings::JobSettings;
 use super::source_kind::SourceKind;
 
-/// What is asked of a namespace of echoes.
+/// Operations on an echo namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoPlan {
-    /// Numbers that it chooses from.
+    /// Number of distinct echo numbers.
     pub numbers: u32,
-    /// The longest echo, bytes.
+    /// Longest echo, in bytes.
     pub bytes_max: u32,
-    /// Of the operations on a number, the share that puts an echo, per cent; the others get one.
+    /// Share of puts among the operations on a number, in percent; the others are gets.
     pub put_percent: u8,
 }
 
 impl EchoPlan {
-    /// Settings of its job: `count` operations of one worker on the first namespace.
+    /// Settings for its job: `count` operations of one worker on the first namespace.
     pub fn settings(&self, name: &str, count: u64) -> JobSettings {
         JobSettings { count: Some(count), ..JobSettings::plain(name) }
     }
@@ -27,23 +27,23 @@ impl EchoPlan {
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoOp {
-    /// Puts an echo.
+    /// Stores an echo.
     Put {
-        /// Of which number.
+        /// Its number.
         number: u32,
-        /// How long it is, from 1.
+        /// Length in bytes, at least 1.
         bytes: u32,
     },
-    /// Gets what was put.
+    /// Reads the echo that was stored.
     Get {
-        /// Of which number.
+        /// Its number.
         number: u32,
     },
-    /// Counts the numbers that have an echo.
+    /// Counts the numbers with an echo.
     Count,
 }
 
-/// Gives a worker's operations.
+/// Generates a worker's operations.
 pub struct EchoGenerator {
     plan: EchoPlan,
     stream: Stream,
@@ -51,7 +51,7 @@ pub struct EchoGenerator {
 }
 
 impl EchoGenerator {
-    /// That of one worker (from 0) of a job: one operation in sixteen counts.
+    /// The generator of one worker (from 0) of a job: one operation in sixteen is a count.
     pub fn new(job: &JobSettings, plan: &EchoPlan, worker: u32, rng: &Rng) -> Self {
         let stream = rng.stream(&format!("job/{}/{worker}/echo", job.name));
         let (count, workers) = (job.count.unwrap_or(u64::MAX), u64::from(job.workers.max(1)));

@@ -1,4 +1,4 @@
-//! The generator: whatever a job asks for, its I/Os one after the other.
+//! The generator: the I/Os of a job of any kind.
 
 use byteway_clock::random::Rng;
 use byteway_console::error::InputError;
@@ -7,25 +7,25 @@ use super::io::Io;
 use super::job::JobPlan;
 use super::source_kind::WorkerIos;
 
-/// Gives a worker's I/Os, one after the other. Allocates nothing on the way.
+/// Yields a worker's I/Os in order. Does not allocate while doing so.
 pub struct Generator {
     ios: Box<dyn WorkerIos>,
     runtime_ps: u64,
 }
 
 impl Generator {
-    /// The generator of one worker (from 0) of a job. Its random streams are named after job and worker, so that
-    /// neither another job nor another worker changes what it draws.
+    /// The generator of one worker (from 0) of a job. Its random streams are named after job and worker, so
+    /// that neither another job nor another worker changes its draws.
     ///
     /// # Errors
-    /// The job asks for no I/Os but for something that has a generator of its own, its range has no room for them, or its
-    /// trace cannot be read any more.
+    /// The kind of job has its own generator, the range is too small for its I/Os, or its trace can no longer
+    /// be read.
     pub fn new(plan: &JobPlan, worker: u32, rng: &Rng) -> Result<Self, InputError> {
         let ios = plan.source.kind().ios(&plan.settings, worker, rng)?;
         Ok(Generator { ios, runtime_ps: plan.end_ps() })
     }
 
-    /// Why a replay ended early: the file changed or broke after it was checked. `None` while all is well.
+    /// Why a replay ended early: the file changed or broke after it was checked. `None` if it did not.
     pub fn error(&self) -> Option<&InputError> {
         self.ios.error()
     }
@@ -36,7 +36,8 @@ impl Iterator for Generator {
 
     fn next(&mut self) -> Option<Io> {
         let io = self.ios.next()?;
-        // What is due after the end of the job is not issued; in a closed loop the runner watches the clock.
+        // I/Os that are due after the end of the job are not issued; in a closed loop the runner checks the
+        // time.
         io.at.is_none_or(|at| at < self.runtime_ps).then_some(io)
     }
 }

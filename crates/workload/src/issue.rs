@@ -1,4 +1,4 @@
-//! What makes I/Os due, and what holds them back.
+//! When I/Os are issued: closed and open loops, rate limits, pauses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 use super::direction::ByKind;
 use byteway_console::units::Picos;
 
-/// When I/Os that nobody waits for arrive.
+/// Arrival process of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrival {
-    /// Independently of each other, at the rate in the mean.
+    /// Poisson: independent arrivals with this mean rate.
     #[default]
     Poisson,
-    /// Evenly.
+    /// Evenly spaced.
     Fixed,
 }
 
-/// What makes the next I/O due.
+/// The event that makes the next I/O due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Issue {
-    /// The completion of one before it.
+    /// The completion of an earlier I/O.
     Closed,
-    /// Time.
+    /// A rate, independent of completions.
     Open {
-        /// I/Os a second, over all workers of the job.
+        /// I/Os per second, over all workers of the job.
         rate_iops: u64,
-        /// How they are spaced.
+        /// Arrival process.
         arrival: Arrival,
     },
     /// The times of the trace.
     Trace,
 }
 
-/// What a closed loop may not exceed, over all workers of a job, of each kind; `None` is no limit. A job that has fallen
-/// behind may catch up, as fio's may: the limit holds from the job's start on.
+/// Rate limit of a closed loop by kind of I/O, over all workers of the job; `None`: unlimited. As in fio, a
+/// job that has fallen behind may catch up: the limit applies to the average since the job's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
-    /// I/Os a second.
+    /// I/Os per second.
     Iops(ByKind<Option<u64>>),
-    /// Bytes a second.
+    /// Bytes per second.
     Bytes(ByKind<Option<u64>>),
 }
 
-/// A worker's pauses.
+/// Pauses of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
-    /// From the end of the last of them until the next is issued.
+    /// From the completion of the last I/O before the pause until the next is issued.
     pub time: Picos,
     /// I/Os between two pauses, at least 1.
     pub blocks: u32,

@@ -1,16 +1,16 @@
-//! Jobs: their settings, and what they ask for.
+//! A job: its settings and its source.
 
 use std::ops::{Deref, DerefMut};
 
 use super::settings::JobSettings;
 use super::source::Source;
 
-/// A job, resolved and checked: all that a runner needs to know. It derefs to its settings.
+/// A job, resolved and validated: everything that a runner needs. Derefs to its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
-    /// Where, how many at once, when, and for how long.
+    /// Settings: drive, range, concurrency, timing.
     pub settings: JobSettings,
-    /// Where its I/Os come from.
+    /// Source of its I/Os or operations.
     pub source: Source,
 }
 
@@ -29,27 +29,27 @@ impl DerefMut for JobPlan {
 }
 
 impl JobPlan {
-    /// Operations that the job comes to in all, if that is known beforehand.
+    /// Total number of operations, if known in advance.
     pub fn command_count(&self) -> Option<u64> {
         self.source.kind().command_count(&self.settings)
     }
 
-    /// The longest of its I/Os, blocks, which may become several commands.
+    /// The longest I/O in blocks; it may be split into several commands.
     pub fn io_blocks_max(&self) -> u32 {
         self.source.kind().io_blocks_max(&self.settings)
     }
 
-    /// The longest payload of one command of its I/Os, bytes.
+    /// The longest payload of a command, in bytes.
     pub fn payload_bytes_max(&self) -> u32 {
         self.io_blocks_max().min(self.transfer_blocks_max) * self.lba_bytes
     }
 
-    /// How long its operations are, in words.
+    /// The lengths of its operations, in words.
     pub fn lengths(&self) -> String {
         self.source.kind().lengths(&self.settings)
     }
 
-    /// Whether each of its operations has a verb, by which they are reported.
+    /// Whether each operation has a verb, by which it is reported.
     pub fn has_verbs(&self) -> bool {
         self.source.kind().has_verbs()
     }

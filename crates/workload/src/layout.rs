@@ -1,7 +1,7 @@
-//! Where the devices and addresses of a trace go: slices of the range, and places in them.
+//! Layout of a trace's devices and addresses on the range of a job.
 //!
-//! A compact layout keeps one entry for every 4 KiB that the trace touches, 64 Mi at most (256 GiB; 2.3 GB of memory);
-//! the workers of a job share it.
+//! A compact layout has one entry for every 4 KiB that the trace touches, at most 64 Mi (256 GiB; 2.3 GB of
+//! memory); the workers of a job share it.
 
 pub(super) mod survey;
 
@@ -13,19 +13,19 @@ use rustc_hash::FxHashMap;
 /// A part of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
-    /// Within the range.
+    /// First block, within the range.
     pub first: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Blocks of the trace that it is for: where its last record ends. Zero if nobody looked.
+    /// Blocks of the trace's device: the end of its last record. Zero if there was no survey.
     pub span: u64,
 }
 
-/// Where the devices and addresses of a trace go.
+/// Layout of a trace's devices and addresses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
     slices: Vec<Slice>,
-    /// The slice of each device; without any, the first is everyone's.
+    /// Index of each device's slice; if empty, all devices use the first.
     devices: BTreeMap<u32, usize>,
     units: Arc<FxHashMap<u64, u32>>,
     /// Blocks of a unit.
@@ -35,11 +35,11 @@ pub struct Layout {
 const UNIT_BYTES: u64 = 4096;
 const UNITS_MAX: usize = 1 << 26;
 const DEVICES_MAX: usize = 4096;
-/// A unit's address has 51 bits, the number of its slice is above them.
+/// Bits of a unit's address; the index of its slice is above them.
 const UNIT_BITS: u32 = 51;
 
 impl Layout {
-    /// The same, or the whole range for everything if nothing was found out.
+    /// This layout, or one slice of the whole range if there was no survey.
     pub(super) fn or_whole(&self, range_blocks: u64, lba_bytes: u64) -> Layout {
         let mut layout = self.clone();
         layout.unit_blocks = (UNIT_BYTES / lba_bytes).max(1);
@@ -53,12 +53,12 @@ impl Layout {
         &self.slices
     }
 
-    /// The devices that have a slice of their own; none if they share one.
+    /// Number of devices with their own slice; 0 if they share one.
     pub fn device_count(&self) -> usize {
         self.devices.len()
     }
 
-    /// Units of 4 KiB that a compact layout has.
+    /// Number of units of 4 KiB in a compact layout.
     pub fn unit_count(&self) -> usize {
         self.units.len()
     }
@@ -67,19 +67,19 @@ impl Layout {
         if self.devices.is_empty() { Some(0) } else { self.devices.get(&device).copied() }
     }
 
-    /// A block's place when the trace's span shrinks to the slice's. Units of 4 KiB stay whole.
+    /// A block's address after scaling the trace's span to the slice's. Units of 4 KiB stay whole.
     pub(super) fn shrunk(&self, slice: &Slice, block: u64) -> u64 {
         let (room, span) = (slice.blocks / self.unit_blocks, slice.span.div_ceil(self.unit_blocks));
         if slice.span <= slice.blocks || span == 0 {
             return block;
         }
         let unit = u128::from(block / self.unit_blocks) * u128::from(room) / u128::from(span);
-        // Not more than the slice has.
+        // At most the last unit of the slice.
         unit as u64 * self.unit_blocks + block % self.unit_blocks
     }
 
-    /// What lies together of a compact layout from a block of the trace on: its place in the range, and at most `most`
-    /// blocks.
+    /// The contiguous part of a compact layout from a block of the trace on: its address in the range, and
+    /// its length, at most `most` blocks.
     pub(super) fn run(&self, slice: usize, block: u64, most: u64) -> Option<(u64, u64)> {
         let unit = block / self.unit_blocks;
         let place = *self.units.get(&key(slice, unit)?)?;

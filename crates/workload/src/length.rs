@@ -1,4 +1,4 @@
-//! How long I/Os are: one length, a range of lengths, or several with their shares.
+//! Lengths of I/Os: fixed, from a range, or several with shares: `bs`, `bsrange`, `bssplit`.
 
 use byteway_clock::random::Stream;
 
@@ -9,21 +9,21 @@ use byteway_trace::Kind;
 /// Lengths of the I/Os of one kind, in logical blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lengths {
-    /// Always this.
+    /// Always this length.
     Fixed(u32),
-    /// Every multiple of `min` up to `max`, each equally likely.
+    /// Multiples of `min` up to `max`, with equal probability.
     Range {
-        /// The least.
+        /// Shortest length.
         min: u32,
-        /// The most.
+        /// Longest length.
         max: u32,
     },
-    /// Each with its share in percent.
+    /// Lengths with their shares in percent.
     Split(Vec<(u32, u32)>),
 }
 
 impl Lengths {
-    /// The shortest: what addresses are aligned to.
+    /// The shortest length, to which addresses are aligned.
     pub fn min(&self) -> u32 {
         match self {
             Lengths::Fixed(blocks) => *blocks,
@@ -32,7 +32,7 @@ impl Lengths {
         }
     }
 
-    /// The longest.
+    /// The longest length.
     pub fn max(&self) -> u32 {
         match self {
             Lengths::Fixed(blocks) => *blocks,
@@ -41,7 +41,7 @@ impl Lengths {
         }
     }
 
-    /// A length. Takes one draw, whichever it is, so that a change of the mix changes no other I/O's length.
+    /// Draws a length. Always consumes one draw, so that a change of the mix changes no other I/O's length.
     fn draw(&self, stream: &mut Stream) -> u32 {
         match self {
             Lengths::Fixed(blocks) => {
@@ -64,17 +64,17 @@ impl Lengths {
 }
 
 impl ByKind<Lengths> {
-    /// The shortest length of those that `rw` uses.
+    /// The shortest length of the kinds that `rw` uses.
     pub fn min_of(&self, rw: Rw) -> u32 {
         rw.kinds().iter().map(|kind| self.get(*kind).min()).min().unwrap_or(1).max(1)
     }
 
-    /// The longest length of those that `rw` uses.
+    /// The longest length of the kinds that `rw` uses.
     pub fn max_of(&self, rw: Rw) -> u32 {
         rw.kinds().iter().map(|kind| self.get(*kind).max()).max().unwrap_or(1)
     }
 
-    /// The length that all I/Os of `rw` have, if there is one.
+    /// The common length of all I/Os of `rw`, if there is one.
     pub fn fixed(&self, rw: Rw) -> Option<u32> {
         let mut kinds = rw.kinds().iter().map(|kind| match self.get(*kind) {
             Lengths::Fixed(blocks) => Some(*blocks),
@@ -88,7 +88,7 @@ impl ByKind<Lengths> {
 /// Draws lengths.
 pub(super) struct Ruler {
     lengths: ByKind<Lengths>,
-    /// `None` where every kind has one length, and nothing is drawn.
+    /// `None` if each kind has a fixed length, so that nothing is drawn.
     stream: Option<Stream>,
 }
 

@@ -1,29 +1,30 @@
-//! What a job asks of the drive: the plan, and the generator that turns it into one I/O after the other.
+//! Workloads: the plan of a job, and the generator that turns it into a sequence of I/Os.
 //!
-//! A generator only says what comes next. Queue depth, time and completions are the runner's: it asks for the next
-//! I/O when a slot is free (closed loop), or issues each at its time whether a slot is free or not (open loop).
+//! A generator only determines the next I/O. Queue depth, time and completions are up to the runner: it asks
+//! for the next I/O when a slot is free (closed loop), or issues each I/O at its due time (open loop).
 //!
 //! The files, from the bottom up; each imports only those above it in this table:
 //!
 //! | file | what |
 //! |---|---|
-//! | `io.rs`, `rw.rs` | one I/O; direction and order of many |
-//! | `direction.rs` | values of which reads, writes and trims may each have their own, as fio writes them |
-//! | `issue.rs`, `priority.rs` | what makes I/Os due and holds them back: open loops, `rate` and `rate_iops`; classes of queues |
-//! | `verify.rs` | whether what a job reads is checked, and how |
-//! | `settings.rs` | a job's settings, whatever it asks for |
-//! | `length.rs` | how long I/Os are: `bs`, `bsrange`, `bssplit` |
-//! | `distribution.rs` | where random I/Os go: `random_distribution` |
-//! | `pace.rs` | when they are due |
-//! | `source_kind.rs` | what a kind of source says of itself, and gives each worker |
-//! | `synthetic.rs`, `draws.rs` | drawn I/Os: what is said of them; those of one worker |
-//! | `layout.rs` | how a trace is laid on the drive |
-//! | `recording.rs`, `layout/survey.rs` | what is said of a trace that is replayed; what only a look through it tells |
-//! | `replay.rs` | its I/Os |
-//! | [`kv`] | operations on pairs of keys and values |
-//! | `echo.rs` | echoes: what a kind takes at least; for tests |
+//! | `io.rs`, `rw.rs` | one I/O; direction and order of a job |
+//! | `direction.rs` | values by direction, in fio's notation |
+//! | `issue.rs`, `priority.rs` | closed and open loops, `rate` and `rate_iops`; classes of queues |
+//! | `verify.rs` | verification of data read |
+//! | `settings.rs` | settings common to all kinds of jobs |
+//! | `length.rs` | lengths of I/Os: `bs`, `bsrange`, `bssplit` |
+//! | `distribution.rs` | distribution of random addresses: `random_distribution` |
+//! | `pace.rs` | due times |
+//! | `source_kind.rs` | the interface of a workload kind |
+//! | `synthetic.rs`, `draws.rs` | drawn I/Os: parameters; the draws of one worker |
+//! | `layout.rs` | mapping of a trace to the drive |
+//! | `recording.rs`, `layout/survey.rs` | a trace to replay; the pass that surveys it |
+//! | `replay.rs` | the I/Os of a trace |
+//! | [`kv`] | key-value operations |
+//! | [`query`] | queries over tables, and generated rows of these tables |
+//! | `echo.rs` | echo operations: a minimal kind, for tests |
 //! | `source.rs` | the list of the kinds |
-//! | `job.rs`, `generator.rs` | a job: settings and source; its I/Os, whatever the kind |
+//! | `job.rs`, `generator.rs` | a job: settings and source; its I/Os |
 
 pub mod direction;
 pub mod distribution;
@@ -39,6 +40,7 @@ mod layout;
 mod length;
 mod pace;
 mod priority;
+pub mod query;
 mod recording;
 mod replay;
 mod rw;

@@ -1,4 +1,4 @@
-//! When I/Os are due: the arrivals of an open loop, and the rates that a closed one may not exceed.
+//! Due times of I/Os: arrivals of an open loop, and rate limits of a closed one.
 
 use byteway_clock::random::{Exponential, InvalidParameter, Stream};
 
@@ -7,7 +7,7 @@ use super::issue::{Arrival, Cap, Issue};
 use super::settings::JobSettings;
 use byteway_trace::Kind;
 
-/// Says when a worker's next I/O is due, in picoseconds since its job began.
+/// Determines when a worker's next I/O is due, in picoseconds since its job began.
 pub(super) enum Pace {
     Free,
     Poisson { gap_ps: Exponential, stream: Stream, at_ps: u64 },
@@ -64,7 +64,7 @@ impl Pace {
                 };
                 let rate = u128::from(rate?.max(1));
                 let spent = spent.get_mut(kind);
-                // The workers take turns: each has its share of the rate, and none begins when another does.
+                // The workers alternate: each has its share of the rate, at distinct times.
                 let before = u128::from(*spent) * u128::from(*workers) + u128::from(*worker * cost);
                 *spent = spent.saturating_add(cost);
                 before * SECOND_PS / rate

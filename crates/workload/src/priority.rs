@@ -1,4 +1,4 @@
-//! Classes of queues.
+//! Priority classes of queues.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
-    /// Before all others.
+    /// Strictly before all others.
     Urgent,
-    /// By the high weight.
+    /// With the high weight.
     High,
-    /// By the medium weight.
+    /// With the medium weight.
     #[default]
     Medium,
-    /// By the low weight.
+    /// With the low weight.
     Low,
 }

@@ -1,4 +1,4 @@
-//! What is said of a recording that is replayed, and which blocks its records are about.
+//! A trace to replay: its settings, and the blocks that its records touch.
 
 use std::path::PathBuf;
 
@@ -8,61 +8,62 @@ use serde::{Deserialize, Serialize};
 use super::layout::Layout;
 use byteway_trace::{Kind, ReadOptions, Record, Tally};
 
-/// A recording and how it is laid on the drive.
+/// A trace, and its mapping to the drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracePlan {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How it is read; its format as forced or found.
+    /// Read options, with the format as given or detected.
     pub read: ReadOptions,
-    /// Whether each device has a slice of the range to itself, instead of all lying over each other.
+    /// Whether each device has its own slice of the range; otherwise all devices overlap.
     pub spread: bool,
-    /// What becomes of addresses beyond the range.
+    /// Handling of addresses beyond the range.
     pub beyond: Beyond,
-    /// What times are multiplied with, in units of 2^-32.
+    /// Factor of times, in units of 2^-32.
     pub time_scale_q32: u64,
-    /// Where its devices and addresses go, as the first pass found.
+    /// Layout of its devices and addresses, from the first pass.
     pub layout: Layout,
-    /// What the first pass over the file met.
+    /// Counts of the first pass over the file.
     pub scan: Scan,
 }
 
-/// What becomes of addresses beyond the range.
+/// Handling of addresses beyond the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Beyond {
-    /// They are a mistake.
+    /// They are an error.
     #[default]
     Error,
-    /// They begin again at the start of the range.
+    /// They wrap to the start of the range.
     Wrap,
-    /// All addresses shrink in proportion, so that the last one is the range's.
+    /// All addresses are scaled in proportion, so that the last one fits.
     Scale,
-    /// Only what the trace touches has a place, in units of 4 KiB, in the order of their first use.
+    /// Only the units of 4 KiB that the trace touches are mapped, in the order of first use.
     Compact,
 }
 
-/// What a pass over a trace met.
+/// Counts of a pass over a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// What the reader counted.
+    /// Counts of the reader.
     pub tally: Tally,
-    /// Commands that its records become.
+    /// Number of commands.
     pub commands: u64,
-    /// Records that were laid at another address than their own, because it was beyond the range.
+    /// Records mapped to another address because theirs was beyond the range.
     pub moved: u64,
-    /// Records that begin or end within a logical block, and were widened to whole ones; trims were narrowed.
+    /// Records that begin or end within a logical block, and were widened to whole blocks; trims were
+    /// narrowed.
     pub widened: u64,
-    /// Trims of less than a logical block, left out.
+    /// Trims of less than a logical block, omitted.
     pub trims_left_out: u64,
-    /// Time of the last record, in picoseconds, scaled.
+    /// Scaled time of the last record, in picoseconds.
     pub last_ps: u64,
 }
 
-/// First block and number of all blocks that a record touches, or, of a trim, covers: to trim more than was asked for
-/// would lose data. `None` for a trim of less than one.
+/// First block and number of blocks that a record touches, or, for a trim, covers: a widened trim would
+/// discard other data. `None` for a trim of less than one block.
 pub(super) fn whole_blocks(record: &Record, lba_bytes: u64) -> Option<(u64, u64)> {
-    // A record ends at or below 2^63.
+    // A record ends at or below 2^63, so this cannot overflow.
     let end = record.offset_bytes + record.bytes;
     let (first, end) = match record.kind {
         Kind::Trim => (record.offset_bytes.div_ceil(lba_bytes), end / lba_bytes),

@@ -1,4 +1,5 @@
-//! A trace as I/O: its records laid on a range of the drive, dealt to the workers, at their times or as fast as it goes.
+//! Replay of a trace as I/Os: its records are mapped to a range of the drive and distributed to the workers,
+//! at their times or as fast as possible.
 
 use byteway_clock::random::Rng;
 
@@ -32,7 +33,7 @@ impl SourceKind for TracePlan {
     }
 }
 
-/// A trace laid on a range of the drive. Records are dealt to the workers in turn.
+/// A trace mapped to a range of the drive. Records are distributed round-robin to the workers.
 struct Replay {
     reader: Reader,
     laying: Laying,
@@ -40,12 +41,12 @@ struct Replay {
     worker: u64,
     workers: u64,
     index: u64,
-    rest: Option<Rest>,
+    rest: Option<Remainder>,
     scan: Scan,
     error: Option<InputError>,
 }
 
-/// How records become commands.
+/// The mapping of records to commands.
 struct Laying {
     lba_bytes: u64,
     range_lba: u64,
@@ -56,13 +57,13 @@ struct Laying {
     count: u64,
 }
 
-/// What is left of a record that becomes several commands.
+/// The remainder of a record that is split into several commands.
 #[derive(Clone, Copy)]
-struct Rest {
+struct Remainder {
     kind: Kind,
     at: u64,
     slice: usize,
-    /// Within the slice; of a compact layout, of the trace.
+    /// First block within the slice; in a compact layout, within the trace.
     first: u64,
     blocks: u64,
 }
@@ -106,7 +107,7 @@ impl Replay {
         let Some(rest) = self.rest.take() else { return Ok(None) };
         let (lba, now) = self.cut(&rest)?;
         if now < rest.blocks {
-            self.rest = Some(Rest { first: rest.first + now, blocks: rest.blocks - now, ..rest });
+            self.rest = Some(Remainder { first: rest.first + now, blocks: rest.blocks - now, ..rest });
         }
         self.scan.last_ps = rest.at;
         Ok(Some(Io {
@@ -117,8 +118,8 @@ impl Replay {
         }))
     }
 
-    /// Where a record goes: all whole blocks that it touches, or, of a trim, that it covers.
-    fn lay(&mut self, record: &Record) -> Result<Option<Rest>, InputError> {
+    /// Maps a record: all whole blocks that it touches, or, for a trim, covers.
+    fn lay(&mut self, record: &Record) -> Result<Option<Remainder>, InputError> {
         let Some(slice) = self.layout.slice_of(record.device) else {
             let what = format!("the device {} was not there when the trace was checked", record.device);
             return Err(InputError::new(what, "leave the trace as it is while it is replayed")
@@ -140,7 +141,7 @@ impl Replay {
         let inside = first + blocks <= room.blocks;
         let last = room.blocks - blocks;
         let placed = match self.laying.beyond {
-            // Its own addresses, until it is cut into what lies together.
+            // Trace addresses, until the record is cut into contiguous parts.
             Beyond::Compact => first,
             Beyond::Scale => {
                 let placed = self.layout.shrunk(&room, first).min(last);
@@ -150,16 +151,16 @@ impl Replay {
             _ if inside => first,
             Beyond::Wrap => {
                 self.scan.moved += 1;
-                // A record that would run over the end is moved down to it rather than torn in two.
+                // A record that would exceed the end is moved down rather than split.
                 (first % room.blocks).min(last)
             }
             Beyond::Error => return Err(self.is_beyond(first + blocks - 1, &room)),
         };
-        Ok(Some(Rest { kind: record.kind, at, slice, first: placed, blocks }))
+        Ok(Some(Remainder { kind: record.kind, at, slice, first: placed, blocks }))
     }
 
-    /// The next command of what is left: its first block within the range, and its blocks.
-    fn cut(&self, rest: &Rest) -> Result<(u64, u64), InputError> {
+    /// The next command of the remainder: its first block within the range, and its length.
+    fn cut(&self, rest: &Remainder) -> Result<(u64, u64), InputError> {
         let most = rest.blocks.min(self.laying.transfer_blocks_max);
         if self.laying.beyond != Beyond::Compact {
             return Ok((self.layout.slices()[rest.slice].first + rest.first, most));
@@ -213,8 +214,9 @@ impl WorkerIos for Replay {
     }
 }
 
-/// Reads a job's trace from beginning to end, or to the job's count, as all its workers together will: so that a broken
-/// line or an address beyond the drive shows before anything is simulated or written. Gives the plan with what it found.
+/// Reads a job's trace to its end, or to the job's count, as its workers will, so that an invalid line or an
+/// address beyond the drive is reported before anything is simulated or written. Returns the plan with the
+/// counts.
 pub fn scan(job: &JobSettings, trace: &TracePlan) -> Result<TracePlan, InputError> {
     let layout = survey(job, trace)?;
     let mut found = TracePlan { layout, ..trace.clone() };

@@ -1,4 +1,4 @@
-//! Direction and order of I/Os.
+//! Direction and order of I/Os: `rw`.
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use byteway_trace::Kind;
 
-/// Direction and order of a job, as fio names them.
+/// Direction and order of a job, with fio's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lower")]
@@ -56,7 +56,7 @@ impl Rw {
         matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
     }
 
-    /// What its I/Os do.
+    /// The kinds of its I/Os.
     pub fn kinds(self) -> &'static [Kind] {
         match self {
             Rw::Read | Rw::RandRead => &[Kind::Read],

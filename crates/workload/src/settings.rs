@@ -1,64 +1,66 @@
-//! Settings of a job, whatever it asks for: where, how many at once, when, and for how long.
+//! Settings of a job of any kind: drive, range, concurrency, timing.
 
 use super::issue::{Cap, Issue, Think};
 use super::priority::Priority;
 use super::verify::Verify;
 use byteway_console::units::Picos;
 
-/// Settings of a job, resolved and checked: all that a runner needs to know but what the job asks for.
+/// Settings of a job, resolved and validated: everything that a runner needs in addition to the source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobSettings {
-    /// Its name, unique in the scenario; also that of its random streams.
+    /// Name of the job, unique in the scenario; also used in the names of its random streams.
     pub name: String,
-    /// Which of the run's drives it works on, from 0.
+    /// Index of its drive, from 0.
     pub drive: usize,
-    /// It runs beside the drive, on the target that the host reaches it by, and not on the host.
+    /// Whether it runs on the target that serves the drive, instead of on the host.
     pub at_target: bool,
-    /// The namespace, from 1.
+    /// Namespace identifier, from 1.
     pub nsid: u32,
     /// Bytes of a logical block.
     pub lba_bytes: u32,
-    /// First block of its range, in the namespace.
+    /// First block of its range, within the namespace.
     pub range_lba: u64,
-    /// Blocks of its range.
+    /// Length of its range in blocks.
     pub range_blocks: u64,
-    /// By how many blocks each worker's range begins after that of the worker before; `None` where all share one, and
-    /// sequential workers divide it among themselves.
+    /// Distance between the ranges of consecutive workers in blocks; `None`: all share one range, which
+    /// sequential workers divide.
     pub stride_blocks: Option<u64>,
-    /// Blocks of the namespace, beyond which no range goes.
+    /// Size of the namespace in blocks, which limits all ranges.
     pub namespace_blocks: u64,
-    /// I/Os of a worker that may be outstanding.
+    /// Outstanding I/Os of a worker, at most.
     pub iodepth: u32,
-    /// Workers, each with a queue pair and a generator of its own.
+    /// Number of workers, each with a queue pair and a generator.
     pub workers: u32,
-    /// What makes the next I/O due.
+    /// The event that makes the next I/O due.
     pub issue: Issue,
-    /// What a closed loop does not exceed.
+    /// Rate limit of a closed loop.
     pub cap: Option<Cap>,
-    /// When workers pause.
+    /// Pauses of the workers.
     pub think: Option<Think>,
-    /// How many jobs with a stonewall there are up to this one: jobs of one phase run together, after the phase before.
+    /// Number of jobs with a stonewall up to this one: jobs of one phase run concurrently, after the phase
+    /// before.
     pub phase: u32,
     /// From the beginning of its phase to its own.
     pub start_delay: Picos,
-    /// From its beginning to that of its figures.
+    /// From its beginning to the beginning of measuring.
     pub ramp: Picos,
-    /// Whether each block that it reads is checked, and how.
+    /// Verification of the blocks that it reads.
     pub verify: Verify,
-    /// Class of its queues.
+    /// Priority class of its queues.
     pub priority: Priority,
-    /// I/Os (records, of a trace), over all workers.
+    /// Number of I/Os (for a trace, records), over all workers.
     pub count: Option<u64>,
-    /// Bytes that it transfers, over all workers; the last I/O may go beyond. What is trimmed and then written counts once.
+    /// Bytes to transfer, over all workers; the last I/O may exceed them. A block that is trimmed and then
+    /// written counts once.
     pub io_bytes: Option<u64>,
-    /// Virtual time after which nothing new is issued.
+    /// Virtual time after which no further I/O is issued.
     pub runtime: Option<Picos>,
-    /// The most that one command transfers: longer records of a trace become several commands.
+    /// Longest transfer of one command in blocks; longer records of a trace are split.
     pub transfer_blocks_max: u32,
 }
 
 impl JobSettings {
-    /// Those of a job of one worker on the first namespace, one operation at a time, with a byte for its unit.
+    /// Settings of one worker on the first namespace, one operation at a time, with blocks of one byte.
     pub(crate) fn plain(name: &str) -> JobSettings {
         JobSettings {
             name: name.to_owned(),
@@ -87,12 +89,13 @@ impl JobSettings {
         }
     }
 
-    /// When nothing new is issued any more, in picoseconds since it began: the runtime comes after the ramp.
+    /// Time after which no further I/O is issued, in picoseconds since the job began: the runtime follows the
+    /// ramp.
     pub fn end_ps(&self) -> u64 {
         self.runtime.map_or(u64::MAX, |runtime| runtime.0.saturating_add(self.ramp.0))
     }
 
-    /// The range of a worker (from 0): its first block in the namespace, and its blocks.
+    /// The range of a worker (from 0): its first block in the namespace, and its number of blocks.
     pub fn range_of(&self, worker: u32) -> (u64, u64) {
         let Some(stride) = self.stride_blocks else { return (self.range_lba, self.range_blocks) };
         let lba = self.range_lba.saturating_add(stride.saturating_mul(u64::from(worker)));

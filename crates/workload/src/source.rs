@@ -1,21 +1,22 @@
-//! What jobs ask: the list of its kinds.
+//! The list of workload kinds: what a job issues.
 
 use super::kv::KvPlan;
+use super::query::QueryPlan;
 use super::recording::TracePlan;
 use super::source_kind::SourceKind;
 use super::synthetic::Synthetic;
 
-/// The enum of the kinds, a line each: a further one is a module, and such a line.
+/// Defines the enum of kinds, one line for each: a further kind takes a module and a line here.
 macro_rules! sources {
     ($($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident($kind:ty),)*) => {
-        /// What a job asks.
+        /// What a job issues.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Source {
             $($(#[doc = $doc])* $(#[cfg($cfg)])? $name($kind),)*
         }
 
         impl Source {
-            /// What its kind says of itself.
+            /// The kind's implementation.
             pub(crate) fn kind(&self) -> &dyn SourceKind {
                 match self {
                     $($(#[cfg($cfg)])? Source::$name(kind) => kind,)*
@@ -26,13 +27,15 @@ macro_rules! sources {
 }
 
 sources! {
-    /// I/Os, drawn at random.
+    /// Randomly drawn I/Os.
     Synthetic(Synthetic),
-    /// I/Os, as they were recorded.
+    /// I/Os replayed from a trace.
     Trace(TracePlan),
-    /// Operations on the pairs of a key-value drive, or of a tree on the host.
+    /// Key-value operations on a key-value drive, or on an LSM tree on the host.
     Pairs(Box<KvPlan>),
-    /// Echoes.
+    /// Queries over the tables of a computational drive.
+    Queries(Box<QueryPlan>),
+    /// Operations on an echo namespace.
     #[cfg(feature = "echo")]
     Echo(super::echo::EchoPlan),
 }

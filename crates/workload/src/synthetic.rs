@@ -1,24 +1,24 @@
-//! What is said of drawn I/Os: direction and order, lengths, addresses.
+//! Parameters of drawn I/Os: direction and order, lengths, addresses.
 
 use super::direction::ByKind;
 use super::distribution::Distribution;
 use super::length::Lengths;
 use super::rw::Rw;
 
-/// Draws.
+/// Parameters of drawn I/Os.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthetic {
     /// Direction and order.
     pub rw: Rw,
-    /// Of a mix, the share of reads: 0 to 100.
+    /// Share of reads in a mix: 0 to 100.
     pub read_percent: u8,
-    /// How long I/Os are.
+    /// Lengths of I/Os.
     pub lengths: ByKind<Lengths>,
-    /// What random addresses are multiples of, in blocks; `None`: the shortest length of their kind.
+    /// Alignment of random addresses in blocks; `None`: the shortest length of their kind.
     pub align_blocks: Option<u32>,
-    /// How random addresses are spread.
+    /// Distribution of random addresses.
     pub distribution: Distribution,
-    /// Whether random I/Os touch each block once before any twice.
+    /// Whether random I/Os cover each block once before any twice.
     pub once: bool,
 }
 

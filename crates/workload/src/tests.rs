@@ -1,4 +1,4 @@
-//! What every generator keeps to.
+//! Properties of every generator.
 
 mod shares;
 
@@ -49,7 +49,7 @@ fn ios(plan: &JobPlan, worker: u32) -> Vec<Io> {
     Generator::new(plan, worker, &Rng::new(1)).unwrap().collect()
 }
 
-// An I/O outside its range would fail on the drive, or overwrite what another job verifies.
+// An I/O outside its range would fail on the drive, or overwrite data that another job verifies.
 #[test]
 fn every_io_lies_in_its_range() {
     for distribution in
@@ -75,7 +75,7 @@ fn every_io_lies_in_its_range() {
     }
 }
 
-// Workers of a sequential job that all began at the same place would read each block several times.
+// Sequential workers that all began at the same address would read each block several times.
 #[test]
 fn sequential_workers_share_the_range_and_the_count() {
     let synthetic = Synthetic::fixed(Rw::Write, 2);
@@ -88,7 +88,7 @@ fn sequential_workers_share_the_range_and_the_count() {
     assert_eq!(seen.len(), 31);
 }
 
-// With one stream for all, a change of the mix would move every address, and two runs could not be compared.
+// With a common stream, a change of the mix would change every address, and two runs could not be compared.
 #[test]
 fn the_mix_does_not_change_the_addresses() {
     let plan = |read_percent| job(settings(), Synthetic { rw: Rw::RandRw, read_percent, ..READS });
@@ -103,7 +103,7 @@ fn the_mix_does_not_change_the_addresses() {
     assert!(ios(&other, 0).iter().zip(&a).any(|(a, b)| a.lba != b.lba));
 }
 
-// A skewed job whose favourites lay side by side would load one die only.
+// Popular blocks that are adjacent would load one die only.
 #[test]
 fn zipf_favourites_are_scattered_and_shared_by_workers() {
     let distribution = Distribution::Zipf { theta: 1.2 };
@@ -122,7 +122,7 @@ fn zipf_favourites_are_scattered_and_shared_by_workers() {
     assert!(first.abs_diff(second) > 100);
 }
 
-// An open loop that drifts from its rate would measure another load than the one asked for.
+// An open loop that drifts from its rate would measure another load.
 #[test]
 fn open_loops_keep_their_rate() {
     let open = |arrival, workers| {
@@ -166,7 +166,8 @@ fn scan_of(plan: &JobPlan) -> Result<Scan, InputError> {
     scan(plan, trace).map(|found| found.scan)
 }
 
-// Addresses of a trace are in sectors of 512 B and of another drive: laid wrongly, reads would miss what was written.
+// Trace addresses are in sectors of 512 B and for another drive: with a wrong mapping, reads would miss what
+// was written.
 #[test]
 fn records_are_aligned_wrapped_and_split() {
     let text = "1000 0 7 2 0\n2000 0 512 8 1\n3000 0 508 8 1\n4000 1 0 512 1\n";
@@ -185,7 +186,7 @@ fn records_are_aligned_wrapped_and_split() {
     assert_eq!((scan.commands, scan.moved, scan.widened, scan.tally.records), (5, 2, 2, 4));
 }
 
-// Without `wrap` an address beyond the drive is a mistake of the user's, to be shown with its line.
+// Without `wrap` an address beyond the drive is a user error, reported with its line.
 #[test]
 fn an_address_beyond_the_range_is_an_error_with_its_line() {
     let (plan, _file) = trace_job("1 0 0 8 0\n2 0 512 8 1\n", |_, trace| trace.beyond = Beyond::Error);
@@ -236,45 +237,45 @@ fn places(plan: &JobPlan, worker: u32) -> Vec<(u64, u32)> {
     ios(plan, worker).iter().map(|io| (io.lba - 1000, io.blocks)).collect()
 }
 
-// Wrapped, a trace larger than the drive writes over itself; in proportion, near stays near and far stays far.
+// Wrapped, a trace larger than the drive overwrites itself; scaled in proportion, locality is preserved.
 #[test]
 fn scaled_addresses_keep_their_order() {
-    // 256 units of 4 KiB, on 64.
+    // 256 units of 4 KiB, mapped to 64.
     let text = "0 0 0 8 0\n1 0 1024 8 0\n2 0 1032 16 0\n3 0 2040 8 0\n";
     let (plan, _file) = layout_job(text, Beyond::Scale, false).unwrap();
     assert_eq!(places(&plan, 0), [(0, 1), (32, 1), (32, 2), (63, 1)]);
     let Source::Trace(trace) = &plan.source else { unreachable!() };
     assert_eq!(trace.scan.moved, 3);
-    // What fits stays where it is.
+    // A trace that fits keeps its addresses.
     let (plan, _file) = layout_job("0 0 0 8 0\n1 0 80 8 0\n", Beyond::Scale, false).unwrap();
     assert_eq!(places(&plan, 0), [(0, 1), (10, 1)]);
 }
 
-// A trace of a terabyte that touches a megabyte of it fits on any drive, if only what it touches has a place.
+// A trace of a terabyte that touches a megabyte fits on any drive, if only touched units are mapped.
 #[test]
 fn compact_addresses_are_numbered_by_first_use() {
     let text = "0 0 800000000 16 0\n1 0 8 8 0\n2 0 800000008 8 1\n3 0 800000008 16 1\n4 0 8 8 1\n";
     let (mut plan, _file) = layout_job(text, Beyond::Compact, false).unwrap();
-    // The fourth touches a unit that is known and one that is new: they lie apart, and become two commands.
+    // The fourth record touches a known unit and a new one: they are not adjacent, and become two commands.
     assert_eq!(places(&plan, 0), [(0, 2), (2, 1), (1, 1), (1, 1), (3, 1), (2, 1)]);
-    // Every worker finds the same places.
+    // Every worker computes the same mapping.
     plan.workers = 2;
     assert_eq!(places(&plan, 1), [(2, 1), (1, 1), (3, 1)]);
     let many: String = (0..65).map(|index| format!("{index} 0 {} 8 0\n", index * 1_000_000)).collect();
     let error = layout_job(&many, Beyond::Compact, false).err().unwrap();
     assert!(error.to_string().contains(":65:1") && error.what.contains("256 KiB"), "{error}");
     assert!(error.cure.contains("beyond = \"wrap\""), "{error}");
-    // A record of terabytes is refused before anything is made of it.
+    // A record of terabytes is refused before anything is allocated for it.
     let error = layout_job("0 0 0 18014398509481983 0\n", Beyond::Compact, false).err().unwrap();
     assert!(error.what.contains("longer than the job's range"), "{error}");
 }
 
-// Devices that lie over each other read what another has written; a slice each keeps them apart.
+// Overlapping devices would read each other's writes; separate slices prevent that.
 #[test]
 fn spread_devices_have_slices_of_their_own() {
     let text = "0 7 0 8 0\n1 3 0 8 0\n2 7 80 8 0\n3 11 8 8 1\n";
     let (plan, _file) = layout_job(text, Beyond::Error, true).unwrap();
-    // Three slices of 21 blocks, by the number of the device.
+    // Three slices of 21 blocks, in the order of device numbers.
     assert_eq!(places(&plan, 0), [(21, 1), (0, 1), (31, 1), (43, 1)]);
     let error = layout_job("0 0 0 8 0\n1 1 256 8 0\n", Beyond::Error, true).err().unwrap();
     assert!(error.what.contains("device's slice of 128 KiB"), "{error}");
@@ -290,7 +291,7 @@ fn spread_devices_have_slices_of_their_own() {
     assert!(error.what.contains("more than 4096 devices"), "{error}");
 }
 
-// A trim that is widened to whole blocks takes away data that nobody gave up.
+// A trim widened to whole blocks would discard data that was not trimmed.
 #[test]
 fn trims_are_narrowed_to_whole_blocks() {
     let text = "fio version 3 iolog\n0 a trim 4095 8194\n1 a trim 4095 100\n2 a write 4095 2\n";
@@ -302,7 +303,7 @@ fn trims_are_narrowed_to_whole_blocks() {
     assert_eq!((trace.scan.trims_left_out, trace.scan.commands), (1, 2));
 }
 
-// A survey that ended with the runtime would not know what the trace touches while the job ramps up besides.
+// A survey that ended at the runtime would miss what the trace touches during the ramp.
 #[test]
 fn a_ramp_belongs_to_what_a_layout_is_made_for() {
     let text = "0 0 0 8 0\n1500000000 0 800 8 0\n1600000000 0 8000 8 0\n";
@@ -316,7 +317,7 @@ fn a_ramp_belongs_to_what_a_layout_is_made_for() {
     }
 }
 
-// A worker whose own range is shorter than its longest I/O would reach beyond it.
+// A worker whose range is shorter than its longest I/O would exceed the range.
 #[test]
 fn the_longest_io_fits_every_workers_range() {
     let lengths = Lengths::Range { min: 1, max: 16 };
@@ -329,7 +330,7 @@ fn the_longest_io_fits_every_workers_range() {
     assert!(error.what.contains("longest"), "{error}");
 }
 
-// A block that is trimmed and never written holds nothing, though each was to hold something.
+// A block that is trimmed and not written would be empty, although each block has to hold data.
 #[test]
 fn a_count_never_ends_between_a_trim_and_its_write() {
     let plan = job(JobSettings { count: Some(3), ..settings() }, Synthetic::fixed(Rw::RandTrimWrite, 1));

@@ -1,4 +1,4 @@
-//! Whether what a job reads is checked, and how.
+//! Verification of the data that a job reads.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
@@ -7,12 +7,13 @@ use std::fmt;
 
 const EXPECTED: &str = "true, false or \"bytes\"";
 
-/// Whether each block that is read is checked against what was written: `true`, `false` or `"bytes"`.
+/// Whether each block read is compared with what was written: `true`, `false` or `"bytes"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Nothing is.
+    /// No verification.
     Off,
-    /// By what a page is known to hold, and one read in [64](byteway_host::oracle::SAMPLED_ONE_IN) byte by byte.
+    /// By the pattern that a page is known to hold, and one read in
+    /// [64](byteway_host::oracle::SAMPLED_ONE_IN) byte by byte.
     #[default]
     On,
     /// Byte by byte.
@@ -20,7 +21,7 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// Whether it is checked at all.
+    /// Whether reads are verified at all.
     pub fn is_on(self) -> bool {
         self != Verify::Off
     }

@@ -1,4 +1,4 @@
-//! Where a drive is attached.
+//! A bay: the place where a drive is attached.
 
 use crate::drive::PoweredDrive;
 use byteway_clock::Clock;
@@ -9,41 +9,42 @@ use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig, Switch};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A link and, behind its host end, the host memory that a drive reaches over it, as behind an IOMMU: no other drive's.
+/// A link and the host memory that a drive reaches over it, as behind an IOMMU: no other drive reaches it.
 pub struct DriveBay {
     pub(crate) name: Option<String>,
     /// The link's end at the host.
     pub host: HostEnd,
     /// The link's end at the drive.
     pub device: DeviceEnd,
-    /// The host memory behind it.
+    /// The host memory that the drive reaches.
     pub memory: Memory,
 }
 
 impl DriveBay {
-    /// A bay without a drive. In a trace everything in it belongs to `clock`'s owner.
+    /// A bay without a drive. In a trace, everything in it belongs to `clock`'s owner.
     pub fn new(clock: &Clock, link: PcieConfig, memory: Memory) -> DriveBay {
         let (host, device) = Link::connect(clock, link, memory.clone());
         DriveBay { name: None, host, device, memory }
     }
 
-    /// The same at a port of a switch.
+    /// As [`DriveBay::new`], at a port of a switch.
     pub fn behind(switch: &Switch, clock: &Clock, link: PcieConfig, memory: Memory) -> DriveBay {
         let (host, device) = Link::connect_behind(switch, clock, link, memory.clone());
         DriveBay { name: None, host, device, memory }
     }
 
-    /// Gives power to a drive in this bay: one with the `medium` that one with the same `config` has left, or a new one.
+    /// Powers on a drive in this bay: over the `medium` that one with the same `config` has left, or a new one.
     ///
     /// # Errors
-    /// There can be no such drive.
+    /// [`ConfigError`] if no such drive can exist.
     pub fn power_on(self, config: DriveConfig, medium: Option<Medium>) -> Result<PoweredDrive, ConfigError> {
         let site = Drive::site(self.device.clock(), &config);
         let placement = Placement::all_at(&site, config.site.cycles);
         self.power_on_placed(config, site, placement, medium)
     }
 
-    /// The same, for a drive whose firmware runs where `placement` says; `site` is its own ([`Drive::site`]).
+    /// As [`DriveBay::power_on`], for a drive whose firmware runs where `placement` says; `site` is its own
+    /// ([`Drive::site`]).
     ///
     /// # Errors
     /// As [`DriveBay::power_on`].
@@ -63,8 +64,8 @@ impl DriveBay {
         Ok(self.hold(drive, dma_granularity, Vec::new()))
     }
 
-    /// Gives power to a drive in this bay whose data is on what is `behind` it: by a translation layer that runs elsewhere, or by an
-    /// array ([`Drive::over`]).
+    /// Powers on a drive in this bay whose data is stored by what is `behind` it: a translation layer that runs
+    /// elsewhere, or an array ([`Drive::over`]).
     ///
     /// # Errors
     /// As [`DriveBay::power_on`].

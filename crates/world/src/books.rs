@@ -1,36 +1,36 @@
-//! The books: what the ledger of a link, the host memory behind it and the drive's controller have counted, each for itself.
+//! Balancing the books: a link's ledger, its host memory and the drive's controller count bytes independently.
 
 use crate::drive::PoweredDrive;
 use byteway_link::{Direction, Purpose};
 use thiserror::Error;
 
-/// Two of them have counted different bytes, which is a defect of Byteway.
+/// Two of them have counted different numbers of bytes: a defect of Byteway.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{}the books don't balance: {what}: {ledger} in the ledger, {counted} counted; this is a defect",
     .drive.as_ref().map(|name| format!("drive {name}: ")).unwrap_or_default()
 )]
 pub struct UnbalancedBooks {
-    /// Of which drive, where there are several with names.
+    /// The drive's name, if there are several.
     pub drive: Option<String>,
-    /// Which bytes.
+    /// The kind of bytes.
     pub what: &'static str,
-    /// By the ledger.
+    /// Count of the ledger.
     pub ledger: u64,
-    /// By host memory or the controller.
+    /// Count of host memory or the controller.
     pub counted: u64,
 }
 
-/// What to compare: which bytes, by the ledger, by another.
+/// The kind of bytes, the ledger's count, and another count.
 type Comparison = (&'static str, u64, u64);
 
 impl PoweredDrive {
-    /// Whether ledger, host memory and controller have counted the same bytes. Nothing may be in flight.
+    /// Checks that ledger, host memory and controller have counted the same bytes. Nothing may be in flight.
     ///
     /// # Errors
-    /// They have not.
+    /// [`UnbalancedBooks`] for the first difference.
     pub fn balance(&self) -> Result<(), UnbalancedBooks> {
-        // Programs of what is buffered before them may be under way at any time.
+        // Behind this drive, programs of buffered data may be in flight at any time, so only memory can be compared.
         self.behind.iter().try_for_each(PoweredDrive::balance_memory)?;
         self.balance_memory()?;
         let counters = self.drive.controller.counters();
@@ -44,14 +44,14 @@ impl PoweredDrive {
             ("bytes of completions posted", completions, counters.posted.get() * 16),
             ("bytes of data to the host", to_host, counters.data_out_bytes.get()),
         ])?;
-        // A DMA that fetches whole units brings more than the commands asked for, and one that failed less.
+        // DMA of whole units fetches more than the commands asked for, and a failed one less.
         if self.dma_granularity == 1 {
             compare(&[("bytes of data to the device", to_device, counters.data_in_bytes.get())])?;
         }
         Ok(())
     }
 
-    /// The same of ledger and host memory alone, which holds while commands are in flight, too.
+    /// As [`PoweredDrive::balance`], for ledger and host memory only: this holds while commands are in flight, too.
     ///
     /// # Errors
     /// As [`PoweredDrive::balance`].
@@ -65,7 +65,7 @@ impl PoweredDrive {
             Purpose::HostBuffer,
         ];
         let memory = self.host.memory();
-        let under_way = self.host.bytes_under_way();
+        let under_way = self.host.bytes_in_flight();
         let read = self.crossed(Direction::Down, &READ);
         let written = self.crossed(Direction::Up, &[Purpose::Data, Purpose::Cqe, Purpose::HostBuffer]);
         compare(&[
@@ -74,7 +74,7 @@ impl PoweredDrive {
         ])
     }
 
-    /// Payload bytes by the ledger.
+    /// Payload bytes in the ledger.
     fn crossed(&self, direction: Direction, purposes: &[Purpose]) -> u64 {
         let ledger = self.host.ledger();
         purposes.iter().map(|purpose| ledger.entry(*purpose, direction).payload).sum()

@@ -1,4 +1,4 @@
-//! A drive in its bay, from power-on to the end of the power.
+//! A powered drive in its bay, from power-on to power-off.
 
 use byteway_device::{ConfigError, Controller, Drive};
 use byteway_firmware::{Ftl, Site};
@@ -7,40 +7,40 @@ use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A drive that has power, at its link.
+/// A powered drive, at its link.
 ///
-/// The drive and its link hold each other. Dropping this parts them, so that no run leaves a drive in memory behind; what the
-/// medium holds is then lost, and [`PoweredDrive::power_off`] gives it.
+/// The drive and its link reference each other. Dropping this separates them, so that no run leaves a drive in memory.
+/// The contents of the medium are then lost; [`PoweredDrive::power_off`] returns them.
 pub struct PoweredDrive {
-    /// What it is called in messages, where there are several.
+    /// Its name in messages, if there are several.
     pub name: Option<String>,
     /// The link's end at the host.
     pub host: HostEnd,
     /// The link's end at the drive.
     pub device: DeviceEnd,
-    /// The host memory behind the link. [`HostEnd::memory`] is the same, with everything that has arrived by now.
+    /// The host memory at the link. [`HostEnd::memory`] returns the same after applying everything that has arrived.
     pub memory: Memory,
     /// The drive.
     pub drive: Rc<Drive>,
-    /// What its data is on, if that is not its own: the endpoints whose flash the host's firmware commands. They have power of their
-    /// own, and the books of their own links.
+    /// The drives that store its data, if it has no flash of its own: endpoints whose flash the host's firmware
+    /// controls. They have power and links of their own.
     pub behind: Vec<PoweredDrive>,
-    /// What is in front of what is behind it is software of the host's, which is called: its link is none.
+    /// The front is host software that is called: its link is not a real one.
     pub is_called: bool,
-    /// Its power is off.
+    /// The power is off.
     pub(crate) is_off: Cell<bool>,
     pub(crate) dma_granularity: u32,
 }
 
-/// The second port of a drive, as a host has it: a link, and the host memory behind it, of its own.
+/// The second port of a drive, as a host sees it: a link of its own, and the host memory there.
 ///
-/// As [`PoweredDrive`] does for the first, dropping this parts the link from the drive.
+/// Dropping this separates link and drive, as for [`PoweredDrive`].
 pub struct SecondPort {
     /// The link's end at the host.
     pub host: HostEnd,
     /// The link's end at the drive.
     pub device: DeviceEnd,
-    /// The drive's controller there.
+    /// The drive's controller at this port.
     pub controller: Controller,
 }
 
@@ -51,18 +51,18 @@ impl Drop for SecondPort {
 }
 
 impl PoweredDrive {
-    /// Gives the drive a second port, at a link to `memory`, as [`Drive::add_port`] says.
+    /// Adds a second port to the drive, at a link to `memory`; see [`Drive::add_port`].
     ///
     /// # Errors
-    /// The drive can't have one.
+    /// [`ConfigError`] if the drive can't have a second port.
     pub fn add_port(&self, link: PcieConfig, memory: Memory) -> Result<SecondPort, ConfigError> {
         let (host, device) = Link::connect(self.device.clock(), link, memory);
         let controller = self.drive.add_port(&device)?.clone();
         Ok(SecondPort { host, device, controller })
     }
 
-    /// It is pulled out of its slot while others go on: its registers read as all ones from now on, and what was asked of it never
-    /// ends. Gives what it holds, as [`PoweredDrive::power_off_all`] does.
+    /// Removes the drive from its slot while others continue: its registers read as all ones from now on, and commands
+    /// in flight never complete. Returns its media, as [`PoweredDrive::power_off_all`].
     pub fn pull_out(&self) -> Vec<Medium> {
         self.device.detach();
         let media = self.power_off_all();
@@ -70,26 +70,26 @@ impl PoweredDrive {
         media
     }
 
-    /// The power of a drive whose flash is its own goes: [`PoweredDrive::power_off_all`].
+    /// Cuts the power of a drive with flash of its own, as [`PoweredDrive::power_off_all`].
     ///
     /// # Panics
-    /// Its flash is that of drives behind it.
+    /// If its flash belongs to drives behind it.
     pub fn power_off(&self) -> Medium {
         self.power_off_all().pop().expect("the flash is the drive's own, and it has power")
     }
 
-    /// The power goes, of what is behind the drive as well; unless the drive was shut down before, this is a power cut. Gives the
-    /// medium, or those of the drives behind it in their order; to be called once. From now on nothing that was asked of the drive
-    /// ends: its executor is to be dropped.
+    /// Cuts the power, including that of the drives behind it; a power cut, unless the drive was shut down before.
+    /// Returns the medium, or the media of the drives behind it in order. Call it once. Commands in flight never
+    /// complete: drop the executor afterwards.
     pub fn power_off_all(&self) -> Vec<Medium> {
         if self.is_off.replace(true) {
-            return Vec::new(); // it was pulled out before
+            return Vec::new(); // it was removed before
         }
         let own = self.drive.power_off();
         own.into_iter().chain(self.behind.iter().flat_map(PoweredDrive::power_off_all)).collect()
     }
 
-    /// The translation layers that its data goes through: its own, or those of the drives behind it in their order.
+    /// The translation layers of its data: its own, or those of the drives behind it in order.
     pub fn layers(&self) -> Vec<&Ftl> {
         match self.drive.controller.backing().ftl() {
             Some(own) => vec![own],
@@ -97,8 +97,8 @@ impl PoweredDrive {
         }
     }
 
-    /// The cores of the drives that it is: its own, and those of the drives behind it; of one that is called none are its own, but the
-    /// host's.
+    /// The sites of its hardware: its own, and those of the drives behind it; without its own if the front is software
+    /// on the host.
     pub fn sites(&self) -> Vec<&Site> {
         let own = (!self.is_called).then_some(&self.drive.site);
         let endpoints = self.drive.controller.backing().ftl().is_some() && !self.behind.is_empty();
@@ -106,14 +106,14 @@ impl PoweredDrive {
         own.into_iter().chain(behind.iter().flat_map(PoweredDrive::sites)).collect()
     }
 
-    /// The flash arrays that hold its data: its own, or those of the drives behind it in their order.
+    /// The flash arrays of its data: its own, or those of the drives behind it in order.
     pub fn arrays(&self) -> Vec<&Flash> {
         let own = self.drive.controller.backing().ftl().and_then(|ftl| ftl.data_end().own());
         own.into_iter().chain(self.behind.iter().flat_map(PoweredDrive::arrays)).collect()
     }
 
-    /// The links between the host and its data, at the host's end: its own, or, of one that is called, those of the drives behind it, to
-    /// which the host's software talks.
+    /// The host ends of the links between host and data: its own, or, if the front is software on the host, those of
+    /// the drives behind it.
     pub fn links(&self) -> Vec<&HostEnd> {
         match self.is_called {
             false => vec![&self.host],

@@ -1,9 +1,9 @@
-//! The host: its processors. Its memory is in the bays, a region for each drive.
+//! The host's processors. Its memory is in the bays, one region per drive.
 
 use byteway_clock::{Clock, Resource, Station};
 use std::rc::Rc;
 
-/// A host. A drive that another process serves has no more of a world than this: its link and memory are real.
+/// A host. For a drive served to another process this is all of the world: link and memory are real.
 pub struct Host {
     clock: Clock,
     processors: Vec<Rc<Station>>,
@@ -12,18 +12,18 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with `processors`, at least one, which in a trace belong to `clock`'s owner.
+    /// A host with `processors` processors (at least one), which in a trace belong to `clock`'s owner.
     pub fn new(clock: &Clock, processors: u16) -> Host {
         Self::make(clock, processors, false)
     }
 
-    /// The same, whose processors keep apart what they do, by name ([`Station::keeping_names`]).
+    /// As [`Host::new`]; the processors record their work by name ([`Station::keeping_names`]).
     pub fn keeping_names(clock: &Clock, processors: u16) -> Host {
         Self::make(clock, processors, true)
     }
 
-    /// A host whose processors are one pool: each piece of work, of applications, interrupts and whatever else is the host's, takes the
-    /// one that is free first.
+    /// A host whose processors are one pool: all work of applications, interrupts and the host itself takes the first
+    /// free processor.
     pub fn pooled(clock: &Clock, processors: u16) -> Host {
         let pool = Station::new(clock, usize::from(processors.max(1)));
         let pool = Rc::new(pool.traced_as(Resource::HostCore, 0).keeping_names());
@@ -37,18 +37,18 @@ impl Host {
         Host { processors, ..host }
     }
 
-    /// How many processors it has.
+    /// Number of processors.
     pub fn count(&self) -> usize {
         self.processors.iter().map(|processor| processor.servers()).sum()
     }
 
-    /// The processors on which applications run; of a pool one station, with as many servers.
+    /// The processors on which applications run; in a pool, one station with as many servers.
     pub fn processors(&self) -> &[Rc<Station>] {
         &self.processors
     }
 
-    /// A processor more, which takes the interrupts of drive `drive`; in a trace it follows those of the applications. Of a pool it is the
-    /// pool.
+    /// A further processor, for the interrupts of drive `drive`; in a trace it follows those of the applications. In a
+    /// pool it is the pool.
     pub fn interrupt_processor(&self, drive: usize) -> Rc<Station> {
         if self.is_pooled {
             return self.processors[0].clone();

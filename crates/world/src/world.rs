@@ -1,8 +1,8 @@
 //! A host and its drives.
 //!
-//! One executor has all of it, so a world of several drives takes one core of the machine. Drives have nothing in common but the
-//! host's processors: each has its own host memory, and what is random in it follows from its own configuration. So a drive's
-//! figures are those that it has alone, as long as no processor of the host is shared.
+//! One executor runs all of it, so a world of several drives takes one core of the machine. Drives share nothing but
+//! the host's processors: each has host memory of its own, and its random streams depend on its own configuration only.
+//! So a drive's figures are the same as alone, unless a host processor is shared.
 
 use crate::bay::DriveBay;
 use crate::books::UnbalancedBooks;
@@ -14,30 +14,30 @@ use byteway_flash::Medium;
 use byteway_link::{Memory, PcieConfig};
 use std::rc::Rc;
 
-/// A host and the drives at its links, which have power.
+/// A host and the powered drives at its links.
 pub struct World {
     clock: Clock,
-    /// The host. In a trace its processors are those of the first drive.
+    /// The host. In a trace, its processors belong to the first drive.
     pub host: Host,
     drives: Vec<Rc<PoweredDrive>>,
 }
 
 impl World {
-    /// A host with so many processors, at least one, and no drive.
+    /// A host with `processors` processors (at least one), and no drive.
     pub fn new(clock: &Clock, processors: u16) -> World {
         Self::around(clock, Host::new(clock, processors))
     }
 
-    /// This host, and no drive.
+    /// A world of this host, without drives.
     pub fn around(clock: &Clock, host: Host) -> World {
         World { clock: clock.clone(), host, drives: Vec::new() }
     }
 
-    /// Adds a bay with simulated host memory, and a drive in it as [`DriveBay::power_on`] does. In a trace what they use
-    /// belongs to the owner with the drive's number ([`Owner`]).
+    /// Adds a bay with simulated host memory, and a drive in it as [`DriveBay::power_on`]. In a trace, both belong to
+    /// the owner with the drive's number ([`Owner`]).
     ///
     /// # Errors
-    /// There can be no such drive.
+    /// [`ConfigError`] if no such drive can exist.
     pub fn add(
         &mut self,
         name: Option<String>,
@@ -52,32 +52,32 @@ impl World {
         Ok(&self.drives[number])
     }
 
-    /// The drives, in the order in which they were added.
+    /// The drives, in the order of addition.
     pub fn drives(&self) -> &[Rc<PoweredDrive>] {
         &self.drives
     }
 
-    /// Adds a drive that has power already, by this name.
+    /// Adds a powered drive with this name.
     pub fn hold(&mut self, name: Option<String>, mut drive: PoweredDrive) -> &PoweredDrive {
         drive.name = name;
         self.share(Rc::new(drive));
         &self.drives[self.drives.len() - 1]
     }
 
-    /// The same for one that has its name, and another owner beside the world: the box that it is in.
+    /// As [`World::hold`], for a named drive that has another owner, too: its box.
     pub fn share(&mut self, drive: Rc<PoweredDrive>) {
         self.drives.push(drive);
     }
 
-    /// The power of all drives goes at once, as [`PoweredDrive::power_off_all`] says: the media of each, in the order of the drives.
+    /// Cuts the power of all drives, as [`PoweredDrive::power_off_all`]: the media of each, in the order of the drives.
     pub fn power_off(&self) -> Vec<Vec<Medium>> {
         self.drives.iter().map(|drive| drive.power_off_all()).collect()
     }
 
-    /// Whether the books of each drive balance, as [`PoweredDrive::balance`] says.
+    /// Checks the books of all drives, as [`PoweredDrive::balance`].
     ///
     /// # Errors
-    /// The first drive's that don't.
+    /// [`UnbalancedBooks`] of the first drive that has a difference.
     pub fn balance(&self) -> Result<(), UnbalancedBooks> {
         let is_several = self.drives.len() > 1;
         self.drives.iter().try_for_each(|drive| {

@@ -1,8 +1,8 @@
-//! From a bridge's memory to the members.
+//! Draining of a bridge's memory to the members.
 //!
-//! It begins when the memory is half full, or when no write has come for a while, and ends at a quarter, or when it is empty. A
-//! batch of runs is written, several at once and whole units that lie next to each other in one write; a flush makes it durable,
-//! and then the memory lets go of it.
+//! Draining starts when the memory is half full, or when no write has come for a while, and stops at a
+//! quarter, or when it is empty. A batch of runs is written, several in parallel and adjacent whole units in
+//! one write; a flush makes it durable, and then the memory releases it.
 
 use crate::bridge::Inner;
 use crate::bridge::nvram::{Run, runs_of};
@@ -12,27 +12,27 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Units of one write, at most: 256 KiB.
+/// Maximum units of one write: 256 KiB.
 const RUN_UNITS: usize = 64;
-/// Runs between two flushes, at most.
+/// Maximum runs between two flushes.
 const BATCH_RUNS: usize = 512;
-/// Without writes for so long, everything is drained.
+/// Time without writes after which everything is drained.
 const IDLE: Delay = Delay::from_ms(10);
 
 pub(super) struct Draining {
-    /// There may be something to drain.
+    /// Notified when there may be something to drain.
     wanted: Notify,
     /// There is nothing to drain.
     rests: Cell<bool>,
-    /// All is to be drained.
+    /// Everything is to be drained.
     all: Cell<bool>,
-    /// Something was written since the last look.
+    /// A write has come since the last check.
     written: Cell<bool>,
-    /// What members have failed to take: nothing more can be drained.
+    /// Members have failed to take data: nothing more can be drained.
     stuck: Cell<bool>,
     queue: RefCell<VecDeque<Run>>,
     queued: Notify,
-    /// Runs that are written, or have failed to be.
+    /// Runs that have been written, or have failed.
     done: RefCell<Vec<Run>>,
     left: Cell<usize>,
     finished: Notify,
@@ -57,7 +57,7 @@ impl Draining {
         }
     }
 
-    /// Something was written. The drain is woken if it rests, or the memory `is_filling`.
+    /// Reports a write. Wakes the drain if it rests, or if the memory `is_filling`.
     pub(super) fn look(&self, is_filling: bool) {
         self.written.set(true);
         if is_filling || self.rests.get() {
@@ -65,7 +65,7 @@ impl Draining {
         }
     }
 
-    /// Whether all is to be drained, from now on.
+    /// Sets whether everything is to be drained.
     pub(super) fn empty(&self, all: bool) {
         self.all.set(all);
         self.wanted.notify_one();
@@ -76,21 +76,21 @@ impl Draining {
     }
 }
 
-/// Decides when to drain, and what.
+/// The task that decides when and what to drain.
 pub(super) async fn run(inner: Rc<Inner>) {
     let draining = &inner.draining;
     loop {
-        let (held, room) = (inner.nvram.borrow().bytes(), inner.config.bytes);
+        let (held, capacity) = (inner.nvram.borrow().bytes(), inner.config.bytes);
         if inner.nvram.borrow().drainable() == 0 {
             inner.drained.notify_all();
             draining.rests.set(true);
             draining.wanted.notified().await;
             draining.rests.set(false);
-        } else if held > room / 2 || draining.all.get() {
-            let least = if draining.all.get() { 0 } else { room / 4 };
+        } else if held > capacity / 2 || draining.all.get() {
+            let least = if draining.all.get() { 0 } else { capacity / 4 };
             inner.drain_to(least).await;
         } else {
-            // A pause in the writes is time to drain all.
+            // A pause in the writes is time to drain everything.
             draining.written.set(false);
             let is_called = inner.clock.within(IDLE, draining.wanted.notified()).await.is_some();
             if !is_called && !draining.written.get() {
@@ -98,14 +98,14 @@ pub(super) async fn run(inner: Rc<Inner>) {
             }
         }
         if draining.stuck.get() {
-            // Too many members have failed: it is kept for when they are back, after the power has been.
+            // Too many members have failed: the data are kept until they return after a power cycle.
             inner.drained.notify_all();
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Writes one run after another.
+/// A task that writes one run after another.
 pub(super) async fn work(inner: Rc<Inner>) {
     let draining = &inner.draining;
     loop {
@@ -115,7 +115,7 @@ pub(super) async fn work(inner: Rc<Inner>) {
         };
         match inner.write_run(&mut run).await {
             Ok(()) => draining.done.borrow_mut().push(run),
-            // Its stripe, or the rest of its unit, can't be read.
+            // Its stripe, or the rest of its unit, is unreadable.
             Err(MediaError::Unreadable) => inner.nvram.borrow_mut().pin(&run),
             Err(_) => draining.stuck.set(true),
         }
@@ -127,7 +127,7 @@ pub(super) async fn work(inner: Rc<Inner>) {
 }
 
 impl Inner {
-    /// Drains until the memory holds `least` bytes.
+    /// Drains until the memory holds at most `least` bytes.
     async fn drain_to(&self, least: u64) {
         let draining = &self.draining;
         while self.nvram.borrow().bytes() > least && !draining.stuck.get() {
@@ -159,14 +159,14 @@ impl Inner {
                 done.iter().for_each(|run| nvram.release(run));
             }
             self.drained.notify_all();
-            // What is written faster than it is drained must not keep it here without a pause for others.
+            // Writes that outpace the drain must not keep it here without yielding.
             if self.nvram.borrow().bytes() >= before {
                 self.clock.yield_now().await;
             }
         }
     }
 
-    /// The next runs, from where the last ones ended.
+    /// The next runs, from the end of the previous ones.
     fn choose(&self, least: u64) -> Vec<Run> {
         let nvram = self.nvram.borrow();
         let (mut runs, mut bytes, mut units) = (Vec::new(), nvram.bytes(), 0);

@@ -1,18 +1,19 @@
-//! A bridge's cache in front of an array: small writes are taken into non-volatile memory, large ones pass through.
+//! A bridge's cache in front of an array: small writes go into non-volatile memory, large ones pass through.
 //!
-//! Source: "Challenges in getting flash closer to CPU" (HotStorage 2013), section 4.3: a bridge-based drive puts small requests into
-//! its DRAM and non-volatile SRAM, but forwards large ones to the members. A write is small if it is at most
-//! [`NvramConfig::small_bytes`] long and not part of a sequential stream.
+//! Source: "Challenges in getting flash closer to CPU" (HotStorage 2013), section 4.3: a bridge-based drive
+//! puts small requests into its DRAM and non-volatile SRAM, and forwards large ones to the members. A write
+//! is small if it is at most [`NvramConfig::small_bytes`] long and not part of a sequential stream.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`nvram`] | the memory: what it holds outlives the power |
-//! | `stream` | sequential streams among writes |
-//! | `drain` | from the memory to the members |
+//! | [`nvram`] | the memory, which keeps its contents without power |
+//! | `stream` | detection of sequential streams among writes |
+//! | `drain` | draining of the memory to the members |
 //!
-//! **Order.** Writes of a unit are in the memory, or pass through, one at a time. A write that passes through leaves out the units of
-//! which the memory holds something: those are changed there, or what is drained later would undo it. What was drained stays until
-//! a flush has made it durable on the members, so what was acknowledged from the memory always survives a power cut.
+//! **Order.** Writes of a unit enter the memory, or pass through, one at a time. A write that passes through
+//! leaves out the units of which the memory holds data: those are changed there, otherwise a later drain
+//! would undo the write. Drained data stay in the memory until a flush has made them durable on the members,
+//! so everything acknowledged from the memory survives a power cut.
 //!
 //! What it does not do: it caches no reads.
 
@@ -21,9 +22,8 @@ pub mod nvram;
 mod stream;
 
 use crate::array::Array;
-use crate::lock::{Locks, RangeLock};
-use byteway_clock::{Clock, Notify, SpanId, Stage, TaskId};
-use byteway_firmware::{Errand, MediaError, Work};
+use byteway_clock::{Clock, Notify, RangeLock, RangeLocks, RangeUse, SpanId, Stage, TaskId};
+use byteway_firmware::{MediaError, WorkContext, WorkKind};
 use byteway_wire::content::{Content, MARRED_BYTES, UNIT_BYTES};
 use drain::Draining;
 use nvram::{Nvram, merged, parts_of};
@@ -32,39 +32,40 @@ use std::ops::Range;
 use std::rc::Rc;
 use stream::Streams;
 
-/// A bridge's memory.
+/// Parameters of a bridge's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NvramConfig {
-    /// Bytes that it holds: at least 64 KiB.
+    /// Capacity in bytes, at least 64 KiB.
     pub bytes: u64,
-    /// The longest write that is taken into it, bytes.
+    /// Maximum length of a write that enters the memory, in bytes.
     pub small_bytes: u64,
-    /// A write that begins at most so far from the end of another belongs to a stream, bytes.
+    /// Maximum distance in bytes from the end of another write at which a write belongs to its stream.
     pub stream_window: u64,
-    /// Writes to the array that drain it at once.
+    /// Maximum drain writes in flight to the array.
     pub drain_depth: u32,
-    /// Writes that pass through are acknowledged when they survive a power cut on the members.
+    /// Writes that pass through are acknowledged only once they survive a power cut on the members.
     pub is_through: bool,
-    /// Of writes that pass through one at a time is under way in a row of so many units, as where members map whole rows: at least 1.
+    /// Units of a row, at least 1, in which only one write that passes through is in flight at a time, for
+    /// members that map whole rows.
     pub row_units: u64,
 }
 
-/// What a bridge counts.
+/// Counters of a bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BridgeCounters {
-    /// Writes that were taken into the memory.
+    /// Writes taken into the memory.
     pub writes_taken: u64,
-    /// Writes that passed through, as a whole or but for units that the memory had.
+    /// Writes that passed through, as a whole or except for units in the memory.
     pub writes_passed: u64,
-    /// Of those that passed through, how many were small and of a stream.
+    /// Of those that passed through, the small ones that belonged to a stream.
     pub writes_of_streams: u64,
-    /// Times that a write waited for room.
+    /// Times that a write waited for free memory.
     pub waits: u64,
-    /// Writes of what the memory holds to the array.
+    /// Drain writes to the array.
     pub drains: u64,
-    /// Units that they are of.
+    /// Units of these writes.
     pub units_drained: u64,
-    /// Units that were read from the memory.
+    /// Units read from the memory.
     pub units_read: u64,
 }
 
@@ -74,21 +75,22 @@ pub(super) struct Inner {
     config: NvramConfig,
     nvram: RefCell<Nvram>,
     streams: RefCell<Streams>,
-    locks: Locks,
+    locks: RangeLocks,
     draining: Draining,
-    /// There is room, or there never will be.
+    /// Notified when memory has become free, or never will.
     drained: Notify,
     counters: Cell<BridgeCounters>,
     tasks: RefCell<Vec<TaskId>>,
 }
 
-/// A cache in front of an array. Cheap to clone. What is said of [`Array`]'s futures holds for these.
+/// A cache in front of an array. Cheap to clone. The conditions on [`Array`]'s futures apply to its futures,
+/// too.
 #[derive(Clone)]
 pub struct Bridge(Rc<Inner>);
 
 impl Bridge {
-    /// In front of `array`, with a memory that holds what one before has left, or nothing. Its work is done where the array's is:
-    /// [`Work::Buffer`] for each unit, and the DRAM there is the memory.
+    /// A bridge in front of `array`, with the memory that an earlier one has left, or a new one. Its work is
+    /// done at the array's site: [`WorkKind::Buffer`] for each unit, and the DRAM there is the memory.
     pub fn new(clock: &Clock, array: Array, config: NvramConfig, nvram: Nvram) -> Bridge {
         let config = NvramConfig { bytes: config.bytes.max(64 << 10), ..config };
         let bridge = Bridge(Rc::new(Inner {
@@ -97,7 +99,7 @@ impl Bridge {
             config,
             nvram: RefCell::new(nvram),
             streams: RefCell::new(Streams::new(config.stream_window)),
-            locks: Locks::new(clock),
+            locks: RangeLocks::new(clock),
             draining: Draining::new(clock),
             drained: Notify::new(clock),
             counters: Cell::default(),
@@ -111,17 +113,17 @@ impl Bridge {
         bridge
     }
 
-    /// The array behind it.
+    /// The array behind the bridge.
     pub fn array(&self) -> &Array {
         &self.0.array
     }
 
-    /// What it has counted.
+    /// Counters up to now.
     pub fn counters(&self) -> BridgeCounters {
         self.0.counters.get()
     }
 
-    /// Bytes in the memory.
+    /// Bytes held in the memory.
     pub fn bytes_held(&self) -> u64 {
         self.0.nvram.borrow().bytes()
     }
@@ -134,33 +136,34 @@ impl Bridge {
     }
 
     async fn lock(&self, span: SpanId, units: Range<u64>) -> RangeLock {
-        let lock = self.0.locks.lock(units).await;
+        let lock = self.0.locks.lock(units, RangeUse::Change).await;
         self.0.clock.spans().charge(span, self.0.clock.now(), Stage::Queueing);
         lock
     }
 
-    /// As [`Array::read`], with what the memory holds.
+    /// As [`Array::read`], overlaid with the contents of the memory.
     ///
     /// # Errors
     /// As [`Array::read`].
     pub async fn read(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         first: u64,
         count: u32,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
         self.check(first, count.into())?;
-        let errand = errand.into();
+        let context = context.into();
         let inner = &*self.0;
-        // What is held now is what must be read at least: it may be on its way to the members.
+        // Captured now: these are the oldest contents that may be returned, and a drain may release them
+        // meanwhile.
         let held: Vec<(u64, Content, u8)> = {
             let nvram = inner.nvram.borrow();
             let units = first..first + u64::from(count);
             units.filter_map(|unit| nvram.get(unit).map(|(content, parts)| (unit, content, parts))).collect()
         };
         if held.is_empty() {
-            return inner.array.read(errand, first, count, out).await;
+            return inner.array.read(context, first, count, out).await;
         }
         out.clear();
         out.resize(count as usize, Content::Zero);
@@ -168,7 +171,7 @@ impl Bridge {
         let (mut at, mut run) = (first, Vec::new());
         for stop in whole.chain([first + u64::from(count)]) {
             if at < stop {
-                inner.array.read(errand, at, (stop - at) as u32, &mut run).await?;
+                inner.array.read(context, at, (stop - at) as u32, &mut run).await?;
                 let into = out[(at - first) as usize..].iter_mut();
                 into.zip(run.drain(..)).for_each(|(into, content)| *into = content);
             }
@@ -181,33 +184,33 @@ impl Bridge {
             *into = merged(into, &content, parts, keep);
         }
         inner.count(|counters| counters.units_read += units);
-        inner.pass_memory(errand, "out of the bridge's memory", units * UNIT_BYTES as u64).await;
+        inner.pass_memory(context, "out of the bridge's memory", units * UNIT_BYTES as u64).await;
         Ok(())
     }
 
-    /// As [`Array::write`]: small writes are acknowledged when the memory has them.
+    /// As [`Array::write`]. Small writes are acknowledged once the memory holds them.
     ///
     /// # Errors
     /// As [`Array::write`].
     pub async fn write(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         first: u64,
         contents: &mut Vec<Content>,
         durable: bool,
     ) -> Result<(), MediaError> {
         let count = contents.len() as u64;
         self.check(first, count)?;
-        let errand = errand.into();
+        let context = context.into();
         let bytes = count * UNIT_BYTES as u64;
         let is_small = self.0.is_small(first * UNIT_BYTES as u64, bytes, bytes);
-        let _lock = self.lock(errand.span, self.0.locked(first..first + count, is_small)).await;
-        self.write_locked(errand, first, contents, durable, is_small).await
+        let _lock = self.lock(context.span, self.0.locked(first..first + count, is_small)).await;
+        self.write_locked(context, first, contents, durable, is_small).await
     }
 
     async fn write_locked(
         &self,
-        errand: Errand,
+        context: WorkContext,
         first: u64,
         contents: &mut Vec<Content>,
         durable: bool,
@@ -216,7 +219,7 @@ impl Bridge {
         let inner = &*self.0;
         if is_small {
             inner.count(|counters| counters.writes_taken += 1);
-            let taken = inner.take(errand, first, contents).await;
+            let taken = inner.take(context, first, contents).await;
             contents.clear();
             return taken;
         }
@@ -228,7 +231,7 @@ impl Bridge {
             units.clone().any(|unit| nvram.has(unit))
         };
         if !has_any {
-            return inner.array.write(errand, first, contents, durable).await;
+            return inner.array.write(context, first, contents, durable).await;
         }
         let mut rest: Vec<Content> = std::mem::take(contents);
         let mut at = first;
@@ -241,8 +244,8 @@ impl Bridge {
             };
             let later = rest.split_off(count);
             match is_held {
-                true => inner.take(errand, at, &rest).await?,
-                false => inner.array.write(errand, at, &mut rest, durable).await?,
+                true => inner.take(context, at, &rest).await?,
+                false => inner.array.write(context, at, &mut rest, durable).await?,
             }
             rest = later;
             at += count as u64;
@@ -250,19 +253,19 @@ impl Bridge {
         Ok(())
     }
 
-    /// Whether a part of a unit can be written without reading the rest.
+    /// Whether part of a unit can be written without reading the rest.
     pub fn takes_parts(&self, offset: u32, bytes: u32) -> bool {
         parts_of(offset, bytes).is_some()
     }
 
-    /// Writes a part of a unit, if it [can](Bridge::takes_parts): one of a write of `command_bytes`.
+    /// Writes part of a unit, if [supported](Bridge::takes_parts), as a piece of a write of `command_bytes`.
     ///
     /// # Errors
     /// As [`Array::write`].
     #[allow(clippy::too_many_arguments, reason = "the place of a part has three coordinates")]
     pub async fn write_part(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         unit: u64,
         offset: u32,
         bytes: u32,
@@ -271,23 +274,23 @@ impl Bridge {
         command_bytes: u64,
     ) -> Result<(), MediaError> {
         self.check(unit, 1)?;
-        let errand = errand.into();
+        let context = context.into();
         let inner = &*self.0;
         let Some(parts) = parts_of(offset, bytes) else { return Err(MediaError::OutOfRange) };
         let at = unit * UNIT_BYTES as u64 + u64::from(offset);
         let is_small = inner.is_small(at, bytes.into(), command_bytes);
-        let _lock = self.lock(errand.span, inner.locked(unit..unit + 1, is_small)).await;
+        let _lock = self.lock(context.span, inner.locked(unit..unit + 1, is_small)).await;
         if is_small || inner.nvram.borrow().has(unit) {
             inner.count(|counters| match is_small {
                 true => counters.writes_taken += 1,
                 false => counters.writes_passed += 1,
             });
-            return inner.take_part(errand, unit, content, parts).await;
+            return inner.take_part(context, unit, content, parts).await;
         }
         inner.count(|counters| counters.writes_passed += 1);
         let durable = durable || inner.config.is_through;
         if inner.array.takes_parts(offset, bytes) {
-            return inner.array.write_part(errand, unit, offset, bytes, content, durable).await;
+            return inner.array.write_part(context, unit, offset, bytes, content, durable).await;
         }
         let mut whole = [0; UNIT_BYTES];
         content.write_to(&mut whole);
@@ -296,7 +299,7 @@ impl Bridge {
             unit[range.clone()].copy_from_slice(&whole[range]);
             *marred &= !parts;
         };
-        inner.array.edit(errand, unit, edit, durable).await
+        inner.array.edit(context, unit, edit, durable).await
     }
 
     /// As [`Array::edit`].
@@ -305,43 +308,48 @@ impl Bridge {
     /// As [`Array::edit`].
     pub async fn edit(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         unit: u64,
         edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
         durable: bool,
     ) -> Result<(), MediaError> {
         self.check(unit, 1)?;
-        let errand = errand.into();
-        let _lock = self.lock(errand.span, unit..unit + 1).await;
+        let context = context.into();
+        let _lock = self.lock(context.span, unit..unit + 1).await;
         if !self.0.nvram.borrow().has(unit) {
-            return self.0.array.edit(errand, unit, edit, durable).await;
+            return self.0.array.edit(context, unit, edit, durable).await;
         }
         let mut read = Vec::new();
-        self.read(errand, unit, 1, &mut read).await?;
+        self.read(context, unit, 1, &mut read).await?;
         let new = read[0].edited(self.0.array.config().keep, edit);
         if new.marred() != 0 {
             return Err(MediaError::Unreadable);
         }
-        self.0.take(errand, unit, &[new]).await
+        self.0.take(context, unit, &[new]).await
     }
 
     /// As [`Array::trim`].
     ///
     /// # Errors
     /// As [`Array::trim`].
-    pub async fn trim(&self, errand: impl Into<Errand>, first: u64, count: u64) -> Result<(), MediaError> {
+    pub async fn trim(
+        &self,
+        context: impl Into<WorkContext>,
+        first: u64,
+        count: u64,
+    ) -> Result<(), MediaError> {
         self.check(first, count)?;
-        let errand = errand.into();
-        let _lock = self.lock(errand.span, first..first + count).await;
+        let context = context.into();
+        let _lock = self.lock(context.span, first..first + count).await;
         let held: Vec<u64> = self.0.nvram.borrow().held_in(first..first + count);
         for unit in held {
-            // Zeroes take the place of what is held, so that nothing older is drained or found after a power cut.
-            self.0.take(errand, unit, &[Content::Zero]).await?;
+            // Zeroes replace the held data, so that nothing older is drained, or found after a power cut.
+            self.0.take(context, unit, &[Content::Zero]).await?;
         }
-        self.0.array.trim(errand, first, count).await
+        self.0.array.trim(context, first, count).await
     }
 
-    /// As [`Array::flush`]. What is in the memory is durable already.
+    /// As [`Array::flush`]. The contents of the memory are durable already.
     ///
     /// # Errors
     /// As [`Array::flush`].
@@ -349,10 +357,10 @@ impl Bridge {
         self.0.array.flush(span).await
     }
 
-    /// Drains the memory, then as [`Array::shutdown`].
+    /// Drains the memory, then works as [`Array::shutdown`].
     ///
     /// # Errors
-    /// As [`Array::shutdown`]; what could not be drained stays in the memory.
+    /// As [`Array::shutdown`]; data that could not be drained stay in the memory.
     pub async fn shutdown(&self, span: SpanId) -> Result<(), MediaError> {
         let inner = &*self.0;
         inner.draining.empty(true);
@@ -376,26 +384,26 @@ impl Bridge {
         Ok(BridgeExchange { bridge: self.clone(), unit, _lock: lock })
     }
 
-    /// Ranges that are locked or waited for, here or behind.
+    /// Ranges locked or waited for, here or in the array.
     pub fn ranges_locked(&self) -> usize {
         self.0.locks.len() + self.0.array.ranges_locked()
     }
 
-    /// Ends its tasks, and the array's, as a power cut does.
+    /// Ends its tasks and the array's, as a power cut does.
     pub fn stop(&self) {
         let inner = &*self.0;
         inner.tasks.take().into_iter().for_each(|task| inner.clock.kill(task));
         inner.array.stop();
     }
 
-    /// The power goes: ends all tasks, and gives the memory that keeps its contents. To be called once.
+    /// Cuts the power: ends all tasks, and returns the non-volatile memory. Call once.
     pub fn power_off(&self) -> Nvram {
         self.stop();
         self.0.nvram.take()
     }
 }
 
-/// As [`Exchange`](crate::Exchange), over a bridge.
+/// As [`UnitExchange`](crate::UnitExchange), over a bridge.
 pub struct BridgeExchange {
     bridge: Bridge,
     unit: u64,
@@ -403,7 +411,7 @@ pub struct BridgeExchange {
 }
 
 impl BridgeExchange {
-    /// Reads the unit. May be called again.
+    /// Reads the unit. May be called repeatedly.
     ///
     /// # Errors
     /// As [`Bridge::read`].
@@ -411,7 +419,7 @@ impl BridgeExchange {
         self.bridge.read(span, self.unit, 1, contents).await
     }
 
-    /// Writes the unit, of which `contents` has the only one, and lets others have it.
+    /// Writes the unit, the only element of `contents`, and releases it.
     ///
     /// # Errors
     /// As [`Bridge::write`].
@@ -421,7 +429,7 @@ impl BridgeExchange {
         contents: &mut Vec<Content>,
         durable: bool,
     ) -> Result<(), MediaError> {
-        assert_eq!(contents.len(), 1, "an exchange is of one unit");
+        assert_eq!(contents.len(), 1, "an exchange has one unit");
         let bytes = UNIT_BYTES as u64;
         let is_small = self.bridge.0.is_small(self.unit * bytes, bytes, bytes);
         self.bridge.write_locked(span.into(), self.unit, contents, durable, is_small).await
@@ -429,7 +437,7 @@ impl BridgeExchange {
 }
 
 impl Inner {
-    /// What a write of these units locks: if it passes through, whole rows.
+    /// The range that a write of these units locks: whole rows if it passes through.
     fn locked(&self, units: Range<u64>, is_small: bool) -> Range<u64> {
         let row = self.config.row_units;
         match is_small || row <= 1 {
@@ -444,7 +452,7 @@ impl Inner {
         self.counters.set(counters);
     }
 
-    /// Whether a write of `bytes`, or a part of one of `command_bytes`, is for the memory.
+    /// Whether a write of `bytes`, or a piece of one of `command_bytes`, goes to the memory.
     fn is_small(&self, at: u64, bytes: u64, command_bytes: u64) -> bool {
         let goes_on = self.streams.borrow_mut().goes_on(at, bytes);
         let is_short = command_bytes <= self.config.small_bytes;
@@ -459,13 +467,13 @@ impl Inner {
         self.nvram.borrow().bytes() > self.config.bytes / 2
     }
 
-    /// Takes whole units into the memory, waiting for room.
-    async fn take(&self, errand: Errand, first: u64, contents: &[Content]) -> Result<(), MediaError> {
+    /// Takes whole units into the memory, waiting for free space.
+    async fn take(&self, context: WorkContext, first: u64, contents: &[Content]) -> Result<(), MediaError> {
         let count = contents.len() as u64;
-        self.array.0.work(errand, Work::Buffer, count).await;
-        self.pass_memory(errand, "into the bridge's memory", count * UNIT_BYTES as u64).await;
+        self.array.0.work(context, WorkKind::Buffer, count).await;
+        self.pass_memory(context, "into the bridge's memory", count * UNIT_BYTES as u64).await;
         for (unit, content) in (first..).zip(contents) {
-            self.admit(errand, unit, u8::MAX).await?;
+            self.admit(context, unit, u8::MAX).await?;
             self.nvram.borrow_mut().put(unit, content.clone(), u8::MAX, self.array.config().keep);
         }
         self.draining.look(self.is_filling());
@@ -474,22 +482,22 @@ impl Inner {
 
     async fn take_part(
         &self,
-        errand: Errand,
+        context: WorkContext,
         unit: u64,
         content: &Content,
         parts: u8,
     ) -> Result<(), MediaError> {
-        self.array.0.work(errand, Work::Buffer, 1).await;
+        self.array.0.work(context, WorkKind::Buffer, 1).await;
         let bytes = u64::from(parts.count_ones()) * MARRED_BYTES as u64;
-        self.pass_memory(errand, "into the bridge's memory", bytes).await;
-        self.admit(errand, unit, parts).await?;
+        self.pass_memory(context, "into the bridge's memory", bytes).await;
+        self.admit(context, unit, parts).await?;
         self.nvram.borrow_mut().put(unit, content.clone(), parts, self.array.config().keep);
         self.draining.look(self.is_filling());
         Ok(())
     }
 
-    /// Waits until there is room for blocks of a unit.
-    async fn admit(&self, errand: Errand, unit: u64, parts: u8) -> Result<(), MediaError> {
+    /// Waits for space for blocks of a unit.
+    async fn admit(&self, context: WorkContext, unit: u64, parts: u8) -> Result<(), MediaError> {
         let mut has_waited = false;
         loop {
             let is_full = {
@@ -510,15 +518,15 @@ impl Inner {
             self.drained.notified().await;
         }
         if has_waited {
-            self.clock.spans().charge(errand.span, self.clock.now(), Stage::Queueing);
+            self.clock.spans().charge(context.span, self.clock.now(), Stage::Queueing);
         }
         Ok(())
     }
 
     /// Waits for bytes to pass the memory's port.
-    async fn pass_memory(&self, errand: Errand, what: &'static str, bytes: u64) {
-        let passage = self.array.placement().site(Work::Buffer).dram(what, bytes);
+    async fn pass_memory(&self, context: WorkContext, what: &'static str, bytes: u64) {
+        let passage = self.array.placement().site(WorkKind::Buffer).dram(what, bytes);
         self.clock.sleep_until(passage.arrival).await;
-        self.clock.spans().charge_split(errand.span, self.clock.now(), passage.queued, Stage::Dram);
+        self.clock.spans().charge_split(context.span, self.clock.now(), passage.queued, Stage::Dram);
     }
 }

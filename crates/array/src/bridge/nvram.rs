@@ -1,4 +1,4 @@
-//! Memory that keeps what it holds without power: what a bridge has taken and its members have not yet, or not durably.
+//! Non-volatile memory of a bridge: data that the members do not have yet, or not durably.
 
 use byteway_wire::content::{Content, Keep, MARRED_BYTES, UNIT_BYTES, marred_parts};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,40 +8,40 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 struct Held {
     content: Content,
-    /// The blocks that are held, a bit each.
+    /// The held blocks, one bit each.
     parts: u8,
-    /// Changes with every write: what was sent to a member is the newest if it is still the same.
+    /// Changes with every write. Data sent to a member are still current if it is unchanged.
     generation: u64,
 }
 
-/// A bridge's non-volatile memory. It outlives the power: [`Bridge::power_off`](super::Bridge::power_off) gives it, and the next
-/// bridge over the same members takes it.
+/// A bridge's non-volatile memory. It survives a power cut: [`Bridge::power_off`](super::Bridge::power_off)
+/// returns it for the next bridge over the same members.
 #[derive(Clone, Debug, Default)]
 pub struct Nvram {
     units: BTreeMap<u64, Held>,
     bytes: u64,
     generation: u64,
-    /// Units that the members can't take: what is held of them stays until they are written again.
+    /// Units that the members cannot take; their held data stay until they are rewritten.
     pinned: BTreeSet<u64>,
 }
 
-/// What a run of units is sent to members as.
+/// A run of units to be sent to members together.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub(super) first: u64,
     pub(super) contents: Vec<Content>,
-    /// Blocks of the only unit; all of each if there are several.
+    /// Blocks of a single unit; several units are whole.
     pub(super) parts: u8,
     generations: Vec<u64>,
 }
 
 impl Nvram {
-    /// Bytes that it holds.
+    /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Units of which it holds something.
+    /// Units with held data.
     pub fn units(&self) -> usize {
         self.units.len()
     }
@@ -50,13 +50,13 @@ impl Nvram {
         self.units.contains_key(&unit)
     }
 
-    /// Bytes that it would hold more if these blocks of a unit were put into it.
+    /// Bytes by which it would grow with these blocks of a unit.
     pub(super) fn growth(&self, unit: u64, parts: u8) -> u64 {
         let held = self.units.get(&unit).map_or(0, |held| held.parts);
         u64::from((parts & !held).count_ones()) * MARRED_BYTES as u64
     }
 
-    /// Takes blocks of a unit: those in `parts`, out of `content`.
+    /// Stores the blocks `parts` of a unit, from `content`.
     pub(super) fn put(&mut self, unit: u64, content: Content, parts: u8, keep: Keep) {
         self.bytes += self.growth(unit, parts);
         self.generation += 1;
@@ -74,17 +74,17 @@ impl Nvram {
         }
     }
 
-    /// Units of a range of which it holds something.
+    /// Units of a range with held data.
     pub(super) fn held_in(&self, units: Range<u64>) -> Vec<u64> {
         self.units.range(units).map(|(unit, _)| *unit).collect()
     }
 
-    /// What it holds of a unit.
+    /// The held data of a unit.
     pub(super) fn get(&self, unit: u64) -> Option<(Content, u8)> {
         self.units.get(&unit).map(|held| (held.content.clone(), held.parts))
     }
 
-    /// The next run from `cursor` on, around the end: of whole units as many as lie next to each other, up to `units`.
+    /// The next run from `cursor` on, wrapping round: up to `units` adjacent whole units.
     pub(super) fn next_run(&self, cursor: u64, units: usize) -> Option<Run> {
         let may_go = |(unit, _): &(&u64, &Held)| !self.pinned.contains(unit);
         let behind = self.units.range(cursor..).find(may_go);
@@ -103,7 +103,7 @@ impl Nvram {
         Some(run)
     }
 
-    /// The members can't take a run: not without reading what can't be read.
+    /// Pins a run that the members cannot take without reading something unreadable.
     pub(super) fn pin(&mut self, run: &Run) {
         self.pinned.extend((run.first..).take(run.contents.len()));
     }
@@ -113,7 +113,7 @@ impl Nvram {
         self.units.len() - self.pinned.len()
     }
 
-    /// A run is durable on the members: what of it has not been written since is held no longer.
+    /// Releases a run that is durable on the members, except for data rewritten since.
     pub(super) fn release(&mut self, run: &Run) {
         for (unit, generation) in (run.first..).zip(&run.generations) {
             if let Some(held) = self.units.get(&unit)
@@ -126,7 +126,7 @@ impl Nvram {
     }
 }
 
-/// `old`, with the blocks `parts` of `new`.
+/// `old` with the blocks `parts` replaced by those of `new`.
 pub(super) fn merged(old: &Content, new: &Content, parts: u8, keep: Keep) -> Content {
     if parts == u8::MAX {
         return new.clone();
@@ -142,7 +142,7 @@ pub(super) fn merged(old: &Content, new: &Content, parts: u8, keep: Keep) -> Con
     })
 }
 
-/// The runs of blocks in `parts`: offset and bytes of each.
+/// The runs of blocks in `parts`, with offset and bytes of each.
 pub(super) fn runs_of(parts: u8) -> impl Iterator<Item = (u32, u32)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -157,7 +157,7 @@ pub(super) fn runs_of(parts: u8) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// The blocks that `bytes` from `offset` on are, if they are whole blocks.
+/// The blocks in the range of `bytes` at `offset`; None unless it is whole blocks.
 pub(super) fn parts_of(offset: u32, bytes: u32) -> Option<u8> {
     let is_whole = offset.is_multiple_of(MARRED_BYTES as u32) && bytes.is_multiple_of(MARRED_BYTES as u32);
     is_whole.then(|| marred_parts(offset as usize, bytes as usize))
@@ -171,7 +171,7 @@ mod tests {
         Content::of(&[value; UNIT_BYTES], Keep::Bytes)
     }
 
-    // What is released although it was written again since is lost: an acknowledged write.
+    // Releasing data that were rewritten meanwhile would lose an acknowledged write.
     #[test]
     fn what_was_written_again_is_not_released() {
         let mut nvram = Nvram::default();
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(nvram.next_run(5, 8).map(|run| run.first), Some(4), "around the end");
     }
 
-    // A run of blocks too long overwrites what a member holds with what the memory does not.
+    // A run that is too long would overwrite the member with data that the memory does not have.
     #[test]
     fn runs_are_those_of_the_bits() {
         let runs = |parts| runs_of(parts).collect::<Vec<_>>();

@@ -1,9 +1,9 @@
-//! Sequential streams among writes: those that go on where others ended, more or less.
+//! Detection of sequential streams among writes: those that continue near the end of an earlier one.
 
-/// Streams that are followed.
+/// Streams tracked at a time.
 const STREAMS: usize = 32;
 
-/// Where the last writes of streams ended, bytes.
+/// End of the last write of each stream, in bytes.
 pub(super) struct Streams {
     ends: [u64; STREAMS],
     next: usize,
@@ -11,12 +11,13 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Writes that are in flight at once come in any order: one is of a stream if it begins at most `window` bytes from its end.
+    /// Concurrent writes arrive in any order, so a write belongs to a stream if it begins at most `window`
+    /// bytes from its end.
     pub(super) fn new(window: u64) -> Self {
         Streams { ends: [u64::MAX; STREAMS], next: 0, window }
     }
 
-    /// Notes a write. Whether it is of a stream that was there.
+    /// Records a write. Returns whether it continues a known stream.
     pub(super) fn goes_on(&mut self, at: u64, bytes: u64) -> bool {
         let (end, window) = (at + bytes, self.window);
         match self.ends.iter_mut().find(|known| **known != u64::MAX && known.abs_diff(at) <= window) {
@@ -37,7 +38,8 @@ impl Streams {
 mod tests {
     use super::*;
 
-    // Sequential writes that are taken for random ones fill the memory that is for the latter, and the other way round nothing uses it.
+    // Sequential writes taken for random ones would fill the memory meant for the latter; the reverse would
+    // leave it unused.
     #[test]
     fn streams_are_told_from_chance() {
         let mut streams = Streams::new(4096);

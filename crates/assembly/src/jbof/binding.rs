@@ -1,42 +1,32 @@
-//! The host's part: it reads the tables, binds the queue pairs that lenders lend, unbinds them, and sets which part of a queue pair's
-//! commands goes by which.
+//! The host's task in a box: it reads the tables, binds and unbinds the queue pairs that lenders lend, and sets the
+//! share of each lender in a queue pair's commands.
 //!
-//! The host binds what is valid, claimed and served, and only that. A binding is over when that does not hold any more, when the table can't
-//! be read, or when the lender's controller was reset or is another one. From then on no command is redirected, those that are under way
-//! drain, and only then is the descriptor unbound, so that the lender may use its queue again. Other bindings do not wait for that.
+//! The host binds only a descriptor that is valid, claimed and served, to all queue pairs of the borrower's users; the
+//! descriptor names the one that was busiest when it was claimed. A binding ends when that no longer holds, when the
+//! table can't be read, or when the lender's controller was reset or replaced. From then on no command is redirected,
+//! those in flight drain, and only then is the descriptor unbound, so that the lender may use its queue again. Other
+//! bindings do not wait for that.
 //!
-//! What stands as bound and is not known here was bound by a host before its restart, or is of a table that could not be read for a
-//! while: nothing is under way by it, and it is unbound.
+//! A reset of a lender makes the lent queue its own again. Its firmware withdraws the descriptor when the reset begins,
+//! and lends nothing until it is done, so a new binding is always of a queue lent since. A binding from before is
+//! recognized by the number of resets that the host counts.
+//!
+//! A descriptor marked as bound that is not known here was bound before the host restarted, or belongs to a table that
+//! was unreadable for a while: no command is in flight through it, and it is unbound.
 
-use super::Inner;
-use super::daemon::next_look;
-use super::failure::Canary;
-use byteway_host::{QueuePair, Redirection, ShadowId};
+use super::config::Canary;
+use super::state::{Bound, Inner};
 use byteway_jbof::DriveId;
 use byteway_jbof::descriptor::{DESCRIPTORS, Descriptor, Resource, Utilisation};
 use byteway_jbof::fabric::Node;
-use byteway_jbof::policy::{self, Load};
+use byteway_jbof::policy::{self, Load, Weight};
 use std::rc::Rc;
 
-/// What the host has bound: a shadow queue pair of a lender to a queue pair of a borrower.
-pub(super) struct Bound {
-    lender: usize,
-    /// In which life of the lender.
-    life: u64,
-    index: usize,
-    borrower: usize,
-    /// The completion queue of the borrower's queue pair.
-    queue: u16,
-    shadow: QueuePair,
-    redirection: Redirection,
-    id: ShadowId,
-}
-
-/// The host's part: it reads the tables, and binds and unbinds.
+/// Runs the host's task.
 pub(super) async fn bind(inner: Rc<Inner>) {
     let Inner { clock, config, members, .. } = &*inner;
     loop {
-        clock.sleep_until(next_look(clock, config.period, 1)).await;
+        clock.sleep_until(config.next_look(clock.now(), 1)).await;
         for lender in 0..members.len() {
             let is_read = inner.read_table(Node::Host, lender).await.is_ok();
             inner.let_go(lender, is_read);
@@ -48,11 +38,11 @@ pub(super) async fn bind(inner: Rc<Inner>) {
 }
 
 impl Inner {
-    /// Ends what the host has bound of a lender and is over. `is_read`: its table was read.
+    /// Ends bindings of a lender that are over. `is_read`: its table was read.
     fn let_go(&self, lender: usize, is_read: bool) {
         let table = &self.members[lender].table;
         let life = self.members[lender].present().map(|present| present.life);
-        let mut changed = Vec::new();
+        let (mut changed, mut over) = (Vec::new(), Vec::new());
         self.bound.borrow_mut().retain(|it| {
             if it.lender != lender {
                 return true;
@@ -66,24 +56,32 @@ impl Inner {
                 return true;
             }
             it.redirection.leave(it.id);
-            // A command whose user has gone is under way all the same.
-            let is_drained = it.redirection.under_way(it.id) == 0 && it.shadow.outstanding() == 0;
+            // A command in flight counts even if its user is gone.
+            let is_drained = it.redirection.in_flight(it.id) == 0 && it.shadow.outstanding() == 0;
             if !is_drained && self.config.canary != Some(Canary::UnbindWithoutDrain) {
                 return true;
             }
             it.redirection.forget(it.id);
             if is_the_same {
-                table.unbind(it.index);
+                over.push(it.index);
             }
             changed.push(it.borrower);
             false
         });
+        let is_bound = |index: usize| {
+            let bound = self.bound.borrow();
+            bound.iter().any(|it| (it.lender, it.index) == (lender, index))
+        };
+        over.retain(|index| !is_bound(*index));
+        over.sort_unstable();
+        over.dedup();
+        over.into_iter().for_each(|index| table.unbind(index));
         changed.sort_unstable();
         changed.dedup();
         changed.into_iter().for_each(|borrower| self.share_out(borrower));
     }
 
-    /// Binds a descriptor of a table that was read, if it may be.
+    /// Binds a descriptor of a table that was read, if possible.
     fn bind(&self, lender: usize, index: usize) {
         let member = &self.members[lender];
         let Some(now) = member.table.read(index) else { return };
@@ -96,40 +94,50 @@ impl Inner {
         }
         let Some(DriveId(borrower)) = now.borrower.filter(|_| now.may_be_bound()) else { return };
         let borrower = usize::from(borrower);
-        let Resource::Processor { borrower_queue: queue, .. } = now.resource else { return };
+        let Resource::Processor { borrower_queue, .. } = now.resource else { return };
         let (Some(present), Some(from)) = (member.present(), member.attached()) else { return };
         let Some(to) = self.members.get(borrower).and_then(|member| member.attached()) else { return };
-        let Some(redirection) = to.find(queue) else { return };
-        if member.table.bind(index).is_none() {
+        if to.find(borrower_queue).is_none() || member.table.bind(index).is_none() {
             return;
         }
-        let shadow = from.shadow.clone();
-        let id = redirection.bind_loan(shadow.clone(), &to.driver, lender as u8);
         let life = present.life;
-        let bound = Bound { lender, life, index, borrower, queue, shadow, redirection, id };
-        self.bound.borrow_mut().push(bound);
+        for user in to.users.borrow().iter() {
+            let (redirection, shadow) = (user.redirection.clone(), from.shadow.clone());
+            let id = redirection.bind_loan(shadow.clone(), &to.driver, lender as u8);
+            let queue = redirection.queue().cqid();
+            let bound = Bound { lender, life, index, borrower, queue, shadow, redirection, id };
+            self.bound.borrow_mut().push(bound);
+        }
         self.share_out(borrower);
     }
 
-    /// Sets which part of a borrower's commands goes by which of its lenders, queue pair by queue pair, as
-    /// [`policy::next_shares`] says.
+    /// Sets the share of each lender in a borrower's commands, queue pair by queue pair, as [`policy::next_shares`]
+    /// says.
     ///
-    /// A drive that is idle counts as busy by 1 % ([`policy::shares`]). Several lenders of one queue pair share by the same measure;
-    /// several queue pairs of a borrower each have their own lenders, and weigh less for it.
+    /// An idle drive counts as 1 % busy ([`policy::shares`]). Several lenders of a queue pair share by the same
+    /// measure; several queue pairs of a borrower have the same lenders, whose weight is divided among them.
     fn share_out(&self, borrower: usize) {
         let bound = self.bound.borrow();
         let mut queues: Vec<u16> =
             bound.iter().filter(|it| it.borrower == borrower).map(|it| it.queue).collect();
         queues.sort_unstable();
         queues.dedup();
+        let count = queues.len() as u32;
         for queue in queues {
             let of_queue: Vec<&Bound> =
                 bound.iter().filter(|it| (it.borrower, it.queue) == (borrower, queue)).collect();
-            self.share_out_queue(borrower, queue, &of_queue, &bound);
+            self.share_out_queue(borrower, (queue, count), &of_queue, &bound);
         }
     }
 
-    fn share_out_queue(&self, borrower: usize, queue: u16, of_queue: &[&Bound], bound: &[Bound]) {
+    /// As [`Inner::share_out`], for one of `count` queue pairs.
+    fn share_out_queue(
+        &self,
+        borrower: usize,
+        (queue, count): (u16, u32),
+        of_queue: &[&Bound],
+        bound: &[Bound],
+    ) {
         let weight = |drive: usize, queue: u16| {
             let is_bound = bound.iter().any(|it| it.lender == drive);
             let attached = self.members[drive].attached()?;
@@ -142,6 +150,7 @@ impl Inner {
             if let Some(Resource::Processor { borrower, lender, .. }) = descriptor.map(|it| it.resource)
                 && let Some(weight) = weight(it.lender, it.shadow.cqid())
             {
+                let weight = Weight { own: (weight.own / count.max(1)).max(1), ..weight };
                 own = borrower;
                 lenders.push((*it, Load { utilisation: lender, weight }));
             }

@@ -1,15 +1,16 @@
 //! A box whose drives have no firmware: the host's processors run it for all of them ("Espresso", 3.1; OC).
 //!
-//! What stands in front of each drive is a driver's block device on the host (LightNVM's pblk), as in [`hosted`](crate::hosted): a controller
-//! that is called. All drives' firmware is at one site: the host's processors, which submissions and completions take as well, and its
-//! DRAM, of which each drive's map has an even part. Flash and DMA are the drive's [`Hardware`], at the other end of its link.
+//! In front of each drive is a driver's block device on the host (LightNVM's pblk), as in [`hosted`](crate::hosted): a
+//! controller that is called. The firmware of all drives runs at one site: the host's processors, which also submit and
+//! complete, and its DRAM, of which each drive's map has an equal part. Flash and DMA are the drive's [`Hardware`], at
+//! the other end of its link.
 //!
-//! What crosses a drive's link: vectors of flash commands and their completions, units that are read from flash (for hosts, for the map,
-//! for the collector), and units that are programmed. What a host writes is in the host's DRAM already, and what it reads goes to its
-//! buffer itself.
+//! A drive's link carries vectors of flash commands and their completions, units read from flash (for hosts, for the
+//! map, for garbage collection), and units to program. Data that a host writes is already in the host's DRAM, and data
+//! that it reads goes directly to its buffer.
 //!
-//! What it does not do: the hardware's own controller takes no time beyond the link's and the flash's. Nothing protects the host's DRAM:
-//! what was not flushed may be lost with its power.
+//! What it does not do: the hardware's own controller takes no time beyond that of link and flash. Nothing protects the
+//! host's DRAM: unflushed data may be lost with its power.
 
 use super::platform::{CentralConfig, HostConfig};
 use crate::partial::Crossing;
@@ -28,7 +29,7 @@ pub(super) struct CentralDrive {
 }
 
 impl CentralDrive {
-    /// At a link of its own.
+    /// The hardware at a link of its own.
     pub(super) fn new(clock: &Clock, link: PcieConfig, central: &CentralConfig) -> CentralDrive {
         let DriveBay { host, device, .. } = DriveBay::new(clock, link, Memory::simulated());
         let CentralConfig { submit, complete, vector_units } = *central;
@@ -37,8 +38,8 @@ impl CentralDrive {
     }
 }
 
-/// The drive as its firmware on the host has it: nothing protects the host's DRAM, which holds an even part of all maps, unless the drive's
-/// own configuration says how much of its map is held.
+/// The drive as the host's firmware runs it: without power-loss protection, and with an equal part of the host's DRAM
+/// for its map, unless its own configuration sets that part.
 pub(super) fn with_map_share(mut drive: DriveConfig, host: &HostConfig, drives: usize) -> DriveConfig {
     let held = host.dram_bytes / drives.max(1) as u64 / UNIT_BYTES as u64;
     let units_of_page =

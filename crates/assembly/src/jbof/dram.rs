@@ -1,165 +1,49 @@
-//! What a drive's daemon does about DRAM: it samples which pages of the map are looked up, lends what helps the drive nothing, and borrows
-//! what brings its miss ratio below the aim ("Espresso", 4.5).
+//! The DRAM part of a drive's daemon: it samples look-ups of map pages, lends segments that save the drive no misses,
+//! and borrows as many as bring its miss ratio below the target ("Espresso", 4.5).
 //!
-//! Once a period, by the curve of miss ratios ([`MapSample`]):
+//! Once a period, from the miss ratio curve ([`MapSample`]):
 //!
-//! - a drive that needs more than all of its own DRAM withdraws what it has offered, and borrows the best fits among its peers' offers
-//!   until it has what it needs. Of what it needs no more it gives back whole descriptors;
-//! - one that doesn't gives back all that it has borrowed, and offers what it can do without, in a few descriptors, so that several
-//!   peers can have a part. It empties that DRAM before it offers it;
-//! - one whose own look-ups miss more than the aim while it lends has a load that its curve does not know yet: it withdraws all that it has
-//!   offered, and begins a new sample;
-//! - a borrower whose descriptor was withdrawn leaves the DRAM, page by page, and gives it back. Not before that is it the lender's again.
+//! - a drive that needs more than its own DRAM withdraws its offers, and borrows the best fits among its peers' offers
+//!   until it has enough. What it no longer needs it gives back in whole descriptors;
+//! - any other drive gives back all that it has borrowed, and offers spare segments in a few descriptors, so that
+//!   several peers can have a part. It empties that DRAM before offering it;
+//! - a drive whose own look-ups miss more than the target while it lends has a workload that its curve does not know
+//!   yet: it withdraws all offers, and begins a new sample;
+//! - a borrower of a withdrawn descriptor leaves the DRAM, page by page, and gives it back. Only then is it the
+//!   lender's again.
 //!
-//! The tables are read over the fabric, and stale by then: a claim that names what was seen fails if it is so no more, and whoever
-//! comes too late looks again a period later.
+//! Tables are read over the fabric, and may be out of date by then: a claim names the descriptor as it was read and
+//! fails if it has changed, and a daemon that comes too late tries again in the next period.
 //!
-//! **When a drive is lost**, with its power or with its link to the fabric, both ends of what it lent and borrowed see that at once
-//! ([`Inner::dram_lost`]). Its borrowers recover what was in its DRAM, by what flash and their logs say; its lenders have theirs back.
+//! **When a drive is lost**, with its power or with its link to the fabric, both ends of its loans notice at once
+//! ([`Inner::dram_lost`]). Its borrowers recover the pages in its DRAM from flash and their logs; its lenders get their
+//! DRAM back.
 //!
-//! What it does not do: a lender does not clear what it has back; nothing that is offered is divided; a drive whose DRAM holds the
-//! whole map takes no part.
+//! What it does not do: a lender does not clear DRAM that it gets back; an offer is not divided; a drive whose DRAM
+//! holds the whole map takes no part.
 
-use super::Inner;
-use super::member::{Member, Present};
-use byteway_clock::{Delay, TaskId};
-use byteway_firmware::{BorrowFigures, Ftl, Lender, LenderId, Work};
+use super::state::{Borrowed, DramFigures, Inner, Member, Offer, Present, PresentDram};
+use byteway_firmware::{Ftl, Lender, LenderId, WorkKind};
 use byteway_jbof::DriveId;
-use byteway_jbof::demand::{MISS_RATIO_WANTED, MapSample, SampleConfig, Segments};
 use byteway_jbof::descriptor::{DESCRIPTORS, Descriptor, Resource};
 use byteway_jbof::fabric::Node;
 use byteway_jbof::policy;
-use byteway_world::PoweredDrive;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// How drives lend each other DRAM.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DramConfig {
-    /// A drive borrows until its miss ratio is below this. 4.5: 10 %.
-    pub miss_ratio: f64,
-    /// How look-ups are sampled.
-    pub sample: SampleConfig,
-    /// What it takes a core to commit a record of a log. 4.6: 321.9 ns.
-    pub commit: Delay,
-    /// Descriptors that a drive's offers take, at least one and at most 15: one is left for its processor.
-    pub offers: usize,
-}
+#[cfg(doc)]
+use byteway_jbof::demand::MapSample;
 
-impl Default for DramConfig {
-    fn default() -> Self {
-        DramConfig {
-            miss_ratio: MISS_RATIO_WANTED,
-            sample: SampleConfig::default(),
-            commit: Lender::COMMIT,
-            offers: 8,
-        }
-    }
-}
-
-/// So many parts of a drive's DRAM must have become spare at once for it to offer more: an estimate that trembles should not have pages
-/// come and go.
+/// Divisor of the part of a drive's DRAM that must become spare before it offers more: noise in the estimate must not
+/// move pages back and forth.
 const SPARE_PARTS: u32 = 16;
 
-/// What keeps the miss ratio below this part of the aim is not given back, for the same reason.
+/// DRAM that keeps the miss ratio below this fraction of the target is not given back, for the same reason.
 const KEEP: f64 = 0.8;
 
-/// Of fewer look-ups in a period a share says nothing.
+/// Minimum number of look-ups in a period for a meaningful miss ratio.
 const LOOKS_LEAST: u64 = 32;
 
-/// A descriptor of this drive's.
-#[derive(Clone, Copy)]
-struct Offer {
-    index: usize,
-    segments: u32,
-    is_withdrawn: bool,
-}
-
-/// What it has of a peer, by that one's descriptor.
-#[derive(Clone, Copy)]
-struct Borrowed {
-    lender: usize,
-    index: usize,
-    segments: u32,
-}
-
-/// The DRAM of a drive that has power, and what it has lent and borrowed.
-pub(super) struct PresentDram {
-    pub(super) task: Cell<Option<TaskId>>,
-    sample: Rc<MapSample>,
-    /// Segments of its own; 0: it takes no part.
-    shape: Segments,
-    offers: RefCell<Vec<Offer>>,
-    borrowed: RefCell<Vec<Borrowed>>,
-    /// Peers as they look from here, made when they are first borrowed of.
-    lenders: RefCell<BTreeMap<usize, Lender>>,
-    figures: Cell<DramFigures>,
-    /// Look-ups that had found their page at the last look, and that had not.
-    looked: Cell<(u64, u64)>,
-}
-
-/// What a drive's DRAM is used for.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct DramFigures {
-    /// Segments of its own.
-    pub own: u32,
-    /// Of those, offered or lent now.
-    pub offered: u32,
-    /// Of those, lent now.
-    pub lent: u32,
-    /// Segments borrowed now.
-    pub borrowed: u32,
-    /// How often it has borrowed: descriptors.
-    pub borrowings: u64,
-    /// Claims of what was not as it had been seen.
-    pub claims_failed: u64,
-    /// Descriptors that it has given back because it needed them no more.
-    pub returns: u64,
-    /// Descriptors that it has given back because the lender had withdrawn them.
-    pub reclaimed: u64,
-    /// Look-ups of translation pages, and of those, how many found theirs in DRAM.
-    pub look_ups: u64,
-    /// See there.
-    pub hits: u64,
-    /// What it has used borrowed segments for.
-    pub use_of: BorrowFigures,
-}
-
-impl PresentDram {
-    /// That of a drive whose power has just come.
-    pub(super) fn new(config: &DramConfig, drive: &PoweredDrive, seed: u64) -> Self {
-        let ftl = drive.drive.controller.backing().ftl();
-        let pages = ftl.map_or(0, Ftl::map_segment_pages).max(1);
-        let own = ftl.and_then(Ftl::map_frames).map_or(0, |frames| frames / pages);
-        PresentDram {
-            task: Cell::default(),
-            sample: Rc::new(MapSample::new(config.sample, seed)),
-            shape: Segments { own, pages },
-            offers: RefCell::default(),
-            borrowed: RefCell::default(),
-            lenders: RefCell::default(),
-            figures: Cell::default(),
-            looked: Cell::default(),
-        }
-    }
-
-    fn count(&self, change: impl FnOnce(&mut DramFigures)) {
-        let mut figures = self.figures.get();
-        change(&mut figures);
-        self.figures.set(figures);
-    }
-
-    fn borrowed_segments(&self) -> u32 {
-        self.borrowed.borrow().iter().map(|it| it.segments).sum()
-    }
-
-    fn offered_segments(&self) -> u32 {
-        self.offers.borrow().iter().filter(|it| !it.is_withdrawn).map(|it| it.segments).sum()
-    }
-}
-
-/// A drive, as the steps below need it.
+/// A drive, with what the steps below need.
 #[derive(Clone, Copy)]
 struct Own<'a> {
     number: usize,
@@ -169,8 +53,8 @@ struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Whether its own look-ups have missed more than the aim in the last period, while it has DRAM on offer or lent. A load that has just
-    /// come has a curve that says nothing yet, but it misses.
+    /// Whether its own look-ups missed more than the target in the last period while DRAM was offered or lent. The
+    /// curve of a workload that has just begun tells nothing yet, but its misses do.
     fn misses_what_it_lends(&self, aim: f64) -> bool {
         let counters = self.ftl.counters();
         let now = (counters.map_hits, counters.map_misses + counters.map_misses_shared);
@@ -189,7 +73,7 @@ impl Own<'_> {
     }
 }
 
-/// The part of a drive's daemon that is about DRAM.
+/// Runs the DRAM part of a drive's daemon.
 pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>) {
     let (config, dram) = (&inner.config, &present.dram);
     let ftl = present.powered.drive.controller.backing().ftl().filter(|_| dram.shape.own > 0);
@@ -198,13 +82,13 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>
     let own = Own { number, member: &inner.members[number], dram, ftl };
     loop {
         inner.clock.sleep(config.period).await;
-        let service = own.member.site.spend(Work::Poll, config.daemon);
+        let service = own.member.site.spend(WorkKind::Poll, config.daemon);
         inner.clock.sleep_until(service.end).await;
         if own.misses_what_it_lends(config.dram.miss_ratio) {
             own.withdraw(dram.offered_segments());
             own.take_back();
             dram.sample.restart();
-            // Of the new sample nothing is known yet.
+            // The new sample has no curve yet.
             continue;
         }
         let curve = dram.sample.curve();
@@ -227,7 +111,7 @@ pub(super) async fn daemon(inner: Rc<Inner>, number: usize, present: Rc<Present>
 }
 
 impl Own<'_> {
-    /// What has been withdrawn, and has no borrower any more, is the drive's own again.
+    /// Takes back segments of withdrawn offers without a borrower.
     fn take_back(&self) {
         let is_back =
             |offer: &mut Offer| offer.is_withdrawn && !is_in_use(self.member.table.read(offer.index));
@@ -235,7 +119,7 @@ impl Own<'_> {
         back.iter().for_each(|offer| self.ftl.take_map_segments(offer.segments));
     }
 
-    /// Withdraws offers of at least so many segments, those first that no drive has.
+    /// Withdraws offers of at least `segments` segments, those without a borrower first.
     fn withdraw(&self, segments: u32) {
         let table = &self.member.table;
         let has_borrower = |offer: &Offer| table.read(offer.index).is_some_and(|it| it.borrower.is_some());
@@ -253,7 +137,7 @@ impl Own<'_> {
         }
     }
 
-    /// Offers so many segments in at most so many descriptors: no more, and not much less.
+    /// Offers `spare` segments in at most `descriptors` descriptors: no more, and not much less.
     async fn offer(&self, descriptors: usize, spare: u32, is_reliable: bool) {
         let dram = self.dram;
         let offered = dram.offered_segments();
@@ -281,12 +165,12 @@ impl Own<'_> {
             dram.offers.borrow_mut().push(Offer { index, segments, is_withdrawn: false });
             left -= segments;
         }
-        self.ftl.take_map_segments(left); // there was no descriptor for them
+        self.ftl.take_map_segments(left); // no descriptor was left for them
     }
 }
 
 impl Inner {
-    /// A drive leaves what its lenders have withdrawn.
+    /// Leaves the segments that lenders have withdrawn.
     async fn leave_withdrawn(&self, own: Own<'_>) {
         let all: Vec<Borrowed> = own.dram.borrowed.borrow().clone();
         for it in all {
@@ -301,7 +185,7 @@ impl Inner {
         }
     }
 
-    /// A drive gives descriptors back whose segments are more than it wants.
+    /// Gives back descriptors with more segments than the drive needs.
     async fn give_back_surplus(&self, own: Own<'_>, wants: u32) {
         loop {
             let surplus = own.dram.borrowed_segments().saturating_sub(wants);
@@ -312,11 +196,11 @@ impl Inner {
         }
     }
 
-    /// A drive reads back what is in a descriptor's segments, and gives it back.
+    /// Reads back the dirty pages in a descriptor's segments, and gives it back.
     async fn give_back_dram(&self, own: Own<'_>, it: Borrowed) {
         own.ftl.give_back_segments(LenderId(it.lender as u8), it.segments).await;
         let is_said = self.write_table(own.node(), it.lender).await.is_ok();
-        // If the lender was lost meanwhile, so is what was borrowed of it.
+        // If the lender was lost meanwhile, the borrowed segments were, too.
         let mut borrowed = own.dram.borrowed.borrow_mut();
         let at = borrowed.iter().position(|other| (other.lender, other.index) == (it.lender, it.index));
         if let Some(at) = at {
@@ -326,7 +210,7 @@ impl Inner {
         }
     }
 
-    /// A drive borrows the best fits until it has what it wants, or nothing is offered.
+    /// Borrows the best fits until the drive has enough segments, or nothing is offered.
     async fn borrow_dram(&self, own: Own<'_>, wants: u32) {
         let dram = own.dram;
         if dram.borrowed_segments() >= wants {
@@ -335,7 +219,7 @@ impl Inner {
         let mut offers: Vec<(usize, usize, Descriptor, u32)> = Vec::new();
         for peer in (0..self.members.len()).filter(|peer| *peer != own.number) {
             if self.read_table(own.node(), peer).await.is_err() {
-                continue; // it offers nothing
+                continue; // it has no offers
             }
             for (index, it) in self.members[peer].table.iter() {
                 if let (Resource::Dram { segments, .. }, true, None) = (it.resource, it.valid, it.borrower) {
@@ -361,7 +245,7 @@ impl Inner {
         }
     }
 
-    /// A peer's DRAM as a drive reaches it, and as those do that work for the drive.
+    /// A peer's DRAM, as this drive and the drives that work for it reach it.
     fn lender(&self, own: Own<'_>, peer: usize) -> Lender {
         let mut lenders = own.dram.lenders.borrow_mut();
         let lender = lenders.entry(peer).or_insert_with(|| {
@@ -377,8 +261,9 @@ impl Inner {
         lender.clone()
     }
 
-    /// A drive is lost: with its power, if it `is_off`, or with its link to the fabric alone. What others had of its DRAM is gone, and
-    /// they recover it. What it had of theirs is theirs again; if it goes on it recovers that, and has its own DRAM back.
+    /// Handles the loss of a drive: with its power, if it `is_off`, or with its link to the fabric only. Pages of
+    /// others in its DRAM are lost, and their owners recover them. DRAM that it had borrowed returns to its lenders; if
+    /// the drive is still running it recovers those pages, and gets its own DRAM back.
     pub(super) fn dram_lost(&self, number: usize, lost: &Present, is_off: bool) {
         for other in self.members.iter().filter_map(Member::present) {
             let mut borrowed = other.dram.borrowed.borrow_mut();
@@ -423,7 +308,7 @@ impl Inner {
     }
 }
 
-/// Whether what was offered there is still another's.
+/// Whether a withdrawn offer still has a borrower.
 fn is_in_use(now: Option<Descriptor>) -> bool {
     now.is_some_and(|now| matches!(now.resource, Resource::Dram { .. }) && !now.valid)
 }

@@ -1,22 +1,25 @@
-//! Virtual drives in a box: who is busy, who is idle, and who lends space to whom ("Espresso", 3.1; VH and VH (ideal)).
+//! Virtual drives in a box: which are busy, which are idle, and which lend space to which ("Espresso", 3.1; VH and VH
+//! (ideal)).
 //!
-//! A hypervisor sees a drive from outside only. At the end of each period it takes, of each tenant, how many commands were outstanding in
-//! the mean. From [`VirtualConfig::busy`] on a tenant's drive is busy and borrows; up to [`VirtualConfig::idle`] it is idle and may
-//! lend, to one borrower at a time. Idle drives go to busy ones in turn, one each before any has a second.
+//! A hypervisor sees a drive from outside only. At the end of each period it takes each tenant's mean number of
+//! outstanding commands. At [`VirtualConfig::busy`] or above a tenant's drive is busy and borrows; up to
+//! [`VirtualConfig::idle`] it is idle and may lend, to one borrower at a time. Idle drives go to busy ones round robin,
+//! one each before any has a second.
 //!
-//! A lender is reclaimed when its own tenant needs it, when its borrower is not busy any more, or when its space is used up; then its
-//! data is copied back, and it lends again when it holds nothing. In VH (ideal) nothing is copied: *ideal* means that what was
-//! redirected stays at the lender, which serves it from then on, as long as the tenant does not write it anew. Space that is used up
-//! this way does not come back, so an endless burst ends at the drive's own speed in either.
+//! A lender is reclaimed when its own tenant needs it, when its borrower is no longer busy, or when its space is used
+//! up; its data is then copied back, and it lends again when it is empty. In VH (ideal) nothing is copied: redirected
+//! data stays at the lender, which serves it until the tenant overwrites it. Space used up this way does not come back,
+//! so an endless burst ends at the drive's own speed in both.
 //!
-//! A lender whose commands are lost lends nothing more. A drive that was away, or whose host has restarted, has no virtual drive any more
-//! ([`JbofError::Gone`]): the map was in the memory of the host, as the paper's is.
+//! A lender whose commands are lost lends nothing further. A drive that was away, or whose host has restarted, has no
+//! virtual drive any more ([`JbofError::Gone`]): the map was in the host's memory, as in the paper.
 //!
-//! What it does not do: it predicts no burst, and moves nothing of a tenant's that was written before.
+//! What it does not do: it predicts no burst, and moves no data that a tenant wrote before.
 
-use super::{Inner, JbofError, VirtualConfig};
-use crate::jbof::platform::Copyback;
-use byteway_clock::{Clock, TaskId};
+use super::error::JbofError;
+use super::platform::{Copyback, VirtualConfig};
+use super::state::Member;
+use byteway_clock::{Clock, Station, TaskId};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_host::driver::QueueConfig;
 use byteway_host::{
@@ -26,12 +29,12 @@ use byteway_wire::content::BlockSize;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A part of a lender's space, under which it is used up: one in so many.
+/// Divisor of a lender's space: with less than this part free it is used up.
 const USED_UP: u64 = 8;
-/// The longest transfer of a drive that knows no limit, bytes.
+/// Maximum transfer of a drive that reports no limit, in bytes.
 const TRANSFER_BYTES: u32 = 2 << 20;
 
-/// A drive of such a box: it has a namespace more, for what it holds of others.
+/// Adds the namespace for others' data to a drive.
 pub(super) fn with_spare(mut drive: DriveConfig, config: &VirtualConfig) -> DriveConfig {
     let block = drive.namespaces.first().map_or(BlockSize::B512, |tenant| tenant.block);
     drive.namespaces.push(NamespaceConfig::blocks(config.spare_units, block));
@@ -43,23 +46,25 @@ pub(super) struct Harvest {
     pub(super) hypervisor: Hypervisor,
     pub(super) drives: Vec<VirtualDrive>,
     config: VirtualConfig,
-    /// Which life of each drive this is, and how often its controller had been reset.
+    /// Power-on number of each drive, and the number of its controller's resets.
     lives: Vec<(u64, u64)>,
-    /// To whom each drive lends.
+    /// The borrower of each lending drive.
     lends_to: RefCell<Vec<Option<usize>>>,
 }
 
 impl Harvest {
-    /// Over drives with a namespace for their tenant, the first, and one for others, the last. The hypervisor's own queue pairs are those
-    /// that drives would lend elsewhere. Gives what is to be ended with the box.
+    /// Starts the hypervisor over drives with a namespace for their tenant, the first, and one for others, the last.
+    /// Its own queue pairs are those that drives would lend on other platforms. Returns the tasks that end with the
+    /// box.
     pub(super) async fn begin(
-        inner: &Inner,
+        clock: &Clock,
+        cpu: &Rc<Station>,
+        members: &[Member],
         config: VirtualConfig,
     ) -> Result<(Rc<Harvest>, Vec<TaskId>), JbofError> {
         let failed = |drive: usize, error| JbofError::Driver { drive, error };
-        let clock = &inner.clock;
         let (mut of_drives, mut lives) = (Vec::new(), Vec::new());
-        for (number, member) in inner.members.iter().enumerate() {
+        for (number, member) in members.iter().enumerate() {
             let (attached, present) =
                 member.attached().zip(member.present()).ok_or(JbofError::Gone(number))?;
             let namespaces = attached.driver.namespaces();
@@ -77,13 +82,13 @@ impl Harvest {
             lives.push((present.life, attached.driver.resets()));
         }
         let costs = HypervisorCosts { command: config.command, lock: config.lock };
-        let hypervisor = Hypervisor::new(clock, inner.cpu.clone(), costs, of_drives);
+        let hypervisor = Hypervisor::new(clock, cpu.clone(), costs, of_drives);
         let hypervisor = hypervisor.map_err(|error| failed(0, error))?;
         let copyback =
             CopybackConfig { units: config.copy_units, copies: config.copies, retry: config.period };
         let copyback = (config.copyback == Copyback::Copied).then_some(copyback);
         let (mut drives, mut tasks) = (Vec::new(), Vec::new());
-        for number in 0..inner.members.len() {
+        for number in 0..members.len() {
             hypervisor.restore(number).await;
             let drive = VirtualDrive::new(&hypervisor, number, copyback);
             tasks.extend(drive.start().map_err(|error| failed(number, error))?);
@@ -95,29 +100,28 @@ impl Harvest {
         Ok((harvest, tasks))
     }
 
-    /// A queue pair for the tenant of a drive.
+    /// Creates a queue pair for the tenant of a drive, `member` of the box.
     pub(super) async fn queue_pair(
         &self,
-        inner: &Inner,
+        member: &Member,
         drive: usize,
         queue: QueueConfig,
     ) -> Result<QueuePair, JbofError> {
-        let member = &inner.members[drive];
         let (attached, present) = member.attached().zip(member.present()).ok_or(JbofError::Gone(drive))?;
-        // A drive that was away, or whose host has restarted, holds what the map does not know of.
+        // The map does not know the data of a drive that was away, or whose host has restarted.
         if self.lives[drive] != (present.life, attached.driver.resets()) {
             return Err(JbofError::Gone(drive));
         }
-        let own = attached.driver.create_queue_pair(inner.placed(queue)).await;
+        let own = attached.driver.create_queue_pair(queue).await;
         Ok(self.drives[drive].queue(own.map_err(|error| JbofError::Driver { drive, error })?))
     }
 
-    /// To which drive a drive lends its space.
+    /// The drive that a drive lends its space to.
     pub(super) fn lends_to(&self, drive: usize) -> Option<usize> {
         self.lends_to.borrow()[drive]
     }
 
-    /// Decides for a period: `means` has the commands that each tenant had outstanding in the last.
+    /// Decides for a period; `means`: mean number of each tenant's outstanding commands in the last one.
     fn decide(&self, means: &[f64]) {
         let is_busy = |drive: usize| means[drive] >= self.config.busy;
         let is_idle = |drive: usize| means[drive] <= self.config.idle;
@@ -157,7 +161,8 @@ impl Harvest {
         }
     }
 
-    /// Whether a drive has space to lend: all of it, where data is copied back, and none of its own data to be copied yet.
+    /// Whether a drive has space to lend: all of it, if data is copied back, and none of its own data waits to be
+    /// copied.
     fn can_lend(&self, drive: usize) -> bool {
         let (free, units) = self.hypervisor.spare(drive);
         if self.hypervisor.is_lost(drive) {
@@ -170,7 +175,7 @@ impl Harvest {
     }
 }
 
-/// Looks at the end of each period.
+/// Acts at the end of each period.
 async fn watch(clock: Clock, harvest: Rc<Harvest>) {
     loop {
         clock.sleep(harvest.config.period).await;

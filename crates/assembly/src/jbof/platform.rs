@@ -1,8 +1,8 @@
-//! What the drives of a box share, and who decides it: the platforms that the paper compares ("Espresso", 5.1).
+//! Platforms: what the drives of a box share, and where that is decided, as the paper compares them ("Espresso", 5.1).
 //!
 //! | paper | [`Platform`] | drives |
 //! |---|---|---|
-//! | Conv, Shrunk | `Alone` | as they are: whole, or with half of their cores and DRAM |
+//! | Conv, Shrunk | `Alone` | unchanged: whole, or with half of their cores and DRAM |
 //! | ProcH | `Lending { processor: true, dram: false }` | as in Shrunk |
 //! | Espresso | `Lending { processor: true, dram: true }` | as in Shrunk |
 //! | OC | `Central` | flash and DMA only: their firmware runs on the host |
@@ -13,7 +13,7 @@ use byteway_firmware::Site;
 use byteway_host::HostCosts;
 use std::rc::Rc;
 
-/// What the drives of a box share.
+/// The resources that drives of a box share.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Platform {
     /// Nothing.
@@ -37,7 +37,7 @@ impl Platform {
         matches!(self, Platform::Lending { processor: true, .. })
     }
 
-    /// Whether the host works for all drives: then all of its processors do, whichever is free.
+    /// Whether the host runs the firmware of all drives, on whichever processor is free.
     pub fn is_central(&self) -> bool {
         matches!(self, Platform::Central(_) | Platform::Virtual(_))
     }
@@ -48,33 +48,33 @@ impl Platform {
     }
 }
 
-/// The host of a box: processors that submissions, completions and whatever is central compete for, and their DRAM.
+/// The host of a box: processors shared by submissions, completions and all central work, and their DRAM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
-    /// Processors, at least one.
+    /// Number of processors, at least one.
     pub cores: usize,
-    /// Cycles a second of each.
+    /// Clock of each processor, in hertz.
     pub hertz: u64,
-    /// An access to the DRAM.
+    /// Latency of a DRAM access.
     pub dram_latency: Delay,
-    /// Bytes a second of the DRAM.
+    /// DRAM bandwidth, in bytes per second.
     pub dram_rate: Rate,
-    /// Bytes of DRAM that are there for the maps of all drives, where they are the host's: each has an even part.
+    /// DRAM for the maps of all drives, where they are the host's, in bytes; each drive has an equal part.
     pub dram_bytes: u64,
-    /// What the driver costs for each command of a tenant's, on every platform.
+    /// Processor time of the driver for each command of a tenant, on every platform.
     pub costs: HostCosts,
 }
 
 impl HostConfig {
-    /// The host as a place for firmware: on `cpu`.
+    /// The host as a firmware site, on `cpu`.
     pub(super) fn site(&self, clock: &Clock, cpu: &Rc<Station>) -> Site {
         Site::over(clock, cpu.clone(), self.hertz, self.dram_latency, self.dram_rate)
     }
 }
 
 impl Default for HostConfig {
-    /// Table 2: 16 cores at 2.1 GHz and 16 GB of DDR5-5600, which is two channels of 44.8 GB/s in the BlueField-3 that it follows; an
-    /// access takes what it takes in any such memory, about 100 ns. The driver costs nothing.
+    /// Table 2: 16 cores at 2.1 GHz and 16 GB of DDR5-5600: two channels of 44.8 GB/s in the BlueField-3 that it
+    /// follows. An access takes about 100 ns, as in any such memory. The driver costs nothing.
     fn default() -> Self {
         HostConfig {
             cores: 16,
@@ -92,58 +92,59 @@ impl Default for HostConfig {
 pub struct CentralConfig {
     /// Processor time to submit a vector of flash commands to a drive.
     pub submit: Delay,
-    /// Processor time to take its completion, with the interrupt.
+    /// Processor time to take its completion, including the interrupt.
     pub complete: Delay,
-    /// Units of 4 KiB that a vector addresses at most. Open-Channel SSD 2.0, 2.3: 64.
+    /// Maximum number of 4 KiB units in a vector. Open-Channel SSD 2.0, 2.3: 64.
     pub vector_units: u32,
 }
 
 impl Default for CentralConfig {
-    /// An estimate: of the 5 to 10 us that an I/O takes of a core of this kind in Linux, 1 us is the driver's to submit and 1 us the
-    /// interrupt's and the completion's.
+    /// An estimate: of the 5 to 10 us of core time that an I/O takes in Linux on such a core, the driver takes 1 us to
+    /// submit, and interrupt and completion take 1 us.
     fn default() -> Self {
         CentralConfig { submit: Delay::from_us(1), complete: Delay::from_us(1), vector_units: 64 }
     }
 }
 
-/// What becomes of what lenders hold for a borrower.
+/// What happens to a borrower's data at lenders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copyback {
-    /// It is read from the lender and written to the borrower when the lender is reclaimed: VH.
+    /// It is copied back to the borrower when the lender is reclaimed: VH.
     Copied,
-    /// It stays at the lender until the borrower's tenant overwrites it: VH (ideal), in which no copy is required.
+    /// It stays at the lender until the borrower's tenant overwrites it: VH (ideal).
     Kept,
 }
 
-/// Virtual drives: a tenant's writes go to drives of others as well, while its own is busy.
+/// Virtual drives: while a tenant's drive is busy, its writes go to other drives, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VirtualConfig {
-    /// What becomes of what lenders hold.
+    /// What happens to data at lenders.
     pub copyback: Copyback,
-    /// Units of 4 KiB that each drive has spare for others' data: a namespace of its own behind the tenants'.
+    /// Spare space of each drive for others' data, in units of 4 KiB, in a namespace of its own after the tenant's.
     pub spare_units: u64,
-    /// How often the hypervisor looks at the drives.
+    /// Period of the hypervisor's decisions.
     pub period: Delay,
-    /// Commands of its tenants' that a drive has outstanding in the mean of a period: from so many on it is busy.
+    /// Mean number of the tenant's outstanding commands in a period at which a drive is busy.
     pub busy: f64,
-    /// The same: up to so many it is idle.
+    /// Mean number up to which it is idle.
     pub idle: f64,
-    /// Lenders of a borrower at once, at most.
+    /// Maximum number of lenders of a borrower at the same time.
     pub lenders_max: usize,
-    /// Processor time of the host for each command of a tenant's, and for each copy.
+    /// Processor time of the host for each command of a tenant, and for each copy.
     pub command: Delay,
-    /// The part of it that is done under the hypervisor's lock, for one command of all tenants' after another.
+    /// The part of it under the hypervisor's lock, which serializes the commands of all tenants.
     pub lock: Delay,
-    /// Units of 4 KiB that are copied back at once, at most.
+    /// Maximum number of 4 KiB units in a copy.
     pub copy_units: u32,
-    /// Copies of a borrower under way at once.
+    /// Maximum number of copies of a borrower in flight.
     pub copies: usize,
 }
 
 impl VirtualConfig {
-    /// With `spare_units` of each drive for others. What managing a command costs is an estimate: device mapper, block layer and
-    /// notifications of a hypervisor in Linux take about as much as a guest's own I/O does, some 6 us of a core of 2.1 GHz, of which
-    /// looking into the one map is a small part. The paper says only that it makes the host the bottleneck (3.1).
+    /// With `spare_units` of each drive for others. The cost of a command is an estimate: device mapper, block layer
+    /// and notifications of a hypervisor in Linux take about as much as a guest's own I/O, some 6 us of a core of 2.1
+    /// GHz, of which a small part looks into the one map. The paper says only that the host becomes the bottleneck
+    /// (3.1).
     pub fn new(copyback: Copyback, spare_units: u64) -> Self {
         VirtualConfig {
             copyback,

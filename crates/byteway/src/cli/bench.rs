@@ -1,4 +1,4 @@
-//! `byteway bench`.
+//! `byteway bench`: benchmarks a served drive.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use byteway_lab::bench::{Assume, Bench, Place, Transfer, discovered};
 use byteway_lab::nvme_tcp::TcpOptions;
 use byteway_measure::output::{Output, print};
 use byteway_scenario::secrets::load_secret;
-use byteway_scenario::{JobSection, ResultWay, Warmup};
+use byteway_scenario::{JobSection, ResultTransfer, Warmup};
 use byteway_serve::tls::{ConfiguredPsk, PskError};
 use byteway_transfer::Method;
 use byteway_wire::fabrics::Nqn;
@@ -32,164 +32,162 @@ Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
   byteway bench --vfio-user /tmp/drive --rw write --bs 128k --iodepth 8 --count 100000 --format json
   byteway bench --vfio-user /tmp/drive --sink --rw randwrite --bs 64 --method inline --iodepth 64
 
-Over NVMe/TCP, after `byteway serve drive.toml --tcp 127.0.0.1:4420`, with the NQN that it names:
+Over NVMe/TCP, after `byteway serve drive.toml --tcp 127.0.0.1:4420`, with the NQN that it prints:
   byteway bench --tcp 127.0.0.1:4420 --subsystem nqn.2026-11.org.byteway:SERIAL --iodepth 32
 With TLS, after `byteway serve drive.toml --tcp 127.0.0.1:4420 --tls-keys FILE`:
   byteway bench --tcp 127.0.0.1:4420 --subsystem nqn.2026-11.org.byteway:SERIAL --tls-key own.key
 
-Where the target asks for authentication (`byteway serve --secrets`): --secret-file FILE; with TLS by a key that comes of
-that: --concatenate, too.
+If the target requires authentication (`byteway serve --secrets`), add --secret-file FILE; for TLS with a key from the
+authentication, also --concatenate.
 
-Several addresses are paths to one drive. Commands go by those that its ports say are best (ANA), and
-by another one when a path fails; what went by each is told at the end:
+Several addresses are paths to one drive. Commands use the paths that its ports report as best (ANA), and
+another one if a path fails; the end of the output has the figures of each path:
   byteway bench --tcp 127.0.0.1:4420 --tcp 127.0.0.1:5420 --subsystem NQN --iodepth 32
-What drives a Discovery Service knows of, and all paths to one of them that it names:
+List the drives that a Discovery Service knows, and use all paths that it lists for one of them:
   byteway bench --tcp 127.0.0.1:4420 --discover
   byteway bench --tcp 127.0.0.1:4420 --nqn NQN --iodepth 32
 
-Every block read is verified. What a drive holds beforehand nobody here knows, so the range is
-written first, which is not measured; without --size that is at most 1 GiB. On a drive that nobody
-has written to since it was served, --assume empty (or filled) spares the writing; --no-verify
-spares all of it. With --sink every payload is compared by checksum, and what was written and is
-read again byte by byte; nothing is written first.
+Every block read is verified. The drive's content is unknown, so the range is written first, without being
+measured; without --size it is at most 1 GiB. On a drive that was not written since it was served, --assume
+empty (or filled) skips this; --no-verify disables verification. With --sink every payload is verified by
+checksum, and stored payloads that are read again byte by byte; nothing is written first.
 
-One thread does everything, polling, and times are wall time. Sizes: 4k, \"4 KiB\" and 4096 are the
-same; \"4 kB\" is 4000.";
+A single thread does all work by polling, and times are wall-clock times. Sizes: 4k, \"4 KiB\" and 4096 are equal;
+\"4 kB\" is 4000.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The folder of the drive's socket, as `byteway serve` names it. The job's range of the drive is overwritten, unless
-    /// it is only read and --assume or --no-verify says so.
+    /// Folder of the drive's socket, as passed to `byteway serve`. The job's range of the drive is overwritten, unless the job only reads
+    /// and --assume or --no-verify is given.
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
-    /// Instead: the address and port at which a target serves the drive over NVMe/TCP, Byteway's or any other; may be repeated, for
-    /// several paths to one drive.
+    /// Address and port of an NVMe/TCP target, Byteway's or any other, instead of --vfio-user. Repeatable, for several paths to one drive.
     #[arg(long, value_name = "ADDR:PORT", requires = "which", value_parser = address)]
     tcp: Vec<SocketAddr>,
-    /// With --tcp: the NQN of the drive's subsystem, as `byteway serve` or `nvme discover` names it.
+    /// With --tcp: NQN of the drive's subsystem, as `byteway serve` or `nvme discover` prints it.
     #[arg(long, value_name = "NQN", requires = "tcp", group = "which")]
     subsystem: Option<String>,
-    /// The same, if a Discovery Service listens at --tcp: the drive is used by all paths that it names.
+    /// With a Discovery Service at --tcp: NQN of the drive, which is used over all paths that the service lists.
     #[arg(long, value_name = "NQN", requires = "tcp", group = "which")]
     nqn: Option<String>,
-    /// List what the Discovery Service at --tcp, and those that it refers to, say of where drives are, and do nothing else.
+    /// List the drives known to the Discovery Service at --tcp and its referrals, and exit.
     #[arg(long, requires = "tcp", group = "which")]
     discover: bool,
-    /// With --tcp: ask for digests of headers and data.
+    /// With --tcp: request header and data digests.
     #[arg(long, requires = "tcp")]
     digests: bool,
-    /// With --tcp: a file with the secret (DHHC-1:...) of this host, nqn.2026-11.org.byteway:bench, for a target that asks for
-    /// authentication. Only its owner may read it.
+    /// With --tcp: file with the secret (DHHC-1:...) of this host, nqn.2026-11.org.byteway:bench, for a target that requires
+    /// authentication. Only its owner may have access.
     #[arg(long, value_name = "FILE", requires = "tcp")]
     secret_file: Option<PathBuf>,
-    /// With --secret-file: a file with the target's secret, by which it has to authenticate, too.
+    /// With --secret-file: file with the target's secret, to authenticate the target as well.
     #[arg(long, value_name = "FILE", requires = "secret_file")]
     controller_secret_file: Option<PathBuf>,
-    /// With --secret-file: use TLS 1.3, with a key that is generated by authentication (secure channel concatenation).
+    /// With --secret-file: use TLS 1.3 with a key that the authentication generates (secure channel concatenation).
     #[arg(long, requires = "secret_file", conflicts_with = "tls_key")]
     concatenate: bool,
-    /// With --tcp: use TLS 1.3, with the key in this file (`NVMeTLSkey-1:...`), which the target has for this host,
-    /// nqn.2026-11.org.byteway:bench. Only its owner may read the file.
+    /// With --tcp: use TLS 1.3 with the key in this file (`NVMeTLSkey-1:...`), which the target has for this host,
+    /// nqn.2026-11.org.byteway:bench. Only its owner may have access.
     #[arg(long, value_name = "FILE", requires = "tcp")]
     tls_key: Option<PathBuf>,
-    /// Direction and order.
+    /// Direction and order of I/Os.
     #[arg(long, value_enum, default_value_t = Rw::RandRead)]
     rw: Rw,
-    /// Bytes of an I/O.
+    /// Size of an I/O.
     #[arg(long, value_parser = size, default_value = "4 KiB")]
     bs: Bytes,
-    /// I/Os of a worker that are outstanding.
+    /// Outstanding I/Os per worker.
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
-    /// Workers, each with a queue pair of its own; all in one thread.
+    /// Number of workers, each with its own queue pair; all in one thread.
     #[arg(long, value_name = "N", default_value_t = 1)]
     numjobs: u32,
-    /// Share of reads in a mix, in percent; left out, 50.
+    /// Share of reads in a mix, in percent. Default: 50.
     #[arg(long, value_name = "PERCENT")]
     rwmixread: Option<u8>,
-    /// Share of writes in a mix, in percent: what rwmixread leaves.
+    /// Share of writes in a mix, in percent: the complement of rwmixread.
     #[arg(long, value_name = "PERCENT")]
     rwmixwrite: Option<u8>,
-    /// Instead of bs: sizes with their shares in percent, such as 4k/60:64k/40.
+    /// Sizes with their shares in percent, such as 4k/60:64k/40, instead of bs.
     #[arg(long, value_name = "SIZE/PERCENT:...", conflicts_with_all = ["bs", "bsrange"])]
     bssplit: Option<PerDirection<SizeSplit>>,
-    /// Instead of bs: the least and the most, such as 4k-64k.
+    /// Range of sizes, such as 4k-64k, instead of bs.
     #[arg(long, value_name = "MIN-MAX", conflicts_with = "bs")]
     bsrange: Option<PerDirection<SizeRange>>,
-    /// How random addresses are spread: random, zipf:1.2, pareto:0.2, normal:10, zoned:60/10:40/90; left out, random.
+    /// Distribution of random addresses: random, zipf:1.2, pareto:0.2, normal:10, zoned:60/10:40/90. Default: random.
     #[arg(long, value_name = "DISTRIBUTION")]
     random_distribution: Option<Distribution>,
-    /// I/Os a second that are not exceeded.
+    /// Limit of I/Os per second.
     #[arg(long, value_name = "N[,N[,N]]")]
     rate_iops: Option<PerDirection<Iops>>,
-    /// Bytes a second that are not exceeded, such as "100 MB/s".
+    /// Limit of bytes per second, such as "100 MB/s".
     #[arg(long, value_name = "RATE[,RATE[,RATE]]", conflicts_with = "rate_iops")]
     rate: Option<PerDirection<Rate>>,
-    /// How long a worker pauses after thinktime-blocks I/Os.
+    /// Pause of a worker after thinktime-blocks I/Os.
     #[arg(long, value_name = "TIME")]
     thinktime: Option<Picos>,
-    /// I/Os between two pauses; left out, 1.
+    /// I/Os between two pauses. Default: 1.
     #[arg(long, value_name = "N", requires = "thinktime")]
     thinktime_blocks: Option<u32>,
-    /// Time at the beginning that is left out of the figures, beside the runtime.
+    /// Time at the start that is not measured, in addition to the runtime.
     #[arg(long, value_name = "TIME")]
     ramp_time: Option<Picos>,
-    /// Bytes to transfer, over all workers.
+    /// Bytes to transfer by all workers.
     #[arg(long, value_parser = size)]
     io_size: Option<Bytes>,
-    /// For how long; left out, 5 s, unless there is a count or an io-size.
+    /// Duration. Default: 5 s, unless count or io-size is given.
     #[arg(long, value_name = "TIME")]
     runtime: Option<Picos>,
-    /// How many I/Os, over all workers. Of count, io-size and runtime what is reached first ends the job.
+    /// Number of I/Os of all workers. The job ends when count, io-size or runtime is reached.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// What is left out of the figures at the beginning: a number of I/Os, or a time.
+    /// Warm-up that is not measured: a number of I/Os, or a time.
     #[arg(long, value_name = "N|TIME")]
     warmup: Option<Warmup>,
-    /// The namespace.
+    /// Namespace.
     #[arg(long, value_name = "NSID", default_value_t = 1)]
     namespace: u32,
-    /// Where the job's range begins, within the namespace.
+    /// Start of the job's range in the namespace.
     #[arg(long, value_parser = size, default_value = "0 B")]
     offset: Bytes,
-    /// Length of the range; left out, to the end of the namespace, but at most 1 GiB if it is filled first.
+    /// Length of the range. Default: to the end of the namespace, but at most 1 GiB if it is filled first.
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
-    /// Ask for payloads of the drive's sink instead of blocks: of any length, from 1 B on.
+    /// Transfer payloads of any length, from 1 B, to the drive's sink instead of blocks.
     #[arg(long)]
     sink: bool,
-    /// How payloads cross.
+    /// Transfer method of payloads.
     #[arg(long, value_parser = method(), default_value = "prp")]
     method: Method,
-    /// With --method adaptive: payloads shorter than this cross inline.
+    /// With --method adaptive: payloads below this size are transferred inline.
     #[arg(long, value_parser = size, required_if_eq("method", "adaptive"))]
     threshold: Option<Bytes>,
-    /// How results of a sink's reads come back.
-    #[arg(long, value_enum, default_value_t = ResultWay::Pointer, requires = "sink")]
-    result: ResultWay,
-    /// What the drive holds now.
+    /// Return path of the results of a sink's reads.
+    #[arg(long, value_enum, default_value_t = ResultTransfer::Pointer, requires = "sink")]
+    result: ResultTransfer,
+    /// Current content of the drive.
     #[arg(long, value_enum, default_value_t = Assume::Unknown)]
     assume: Assume,
-    /// Check nothing that is read, and write no patterns.
+    /// Do not verify reads, and do not write patterns.
     #[arg(long)]
     no_verify: bool,
-    /// Addresses follow from it.
+    /// Seed of the addresses.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write summary.json and results.parquet to this folder, which is made if need be.
+    /// Write summary.json and results.parquet to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
     #[command(flatten)]
     tables: Tables,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
 }
 
-/// The key of a file.
+/// Reads a TLS key file.
 fn tls_key(path: &Path) -> Result<ConfiguredPsk, InputError> {
     const WHAT: &str = "file of a TLS key";
     read_secret_file(path, WHAT)?.trim().parse().map_err(|error: PskError| {
@@ -198,7 +196,7 @@ fn tls_key(path: &Path) -> Result<ConfiguredPsk, InputError> {
     })
 }
 
-/// How this host connects to targets.
+/// Options for connections to targets.
 fn options(arguments: &Arguments) -> Result<TcpOptions, InputError> {
     let secret = |file: &Option<PathBuf>| file.as_deref().map(load_secret).transpose();
     let (host, controller) = (secret(&arguments.secret_file)?, secret(&arguments.controller_secret_file)?);
@@ -210,19 +208,21 @@ fn options(arguments: &Arguments) -> Result<TcpOptions, InputError> {
     })
 }
 
-/// The one Discovery Service.
+/// The single Discovery Service in `--tcp`.
 fn service(arguments: &Arguments, flag: &str) -> Result<SocketAddr, InputError> {
     match arguments.tcp[..] {
         [service] => Ok(service),
         _ => {
-            let what =
-                format!("`{flag}` asks one Discovery Service, and there are {} `--tcp`", arguments.tcp.len());
+            let what = format!(
+                "`{flag}` queries one Discovery Service, but {} `--tcp` are given",
+                arguments.tcp.len()
+            );
             Err(InputError::new(what, "give one, or the drive's own addresses with --subsystem"))
         }
     }
 }
 
-/// Where the drive is served.
+/// The address of the drive.
 fn place(arguments: &Arguments) -> Result<Place, InputError> {
     let (flag, name) = match (&arguments.subsystem, &arguments.nqn, &arguments.vfio_user) {
         (Some(name), ..) => ("--subsystem", name),
@@ -240,14 +240,14 @@ fn place(arguments: &Arguments) -> Result<Place, InputError> {
     }
     let twice = (1..addresses.len()).find(|index| addresses[..*index].contains(&addresses[*index]));
     if let Some(index) = twice {
-        let what = format!("`--tcp {}` is there twice", addresses[index]);
+        let what = format!("`--tcp {}` is given twice", addresses[index]);
         return Err(InputError::new(what, "give each path once"));
     }
     let options = Box::new(options(arguments)?);
     Ok(Place::Tcp { addresses, is_discovery, subsystem: Box::new(subsystem), options })
 }
 
-/// Lists what Discovery Services say.
+/// Lists the drives that Discovery Services report.
 fn list(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let service = service(arguments, "--discover")?;
     let found = discovered(service, &options(arguments)?, &raised_by_signal())?;
@@ -313,5 +313,5 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     show(&results, None, output, Vec::new(), arguments.format, arguments.tables)
 }
 
-/// A benchmark that is not told how long it is to last.
+/// Default duration.
 const BENCH_RUNTIME: Picos = Picos(5_000_000_000_000);

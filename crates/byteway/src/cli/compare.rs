@@ -1,4 +1,4 @@
-//! `byteway compare`.
+//! `byteway compare`: runs a scenario for every combination of varied keys.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,94 +12,93 @@ use crate::terminal::PointsBar;
 use byteway_console::error::suggest;
 use byteway_measure::output::print;
 use byteway_scenario::Options;
-use byteway_study::compare::{Comparison, Manner, Metric, Plan, Ran, Request, Store, probe, run_all};
+use byteway_study::compare::{
+    CompareOptions, Comparison, Metric, Plan, PointOutcomes, Request, Store, probe, run_all,
+};
 
 pub(super) const EXAMPLES: &str = "\
-Every combination of the values is run, the first --vary slowest, and compared with the first
-point or with --baseline:
+Runs every combination of the values, the first --vary slowest, and compares it with the first point, or with
+--baseline:
   byteway compare scenarios/queue-depth.toml --vary iodepth=1..256x2
   byteway compare s.toml --vary drive.profile=samsung-970-pro,mqsim-mlc --vary seed=1..5
-  byteway compare four.toml --vary 'drive.a.capacity=4 GiB,8 GiB'       # of one of several drives
+  byteway compare four.toml --vary 'drive.a.capacity=4 GiB,8 GiB'       # one of several drives
   byteway compare s.toml --vary method=prp,sgl --vary 'bs=512 B..16 KiB x2' --baseline method=prp
   byteway compare s.toml --vary 'drive.override.flash.read=[\"50 us\"],[\"60 us\"]' --out results
 
-KEY is that of --set, or shorter where only one section has it: iodepth is job.*.iodepth, every
-job's; job.0.iodepth or job.greedy.iodepth is one's. Values are as in --set, separated by commas;
-in quotes a comma belongs to the value. Ranges: 1..256x2 doubles, 0..100+25 goes in steps, 1..4 by
-ones; with units 4 KiB..1 MiB x2. No end is overstepped.
+KEY is as for --set, or shorter if only one section has it: iodepth is job.*.iodepth of every job; job.0.iodepth or
+job.greedy.iodepth is that of one job. Values are as for --set, separated by commas; a quoted comma belongs to the
+value. Ranges: 1..256x2 doubles, 0..100+25 has a step, 1..4 counts by one; with units 4 KiB..1 MiB x2. The end of a
+range is never exceeded.
 
---baseline KEY=VALUE[,KEY=VALUE] names what the points are compared with; of keys that it doesn't
-name each point's own value holds: --baseline method=prp compares every sgl with the prp of the
-same size.
+--baseline KEY=VALUE[,KEY=VALUE] selects the points to compare with; keys that it does not name have the value of the
+compared point: --baseline method=prp compares every sgl with the prp of the same size.
 
-With --out, points/NNN/summary.json holds each run's result as soon as it is there, compare.json
-and compare.csv all figures, report.html the charts. The same command with the same --out goes on
-where it was stopped: a point whose scenario, traces and program are the same is not run again,
-unless with --fresh.
+With --out, points/NNN/summary.json has each run's result as soon as it is complete, compare.json and compare.csv all
+figures, report.html the charts. The same command with the same --out resumes an interrupted comparison: a point with
+unchanged scenario, traces and program is not run again, unless --fresh is given.
 
-In the findings, the knee is the point with the most throughput for its latency. Little's law puts
-it where the most throughput times the latency of an idle drive is outstanding: with fewer, the
-drive idles; with more, I/Os wait.
+In the findings, the knee is the point with the highest ratio of throughput to latency. By Little's law it is where
+the maximum throughput times the latency of an idle drive is outstanding: below it the drive is partly idle; above
+it I/Os queue.
 
-Exit codes: 0 done; 1 a point failed; 2 wrong input, nothing run; 130 interrupted, what was done
-is shown.";
+Exit codes: 0 success; 1 a point failed; 2 invalid input, nothing run; 130 interrupted, completed points are shown.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The scenario, a TOML file.
+    /// Scenario file (TOML).
     scenario: PathBuf,
-    /// Vary a key of the scenario; may be repeated, for all combinations.
+    /// Vary a key of the scenario. Repeatable, for all combinations.
     #[arg(long = "vary", value_name = "KEY=VALUES", required = true)]
     varies: Vec<String>,
-    /// Replace or add a key of the scenario in every point; may be repeated.
+    /// Replace or add a key of the scenario in every point. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What ${NAME} in a fio job file stands for; may be repeated.
+    /// Value of ${NAME} in a fio job file. Repeatable.
     #[arg(long = "define", value_name = "NAME=VALUE")]
     defines: Vec<String>,
-    /// What points are compared with, instead of the first.
+    /// Points to compare with, instead of the first one.
     #[arg(long, value_name = "KEY=VALUE,...")]
     baseline: Option<String>,
-    /// The figure that is compared first, in the report and in the table, by its name in compare.json, such as p99_ns; left
-    /// out, throughput, or mean latency where transfer methods are compared.
+    /// Figure to compare first, in the report and in the table, by its name in compare.json, such as p99_ns. Default: throughput, or mean
+    /// latency if transfer methods are compared.
     #[arg(long, value_name = "FIGURE", value_parser = metric)]
     metric: Option<Metric>,
-    /// Write the results to this folder, which is made if need be, and go on from what is there.
+    /// Write the results to DIR, which is created if necessary, and resume from the results in it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Run all points, even those that the folder has.
+    /// Run all points, including those with results in the folder.
     #[arg(long, requires = "out")]
     fresh: bool,
-    /// Points that run at once; left out, one a processor. The results are the same.
+    /// Number of points run in parallel. Default: one per processor. The results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     #[command(flatten)]
     tables: Tables,
-    /// Skip the lines of a trace that are no records, and count them.
+    /// Skip and count the lines of a trace that are not records.
     #[arg(long)]
     skip_bad_lines: bool,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
-    /// A table and the findings.
+    /// Table and findings.
     Table,
-    /// What compare.json holds.
+    /// Content of compare.json.
     Json,
-    /// What compare.csv holds.
+    /// Content of compare.csv.
     Csv,
 }
 
-/// A figure by its key.
+/// Parses the key of a figure.
 fn metric(text: &str) -> Result<Metric, String> {
     let keys = Metric::ALL.map(Metric::key);
-    Metric::named(text).ok_or_else(|| format!("there is no such figure; {}", suggest(text, &keys)))
+    Metric::named(text).ok_or_else(|| format!("no such figure; {}", suggest(text, &keys)))
 }
 
 /// Runs every combination.
@@ -125,21 +124,28 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let manner =
-        Manner { threads, store: store.as_ref(), fresh: arguments.fresh, interrupt: &interrupt, bar: &bar };
-    let ran = run_all(&plan, &manner);
+    let options = CompareOptions {
+        threads,
+        store: store.as_ref(),
+        fresh: arguments.fresh,
+        interrupt: &interrupt,
+        bar: &bar,
+    };
+    let ran = run_all(&plan, &options);
     bar.finish();
-    let Ran { outcomes, resumed, mut kept } = ran?;
+    let PointOutcomes { outcomes, resumed, mut kept } = ran?;
     let mut comparison = Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
     comparison.interrupted = interrupt.is_raised();
-    // Without all of its points the folder is not a whole comparison's.
+    // Without all of its points the folder is not a complete comparison.
     if let (Some(store), Ok(())) = (&store, &kept) {
         kept = store.write_all(&comparison);
     }
-    // On the error stream: the results are the same whether they were there or not.
+    // To the standard error, because the results do not depend on it.
     if resumed > 0 {
-        let _ =
-            writeln!(std::io::stderr(), "{resumed} of {count} points were there already; --fresh runs all");
+        let _ = writeln!(
+            std::io::stderr(),
+            "{resumed} of {count} points already had results; use --fresh to run all"
+        );
     }
     let printed = print(match arguments.format {
         Format::Table => arguments.tables.wrapped(&comparison.printed(arguments.tables.width())),

@@ -1,4 +1,4 @@
-//! `byteway fio`.
+//! `byteway fio`: translates a fio job file to a scenario.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,24 +10,25 @@ use byteway_scenario::{Options, Scenario};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  byteway run job.fio                             run it as it is, on a samsung-970-pro
+  byteway run job.fio                             run it unchanged, on a samsung-970-pro
   byteway run job.fio --set drive.profile=mqsim-mlc --define BS=16k
-  byteway fio job.fio > job.toml                  the same as a scenario, to go on from there
+  byteway fio job.fio > job.toml                  translate it to a scenario, as a starting point
 
-Taken are rw, bs, bsrange, bssplit, blockalign, rwmixread, rwmixwrite, iodepth, numjobs, random_distribution,
+Supported keys are rw, bs, bsrange, bssplit, blockalign, rwmixread, rwmixwrite, iodepth, numjobs, random_distribution,
 norandommap, offset, offset_increment, size, filesize, fill_device, io_size, loops, number_ios, runtime, time_based,
 ramp_time, startdelay, stonewall, wait_for, rate, rate_iops, rate_process and io_submit_mode (an open loop), thinktime,
-thinktime_blocks, verify, randseed, include FILE, and ${NAME} with --define NAME=VALUE (the environment is not read). Keys that only concern fio's own host side are left out and listed; a key
-that would change the load and is not modelled is an error.";
+thinktime_blocks, verify, randseed, include FILE, and ${NAME} with --define NAME=VALUE (the environment is not read).
+Keys that only concern fio's own host side are ignored and listed; a key that would change the load and is not
+supported is an error.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The fio job file.
+    /// fio job file.
     job: PathBuf,
-    /// The drive: a built-in profile, or the path of one.
+    /// Drive: a built-in profile, or the path of a profile.
     #[arg(long, value_name = "NAME", default_value = fio::PROFILE)]
     profile: String,
-    /// What ${NAME} in the job file stands for; may be repeated.
+    /// Value of ${NAME} in the job file. Repeatable.
     #[arg(long = "define", value_name = "NAME=VALUE")]
     defines: Vec<String>,
 }
@@ -39,7 +40,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let folder = arguments.job.parent().unwrap_or(Path::new(""));
     let file = JobFile { name: &name, folder, text: &text, defines: &arguments.defines };
     let made = fio::translate(&file, &arguments.profile)?;
-    // What cannot run is said here already, where the job file says it.
+    // Errors of the scenario are reported here already, at their position in the job file.
     let profile = format!("drive.profile={}", arguments.profile);
     let options = Options { sets: vec![profile], defines: arguments.defines.clone(), ..Options::default() };
     Scenario::from_text("job.fio", folder, &text, &options).map_err(|mut error| {

@@ -1,4 +1,4 @@
-//! Flags and values of flags that several commands have.
+//! Flags and value parsers shared by several commands.
 
 use byteway_console::table::{Width, wrapped};
 use byteway_console::units::{Bytes, UnitError};
@@ -7,26 +7,26 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// A transfer method by its name.
+/// Parses the name of a transfer method.
 pub(super) fn method() -> impl TypedValueParser<Value = Method> {
     let names = Method::ALL
         .map(|method| PossibleValue::new(method.name()).help(method.entry().about.trim_end_matches('.')));
     PossibleValuesParser::new(names).map(|name| {
         let found = Method::ALL.into_iter().find(|method| method.name() == name);
-        found.expect("it is one of the names")
+        found.expect("the parser accepts only these names")
     })
 }
 
-/// An address and a port; a name such as `localhost` is looked up.
+/// Parses an address and a port; host names such as `localhost` are resolved.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     const CURE: &str = "write an address and a port, such as 127.0.0.1:4420";
     let found = text.to_socket_addrs().map_err(|error| format!("{error}: {CURE}"))?;
-    // Most listen there, also where a name is one of both kinds.
+    // Prefers IPv4, on which most servers listen, if a name has both kinds of addresses.
     let (first, rest): (Vec<_>, Vec<_>) = found.partition(SocketAddr::is_ipv4);
-    first.into_iter().chain(rest).next().ok_or_else(|| format!("no machine has that name: {CURE}"))
+    first.into_iter().chain(rest).next().ok_or_else(|| format!("no address found for that name: {CURE}"))
 }
 
-/// A size as people who come from fio write it, too: 4k, 1g, or bytes without a unit.
+/// Parses a size, including fio's forms: 4k, 1g, or bytes without a unit.
 pub(super) fn size(text: &str) -> Result<Bytes, UnitError> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -47,16 +47,16 @@ pub(super) fn size(text: &str) -> Result<Bytes, UnitError> {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum OutputFormat {
-    /// Tables for the eye.
+    /// Human-readable tables.
     Table,
-    /// For scripts: what summary.json holds; of served drives, one line each.
+    /// JSON for scripts: the content of summary.json; for served drives, one line each.
     Json,
 }
 
-/// How tables are printed.
+/// Formatting of tables.
 #[derive(Clone, Copy, clap::Args)]
 pub(super) struct Tables {
-    /// Print all columns, instead of those that fit into 80, and sentences in one line each.
+    /// Print all columns, not only those that fit into 80 characters, and do not wrap sentences.
     #[arg(long)]
     pub(super) wide: bool,
 }
@@ -66,7 +66,7 @@ impl Tables {
         if self.wide { Width::Wide } else { Width::Narrow }
     }
 
-    /// A printed text with its sentences in lines.
+    /// Wraps the sentences of a text, unless `--wide`.
     pub(super) fn wrapped(self, text: &str) -> String {
         wrapped(text, self.width())
     }
@@ -76,7 +76,7 @@ impl Tables {
 mod tests {
     use super::*;
 
-    // Whoever comes from fio writes 4k; taken for 4000 bytes it would be another benchmark.
+    // fio users write 4k; parsing it as 4000 bytes would change the benchmark.
     #[test]
     fn sizes_are_understood_as_fio_understands_them() {
         for text in ["4k", "4K", "4096", "4 KiB", "4KiB", " 4096 B"] {

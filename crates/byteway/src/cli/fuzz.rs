@@ -1,4 +1,4 @@
-//! `byteway fuzz`.
+//! `byteway fuzz`: runs random simulations with faults until one fails.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -23,70 +23,69 @@ use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
 use byteway_swarm::tally::Tally;
 
 pub(super) const EXAMPLES: &str = "\
-Runs drawn by a seed: a small drive, a workload, and what goes wrong (power cuts, also while the drive
-recovers, resets, aborts), each verified to the byte by an oracle that knows what a power cut may leave.
-  byteway fuzz                                  for a minute
-  byteway fuzz --seed 7 --for 10min             longer, other runs
-  byteway fuzz --runs 1000                      so many runs: the same ones on every machine
-  byteway fuzz --seed 7 --first 123 --runs 1    run 123 of seed 7 alone
-  byteway fuzz --plan failure.toml              a plan as a failure printed it
-  byteway fuzz --every-poll                     the power cut at every poll of a workload of 2000 operations,
-                                                scattered over them; after five minutes it says how many it was
-  byteway fuzz --every-poll --for 3h            ... which is enough for all of them
+Runs determined by a seed: a small drive, a workload, and faults (power cuts, also during recovery, resets, aborts),
+each verified to the byte by an oracle that knows which states a power cut may leave.
+  byteway fuzz                                  run for a minute
+  byteway fuzz --seed 7 --for 10min             run longer, with other runs
+  byteway fuzz --runs 1000                      run 1000 runs, the same ones on every machine
+  byteway fuzz --seed 7 --first 123 --runs 1    run only run 123 of seed 7
+  byteway fuzz --plan failure.toml              run a plan that a failure printed
+  byteway fuzz --every-poll                     cut the power at every poll of a workload of 2000 operations,
+                                                in scattered order; stops after five minutes
+  byteway fuzz --every-poll --for 3h            ... with enough time for all polls
 
-A run that fails is made smaller; its plan is printed, and can be run again with --plan.
+A failing run is shrunk; its plan is printed, and can be run again with --plan.
 
-Exit codes: 0 nothing found; 1 a run failed; 2 wrong input; 130 interrupted, nothing found so far.";
+Exit codes: 0 no failure found; 1 a run failed; 2 invalid input; 130 interrupted, no failure found so far.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The seed of all runs.
+    /// Seed of all runs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// For so long, in wall-clock time; it decides only how many runs there are. Left out, 60 s, or 5 min with
-    /// --every-poll.
+    /// Duration in wall-clock time, which only limits the number of runs. Default: 60 s, or 5 min with --every-poll.
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Picos>,
-    /// So many runs, however long they take.
+    /// Number of runs, regardless of their duration.
     #[arg(long, value_name = "N", conflicts_with = "time")]
     runs: Option<u64>,
-    /// The number of the first run.
+    /// Number of the first run.
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u64,
-    /// Run this plan, once.
+    /// Run this plan once.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "runs", "first", "every_poll"])]
     plan: Option<PathBuf>,
-    /// Make the plan smaller if it fails.
+    /// Shrink the plan if it fails.
     #[arg(long, requires = "plan")]
     shrink: bool,
-    /// Runs that making a failure smaller may take; 0 prints the plan as it was drawn.
+    /// Limit of the runs spent on shrinking a failure; 0 prints the plan as drawn.
     #[arg(long, value_name = "N", default_value_t = SHRINK_RUNS_MAX)]
     shrink_runs: u64,
     /// Cut the power at every poll of one workload, instead of random runs.
     #[arg(long, conflicts_with_all = ["runs", "first"])]
     every_poll: bool,
-    /// Only at every so many polls.
+    /// Cut only at every Nth poll.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "every_poll", value_parser = clap::value_parser!(u64).range(1..))]
     step: u64,
-    /// Operations of that workload.
+    /// Number of operations of that workload.
     #[arg(long, value_name = "N", default_value_t = 2000, requires = "every_poll")]
     ops: usize,
-    /// Runs at once; left out, one a processor.
+    /// Number of runs in parallel. Default: one per processor.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
 }
 
-/// What is printed.
+/// The report.
 #[derive(Serialize)]
 struct Report {
     seed: u64,
-    /// Which build of the program this is.
+    /// Build of the program.
     build: String,
     runs: u64,
     operations: u64,
@@ -139,26 +138,30 @@ struct Report {
     pairs_merges: u64,
     pairs_collections: u64,
     pairs_replayed: u64,
+    runs_with_tables: u64,
+    tables_verified: u64,
+    runs_with_programs: u64,
+    programs_verified: u64,
     superblocks_collected: u64,
     polls: u64,
-    /// With --every-poll: power cuts that were to be tried, and those that were.
+    /// With --every-poll: power cuts planned, and done.
     cuts_wanted: Option<u64>,
     cuts_tried: Option<u64>,
-    /// It was interrupted.
+    /// Whether it was interrupted.
     partial: bool,
     failure: Option<ReportedFailure>,
 }
 
 #[derive(Serialize)]
 struct ReportedFailure {
-    /// The run that failed; null if it is a plan's or a cut's at a numbered poll.
+    /// Number of the failed run; null for a plan, or for a cut at a given poll.
     run: Option<u64>,
     kind: &'static str,
     text: String,
-    /// As it was drawn, if that is another.
+    /// Message of the failure as drawn, if it differs.
     drawn_text: Option<String>,
     shrink_runs: u64,
-    /// The plan, made smaller, as TOML.
+    /// The shrunk plan, as TOML.
     plan: String,
 }
 
@@ -198,7 +201,7 @@ fn run_plan(
     file: &PathBuf,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Plan, Tally, Option<ReportedFailure>)> {
-    let cure = "a plan is what `byteway fuzz` prints when a run fails";
+    let cure = "pass a plan that `byteway fuzz` has printed for a failed run";
     let wrong = |what: String| anyhow!(InputError::new(format!("{}: {what}", file.display()), cure));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let plan = Plan::from_toml(&text).map_err(wrong)?;
@@ -212,7 +215,7 @@ fn run_plan(
     Ok((plan, ended.tally, failure))
 }
 
-/// How long it goes on if the user doesn't say: random runs, and cuts at every poll.
+/// Default durations of random runs, and of cuts at every poll.
 const RANDOM_SECONDS: f64 = 60.0;
 const EVERY_POLL_SECONDS: f64 = 300.0;
 
@@ -276,14 +279,14 @@ impl Arguments {
     }
 }
 
-/// How far it is: a bar on a terminal, else a line now and then.
+/// Progress: a bar on a terminal, otherwise a line at intervals.
 struct Shown {
     bar: ProgressBar,
-    /// Seconds at which the next line is due; none: there are no lines.
+    /// Time of the next line in seconds; `None`: no lines are printed.
     line_due: Option<Mutex<f64>>,
 }
 
-/// Where there is no terminal, the first line and how often there is another.
+/// Without a terminal: time of the first line, and interval of the next ones.
 const FIRST_LINE_SECONDS: f64 = 2.0;
 const LINE_SECONDS: f64 = 10.0;
 
@@ -303,10 +306,10 @@ impl Shown {
         self.bar.elapsed().as_secs_f64()
     }
 
-    /// `text` is asked for only when it is shown.
+    /// `text` is called only if it is shown.
     fn show(&self, position: u64, text: impl FnOnce() -> String) {
         match &self.line_due {
-            // Another thread is writing a line.
+            // If the lock is taken, another thread is writing a line.
             Some(due) => {
                 let Ok(mut due) = due.try_lock() else { return };
                 let seconds = self.seconds();
@@ -328,7 +331,7 @@ impl Shown {
     }
 }
 
-/// Which build this is: the commit if it was built with one, and what it was built from in any case.
+/// Build of the program: its commit, if known, and a hash of its sources otherwise.
 fn build() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match option_env!("BYTEWAY_COMMIT") {
@@ -409,6 +412,10 @@ impl Report {
             pairs_merges: tally.pairs_merged,
             pairs_collections: tally.pairs_collected,
             pairs_replayed: tally.pairs_replayed,
+            runs_with_tables: tally.with_tables,
+            tables_verified: tally.tables_verified,
+            runs_with_programs: tally.with_programs,
+            programs_verified: tally.programs_verified,
             superblocks_collected: tally.blocks_collected,
             polls: tally.polls,
             cuts_wanted: None,
@@ -420,19 +427,21 @@ impl Report {
 
     fn to_text(&self) -> String {
         let mut text = format!(
-            "{} runs of seed {}: {} operations, {} of which ended with an error that a fault explains;\n\
+            "{} runs of seed {}: {} operations, {} of which ended with an error explained by a fault;\n\
              {} power cuts, {} of them before the driver had attached; {} power cycles, {} resets, {} aborts;\n\
              {} interrupts lost, {} link replays;\n\
              {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
              {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
-             {} runs in files, {} without modelled time, {} with firmware on the host, {} with a part of it there, {} neighbour drives;\n\
-             {} with a map of extents; {} units merged of parts that had waited;\n\
+             {} runs in files, {} without modeled time, {} with firmware on the host, {} with part of it there, {} neighbor drives;\n\
+             {} with an extent tree as map; {} units merged from buffered parts;\n\
              {} of arrays, {} of bridges: {} members unplugged, {} stripes repaired, {} units reconstructed, {} rebuilt, {} lost;\n\
-             {} of boxes: {} faults of them, {} times a drive had left and came back, {} times a host began anew, {} processors lent,\n\
+             {} of boxes: {} faults of boxes, {} returns of drives, {} sessions cut, {} processors lent,\n\
              {} commands redirected;\n\
              {} blocks verified;\n\
-             {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
+             {} runs with KV namespaces: {} pairs stored, {} refused for lack of space, {} verified, {} compactions, {} segments collected, {} pairs replayed;\n\
+             {} runs with tables: {} answers verified;\n\
+             {} runs with programs: {} answers verified\n",
             HumanCount(self.runs),
             self.seed,
             HumanCount(self.operations),
@@ -486,32 +495,36 @@ impl Report {
             HumanCount(self.pairs_merges),
             HumanCount(self.pairs_collections),
             HumanCount(self.pairs_replayed),
+            HumanCount(self.runs_with_tables),
+            HumanCount(self.tables_verified),
+            HumanCount(self.runs_with_programs),
+            HumanCount(self.programs_verified),
         );
         if let (Some(wanted), Some(tried)) = (self.cuts_wanted, self.cuts_tried) {
             let share = 100.0 * tried as f64 / wanted.max(1) as f64;
             let (tried, wanted) = (HumanCount(tried), HumanCount(wanted));
             text.push_str(&format!(
-                "the power was cut at {tried} of {wanted} polls ({share:.1} %), scattered over all of them\n"
+                "the power was cut at {tried} of {wanted} polls ({share:.1} %), in scattered order\n"
             ));
         }
         if self.partial {
-            text.push_str("PARTIAL: it was interrupted\n");
+            text.push_str("PARTIAL: interrupted\n");
         }
         match &self.failure {
-            None if self.partial => text.push_str("nothing was found so far\n"),
-            None => text.push_str("nothing was found\n"),
+            None if self.partial => text.push_str("no failure found so far\n"),
+            None => text.push_str("no failure found\n"),
             Some(failure) => {
                 if let Some(run) = failure.run {
                     text.push_str(&format!("\nrun {run} of seed {} failed", self.seed));
                 } else {
-                    text.push_str("\nit failed");
+                    text.push_str("\nthe run failed");
                 }
                 text.push_str(&format!(": {}: {}\n", failure.kind, failure.text));
                 if let Some(drawn) = &failure.drawn_text {
-                    text.push_str(&format!("before it was made smaller: {drawn}\n"));
+                    text.push_str(&format!("before shrinking: {drawn}\n"));
                 }
                 text.push_str(&format!("build: {}\n", self.build));
-                text.push_str("to run it again, save what follows as a file and pass it with --plan:\n\n");
+                text.push_str("to run it again, save the following as a file and pass it with --plan:\n\n");
                 text.push_str(&failure.plan);
             }
         }

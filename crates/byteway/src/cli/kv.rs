@@ -1,4 +1,4 @@
-//! `byteway kv`.
+//! `byteway kv`: access to key-value drives, and benchmarks of them.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
 use byteway_lab::error::AttachedError;
 use byteway_lab::pairs::bench::PairsBench;
-use byteway_lab::pairs::{Answer, Place, Request, ask, key, shown};
+use byteway_lab::pairs::{Answer, Request, ask, key, shown};
+use byteway_lab::place::Place;
 use byteway_lab::run::{Session, run};
 use byteway_measure::output::{Output, print};
 use byteway_scenario::{Options, Scenario};
@@ -28,27 +29,27 @@ use byteway_transfer::Method;
 use byteway_workload::kv::{Preset, ValueSizes};
 
 pub(super) const EXAMPLES: &str = "\
-A drive that keeps its pairs in a directory, which nobody serves meanwhile; drive.toml is a device file with
-`personality = \"kv\"` in [drive], or with `kv_capacity = \"1 GiB\"` for pairs beside blocks:
+A drive in a directory that is not in use by a server; drive.toml is a device file with `personality = \"kv\"` in
+[drive], or with `kv_capacity = \"1 GiB\"` for a KV namespace next to block namespaces:
   byteway kv put name 'a value' --drive drive.toml --data pairs.data
   byteway kv get name --drive drive.toml --data pairs.data
   byteway kv list --from n --drive drive.toml --data pairs.data
 
-A drive that another process serves (`byteway serve drive.toml --vfio-user /tmp/drive`):
+A drive served by another process (`byteway serve drive.toml --vfio-user /tmp/drive`):
   byteway kv put 0x0001 --file picture.png --vfio-user /tmp/drive
   byteway kv get 0x0001 --vfio-user /tmp/drive > picture.png
 
-A drive in simulation, with the figures of `byteway run`:
+A simulated drive, with the figures of `byteway run`:
   byteway kv bench --workload w-m --count 100000
   byteway kv bench --workload fillrandom --value 1k --count 20000 --iodepth 32 --profile modern-gen5
   byteway kv bench --workload w-m --count 100000 --bulk-pairs 64
 
-The same on a drive that is served, in real time, or on one in a directory, in virtual time; --erase deletes all pairs:
+The same on a served drive in real time, or on a drive in a directory in virtual time; --erase deletes all pairs:
   byteway kv bench --workload w-m --count 100000 --vfio-user /tmp/drive --erase
   byteway kv bench --workload w-m --count 100000 --drive drive.toml --data pairs.data --erase
 
-A key is text, or hexadecimal digits behind 0x: 1 to 16 bytes. Exit code 1 if there is no such key, or, with
---if-absent, if there is one.";
+A key has 1 to 16 bytes: text, or hexadecimal digits after 0x. The exit code is 1 if the key does not exist, or, with
+--if-absent, if it exists.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -63,21 +64,21 @@ enum Action {
         /// The key.
         #[arg(value_parser = key)]
         key: Key,
-        /// The value; left out, what --file names, or standard input.
+        /// Value. Default: the content of --file, or the standard input.
         value: Option<String>,
-        /// The file that holds the value.
+        /// File with the value.
         #[arg(long, conflicts_with = "value")]
         file: Option<PathBuf>,
-        /// Only if there is such a key.
+        /// Store only if the key exists.
         #[arg(long, conflicts_with = "if_absent")]
         if_exists: bool,
-        /// Only if there is no such key.
+        /// Store only if the key does not exist.
         #[arg(long)]
         if_absent: bool,
         #[command(flatten)]
         drive: Drive,
     },
-    /// Print a value, byte by byte as it was stored.
+    /// Print a value, byte for byte as stored.
     Get {
         /// The key.
         #[arg(value_parser = key)]
@@ -85,18 +86,18 @@ enum Action {
         #[command(flatten)]
         drive: Drive,
     },
-    /// Print keys in order, one a line.
+    /// Print keys in order, one per line.
     List {
-        /// The first key, or what it would lie behind; left out, the first of all.
+        /// First key, or where it would be in the order. Default: the first of all.
         #[arg(long, value_parser = key)]
         from: Option<Key>,
-        /// So many at most.
+        /// Maximum number of keys.
         #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
         count: u64,
         #[command(flatten)]
         drive: Drive,
     },
-    /// Delete a pair.
+    /// Delete a key-value pair.
     Del {
         /// The key.
         #[arg(value_parser = key)]
@@ -104,7 +105,7 @@ enum Action {
         #[command(flatten)]
         drive: Drive,
     },
-    /// Ask whether there is a pair.
+    /// Check whether a key exists.
     Exist {
         /// The key.
         #[arg(value_parser = key)]
@@ -112,113 +113,113 @@ enum Action {
         #[command(flatten)]
         drive: Drive,
     },
-    /// Run a workload, and measure it: on a simulated drive, unless another is named.
+    /// Run and measure a workload: on a simulated drive, unless another is named.
     Bench(Box<Bench>),
 }
 
-/// Where the drive is.
+/// The drive to access.
 #[derive(clap::Args)]
 #[group(required = true, multiple = true)]
 struct Drive {
-    /// The device file of a drive whose pairs are in --data.
+    /// Device file of a drive with its data in --data.
     #[arg(long, value_name = "FILE", requires = "data")]
     drive: Option<PathBuf>,
-    /// The directory that holds the pairs; it is made if it is not there.
+    /// Directory of the drive's data, created if necessary.
     #[arg(long, value_name = "DIR", requires = "drive")]
     data: Option<PathBuf>,
-    /// The folder of a served drive's socket, as `byteway serve` names it.
+    /// Folder of a served drive's socket, as passed to `byteway serve`.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
     vfio_user: Option<PathBuf>,
-    /// The namespace; left out, the first that holds pairs.
+    /// Namespace. Default: the first KV namespace.
     #[arg(long, value_name = "NSID")]
     namespace: Option<u32>,
 }
 
-/// Where the drive of a benchmark is, if it is not simulated.
+/// The drive to benchmark, if it is not simulated.
 #[derive(clap::Args)]
 struct Real {
-    /// The device file of a drive whose pairs are in --data.
+    /// Device file of a drive with its data in --data.
     #[arg(long, value_name = "FILE", requires = "data")]
     drive: Option<PathBuf>,
-    /// The directory that holds the pairs; it is made if it is not there.
+    /// Directory of the drive's data, created if necessary.
     #[arg(long, value_name = "DIR", requires = "drive")]
     data: Option<PathBuf>,
-    /// The folder of a served drive's socket, as `byteway serve` names it.
+    /// Folder of a served drive's socket, as passed to `byteway serve`.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
     vfio_user: Option<PathBuf>,
-    /// The namespace; left out, the first that holds pairs.
+    /// Namespace. Default: the first KV namespace.
     #[arg(long, value_name = "NSID")]
     namespace: Option<u32>,
-    /// Delete all pairs first. What is there otherwise can't be verified.
+    /// Delete all pairs first. Existing pairs cannot be verified.
     #[arg(long)]
     erase: bool,
-    /// Check nothing of what is read.
+    /// Do not verify reads.
     #[arg(long)]
     no_verify: bool,
 }
 
 #[derive(clap::Args)]
 struct Bench {
-    /// What is done with which pairs.
+    /// Workload.
     #[arg(long, value_enum)]
     workload: Preset,
-    /// How many operations; left out, what goes through keys in order does so once.
+    /// Number of operations. Default: one pass over the keys, for workloads that access them in order.
     #[arg(long, value_name = "N", required_unless_present = "keys")]
     count: Option<u64>,
-    /// Pairs that there are to choose from; left out, as many as --count.
+    /// Number of different keys. Default: --count.
     #[arg(long, value_name = "N")]
     keys: Option<u64>,
-    /// Bytes of a key, 1 to 16.
+    /// Key length in bytes, 1 to 16.
     #[arg(long, value_name = "BYTES")]
     key_bytes: Option<u32>,
-    /// How long values are: 128, 4k, "8 B..2 KiB", "8 B/90:2 KiB/10", mixgraph.
+    /// Value length: 128, 4k, "8 B..2 KiB", "8 B/90:2 KiB/10", mixgraph.
     #[arg(long, value_name = "SIZE")]
     value: Option<String>,
-    /// Loads all pairs before, in random order, with values of this length; that is not measured with the rest.
+    /// Load all pairs before the benchmark, in random order, with values of this length. Loading is measured separately.
     #[arg(long, value_name = "SIZE")]
     load: Option<String>,
-    /// Operations of a worker that are outstanding.
+    /// Outstanding operations per worker.
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
-    /// Bulk PUT: stores are gathered, and so many sent as one command. What is gathered is lost if the host crashes.
+    /// Bulk PUT: collect N stores and send them as one command. Collected stores are lost if the host crashes.
     #[arg(long, value_name = "N")]
     bulk_pairs: Option<u32>,
-    /// The same by the bytes of a command.
+    /// Bulk PUT, with this limit for the size of a command.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     bulk_bytes: Option<Bytes>,
-    /// Workers, each with a queue pair of its own.
+    /// Number of workers, each with its own queue pair.
     #[arg(long, value_name = "N", default_value_t = 1)]
     numjobs: u32,
-    /// The drive: a built-in profile, or the path of one.
+    /// Drive: a built-in profile, or the path of a profile.
     #[arg(long, default_value = "cosmos-plus")]
     profile: String,
-    /// The host: a built-in profile, or the path of one.
+    /// Host: a built-in profile, or the path of a profile.
     #[arg(long, default_value = "cosmos")]
     host: String,
-    /// What the drive has room for.
+    /// Capacity of the drive.
     #[arg(long, value_parser = size, default_value = "4 GiB")]
     capacity: Bytes,
-    /// How values cross.
+    /// Transfer method of values.
     #[arg(long, value_parser = method(), default_value = "prp")]
     method: Method,
-    /// Replace or add a key of the scenario that this comes to, such as drive.override.kv.packing=all; may be repeated.
+    /// Replace or add a key of the resulting scenario, such as drive.override.kv.packing=all. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Everything random follows from it.
+    /// Seed of everything random.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print the scenario instead of running it.
     #[arg(long)]
     scenario: bool,
-    /// Write summary.json, results.parquet and report.html to this folder, which is made if need be.
+    /// Write summary.json, results.parquet and report.html to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
     #[command(flatten)]
     tables: Tables,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
@@ -254,7 +255,7 @@ impl Drive {
     }
 }
 
-/// Does what is asked of the drive.
+/// Executes the action.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (drive, request) = match &arguments.action {
         Action::Bench(bench) => return bench.execute(),
@@ -283,17 +284,17 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             ExitCode::SUCCESS
         }
         Answer::Missing => {
-            let _ = writeln!(std::io::stderr(), "there is no such key");
+            let _ = writeln!(std::io::stderr(), "no such key");
             ExitCode::FAILURE
         }
         Answer::Exists => {
-            let _ = writeln!(std::io::stderr(), "there is such a key");
+            let _ = writeln!(std::io::stderr(), "the key already exists");
             ExitCode::FAILURE
         }
     })
 }
 
-/// No drive takes more.
+/// Upper limit of all drives.
 const VALUE_BYTES_MAX: u64 = byteway_workload::kv::VALUE_BYTES_MAX as u64;
 
 fn read_value(value: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<u8>> {
@@ -313,7 +314,7 @@ fn read_value(value: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<u8
     }
     if bytes.len() as u64 > VALUE_BYTES_MAX {
         let what = format!("the value has more than {}", Bytes(VALUE_BYTES_MAX));
-        return Err(InputError::new(what, "no drive takes it: store it in parts").into());
+        return Err(InputError::new(what, "split it into several values: no drive supports it").into());
     }
     Ok(bytes)
 }
@@ -323,7 +324,7 @@ impl Bench {
         let text = self.scenario_text()?;
         let mut sets = self.sets.clone();
         if self.real.is_named() {
-            // What a drive that is there can do it says itself.
+            // An existing drive reports its own limits.
             let limits = ["max_io_queues=1024", "max_queue_entries=65536", "mdts=\"16 MiB\""];
             sets.extend(limits.map(|limit| format!("drive.override.controller.{limit}")));
             sets.push("drive.override.kv.value_max=\"16 MiB\"".to_owned());
@@ -338,7 +339,7 @@ impl Bench {
         let real = &self.real;
         let place = place(real.vfio_user.as_deref(), real.drive.as_deref(), real.data.as_deref());
         if place.is_none() && (real.namespace.is_some() || real.erase || real.no_verify) {
-            let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
+            let what = "`--namespace`, `--erase` and `--no-verify` apply to existing drives only";
             return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
         }
         let output = output.map(Output::claim).transpose()?;
@@ -357,7 +358,7 @@ impl Bench {
             return show(&results, None, output, Vec::new(), self.format, self.tables);
         }
         if real.namespace.is_some() || real.erase || real.no_verify {
-            let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
+            let what = "`--namespace`, `--erase` and `--no-verify` apply to existing drives only";
             return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
         }
         let mut progress =
@@ -369,11 +370,11 @@ impl Bench {
         show(&results, page.as_ref(), output, Vec::new(), self.format, self.tables)
     }
 
-    /// The scenario that the flags come to.
+    /// The scenario that the flags describe.
     fn scenario_text(&self) -> Result<String, InputError> {
         use std::fmt::Write as _;
         let sizes = |flag: &str, text: &str| {
-            // As people who come from fio write it, too.
+            // Also accepts fio's forms.
             let plain =
                 size(text).ok().and_then(|Bytes(bytes)| u32::try_from(bytes).ok()).map(ValueSizes::Fixed);
             let sizes = plain.map_or_else(|| text.parse(), Ok);

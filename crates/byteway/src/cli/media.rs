@@ -1,4 +1,4 @@
-//! `byteway media`.
+//! `byteway media`: inspects and verifies data directories.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,11 +13,11 @@ use byteway_measure::output::print;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  byteway media info drive.data                         what it holds, how worn it is, how its drive ended
-  byteway media check drive.data                        read all of it, and compare the map with it;
-                                                        exit code 1 if something is wrong
+  byteway media info drive.data                         show content, wear, and how its drive ended
+  byteway media check drive.data                        read everything, and compare the map with it;
+                                                        exit code 1 on errors
 
-Neither changes anything, and no drive may be served from the directory meanwhile.";
+Neither changes the directory. It must not be in use by a served drive.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -27,13 +27,13 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show what a data directory holds.
+    /// Show the content of a data directory.
     Info(Looked),
-    /// Verify every checksum in a data directory, and that the map and the spare areas say the same.
+    /// Verify every checksum in a data directory, and that the map and the spare areas agree.
     Check {
         #[command(flatten)]
         looked: Looked,
-        /// No progress bar.
+        /// Do not show a progress bar.
         #[arg(long)]
         quiet: bool,
     },
@@ -41,16 +41,16 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Looked {
-    /// The directory that `byteway serve --data` was given, or of several drives one below it.
+    /// Directory of `byteway serve --data`, or the subdirectory of one of several drives.
     directory: PathBuf,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
     #[command(flatten)]
     tables: Tables,
 }
 
-/// Does what is asked of the directory.
+/// Executes the action.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         Action::Info(Looked { directory, format, tables }) => {

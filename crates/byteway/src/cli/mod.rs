@@ -1,11 +1,13 @@
-//! The command line: what the user types, and what he is told.
+//! The command line: arguments, dispatch, exit codes.
 
 mod bench;
 mod compare;
 mod control;
+mod csd;
 mod fio;
 mod flags;
 mod fuzz;
+mod help;
 mod kv;
 mod media;
 mod profile;
@@ -29,17 +31,17 @@ use byteway_lab::media::MediaError;
 use byteway_lab::serve::ServiceError;
 use byteway_measure::output::{StdoutError, print};
 use byteway_scenario::profile::profile_schema;
-use byteway_scenario::{device_schema, host_schema, network_schema, scenario_schema};
+use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
 use byteway_study::compare::StoreError;
 use byteway_study::threshold::ThresholdError;
 
 /// An NVMe solid-state drive in software.
 ///
-/// Byteway simulates a drive made of real protocol and real bytes in virtual time, and says what happened and where
-/// the time went: throughput, latency, every byte on the link, the use of every die, channel and core. The same drive
-/// can be served in real time to an unmodified host over vfio-user.
+/// Byteway simulates a drive of real protocol and real bytes in virtual time, and reports what happened and where the time went:
+/// throughput, latency, every byte on the link, the utilization of every die, channel and core. The same drive can be served in real time
+/// to an unmodified host over vfio-user or NVMe/TCP.
 #[derive(Parser)]
-#[command(name = "byteway", version, max_term_width = 110, after_help = EXAMPLES)]
+#[command(name = "byteway", version, max_term_width = 110, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -47,96 +49,125 @@ struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  byteway run scenarios/first.toml                      run it, tables on the terminal
+  byteway run scenarios/first.toml                      run a scenario, print tables
   byteway run scenarios/first.toml --out results        ... and results/summary.json, report.html, results.parquet
-  byteway run s.toml --set drive.profile=mqsim-mlc      the same on another drive
-  byteway run s.toml --format json | jq .iops           for scripts
-  byteway compare s.toml --vary iodepth=1..256x2        nine runs, side by side
-  byteway reproduce byteexpress                         what a paper says, measured again
-  byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
-  byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
-  byteway kv bench --workload w-m --count 100000        a key-value drive, and what it does with small values
-  byteway fuzz --for 10min                              random drives, workloads, power cuts and faults
-  byteway schema > scenario.schema.json                 for an editor that completes and checks
+  byteway run s.toml --set drive.profile=mqsim-mlc      run it on another drive
+  byteway run s.toml --format json | jq .iops           print JSON for scripts
+  byteway compare s.toml --vary iodepth=1..256x2        compare nine runs side by side
+  byteway reproduce byteexpress                         measure again what a paper claims
+  byteway serve drive.toml --vfio-user /tmp/drive       serve a drive to a real host: QEMU, SPDK, byteway bench
+  byteway bench --vfio-user /tmp/drive --iodepth 32     measure it in real time
+  byteway kv bench --workload w-m --count 100000        measure a key-value drive with small values
+  byteway fuzz --for 10min                              test random drives and workloads with power cuts and faults
+  byteway schema > scenario.schema.json                 print the schema for an editor with completion
+  byteway help topics                                   list the pages of the documentation
 
-Exit codes: 0 done; 1 failed, or data did not verify, or results could not be written; 2 wrong input,
-nothing written; 130 interrupted (Ctrl-C, SIGTERM), result marked; 141 the reader closed the pipe.";
+Exit codes: 0 success; 1 a run failed, data did not verify, or results could not be written; 2 invalid input,
+nothing written; 130 interrupted (Ctrl-C, SIGTERM), result marked as partial; 141 the reader closed the pipe.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Run a scenario.
     #[command(after_help = run::EXAMPLES)]
     Run(run::Arguments),
-    /// Run a scenario with some of its keys varied, every combination, and compare.
+    /// Run a scenario for every combination of varied keys, and compare the results.
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Arguments),
-    /// Measure up to which payload size each fine-grained method beats PRPs.
+    /// Measure the payload size up to which each fine-grained method beats PRPs.
     #[command(after_help = threshold::EXAMPLES)]
     Threshold(threshold::Arguments),
-    /// Measure again what a paper says, claim by claim.
+    /// Measure the claims of a paper again.
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::Arguments),
-    /// Look into a block trace, or convert it.
+    /// Inspect a block trace, or convert it.
     #[command(after_help = trace::EXAMPLES)]
     Trace(trace::Arguments),
     /// List the built-in profiles of drives, hosts and networks, or show one.
     #[command(after_help = profile::EXAMPLES)]
     Profile(profile::Arguments),
-    /// Print the scenario that a fio job file comes to.
+    /// Print the scenario that a fio job file translates to.
     #[command(after_help = fio::EXAMPLES)]
     Fio(fio::Arguments),
-    /// Serve drives in real time to hosts in other processes, until Ctrl-C or SIGTERM.
+    /// Serve drives in real time to hosts in other processes until Ctrl-C or SIGTERM.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Arguments),
-    /// Look into the data directory of a served drive, or verify it.
+    /// Inspect or verify the data directory of a served drive.
     #[command(after_help = media::EXAMPLES)]
     Media(media::Arguments),
-    /// Drive a served drive as fast as it goes, and measure it.
+    /// Benchmark a served drive.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Arguments>),
-    /// Store, retrieve and list pairs of a key-value drive, or measure a workload of them.
+    /// Store, retrieve and list key-value pairs on a drive, or benchmark them.
     #[command(after_help = kv::EXAMPLES)]
     Kv(kv::Arguments),
-    /// Let a swarm of random runs loose on the drive, with power cuts and other faults, until one fails.
+    /// Load tables into a computational drive, and query them.
+    #[command(after_help = csd::EXAMPLES)]
+    Csd(csd::Arguments),
+    /// Run random simulations with power cuts and other faults until one fails.
     #[command(after_help = fuzz::EXAMPLES)]
     Fuzz(fuzz::Arguments),
-    /// Print the JSON schema of the scenario file, of the device file, or of a profile.
+    /// Print the keys of the scenario file, device file or a profile, as a JSON schema or in human-readable form.
     Schema {
-        /// Of what.
+        /// The file or profile.
         #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
         of: SchemaOf,
+        /// Format: JSON for an editor that completes and validates, Markdown for a reader.
+        #[arg(long, value_enum, default_value_t = SchemaFormat::Json)]
+        format: SchemaFormat,
     },
+    /// Show the help of a command, or a page of the documentation; `byteway help topics` lists the pages.
+    Help(help::Arguments),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum SchemaOf {
-    /// The scenario file.
+    /// Scenario file.
     Scenario,
-    /// The device file.
+    /// Device file.
     Device,
-    /// The profile of a drive.
+    /// Drive profile.
     Profile,
-    /// The profile of a host.
+    /// Host profile.
     Host,
-    /// The profile of a network.
+    /// Network profile.
     Network,
 }
 
-/// Wrong input.
+#[derive(Clone, Copy, ValueEnum)]
+enum SchemaFormat {
+    /// JSON Schema, draft 2020-12.
+    Json,
+    /// Markdown: tables of keys with values, defaults and descriptions.
+    Markdown,
+}
+
+impl SchemaOf {
+    /// Title in the reference, and schema.
+    fn schema(self) -> (&'static str, serde_json::Value) {
+        match self {
+            SchemaOf::Scenario => ("Scenario file", scenario_schema()),
+            SchemaOf::Device => ("Device file", device_schema()),
+            SchemaOf::Profile => ("Profile of a drive", profile_schema()),
+            SchemaOf::Host => ("Profile of a host", host_schema()),
+            SchemaOf::Network => ("Profile of a network", network_schema()),
+        }
+    }
+}
+
+/// Exit code for invalid input.
 const EXIT_INPUT: u8 = 2;
 
-/// The command line as a tree of commands with their arguments.
+/// The command line as a clap command, with all subcommands.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// The whole program: parses `arguments` (the first is the program's name), does what they say, returns the exit
-/// code.
+/// Runs the program with `arguments`, the first of which is the program's name, and returns the exit code.
 pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version go to the output stream, everything else to the error stream.
+            // Help and version go to the standard output, everything else to the standard error.
             let is_wrong = error.use_stderr();
             let printed = error.print().and_then(|()| std::io::stdout().flush());
             return match printed {
@@ -164,22 +195,22 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         Command::Media(arguments) => media::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
+        Command::Csd(arguments) => csd::execute(&arguments),
         Command::Fuzz(arguments) => fuzz::execute(&arguments),
-        Command::Schema { of } => {
-            let schema = match of {
-                SchemaOf::Scenario => scenario_schema(),
-                SchemaOf::Device => device_schema(),
-                SchemaOf::Profile => profile_schema(),
-                SchemaOf::Host => host_schema(),
-                SchemaOf::Network => network_schema(),
+        Command::Schema { of, format } => {
+            let (title, schema) = of.schema();
+            let text = match format {
+                SchemaFormat::Json => format!("{schema:#}\n"),
+                SchemaFormat::Markdown => reference(title, &schema),
             };
-            print(format!("{schema:#}\n")).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+            print(text).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Command::Help(arguments) => help::execute(&arguments, command()),
     };
     done.unwrap_or_else(|error| report(&error))
 }
 
-/// Says what went wrong, and turns it into an exit code.
+/// Prints an error and maps it to an exit code.
 fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(quiet) = error.downcast_ref::<StdoutError>().and_then(StdoutError::quiet_exit) {
         return quiet;
@@ -197,7 +228,7 @@ fn is_interrupted(error: &anyhow::Error) -> bool {
         || matches!(error.downcast_ref(), Some(RunError::Interrupted))
 }
 
-/// Whether the input is what is wrong, whichever crate has found that.
+/// Whether the cause is invalid input, in an error of any crate.
 fn is_wrong_input(error: &anyhow::Error) -> bool {
     fn of<E: std::error::Error + Send + Sync + 'static>(
         error: &anyhow::Error,
@@ -218,13 +249,13 @@ fn is_wrong_input(error: &anyhow::Error) -> bool {
 mod tests {
     use super::*;
 
-    // Clap checks an argument definition only when it is used; a contradiction in it would panic at the user's.
+    // Clap checks argument definitions only on use; a contradiction would panic at the user's.
     #[test]
     fn the_arguments_are_consistent() {
         command().debug_assert();
     }
 
-    // Exit codes follow from the kind of an error: one that a crate has inside an error of its own is still of that kind.
+    // Exit codes depend on the kind of an error, also if another crate's error wraps it.
     #[test]
     fn wrong_input_and_interruptions_are_found_in_errors_of_every_crate() {
         let input = || InputError::new("wrong", "right");

@@ -1,4 +1,4 @@
-//! `byteway profile`.
+//! `byteway profile`: lists and shows built-in profiles.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -16,12 +16,12 @@ use byteway_scenario::profile::{all_texts, drive_entries, host_entries, network_
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  byteway profile list                                  what there is
-  byteway profile show samsung-970-pro                  every constant with its source
-  byteway profile show p4500 > mine.toml                ... to be changed: drive.profile = \"mine.toml\"
-  byteway profile show p4500 --format json | jq .flash  for scripts
+  byteway profile list                                  list the profiles
+  byteway profile show samsung-970-pro                  show every constant with its source
+  byteway profile show p4500 > mine.toml                copy a profile to edit it: drive.profile = \"mine.toml\"
+  byteway profile show p4500 --format json | jq .flash  print JSON for scripts
 
-A single constant is changed more simply in the scenario, or on the command line:
+To change a single constant, set it in the scenario, or on the command line:
   byteway run s.toml --set drive.profile=p4500 --set drive.override.flash.channels=8";
 
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
 enum Action {
     /// List the profiles of drives, hosts and networks.
     List {
-        /// What is printed.
+        /// Output format.
         #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
         format: OutputFormat,
         #[command(flatten)]
@@ -42,9 +42,9 @@ enum Action {
     },
     /// Show a profile: a TOML file, each constant followed by its source.
     Show {
-        /// Its name, as `byteway profile list` has it.
+        /// Name, as listed by `byteway profile list`.
         name: String,
-        /// What is printed: the text, or its values.
+        /// Output format: the text of the file, or its values.
         #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
         format: OutputFormat,
     },
@@ -68,7 +68,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn shown(name: &str, format: OutputFormat) -> Result<String, InputError> {
     let Some(text) = text_of(name) else {
         let names: Vec<&str> = all_texts().map(|(name, _)| *name).collect();
-        let what = format!("there is no built-in profile `{}`", excerpt(name));
+        let what = format!("no such built-in profile: `{}`", excerpt(name));
         return Err(InputError::new(what, suggest(name, &names)));
     };
     Ok(match format {
@@ -177,7 +177,7 @@ fn network_table() -> TextTable {
     table
 }
 
-/// Times of page types: one if they are all the same.
+/// Formats the times of page types: a single one if all are equal.
 fn times(times: &[Picos]) -> String {
     match times {
         [first, rest @ ..] if rest.iter().all(|time| time == first) => first.to_string(),
@@ -189,7 +189,7 @@ fn times(times: &[Picos]) -> String {
 mod tests {
     use super::*;
 
-    // What is shown is what people start from: a text that is not the profile would make another drive of theirs.
+    // Users start from the shown text: if it differed from the profile, their drive would differ too.
     #[test]
     fn a_profile_is_shown_as_it_is_or_the_nearest_is_named() {
         let text = shown("p4500", OutputFormat::Table).unwrap();
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((&network["transport"], &network["block"]["tags"]), (&"tcp".into(), &1023.into()));
     }
 
-    // Three equal times in a column say no more than one, and make the table too wide.
+    // Repeating equal times adds no information and makes the table too wide.
     #[test]
     fn equal_times_are_shown_once() {
         assert_eq!(times(&[Picos(1_000_000), Picos(1_000_000)]), "1 us");

@@ -1,4 +1,4 @@
-//! `byteway reproduce`.
+//! `byteway reproduce`: measures the claims of a paper.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,56 +10,56 @@ use crate::terminal::PointsBar;
 use byteway_console::error::InputError;
 use byteway_measure::output::{Output, print};
 use byteway_study::reproduce::{
-    Lengths, Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, twice, work,
+    Lengths, PAPERS, PAYLOADS_FULL, ReproduceOptions, Reproduction, paper, report, specs, twice, work,
 };
 
 pub(super) const EXAMPLES: &str = "\
-What a paper says, measured again: claim, paper, measured, difference, tolerance, basis, verdict.
-  byteway reproduce --list                          the papers
-  byteway reproduce byteexpress --list              its claims, without running anything
-  byteway reproduce byteexpress                     10,000 payloads, or 200,000 PUTs, a point
-  byteway reproduce bandslim --full                 10,000 payloads, or a million PUTs, as the paper has
-  byteway reproduce nvmeof                          100 ms of virtual time a point
-  byteway reproduce pcie-ssd                        half a second of virtual time a point, after warming up
-  byteway reproduce byteexpress --out results       ... and results/reproduce.json, report.html: its figures anew
+Measures the claims of a paper again: claim, paper, measured, difference, tolerance, basis, verdict.
+  byteway reproduce --list                          list the papers
+  byteway reproduce byteexpress --list              list its claims without running anything
+  byteway reproduce byteexpress                     run 10,000 payloads, or 200,000 PUTs, per point
+  byteway reproduce bandslim --full                 run 10,000 payloads, or a million PUTs, as in the paper
+  byteway reproduce nvmeof                          run 100 ms of virtual time per point
+  byteway reproduce pcie-ssd                        run 500 ms of virtual time per point, after a warm-up
+  byteway reproduce byteexpress --out results       ... and write results/reproduce.json and report.html with its figures
 
-A claim is reproduced, of the right direction only, not reproduced, or only reported; what came out
-is computed, and held against the verdict that is recorded with the claim. Claims that need a drive
-that is not there yet say so and are counted apart.
+The verdict of a claim is: reproduced, right direction only, not reproduced, or reported only. It is computed and
+compared with the verdict recorded with the claim. Claims that need a drive that is not modeled yet are marked and
+counted separately.
 
-Exit codes: 0 nothing regressed, and every required claim holds; 1 something did, or a point failed
-that a claim rests on; 2 wrong input, nothing run; 130 interrupted, what was done is shown.";
+Exit codes: 0 no regression, and every required claim holds; 1 a regression, or a failed point that a claim depends
+on; 2 invalid input, nothing run; 130 interrupted, completed points are shown.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The paper.
+    /// Name of the paper.
     #[arg(required_unless_present = "list")]
     paper: Option<String>,
-    /// A million PUTs a point of a key-value drive, as the papers have, instead of 200,000. Payload sinks, which nothing
-    /// changes from one payload to the next, keep their 10,000.
+    /// Run a million PUTs per point of a key-value drive, as in the papers, instead of 200,000. Payload sinks, whose state does not change
+    /// from one payload to the next, still get 10,000.
     #[arg(long)]
     full: bool,
-    /// So many payloads or PUTs a point; of a point that lasts a time, 10 us for each or what the paper's points take instead.
+    /// Run N payloads or PUTs per point; points of fixed duration run 10 us for each, or the time of the paper's points if shorter.
     #[arg(long, value_name = "N", conflicts_with = "full", value_parser = clap::value_parser!(u64).range(1..=PAYLOADS_FULL))]
     payloads: Option<u64>,
-    /// List its claims, or the papers, and run nothing.
+    /// List the claims of the paper, or the papers, and run nothing.
     #[arg(long)]
     list: bool,
-    /// Read the claims from this file instead of those that are part of the program.
+    /// Read the claims from FILE instead of the built-in ones.
     #[arg(long, value_name = "FILE", requires = "paper")]
     claims: Option<PathBuf>,
-    /// Write reproduce.json and report.html to this folder, which is made if need be.
+    /// Write reproduce.json and report.html to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Points that run at once; left out, one a processor. The results are the same.
+    /// Number of points run in parallel. Default: one per processor. The results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
     #[command(flatten)]
     tables: Tables,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
 }
@@ -80,7 +80,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if file.claims.is_empty() {
-        return Err(InputError::new("there are no claims", "add `[[claim]]` to the claims file").into());
+        return Err(
+            InputError::new("the claims file has no claims", "add `[[claim]]` to the claims file").into()
+        );
     }
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
@@ -93,7 +95,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(payloads) => Lengths::all(payloads),
         None => paper.lengths,
     };
-    // Some points run with many more payloads, or fewer: whether their number changes anything is judged.
+    // Some points also run with many more payloads, or fewer, to check that their number does not matter.
     let more = |payloads: u64| (payloads * 100).min(PAYLOADS_FULL);
     let others = match arguments.full {
         true => Lengths { payloads: PAYLOADS_FULL, puts: paper.lengths.puts },
@@ -103,8 +105,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let manner = Manner { lengths, others, threads, interrupt: &interrupt, bar: &bar };
-    let (points, agreements) = work(paper, &specs, &manner);
+    let options = ReproduceOptions { lengths, others, threads, interrupt: &interrupt, bar: &bar };
+    let (points, agreements) = work(paper, &specs, &options);
     bar.finish();
     let reproduction = Reproduction::new(paper, file, lengths, points, agreements);
     let written = output.map_or(Ok(()), |output| {
@@ -119,7 +121,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     });
     written?;
     printed?;
-    // The points that are run twice are no claim's, and may be all that is missing.
+    // The points that run twice belong to no claim, and may be the only ones missing.
     let unpaired = reproduction.agreements.len() < pairs && interrupt.is_raised();
     if unpaired {
         let _ = writeln!(std::io::stderr(), "interrupted: short and long runs were not compared");

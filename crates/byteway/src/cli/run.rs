@@ -1,4 +1,4 @@
-//! `byteway run`.
+//! `byteway run`: runs a scenario.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,64 +20,63 @@ use byteway_scenario::{Options, Scenario};
 use byteway_study::report::run_report;
 
 pub(super) const EXAMPLES: &str = "\
-A scenario is a TOML file. The least of them:
+A scenario is a TOML file. A minimal one:
   [drive]
-  profile = \"samsung-970-pro\"      # or mqsim-mlc, cosmos-plus, or the path of a profile of your own
+  profile = \"samsung-970-pro\"      # or mqsim-mlc, cosmos-plus, or the path of your own profile
   [[job]]
   rw = \"randread\"                  # read write randread randwrite rw randrw trim randtrim
   count = 100000                   # or runtime = \"1 s\"
 
---set replaces or adds a key, by its dotted path; jobs by number from 0, or by name:
+--set replaces or adds a key by its dotted path; jobs are addressed by number from 0, or by name:
   --set job.0.iodepth=16  --set job.0.bs=\"8 KiB\"  --set drive.capacity=\"64 GiB\"
   --set drive.override.link.lanes=2  --set host.profile=linux-interrupt
-  --set host.verify=bytes          compare every read byte by byte, not by what pages are known to hold; slower
+  --set host.verify=bytes          compare every read byte by byte instead of by page contents; slower
 
-Several drives have a section [[drive]] with a name each, and their jobs name them:
+Several drives have a [[drive]] section and a name each; jobs refer to the names:
   [[drive]]
-  name = \"a\"                       # and profile, capacity, ...; copies = 4 makes a0 to a3 of it
+  name = \"a\"                       # with profile, capacity, ...; copies = 4 makes a0 to a3
   [[job]]
-  drive = \"a\"                      # or a list, or \"all\": the job runs on each
-  --set drive.a.capacity=\"64 GiB\"  or of all drives: --set drive.capacity=\"64 GiB\"
+  drive = \"a\"                      # or a list, or \"all\": the job runs on each of them
+  --set drive.a.capacity=\"64 GiB\"  or for all drives: --set drive.capacity=\"64 GiB\"
 
-To replay a block trace (see `byteway trace --help`) give a job a [job.trace] instead of `rw`:
+To replay a block trace (see `byteway trace --help`), give a job a [job.trace] instead of `rw`:
   [[job]]
   iodepth = 32
   [job.trace]
   file = \"web.trace\"
-  wrap = true                      # addresses beyond the drive begin again at its start";
+  wrap = true                      # addresses beyond the drive's end wrap around";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The scenario, a TOML file.
+    /// Scenario file (TOML).
     scenario: PathBuf,
-    /// Replace or add a key of the scenario; may be repeated, the last one counts.
+    /// Replace or add a key of the scenario. Repeatable; the last value counts.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What ${NAME} in a fio job file stands for; may be repeated.
+    /// Value of ${NAME} in a fio job file. Repeatable.
     #[arg(long = "define", value_name = "NAME=VALUE")]
     defines: Vec<String>,
-    /// Write summary.json, results.parquet (figures over time) and report.html to this folder, which is made if need be.
+    /// Write summary.json, results.parquet (time series) and report.html to DIR, which is created if necessary.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write ios.parquet there, too: every measured I/O with where its time went.
+    /// Also write ios.parquet: every measured I/O with the phases of its latency.
     #[arg(long, requires = "out")]
     ios: bool,
-    /// Write spans.json to the folder, too: every I/O, and every use of every resource, as tracks of time. Open it
-    /// at https://ui.perfetto.dev.
+    /// Also write spans.json: every I/O, and every use of every resource, on a timeline. Open it at https://ui.perfetto.dev.
     #[arg(long)]
     spans: bool,
-    /// The same for the first N I/Os instead of 10,000; each takes about 5 kB.
+    /// Write spans.json for the first N I/Os instead of 10,000; each takes about 5 kB.
     #[arg(long, value_name = "N")]
     spans_ios: Option<u32>,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
     #[command(flatten)]
     tables: Tables,
-    /// Skip the lines of a trace that are no records, and count them.
+    /// Skip and count the lines of a trace that are not records.
     #[arg(long)]
     skip_bad_lines: bool,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
 }
@@ -113,22 +112,22 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     show(&results, page.as_ref(), output, records, arguments.format, arguments.tables)
 }
 
-/// How many I/Os spans.json is to cover, if there is to be one.
+/// Number of I/Os that spans.json covers, if it is requested.
 fn spans_ios(arguments: &Arguments) -> Result<Option<u32>, InputError> {
     if !arguments.spans && arguments.spans_ios.is_none() {
         return Ok(None);
     }
     if arguments.out.is_none() {
-        let what = "there is no folder for spans.json";
+        let what = "spans.json has no folder";
         return Err(InputError::new(what, "name one with --out DIR, or leave --spans out"));
     }
     match arguments.spans_ios.unwrap_or(IOS_DEFAULT) {
-        0 => Err(InputError::new("--spans-ios 0 covers nothing", "give it 1 or more, or leave it out")),
+        0 => Err(InputError::new("--spans-ios must not be 0", "give it 1 or more, or leave it out")),
         ios_max => Ok(Some(ios_max)),
     }
 }
 
-/// spans.json while it is written.
+/// spans.json while it is being written.
 struct Spans {
     file: Unfinished,
     timeline: Rc<Timeline>,

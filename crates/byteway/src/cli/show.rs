@@ -1,4 +1,4 @@
-//! What a run has found, written and printed.
+//! Output of a run's results: files and standard output.
 
 use std::process::ExitCode;
 
@@ -10,8 +10,8 @@ use byteway_study::report::Page;
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::EXIT_INTERRUPTED;
 
-/// Writes and prints what was found; `page` is what report.html shows of it, `records` what was written during the run.
-/// What cannot be written is printed all the same.
+/// Writes and prints results. `page` becomes report.html; `records` are files written during the run. Results are printed even if they
+/// cannot be written.
 pub(super) fn show(
     results: &Results,
     page: Option<&Page>,

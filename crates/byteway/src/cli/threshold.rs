@@ -1,4 +1,4 @@
-//! `byteway threshold`.
+//! `byteway threshold`: measures up to which payload size fine-grained methods beat PRPs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,21 +13,20 @@ Examples:
   byteway threshold scenarios/small-payloads.toml
   byteway threshold scenarios/small-payloads.toml --set drive.profile=modern-gen5
 
-The payload size from which on each fine-grained method of the drive is no longer faster than PRPs, to the
-byte: tau of `transfer.method = \"adaptive\"`, below which payloads go by the method. What is printed belongs
-into the drive's profile. It holds for the scenario's drive, link, host and depth; other payload sizes than
-the scenario's are tried.";
+Measures, to the byte, the payload size from which each fine-grained method of the drive is no longer faster than PRPs:
+tau of `transfer.method = \"adaptive\"`, which uses the method for payloads below it. Put the output into the drive's
+profile. It is valid for the scenario's drive, link, host and queue depth; the scenario's payload size is varied.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// A scenario with payloads of one size to a payload sink, a TOML file.
+    /// Scenario file (TOML) with payloads of one size to a payload sink.
     scenario: PathBuf,
-    /// Replace or add a key of the scenario; may be repeated.
+    /// Replace or add a key of the scenario. Repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }
 
-/// Measures and prints.
+/// Measures and prints the thresholds.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     let scenario = Scenario::load(&arguments.scenario, &options)?;

@@ -1,5 +1,5 @@
-//! The libraries as a binding to another language uses them: a scenario is a string, progress goes to whoever asks for it, and
-//! what comes back is results or an error that is matched, never read. No terminal, no signal, no file.
+//! The libraries as a binding for another language uses them: a scenario is a string, progress goes to a callback, and the result is data
+//! or an error that is matched, not parsed. No terminal, no signals, no files.
 
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
@@ -23,7 +23,7 @@ fn play(scenario: &Scenario, bars: &dyn Bars, interrupt: &Interrupt) -> Result<R
     run(scenario, Session { progress: &mut progress, interrupt })
 }
 
-/// The progress of a caller that counts.
+/// A caller that counts progress.
 #[derive(Clone, Debug, Default)]
 struct Calls(Rc<Cell<u64>>);
 
@@ -43,7 +43,7 @@ impl Bar for Calls {
     fn finish(&self) {}
 }
 
-// Results that came out otherwise where nobody looks on, or looks on in a way of his own, would be another run's.
+// Results must not depend on whether and how progress is observed.
 #[test]
 fn a_string_becomes_results_whoever_looks_on() {
     let scenario = read(SMALL).unwrap();
@@ -56,7 +56,7 @@ fn a_string_becomes_results_whoever_looks_on() {
     assert_eq!(seen.summary.to_json(), unseen.summary.to_json());
 }
 
-// An error that is text alone leaves a binding nothing but to compare the text.
+// An error that is only text would force a binding to parse it.
 #[test]
 fn wrong_input_an_impossible_drive_and_an_interruption_are_told_apart() {
     let wrong = read(&SMALL.replace("randread", "randreed")).unwrap_err();

@@ -1,4 +1,4 @@
-//! Drives of every size that can be asked for, each profile, each beginning, each way to keep data.
+//! Drives of every supported size, with each profile, precondition and store.
 
 use crate::common::{finish, folder, run};
 use byteway_console::units::Bytes;
@@ -8,7 +8,7 @@ use byteway_scenario::{Options, Scenario};
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];
 
-/// A short mixed run over the whole drive, verified, with trims beside.
+/// A short mixed run with trims over the whole drive, verified.
 fn mixed(profile: &str, drive: &str, count: u32) -> Summary {
     let text = format!(
         "[drive]\nprofile = \"{profile}\"\n{drive}\n\
@@ -24,7 +24,7 @@ fn mixed(profile: &str, drive: &str, count: u32) -> Summary {
     summary
 }
 
-// Sizes meet the limits of the map, of block numbers and of memory, which no ordinary drive comes near.
+// Such sizes reach limits of the map, of block numbers and of memory that ordinary drives do not.
 #[test]
 fn every_capacity_profile_and_precondition_runs_and_verifies() {
     for (profile, most) in PROFILES.into_iter().zip(["64 TiB", "16 TiB", "16 TiB"]) {
@@ -36,8 +36,7 @@ fn every_capacity_profile_and_precondition_runs_and_verifies() {
     }
 }
 
-// A capacity that a profile cannot hold would overflow an address in the middle of a run, or be answered with a unit
-// that nobody meant.
+// A capacity that a profile cannot hold would overflow an address during a run, or be reported in the wrong unit.
 #[test]
 fn the_greatest_capacity_of_every_profile_is_made_and_more_is_refused_with_the_limit() {
     let limit = *CAPACITY_BYTES.end();
@@ -54,9 +53,9 @@ fn the_greatest_capacity_of_every_profile_is_made_and_more_is_refused_with_the_l
                 Bytes(offset)
             )
         };
-        // At both ends, and across the units that 32 bits can name.
+        // At both ends, and across the limit of 32-bit unit numbers.
         let ends = job("first", 0) + &job("middle", (16 << 40) - (1 << 19)) + &job("last", limit - (1 << 20));
-        // Drives behind a bridge keep a little of theirs for what they are together.
+        // Drives behind a bridge reserve some capacity for the composite drive.
         let is_bridged = Profile::built_in(profile).unwrap().bridge.is_some();
         match read(&most, if is_bridged { "" } else { &ends }) {
             _ if is_bridged => {}
@@ -77,7 +76,7 @@ fn the_greatest_capacity_of_every_profile_is_made_and_more_is_refused_with_the_l
     }
 }
 
-// A transfer method that a scenario names must be the one that crosses the link: SGLs of long payloads need no list.
+// The transfer method of the scenario must be the one used: SGLs of long payloads need no list.
 #[test]
 fn the_transfer_method_is_what_the_scenario_says() {
     let crossed = |lines: &str| {
@@ -98,7 +97,7 @@ fn the_transfer_method_is_what_the_scenario_says() {
     assert_eq!(crossed("[transfer]\nmethod = \"sgl\""), 0);
 }
 
-// Blocks of 512 B are parts of what flash holds: every write is a change of a unit, and the last unit must be whole.
+// Blocks of 512 B are parts of flash units: every write is a read-modify-write, and the last unit must be complete.
 #[test]
 fn small_blocks_run_and_verify_at_both_ends_of_the_sizes() {
     for (profile, most) in PROFILES.into_iter().zip(["64 TiB", "16 TiB", "8 TiB"]) {
@@ -118,7 +117,7 @@ fn small_blocks_run_and_verify_at_both_ends_of_the_sizes() {
     }
 }
 
-// Kept bytes and kept stamps must behave alike: a stamp that says less than the bytes would verify what is wrong.
+// Stores of bytes and of stamps must behave alike: a stamp with less information than the bytes would verify wrong data.
 #[test]
 fn bytes_and_stamps_give_the_same_result() {
     for profile in PROFILES {
@@ -134,7 +133,7 @@ fn bytes_and_stamps_give_the_same_result() {
     }
 }
 
-// What pages are known to hold must stand for their bytes: not an I/O may take another time, nor another block verify.
+// Known page contents must be equivalent to their bytes: no I/O may take another time, and no block verify differently.
 #[test]
 fn names_of_patterns_and_bytes_give_the_same_result() {
     for (profile, store) in PROFILES.into_iter().zip(["stamp", "ram", "stamp"]) {
@@ -150,7 +149,7 @@ fn names_of_patterns_and_bytes_give_the_same_result() {
     }
 }
 
-// A namespace that began within another would let one tenant write another's data.
+// Overlapping namespaces would let one tenant overwrite another's data.
 #[test]
 fn namespaces_divide_a_drive() {
     let job = |namespace: u32| {

@@ -1,5 +1,4 @@
-//! The binary as a user meets it: wrong input of every kind ends with exit code 2, a message that names place and
-//! cure, and nothing written.
+//! The binary as seen by a user: any invalid input ends with exit code 2, a message with position and cure, and no output written.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -41,15 +40,15 @@ fn refused(scenario: &str, trace: &str, arguments: &[&str], words: &[&str]) {
     }
 }
 
-// Written nowhere, or covering nothing, the spans would be missed only after the run.
+// The missing spans would otherwise only be noticed after the run.
 #[test]
 fn spans_without_a_place_or_of_nothing_are_refused() {
-    refused(SCENARIO, "", &["--spans"], &["no folder for spans.json", "--out DIR"]);
-    refused(SCENARIO, "", &["--spans-ios", "5"], &["no folder for spans.json", "--out DIR"]);
-    refused(SCENARIO, "", &["--out", "o", "--spans-ios", "0"], &["--spans-ios 0", "1 or more"]);
+    refused(SCENARIO, "", &["--spans"], &["spans.json has no folder", "--out DIR"]);
+    refused(SCENARIO, "", &["--spans-ios", "5"], &["spans.json has no folder", "--out DIR"]);
+    refused(SCENARIO, "", &["--out", "o", "--spans-ios", "0"], &["--spans-ios must not be 0", "1 or more"]);
 }
 
-// Without the place the user searches the whole file; without the cure, the manual.
+// Without the position the user searches the whole file; without the cure, the manual.
 #[test]
 fn a_wrong_scenario_is_refused_with_place_and_cure() {
     let unknown_key = SCENARIO.replace("count", "cuont");
@@ -72,7 +71,7 @@ fn a_wrong_scenario_is_refused_with_place_and_cure() {
     refused(SCENARIO, "", &["--set", "job.0.size=1 TiB"], &["not within the namespace", "512 GiB"]);
 }
 
-// A trace is someone else's file: the line number is all that helps to find what is wrong with it.
+// Users did not write the trace: the line number is the only help in finding the error.
 #[test]
 fn a_wrong_trace_is_refused_with_its_line() {
     let scenario = "[drive]\nprofile = \"mqsim-mlc\"\n[[job]]\n[job.trace]\nfile = \"t.trace\"\n";
@@ -81,13 +80,13 @@ fn a_wrong_trace_is_refused_with_its_line() {
     let beyond = "1 0 8 8 1\n2 0 99999999999 8 0\n";
     refused(scenario, beyond, &["--out", "o"], &["t.trace:2:1", "LBA", "wrap = true"]);
     refused(scenario, "", &[], &["no record", "format"]);
-    // Within what the clock counts, and beyond what a run may take: this was a panic in mid-run once.
+    // Representable by the clock, but beyond the limit of a run: this once was a panic during the run.
     let late = "0 0 8 8 1\n18446744073709551 0 8 8 1\n";
     refused(scenario, late, &["--out", "o"], &["job `job0`", "200 days", "time_scale"]);
     refused(&scenario.replace("t.trace", "u.trace"), "", &[], &["s.toml:5:8", "cannot read the trace"]);
 }
 
-// Found unwritable only after the run, hours of simulation would be lost.
+// If this were detected after the run, hours of simulation would be lost.
 #[test]
 fn an_unwritable_folder_is_refused_before_the_run() {
     refused(SCENARIO, "", &["--out", "t.trace"], &["output folder `t.trace`", "not a folder", "--out"]);
@@ -95,7 +94,7 @@ fn an_unwritable_folder_is_refused_before_the_run() {
     refused(SCENARIO, "", &["--out", "/proc/byteway/o"], &["output folder", "/proc"]);
 }
 
-// Asked for without a place to put it, a run's every I/O would be lost at its end; and a refusal in mid-run leaves nothing.
+// Without a folder the records of all I/Os would be lost at the end; and a refusal must leave no files.
 #[test]
 fn every_io_needs_a_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +108,7 @@ fn every_io_needs_a_folder() {
     refused(scenario, late, &["--ios", "--out", "o"], &["job `job0`", "200 days"]);
 }
 
-// A file that is no scenario at all must end in a message too.
+// A file that is not a scenario must be refused with a message as well.
 #[test]
 fn a_file_that_is_no_scenario_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +124,7 @@ fn a_file_that_is_no_scenario_is_refused() {
     assert_eq!(byteway(folder.path(), &["run"]).status.code(), Some(2));
 }
 
-// Help is the manual that everyone reads; the schema is what editors complete from.
+// The help is the manual that users read; editors complete from the schema.
 #[test]
 fn help_teaches_and_the_schema_is_json() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +137,7 @@ fn help_teaches_and_the_schema_is_json() {
         let output = byteway(folder.path(), &["schema", of]);
         assert!(output.status.success());
         let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        // A profile is a whole one, or what differs from another.
+        // A profile is complete, or the difference from another one.
         let whole = if of == "profile" { &schema["anyOf"][0] } else { &schema };
         assert_eq!(whole["additionalProperties"], serde_json::Value::Bool(false), "{of}");
     }

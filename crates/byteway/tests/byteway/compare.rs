@@ -1,5 +1,5 @@
-//! `byteway compare` as a user meets it: the knee where Little's law puts it, the same bytes however many points run at
-//! once and whichever were there already, failed points shown, wrong flags refused before anything runs.
+//! `byteway compare` as seen by a user: the knee as predicted by Little's law, the same bytes for any parallelism and any resumption,
+//! failed points shown, wrong flags refused before anything runs.
 
 use crate::browser::{Browser, View};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints text")
 }
 
-/// What is on the output stream, which must be the only thing that a successful command says.
+/// The standard output; the standard error of a successful command must be empty.
 fn printed(output: &Output) -> String {
     assert_eq!(code(output), Some(0), "{}", text(&output.stderr));
     text(&output.stdout)
@@ -62,10 +62,9 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-// The claim that everything else here serves. On the 970 Pro's 16 dies a 4 KiB read occupies its die for 41 us of the 65
-// that it takes alone. Were reads spread evenly, throughput would follow min(N / R, X) and turn sharply at N* = X R.
-// They fall on dies by chance, so it stays below both bounds, most at the corner, and comes near X much later; but the
-// most throughput for its latency must lie at N*, within a step of the grid.
+// The central claim. On the 970 Pro's 16 dies a 4 KiB read occupies its die for 41 us of its latency of 65 us on an idle drive. If reads
+// were spread evenly, throughput would be min(N / R, X), with a sharp knee at N* = X R. With random dies it stays below both bounds, most
+// at the corner, and approaches X much later; but the highest throughput relative to latency must be at N*, within a step of the grid.
 #[test]
 fn the_knee_is_where_littles_law_puts_it() {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/queue-depth.toml");
@@ -87,14 +86,14 @@ fn the_knee_is_where_littles_law_puts_it() {
     let alone_ns = figure(0, "mean_ns");
     for at in 0..9 {
         let depth = f64::from(1 << at);
-        // Little's law itself, for what the run measured: no I/O is lost, none counted twice. At its end a run of 100 ms
-        // has its queue run dry, which at a depth of 256 takes some 2 ms.
+        // Little's law for the measured run: no I/O is lost or counted twice. At the end of a run of 100 ms the queue drains, which at a
+        // depth of 256 takes some 2 ms.
         let outstanding = figure(at, "iops") * figure(at, "mean_ns") / 1e9;
         assert!((outstanding / depth - 1.0).abs() < 0.03, "{outstanding} outstanding instead of {depth}");
         let bound = most.min(depth * 1e9 / alone_ns);
         assert!(figure(at, "iops") < bound * 1.02, "{} at {depth}, above {bound}", figure(at, "iops"));
-        // 16 dies under N random reads do about N / (N + 15) of their sum, once it is them that the reads wait for. Of the
-        // two kinds of page one is read in 29.76 us and the other in 41.76, and 4 KiB take 5.12 us on the channel.
+        // 16 dies under N random reads reach about N / (N + 15) of their total rate, once they are the bottleneck. One of the two page
+        // types is read in 29.76 us, the other in 41.76, and 4 KiB take 5.12 us on the channel.
         if depth >= 64.0 {
             let share = figure(at, "iops") / (16.0 / 40.88e-6);
             let expected = depth / (depth + 15.0);
@@ -109,7 +108,7 @@ fn the_knee_is_where_littles_law_puts_it() {
     let corner = knee["little"]["outstanding"].as_f64().unwrap();
     assert!((corner / (most * alone_ns / 1e9) - 1.0).abs() < 1e-9, "{corner}");
     let measured: f64 = knee["knee"].as_str().unwrap().parse().unwrap();
-    // Or throughput still rises by more than 5 % at the last step.
+    // Otherwise throughput still rises by more than 5 % at the last step.
     let plateau = knee["plateau"].as_str().map_or(f64::INFINITY, |depth| depth.parse().unwrap());
     assert!(
         corner / 2.0 <= measured && measured <= corner * 2.0,
@@ -119,7 +118,7 @@ fn the_knee_is_where_littles_law_puts_it() {
     assert!(plateau > corner, "chance must push the plateau ({plateau}) beyond the corner ({corner})");
 }
 
-// Two people with unlike machines must get the same files, and whoever was interrupted must get them too.
+// Different machines, and interrupted and resumed comparisons, must give the same files.
 #[test]
 fn results_do_not_depend_on_how_they_came_about() {
     let folder = round(READS);
@@ -131,13 +130,13 @@ fn results_do_not_depend_on_how_they_came_about() {
         (printed(&output), text(&output.stderr))
     };
     let (table, said) = run("one", &["--jobs", "1"]);
-    assert!(!said.contains("there already"), "{said}");
+    assert!(!said.contains("already had results"), "{said}");
     let one = files(&at.join("one"));
     assert_eq!(one.len(), 3 + 6 * 2, "{:?}", one.keys());
     assert_eq!(run("two", &["--jobs", "2"]).0, table);
     assert_eq!(files(&at.join("two")), one);
 
-    // Half of the points, two damaged: only the whole ones may count.
+    // Half of the points, of which two are damaged: only intact ones may count.
     let points = at.join("two/points");
     std::fs::remove_file(points.join("000/point.json")).unwrap();
     std::fs::remove_dir_all(points.join("003")).unwrap();
@@ -145,14 +144,14 @@ fn results_do_not_depend_on_how_they_came_about() {
     std::fs::write(points.join("005/point.json"), &whole[..whole.len() / 2]).unwrap();
     std::fs::remove_file(at.join("two/compare.json")).unwrap();
     let (resumed, said) = run("two", &[]);
-    assert!(said.contains("3 of 6 points were there already"), "{said}");
+    assert!(said.contains("3 of 6 points already had results"), "{said}");
     assert_eq!(resumed, table);
     assert_eq!(files(&at.join("two")), one);
     let (fresh, said) = run("two", &["--fresh"]);
     assert_eq!((fresh, files(&at.join("two")), said.contains("already")), (table, one, false), "{said}");
 }
 
-// Taken for another's result, a point would show figures of a scenario that nobody asked for.
+// A point taken from another scenario would show wrong figures.
 #[test]
 fn only_the_same_scenario_is_resumed() {
     let folder = round(READS);
@@ -163,7 +162,7 @@ fn only_the_same_scenario_is_resumed() {
         text(&output.stderr)
     };
     assert_eq!(said(&["--vary", "iodepth=1,2"]), "");
-    // The points stand at other places, and are found by what they are.
+    // The points are at other positions, and are found by their content.
     assert!(said(&["--vary", "iodepth=4,2,1"]).contains("2 of 3 points"));
     assert_eq!(said(&["--vary", "iodepth=1,2", "--set", "seed=2"]), "");
     let profile = folder.path().join("round.toml");
@@ -172,7 +171,7 @@ fn only_the_same_scenario_is_resumed() {
     assert_eq!(said(&["--vary", "iodepth=1,2", "--set", "seed=2"]), "");
 }
 
-// A trace that was edited in place has the same name, the same number of lines and another load.
+// A trace edited in place has the same name and number of lines, but another load.
 #[test]
 fn a_changed_trace_is_another_scenario() {
     let folder = round("[[job]]\n[job.trace]\nfile = 't.trace'\nmode = 'closed'\n");
@@ -192,11 +191,11 @@ fn a_changed_trace_is_another_scenario() {
     assert_eq!(said(), "");
 }
 
-// One bad point among a hundred must cost neither the others nor go unseen.
+// One failed point among a hundred must not stop the others, and must be visible.
 #[test]
 fn a_failed_point_is_shown_and_stops_nothing() {
     let folder = round(READS);
-    // A host that gives a command up after a millisecond meets a drive whose reads take nearly a second.
+    // A host with a timeout of a millisecond on a drive whose reads take nearly a second.
     let vary = r#"drive.override.flash.read=["40 us"],["900 ms"],['40 us']"#;
     let arguments = ["s.toml", "--vary", vary, "--set", "host.override.timeout=1 ms", "--out", "o"];
     let output = compare(folder.path(), &arguments);
@@ -214,7 +213,7 @@ fn a_failed_point_is_shown_and_stops_nothing() {
     assert!(csv.lines().nth(2).unwrap().starts_with(r#"1,"[""900 ms""]",failed,"#), "{csv}");
 }
 
-// Found only when its turn comes, a wrong value would cost hours of the points before it.
+// If a wrong value were only found at its point, the hours of the points before it would be lost.
 #[test]
 fn wrong_flags_are_refused_before_anything_runs() {
     let folder = round(READS);
@@ -226,11 +225,14 @@ fn wrong_flags_are_refused_before_anything_runs() {
         (&["--vary", "drive.profile=round.toml,absent"], &["--vary drive.profile=absent"]),
         (&["--vary", "job.3.iodepth=1,2"], &["--vary job.3.iodepth=1", "there is no `job.3`"]),
         (&["--vary", "iodepth=1,2", "--vary", "job.0.iodepth=3"], &["are the same key", "one --vary"]),
-        (&["--vary", "iodepth=1,2", "--set", "job.0.iodepth=3"], &["is varied, and set by", "leave one"]),
+        (
+            &["--vary", "iodepth=1,2", "--set", "job.0.iodepth=3"],
+            &["is varied and also set by", "remove one"],
+        ),
         (&["--vary", "seed=1..200", "--vary", "iodepth=1..200"], &["more than 10000 runs", "vary fewer"]),
         (&["--vary", "iodepth=1,2", "--baseline", "bs=1"], &["--baseline bs=1", "`bs` is not varied"]),
-        (&["--vary", "iodepth=1,2", "--baseline", "iodepth=3"], &["`3` is no value", "`1`, `2`"]),
-        (&["--vary", "iodepth=1,2", "--baseline", "iodepth"], &["no KEY=VALUE", "iodepth=1"]),
+        (&["--vary", "iodepth=1,2", "--baseline", "iodepth=3"], &["`3` is not a valid value", "`1`, `2`"]),
+        (&["--vary", "iodepth=1,2", "--baseline", "iodepth"], &["not KEY=VALUE", "iodepth=1"]),
         (&["--vary", "bs=4 KiB,1000 B"], &["--vary bs=1000 B"]),
         (&["--vary", "numjobs=1,40"], &["--vary numjobs=40", "queue pairs"]),
         (
@@ -256,7 +258,7 @@ fn wrong_flags_are_refused_before_anything_runs() {
     }
 }
 
-// Compared with the wrong point, every figure in the table is right and every difference wrong.
+// With the wrong baseline point every figure in the table is correct and every difference wrong.
 #[test]
 fn the_baseline_pairs_points_by_the_keys_that_it_does_not_name() {
     let folder = round(READS);
@@ -277,7 +279,7 @@ fn the_baseline_pairs_points_by_the_keys_that_it_does_not_name() {
     assert_eq!(against(&json(&["--baseline", "job.reader.iodepth=8, drive.store=stamp"])), [2, 2, 2, 2]);
 }
 
-// Whoever stops a comparison after three hours has three hours of results, and must not take them for all.
+// An interrupted comparison must keep its results, and must not look complete.
 #[test]
 #[cfg(target_os = "linux")]
 #[allow(clippy::disallowed_methods, reason = "the user's patience passes in wall time")]
@@ -290,7 +292,7 @@ fn ctrl_c_keeps_what_was_done_and_the_rest_can_follow() {
         .stdout(std::fs::File::create(at.join("stdout")).unwrap())
         .spawn()
         .unwrap();
-    // Half a minute must do for a millisecond of simulation.
+    // Half a minute must suffice for a millisecond of simulation.
     for _ in 0..1500 {
         if at.join("o/points/000/point.json").exists() || child.try_wait().unwrap().is_some() {
             break;
@@ -311,11 +313,10 @@ fn ctrl_c_keeps_what_was_done_and_the_rest_can_follow() {
     assert!(!at.join("o/points/001/point.json").exists());
     let rest = compare(at, &["s.toml", "--vary", "runtime=1 ms,2 ms", "--out", "o"]);
     printed(&rest);
-    assert!(text(&rest.stderr).contains("1 of 2 points were there already"), "{}", text(&rest.stderr));
+    assert!(text(&rest.stderr).contains("1 of 2 points already had results"), "{}", text(&rest.stderr));
 }
 
-// Bars for names, lines for numbers, several series, curves: a chart that the browser refuses is an empty frame in
-// someone's results.
+// Bars for names, lines for numbers, several series, curves: a chart that the browser rejects is an empty frame in the report.
 #[test]
 fn the_report_is_drawn() {
     let Some(mut browser) = Browser::start() else { return };
@@ -342,7 +343,7 @@ fn the_report_is_drawn() {
     }
 }
 
-// A reader who has to scroll past a table to the answer does not find it; and a report is sent by mail.
+// The answer must come before the table, and a report must be small enough for e-mail.
 #[test]
 fn the_report_begins_with_the_answer() {
     let folder = round(READS);
@@ -358,7 +359,7 @@ fn the_report_begins_with_the_answer() {
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what:?} is missing"));
     let order = [
         "id=\"answer\"",
-        "Bytes a second by iodepth",
+        "Bytes per second by iodepth",
         "id=\"chart-0\"",
         "<ul>",
         "<details>",
@@ -368,13 +369,13 @@ fn the_report_begins_with_the_answer() {
     assert!(order.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{:?}", order.map(place));
     let shown = &page[place("<ul>")..place("<details>")];
     assert_eq!(shown.matches("<li>").count(), 5, "{shown}");
-    // All points have the values of all keys.
+    // All points have values for all keys.
     let table = &page[place("<h2>All points")..];
     let row = &table[table.find("<tbody>").unwrap()..];
     for cell in ["<td>1</td>", "<td>stamp</td>", "<td>4 KiB</td>"] {
         assert!(row[..row.find("</tr>").unwrap()].contains(cell), "{cell} is missing");
     }
-    // What the user compares by is the answer, and the command says it.
+    // The selected metric is the answer, and the command reproduces it.
     let page = html("p", &["--metric", "p99_ns"]);
     assert!(page.contains("P99 latency by iodepth") && page.contains("--metric p99_ns"));
     let refused = compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--metric", "p99"]);
@@ -385,7 +386,7 @@ fn the_report_begins_with_the_answer() {
     );
 }
 
-/// What the charts of a page are drawn from, in its order.
+/// The data of a page's charts, in order.
 fn charts(page: &str) -> Vec<Value> {
     let begin = "id=\"charts\">";
     let at = page.find(begin).expect("it has charts") + begin.len();
@@ -393,8 +394,8 @@ fn charts(page: &str) -> Vec<Value> {
     serde_json::from_str(&page[at..end]).expect("it is JSON")
 }
 
-// The bound rises to a corner that need not be at a value that was run: without it the line cuts the corner off, and points lie
-// above what bounds them.
+// The bound rises to a corner that need not be at a measured value: without it the line would cut the corner off, and points would lie
+// above their bound.
 #[test]
 fn the_bound_has_its_corner_between_the_values() {
     let folder = round(READS);
@@ -416,8 +417,8 @@ fn the_bound_has_its_corner_between_the_values() {
     assert!(answer["layout"]["shapes"][0]["x0"].as_f64().is_some_and(|x0| (x0 / corner - 1.0).abs() < 1e-3));
 }
 
-// What the README promises of its first command: up to which size each method pays, in what is read at once; and no size is
-// left out of a chart, nor a part too short to be seen.
+// The README promises this for its first command: up to which size each method pays, at a glance; and no size may be missing in a chart,
+// nor a part too short to be visible.
 #[test]
 fn methods_and_sizes_are_answered_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -431,21 +432,21 @@ fn methods_and_sizes_are_answered_at_once() {
     {
         assert!(printed.contains(said), "{said}: {printed}");
     }
-    assert!(!printed.contains("most throughput"), "the longest I/Os have it: {printed}");
+    assert!(!printed.contains("highest throughput"), "the longest I/Os have it: {printed}");
     let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
     let charts = charts(&page);
     let by_method = |chart: &&Value| chart["data"][0]["x"][0] == "prp";
     let throughput = charts.iter().find(by_method).unwrap();
     assert_eq!(throughput["data"].as_array().unwrap().len(), 8, "a size is missing");
-    // From 3 to 420 us: on one scale of time the shortest has no parts.
-    let shares =
-        charts.iter().filter(|chart| chart["layout"]["yaxis"]["title"]["text"] == "of the mean latency (%)");
+    // From 3 to 420 us: on a linear time scale the parts of the shortest would be invisible.
+    let shares = charts
+        .iter()
+        .filter(|chart| chart["layout"]["yaxis"]["title"]["text"] == "share of the mean latency (%)");
     assert_eq!(shares.count(), 13, "of each size by method, and of each method by size");
-    assert!(page.contains("here they differ too much for one scale"));
+    assert!(page.contains("differ too much for one scale"));
 }
 
-// On a linear axis a method that takes a hundred times as long presses all others onto the bottom, where nobody can tell
-// them apart.
+// On a linear axis a method that takes a hundred times as long would make all others indistinguishable.
 #[test]
 fn lines_far_apart_have_a_logarithmic_axis() {
     let folder = round(READS);
@@ -460,7 +461,7 @@ fn lines_far_apart_have_a_logarithmic_axis() {
     }
 }
 
-// Of a mix, neither the reads' percentiles nor the writes' are those of all I/Os; whoever shows one of them misleads.
+// In a mix neither the percentiles of reads nor those of writes are those of all I/Os.
 #[test]
 fn latencies_of_a_mix_are_of_all_its_ios() {
     let folder = round("[[job]]\nrw = 'randrw'\nrwmixread = 20\ncount = 4000\n");
@@ -478,6 +479,6 @@ fn latencies_of_a_mix_are_of_all_its_ios() {
     let mean = (reads * of("read", "mean_ns") + writes * of("write", "mean_ns")) / (reads + writes);
     assert!((figure("mean_ns") / mean - 1.0).abs() < 1e-9);
     assert!((figure("p50_ns") / of("write", "p50_ns") - 1.0).abs() < 0.01, "four of five are writes");
-    // Of all, 1 % is slower; of the reads alone, which are a fifth, 5 %.
+    // 1 % of all I/Os is slower; of the reads alone, a fifth of the I/Os, 5 %.
     assert!((figure("p99_ns") / of("read", "p95_ns") - 1.0).abs() < 0.03);
 }

@@ -1,4 +1,4 @@
-//! Several drives in one run: each gives what it gives alone, and the whole is their sum.
+//! Several drives in one run: each has the same results as alone, and the totals are their sums.
 
 use crate::common::{folder, results, run, scenario};
 use byteway_console::interrupt::Interrupt;
@@ -17,8 +17,8 @@ override.cores = 16
 interval = '250 us'
 ";
 
-/// Four drives that differ in everything, each with its jobs: blocks read and written, collection from a steady state, a cached
-/// map, a store of pairs.
+/// Four drives that differ in everything, each with its jobs: block reads and writes, garbage collection from a steady state, a cached map,
+/// a KV store.
 const DRIVES: [(&str, &str, &str); 4] = [
     (
         "plain",
@@ -55,15 +55,15 @@ fn text(drives: &[(&str, &str, &str)]) -> String {
         .collect()
 }
 
-/// The whole, and each of its drives.
+/// The whole, and each of its drives alone.
 fn four() -> (Results, Vec<Results>) {
     let whole = results(&text(&DRIVES));
     let parts = whole.each_drive().collect();
     (whole, parts)
 }
 
-/// Without what the driver's last doorbell of setting a drive up shows as: alone, it is still crossing when the run begins; beside
-/// drives whose setting up takes longer, it has arrived.
+/// Removes the effect of the driver's last doorbell write during set-up: alone, it is still crossing at the start of the run; next to
+/// drives with a longer set-up it has arrived.
 fn without_setting_up(mut results: Results) -> (f64, Results) {
     let link = results.summary.utilisation.iter_mut().find(|row| row.resource == "link to device");
     let link = link.expect("a simulated drive has a link");
@@ -75,7 +75,7 @@ fn without_setting_up(mut results: Results) -> (f64, Results) {
     (busy, results)
 }
 
-// What one drive does to another would be in every figure of a comparison of drives side by side, and nobody would see it.
+// Interference between drives would distort every comparison of drives in one run, unnoticed.
 #[test]
 fn four_drives_give_what_each_gives_alone() {
     let (_, parts) = four();
@@ -89,7 +89,7 @@ fn four_drives_give_what_each_gives_alone() {
         assert_eq!(part.summary.to_json(), Summary { drive: name, ..alone.summary.clone() }.to_json());
         assert_eq!(part.curves, alone.curves, "{}", drive.0);
         assert_eq!(part.wear, alone.wear, "{}", drive.0);
-        // The run goes on after the drive's own jobs, so the last step is another.
+        // The run continues after the drive's own jobs, so the last step differs.
         let (own, others) = (&part.series.points, &alone.series.points);
         let whole_steps = others.len() - 1;
         assert!(whole_steps > 4, "{}: {whole_steps}", drive.0);
@@ -101,8 +101,8 @@ fn four_drives_give_what_each_gives_alone() {
     }
 }
 
-// A drive that is added or left out must not change what another draws: random streams have its name, and its place has no part
-// in them. Two drives that differ in nothing but their names do draw apart.
+// Adding or removing a drive must not change the random draws of others: random streams use the drive's name, not its position. Two drives
+// that differ only in name draw differently.
 #[test]
 fn a_drive_draws_by_its_name() {
     let worn = |name: &str| {
@@ -127,7 +127,7 @@ fn a_drive_draws_by_its_name() {
     assert_ne!(of(&pair, "a").wear, of(&pair, "b").wear);
 }
 
-// Totals that are no sums would be believed.
+// Wrong totals would go unnoticed.
 #[test]
 fn the_whole_is_the_sum_of_its_drives() {
     let (whole, parts) = four();
@@ -162,7 +162,7 @@ fn the_whole_is_the_sum_of_its_drives() {
     for (name, ..) in DRIVES {
         assert!(tables.lines().any(|line| line.trim_start().starts_with(name)), "{name} is not in\n{tables}");
     }
-    // Operations on pairs, and the blocks of the others.
+    // KV operations, and block I/O of the others.
     assert!(tables.contains("\nOperations") && tables.contains("\nThroughput"), "{tables}");
     assert!(
         summary
@@ -173,7 +173,7 @@ fn the_whole_is_the_sum_of_its_drives() {
     );
 }
 
-// Wear that was averaged drive by drive would hide the drive that is worn out, and count a small one like a large one.
+// Averaging wear over drives would hide a worn-out drive, and weight small drives like large ones.
 #[test]
 fn the_wear_of_the_whole_is_over_all_superblocks() {
     let drive = |name: &str, capacity: &str, worn: &str| {
@@ -198,7 +198,7 @@ fn the_wear_of_the_whole_is_over_all_superblocks() {
     assert_eq!(spare(&whole.summary), spare(young) + spare(old));
 }
 
-// Determinism is what makes a result worth keeping.
+// Results must be reproducible.
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let (first, again) = (four().0, four().0);
@@ -209,7 +209,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(first.summary.to_json(), other.summary.to_json());
 }
 
-// Processors of the host are what drives share: with one for all of them, each waits for the others.
+// Drives share the host's processors: with a single one, each drive waits for the others.
 #[test]
 fn the_hosts_processors_are_shared() {
     let drives = "[[drive]]\nname = 'd'\ncopies = 4\nprofile = 'round.toml'\n";
@@ -226,7 +226,7 @@ fn the_hosts_processors_are_shared() {
     assert!(four > 1.5 * one, "{four:.0} with four processors, {one:.0} with one");
 }
 
-// A summary without `drives` is what every script reads that was written for one drive.
+// Scripts for single drives read a summary without `drives`.
 #[test]
 fn one_drive_with_a_name_has_todays_keys() {
     let summary = run(&text(&DRIVES[..1]));
@@ -237,7 +237,7 @@ fn one_drive_with_a_name_has_todays_keys() {
     assert_eq!(json["drive_profile"], "round");
 }
 
-// An interrupted run has figures of what had completed, of each drive.
+// An interrupted run has the figures of completed I/Os, for each drive.
 #[test]
 fn an_interrupted_run_is_partial_for_every_drive() {
     let interrupt = Interrupt::default();
@@ -247,7 +247,7 @@ fn an_interrupted_run_is_partial_for_every_drive() {
     assert!(summary.partial && summary.drives.len() == 4 && summary.drives.iter().all(|part| part.partial));
 }
 
-// What a set changes reaches the drive that it names.
+// A `--set` for a drive must reach that drive.
 #[test]
 fn a_set_reaches_its_drive() {
     let options =
@@ -256,4 +256,34 @@ fn a_set_reaches_its_drive() {
     let lanes: Vec<u8> = scenario.drives.iter().map(|drive| drive.plan.profile.link.lanes).collect();
     assert_eq!(lanes[0], 2);
     assert!(lanes[1..3].iter().all(|lanes| *lanes == 8));
+}
+
+// For a tenant whose jobs start later than others, the time before would make it seem slower, and its drive less busy: a drive's figures
+// cover the time of its jobs, as when it is alone.
+#[test]
+fn a_drive_is_measured_from_when_its_jobs_begin() {
+    let drive = |name: &str| format!("[[drive]]\nname = '{name}'\nprofile = 'round.toml'\n");
+    let job = |name: &str, lines: &str| {
+        format!(
+            "[[job]]\nname = '{name}'\ndrive = '{name}'\nrw = 'randread'\niodepth = 8\nruntime = '4 ms'\n{lines}"
+        )
+    };
+    let alone = results(&format!("{HOST}{}{}", drive("late"), job("late", ""))).summary;
+    let both = format!("{HOST}{}{}", drive("early"), drive("late"));
+    for lead in ["startdelay = '9 ms'\n", "ramp_time = '9 ms'\n", "stonewall = true\nstartdelay = '5 ms'\n"] {
+        let whole = results(&format!("{both}{}{}", job("early", ""), job("late", lead)));
+        let late = &whole.summary.drives[1];
+        // The last I/Os end after the runtime, and the draws after a ramp differ from those at the start.
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.05;
+        assert!(near(late.elapsed_ns, 4e6), "{lead}: {} ns", late.elapsed_ns);
+        assert!(near(late.iops, late.jobs[0].iops) && near(late.iops, alone.iops), "{lead}: {}", late.iops);
+        let dies = |summary: &Summary| summary.utilisation[0].mean;
+        assert!(near(dies(late), dies(&alone)), "{lead}: dies {} of {}", dies(late), dies(&alone));
+        let wire = |summary: &Summary| {
+            let bytes: u64 = summary.link.iter().map(|row| row.wire_bytes).sum();
+            bytes as f64 / summary.ios as f64
+        };
+        assert!(near(wire(late), wire(&alone)), "{lead}: {} B on the wire of {}", wire(late), wire(&alone));
+        assert!(near(whole.summary.elapsed_ns, 13e6), "{lead}: the whole is from first to last");
+    }
 }

@@ -1,10 +1,10 @@
-//! Which files of a crate import each other, by the names that they use.
+//! Import graph of a crate's files, from the names that they use.
 //!
-//! A path counts wherever it stands: in a `use`, in code, in what a macro is given. It may begin with `crate`, `self`,
-//! `super`, a child module or a name that a `use` has brought in, and it leads to the file that defines what it names: who
-//! only shows the items of others (`pub use`) is imported by nobody. What is only there for tests is left out.
+//! A path counts wherever it occurs: in a `use`, in code, in macro arguments. It may start with `crate`, `self`, `super`, a child module or
+//! an imported name, and leads to the file that defines the item: files that only re-export items (`pub use`) are not imported. Test code
+//! is ignored.
 //!
-//! It does not see which traits and methods are meant where no path names them.
+//! It does not see traits and methods that are used without a path.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 use syn::buffer::Cursor;
 use syn::visit::Visit;
 
-/// A module's path, from the crate's root on. Each module is a file.
+/// A module's path from the crate's root. Each module is a file.
 pub type Module = Vec<String>;
 
-/// A path as it is written.
+/// A path as written.
 type Names = Vec<String>;
 
-/// How many `use`s after each other a name is followed through.
+/// Upper limit of chained `use`s that a name is followed through.
 const STEPS: usize = 16;
 
-/// What a file says.
+/// Content of a file.
 #[derive(Default)]
 struct File {
-    /// Items that it defines.
+    /// Items defined in it.
     defined: BTreeSet<String>,
-    /// What a `use` brings in, by the name that it then has.
+    /// Imports of `use`, by their local names.
     brought: BTreeMap<String, BTreeSet<Names>>,
-    /// Modules and enums of which a `use` brings in everything.
+    /// Modules and enums imported by glob.
     globs: BTreeSet<Names>,
-    /// Paths that the file needs; a `pub use` is no need of its own.
+    /// Paths that the file needs; a `pub use` does not count.
     needed: BTreeSet<Names>,
 }
 
@@ -70,7 +70,7 @@ impl File {
         self.brought.entry(name).or_default().insert(path);
     }
 
-    /// What a macro is given: paths in it, and items that it may define.
+    /// Macro arguments: paths in them, and items that they may define.
     fn tokens(&mut self, mut at: Cursor<'_>) {
         let mut path = Names::new();
         let mut is_item = false;
@@ -101,7 +101,7 @@ impl File {
     }
 }
 
-/// What follows two colons.
+/// The tokens after two colons.
 fn colons(at: Cursor<'_>) -> Option<Cursor<'_>> {
     let (first, at) = at.punct()?;
     let (second, at) = at.punct()?;
@@ -170,20 +170,20 @@ impl<'ast> Visit<'ast> for File {
     }
 }
 
-/// What the files of a crate say of each other.
+/// The files of a crate with their imports.
 pub struct Imports {
     files: BTreeMap<Module, File>,
 }
 
 impl Imports {
-    /// Of the crate whose root lies in `folder`.
+    /// Reads the crate whose root is in `folder`.
     pub fn read(folder: &Path) -> Imports {
         let mut paths = BTreeMap::new();
         modules(folder, &Module::new(), &mut paths);
         Imports { files: paths.into_iter().map(|(module, path)| (module, File::parse(&path))).collect() }
     }
 
-    /// Which file imports which.
+    /// Imports between files.
     pub fn files(&self) -> Graph {
         let needs = |(module, file): (&Module, &File)| {
             let mut found = BTreeSet::new();
@@ -196,7 +196,7 @@ impl Imports {
         Graph(self.files.iter().map(needs).collect())
     }
 
-    /// Which folder imports which, of those that lie in the same one.
+    /// Imports between sibling folders.
     pub fn folders(&self) -> Graph {
         let mut graph = Graph(BTreeMap::new());
         for (file, imported) in self.files().0 {
@@ -213,7 +213,7 @@ impl Imports {
         graph
     }
 
-    /// The folder that a file lies in; one that has modules below it lies in theirs.
+    /// The folder of a file; a file with submodules belongs to theirs.
     fn folder<'a>(&self, file: &'a Module) -> &'a [String] {
         let is_below = |other: &Module| other.len() > file.len() && other.starts_with(file);
         match self.files.keys().any(is_below) {
@@ -222,7 +222,7 @@ impl Imports {
         }
     }
 
-    /// The files that define what `path`, written in `module`, may mean. Gives whether it is of this crate.
+    /// Finds the files that define what `path` in `module` may refer to. Returns whether it is in this crate.
     fn follow(&self, module: &Module, path: &[String], steps: usize, found: &mut BTreeSet<Module>) -> bool {
         let mut base = module.clone();
         let mut rest = path;
@@ -239,7 +239,7 @@ impl Imports {
         self.look(&base, rest, is_here, steps, found)
     }
 
-    /// The same, of a path below `module`; it surely is of this crate if `is_here`.
+    /// The same for a path below `module`; `is_here`: it is certainly in this crate.
     fn look(
         &self,
         module: &Module,
@@ -248,7 +248,7 @@ impl Imports {
         steps: usize,
         found: &mut BTreeSet<Module>,
     ) -> bool {
-        // What is meant of a module, the paths that begin with it say.
+        // Uses of a module's items are found by the paths that start with it.
         let Some((name, rest)) = path.split_first() else { return true };
         let Some(steps) = steps.checked_sub(1) else { return false };
         let file = &self.files[module];
@@ -276,7 +276,7 @@ impl Imports {
             return true;
         }
         if is_here {
-            // A macro's, say.
+            // A macro's item, for example.
             found.insert(module.clone());
         }
         is_here
@@ -291,11 +291,11 @@ impl Imports {
     }
 }
 
-/// Who needs whom.
+/// A dependency graph.
 pub struct Graph(BTreeMap<Module, BTreeSet<Module>>);
 
 impl Graph {
-    /// The circles, each with everything that is in it, in order.
+    /// The cycles, each with all its members, in order.
     pub fn circles(&self) -> BTreeSet<Vec<Module>> {
         let reach: BTreeMap<&Module, BTreeSet<&Module>> =
             self.0.keys().map(|from| (from, self.reached(from))).collect();
@@ -306,7 +306,7 @@ impl Graph {
         reach.iter().map(circle_of).filter(|circle| circle.len() > 1).collect()
     }
 
-    /// Everything that can be reached.
+    /// All modules reachable from `from`.
     fn reached<'a>(&'a self, from: &'a Module) -> BTreeSet<&'a Module> {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
         while let Some(module) = next.pop() {
@@ -316,7 +316,7 @@ impl Graph {
     }
 }
 
-/// The modules of a crate by their files; those that only tests have are left out.
+/// The modules of a crate by file, without test modules.
 fn modules(folder: &Path, at: &Module, found: &mut BTreeMap<Module, PathBuf>) {
     let is_library = folder.join("lib.rs").exists();
     for entry in folder.read_dir().unwrap() {
@@ -334,7 +334,7 @@ fn modules(folder: &Path, at: &Module, found: &mut BTreeMap<Module, PathBuf>) {
     }
 }
 
-// A test of the structure that is blind to a way of naming things finds no circle of those who name them so.
+// A structure test that misses a way of naming items would miss cycles.
 #[test]
 fn imports_are_seen_however_they_are_written() {
     let folder = tempfile::tempdir().unwrap();

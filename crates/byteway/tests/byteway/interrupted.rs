@@ -1,4 +1,4 @@
-//! Ctrl-C: a run that is cut short leaves what it had, marked as such.
+//! Ctrl-C: an interrupted run keeps its results so far, marked as partial.
 
 use crate::common::{round, run_until, scenario};
 use byteway_console::interrupt::Interrupt;
@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::process::Command;
 use std::time::Duration;
 
-/// Far more than anyone waits for.
+/// Much longer than any test waits.
 const ENDLESS: &str = "[[job]]\nname = \"mix\"\nrw = \"randrw\"\niodepth = 16\nruntime = \"10000 s\"\n[[job]]\nname = \"open\"\n\
                        rw = \"randread\"\nissue = \"open\"\nrate_iops = 1000\niodepth = 8\nruntime = \"10000 s\"\n";
 
@@ -18,20 +18,20 @@ fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Whether a process handles SIGINT itself, and how many hundredths of a second of processor time it has had.
+/// Whether a process handles SIGINT, and its processor time in hundredths of a second.
 fn state_of(process: &str) -> (bool, u64) {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
     let status = read("status");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
     let handles = u64::from_str_radix(caught.trim(), 16).unwrap_or(0) & (1 << 1) != 0;
-    // Fields are counted behind the name, which may hold spaces: the 12th is user time.
+    // Fields are counted after the name, which may contain spaces: the 12th is user time.
     let stat = read("stat");
     let time = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(11));
     (handles, time.and_then(|time| time.parse().ok()).unwrap_or(0))
 }
 
-/// Waits until a process has had so many more hundredths of a second: wall time says little on a busy machine, but where
-/// it is all there is, half a minute must do.
+/// Waits until a process has used this much more processor time: wall-clock time means little on a busy machine. With a full processor,
+/// half a minute must suffice.
 fn wait_until_busy(process: &str, hundredths: u64) {
     let (_, begin) = state_of(process);
     for _ in 0..1500 {
@@ -42,9 +42,9 @@ fn wait_until_busy(process: &str, hundredths: u64) {
     }
 }
 
-// Hours of simulation would be lost, or worse, half a result would pass for a whole one.
+// Hours of simulation must not be lost, and a partial result must not look complete.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "somebody else than the run must interrupt it")]
+#[allow(clippy::disallowed_methods, reason = "another process than the run must interrupt it")]
 fn an_interrupted_run_has_a_partial_summary_that_adds_up() {
     let scenario = scenario(&round("", ENDLESS));
     let interrupt = Interrupt::default();
@@ -53,7 +53,7 @@ fn an_interrupted_run_has_a_partial_summary_that_adds_up() {
         wait_until_busy("self", 30);
         user.raise();
     });
-    // The run itself fails if ledger, host memory and controller have not counted the same.
+    // The run itself fails if ledger, host memory and controller disagree.
     let summary = run_until(&scenario, &interrupt);
     patience.join().unwrap();
     assert!(summary.partial);
@@ -62,7 +62,7 @@ fn an_interrupted_run_has_a_partial_summary_that_adds_up() {
     let reads = summary.jobs.iter().filter_map(|job| job.read.as_ref()).map(|read| read.ios).sum::<u64>();
     assert_eq!((summary.verification.reads, summary.verification.mismatches), (reads, 0));
     assert!(summary.to_tables().contains("PARTIAL") && summary.to_json().contains("\"partial\": true"));
-    // What was issued was let come to its end: each I/O has one entry fetched and one completion.
+    // Outstanding I/Os were completed: each has one fetched entry and one completion.
     let crossings = |purpose: &str, direction: &str| {
         let row = summary.link.iter().find(|row| row.purpose == purpose && row.direction == direction);
         row.map_or(0, |row| row.crossings)
@@ -71,7 +71,7 @@ fn an_interrupted_run_has_a_partial_summary_that_adds_up() {
     assert_eq!(crossings("CQE", "to host"), summary.ios);
 }
 
-// Raised before anything was issued there is nothing to report, and that must be no error.
+// With an interrupt before the first I/O there are no results, which must not be an error.
 #[test]
 fn an_interrupt_at_once_leaves_an_empty_summary() {
     let interrupt = Interrupt::default();
@@ -82,7 +82,7 @@ fn an_interrupt_at_once_leaves_an_empty_summary() {
     assert!(summary.to_tables().contains("PARTIAL"));
 }
 
-// What a user presses is a signal, not a flag: from it to the file there is a handler, a run, and an exit code.
+// A user sends a signal, not a flag: handler, run, file and exit code must all work.
 #[test]
 #[cfg(target_os = "linux")]
 fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
@@ -109,14 +109,14 @@ fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
     assert!(summary["ios"].as_u64().unwrap() > 0);
     assert_eq!(summary["verification"]["mismatches"], 0);
     assert_eq!(std::fs::read_to_string(folder.path().join("stdout")).unwrap(), json);
-    // Every I/O that was measured until then is written down.
+    // Every I/O measured until then is recorded.
     let ios = std::fs::File::open(folder.path().join("out/ios.parquet")).unwrap();
     let ios = ParquetRecordBatchReaderBuilder::try_new(ios).unwrap();
     assert_eq!(summary["ios"], ios.metadata().file_metadata().num_rows());
 }
 
-// Many drives that are made one take their time before the first I/O. Ctrl-C must not have to wait for the end of that: at whatever
-// look the interrupt is found, the run ends at once, with what there is.
+// Composite drives take time to assemble before the first I/O. Ctrl-C must not wait for that: whenever the interrupt is noticed, the run
+// ends immediately with its results so far.
 #[test]
 fn every_phase_can_be_interrupted() {
     let drives = |profile: &str| {

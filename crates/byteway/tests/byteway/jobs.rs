@@ -1,4 +1,4 @@
-//! What jobs do over time, on a drive of round numbers: rates, pauses, phases, ramps, and verification by job.
+//! Behavior of jobs over time, on a drive of round numbers: rates, pauses, phases, ramps, and verification by job.
 
 use crate::common::{assert_within, round, run, scenario};
 use byteway_console::error::with_causes;
@@ -16,7 +16,7 @@ fn ios(job: &JobSummary) -> f64 {
     job.ios as f64
 }
 
-// A cap that is not kept measures the drive at another load; one that adds its waits to the latency, not the drive.
+// A rate limit that is exceeded measures another load; one whose waits count as latency does not measure the drive.
 #[test]
 fn a_rate_is_kept_and_is_no_latency() {
     let random = "[[job]]\nrw = 'randread'\nruntime = '100 ms'\n";
@@ -36,7 +36,7 @@ fn a_rate_is_kept_and_is_no_latency() {
     assert!(reads.iops < 8080.0, "{}", reads.iops);
 }
 
-// A slow drive must not be overrun by a rate that it can't keep: the loop stays closed.
+// A rate above the drive's throughput must not overload the drive: the loop stays closed.
 #[test]
 fn a_rate_beyond_the_drive_waits_for_completions() {
     let random = "[[job]]\nrw = 'randread'\ncount = 5000\niodepth = 4\n";
@@ -51,7 +51,7 @@ fn a_rate_beyond_the_drive_waits_for_completions() {
     );
 }
 
-// Pauses are what lets a drive collect garbage and a queue drain; too short or too few, they hide it.
+// Pauses let a drive collect garbage and its queue drain; pauses that are too short or too few would hide that.
 #[test]
 fn workers_pause_after_so_many() {
     let one = play(
@@ -60,7 +60,7 @@ fn workers_pause_after_so_many() {
     let burst_ns = crate::common::reads(&one).latency.max_ns;
     let elapsed = one.elapsed_ns;
     assert!(elapsed > 99e6 && elapsed < 99e6 + 100.0 * burst_ns, "{elapsed} ns with bursts of {burst_ns} ns");
-    // One outstanding I/O between pauses, whatever the depth.
+    // One outstanding I/O between pauses, at any depth.
     let single = play("[[job]]\nrw = 'randread'\niodepth = 8\ncount = 100\nthinktime = '1 ms'\n");
     let alone = play("[[job]]\nrw = 'randread'\niodepth = 1\ncount = 100\n");
     assert_within(2.0, single.elapsed_ns, 99e6 + alone.elapsed_ns, "a pause after each");
@@ -68,7 +68,7 @@ fn workers_pause_after_so_many() {
     assert_eq!(play(short).ios, 1, "the runtime cuts a pause short");
 }
 
-// Jobs of two phases that overlapped would each measure the other; over the time of both, each would seem slower.
+// Overlapping phases would disturb each other's measurements; over the time of both, each would seem slower.
 #[test]
 fn a_stonewall_waits_and_each_job_counts_its_own_time() {
     let jobs = "[[job]]\nname = 'a'\nrw = 'randread'\nruntime = '10 ms'\n\
@@ -83,7 +83,7 @@ fn a_stonewall_waits_and_each_job_counts_its_own_time() {
     assert_within(1.0, both.elapsed_ns, 35e6, "10 ms, 5 ms and 20 ms");
 }
 
-// Figures of the time before the queues are full are no figures of the load.
+// Figures from before the queues are full do not represent the load.
 #[test]
 fn a_ramp_is_left_out_and_adds_to_the_runtime() {
     let plain = play("[[job]]\nrw = 'randread'\niodepth = 4\nruntime = '10 ms'\n");
@@ -101,7 +101,7 @@ fn a_ramp_is_left_out_and_adds_to_the_runtime() {
     assert_within(2.0, warm.ios as f64, 100.0, "the later of ramp and warm-up counts");
 }
 
-// A job that does not check must still write what others check.
+// A job without verification must still write patterns that others can verify.
 #[test]
 fn verification_is_by_job() {
     let job = |name: &str, verify: bool| {
@@ -119,7 +119,7 @@ fn verification_is_by_job() {
     }
 }
 
-// Were a write to overtake its trim, the reader after them would find zeroes where it must find the write.
+// If a write overtook its trim, a later read would return zeroes instead of the written data.
 #[test]
 fn what_is_trimmed_and_written_holds_the_write() {
     for rw in ["trimwrite", "randtrimwrite"] {
@@ -136,14 +136,14 @@ fn what_is_trimmed_and_written_holds_the_write() {
     }
 }
 
-// An I/O longer than a command may be is one I/O to whoever measures, several commands to the drive, and right in each
-// of its blocks; taken one after the other its commands would take as many times as long.
+// An I/O that exceeds the maximum transfer size is one I/O in the measurement and several commands on the drive, with every block correct;
+// executed one after another, the commands would take a multiple of the time.
 #[test]
 fn a_long_io_is_split_and_counts_once() {
     let job =
         |more: &str| format!("[[job]]\nrw = 'randrw'\nsize = '64 MiB'\ncount = 300\niodepth = 4\n{more}");
     let whole = scenario(&round("", &job("bs = '64 KiB'\n"))).drives[0].plan.profile.controller.mdts.0;
-    // Four whole commands and a fifth.
+    // Four full commands and a fifth one.
     let long = 4 * whole + 4096;
     for verify in [true, false] {
         let found = play(&job(&format!("bs = '{long} B'\nverify = {verify}\n")));
@@ -153,13 +153,13 @@ fn a_long_io_is_split_and_counts_once() {
         assert_eq!(job.bytes, 300 * long);
         assert_eq!((found.verification.mismatches, found.errors.len()), (0, 0));
         assert!(found.notes.iter().any(|note| note.contains("300 I/Os") && note.contains("1,500 commands")));
-        // What crossed the link as data is what was read and written.
+        // The data transferred on the link are those read and written.
         let data = |direction: &str| {
             let row = found.link.iter().find(|row| row.purpose == "data" && row.direction == direction);
             row.map_or(0, |row| row.payload_bytes)
         };
         assert_eq!(data("to host") + data("to device"), job.bytes);
-        // Time by stage is that of the commands that ended last: it sums to the I/Os' latency.
+        // Time by stage is that of the commands that ended last: it adds up to the I/Os' latency.
         let [reads, writes] = [crate::common::reads(&found), crate::common::writes(&found)];
         let latency =
             (reads.latency.mean_ns * reads.ios as f64 + writes.latency.mean_ns * writes.ios as f64) / 300.0;
@@ -181,7 +181,7 @@ fn a_long_io_is_split_and_counts_once() {
     assert!(trims.jobs[0].split.is_none(), "a trim moves no data");
 }
 
-// Times come from the user; beyond what the clock reaches they must end in a message, not in a panic.
+// Times come from users: beyond the clock's limit they must give a message, not a panic.
 #[test]
 fn times_beyond_reach_are_refused() {
     for line in ["startdelay = '4800 h'", "thinktime = '4800 h'"] {
@@ -196,7 +196,7 @@ fn times_beyond_reach_are_refused() {
 const JOB_FILE: &str = "[global]\ndirect=1\nioengine=libaio\nbs=4k\nsize=1m\n[fill]\nrw=write\niodepth=8\n\
                         [read]\nstonewall\nrw=randread\nnumber_ios=200\n";
 
-// The job file must run as it is, and what is printed of it must be the same run.
+// The job file must run unchanged, and its translation must give the same run.
 #[test]
 fn a_job_file_runs_and_is_printed() {
     let folder = tempfile::tempdir().expect("a folder for the test");

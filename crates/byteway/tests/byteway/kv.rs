@@ -5,7 +5,7 @@ use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
 use byteway_measure::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
-use byteway_study::compare::{Figures, Found, Metric};
+use byteway_study::compare::{Figures, Metric, RunResult};
 
 const DRIVE: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\ncapacity = \"1 GiB\"\n\
                      [host]\nprofile = \"cosmos\"\n";
@@ -25,7 +25,7 @@ fn row<'a>(summary: &'a Summary, job: &str, operation: &str) -> &'a OperationRow
         .unwrap_or_else(|| panic!("{rows:#?}"))
 }
 
-// The least that a key-value drive must do: what was stored is there, byte by byte, and what was deleted is not.
+// Minimum requirement of a key-value drive: stored values are returned byte by byte, and deleted ones are gone.
 #[test]
 fn what_is_stored_is_found() {
     let summary = run(&format!(
@@ -47,7 +47,7 @@ fn what_is_stored_is_found() {
     assert!(summary.spans.iter().map(|span| span.mean_ns).sum::<f64>() > 0.0);
 }
 
-// With one value in each 4 KiB a page of 16 KiB has four; packed, hundreds: BandSlim's point.
+// With one value per 4 KiB a page of 16 KiB has four; packed, hundreds: the point of BandSlim.
 #[test]
 fn packing_saves_pages() {
     let pages = |packing: &str| {
@@ -58,10 +58,10 @@ fn packing_saves_pages() {
         assert_eq!((summary.ios, summary.errors.len()), (5000, 0), "{:?}", summary.errors);
         assert_eq!(store(&summary).values_stored, 5000);
         assert_eq!(store(&summary).packing, packing);
-        // What comparisons are for: without these figures they would find nothing that packing does.
+        // Comparisons need these figures to show the effect of packing.
         let (pages, all) = (store(&summary).log_pages, store(&summary).log_pages_all() as f64);
         let index = store(&summary).index_pages() as f64;
-        let figures = Figures::of(&Found { summary, curves: Vec::new() });
+        let figures = Figures::of(&RunResult { summary, curves: Vec::new() });
         let found = [Metric::LogPages, Metric::IndexPages].map(|metric| figures.get(metric));
         assert_eq!(found, [Some(all), Some(index)]);
         pages
@@ -72,8 +72,8 @@ fn packing_saves_pages() {
     assert!(all <= backfill && backfill <= selective && selective < none, "{all} {backfill} {selective}");
 }
 
-// Both ways must do the same to the store, and differ in what they are for: without a command there is no entry, no doorbell and
-// no completion on the link, and less work in the drive. A page on the wire for each look would be the price.
+// Commit records must have the same effect on the store as commands, and differ as intended: without a command there is no entry, no
+// doorbell and no completion on the link, and less work in the drive. The price must not be a page on the wire for each poll.
 #[test]
 fn records_take_the_place_of_commands() {
     let put = |method: &str, depth: u32| {
@@ -102,7 +102,7 @@ fn records_take_the_place_of_commands() {
         assert_eq!(crossed(&record, "CXL.mem") - crossed(&command, "CXL.mem"), 2000 * 68, "a line more");
         let commits = store(&record).commits.expect("the drive has a ring");
         assert_eq!(commits.records, 2000);
-        // By the clock, five in a microsecond, and behind each record; less while the drive is busy with one.
+        // Polls by time, five per microsecond, and after each record; fewer while the drive is busy with one.
         let elapsed_us = (record.elapsed_ns / 1e3) as u64;
         assert!(
             (2000..5 * elapsed_us + 4001).contains(&commits.looks),
@@ -115,7 +115,7 @@ fn records_take_the_place_of_commands() {
     assert_eq!(put("cxl-commit", 8).to_json(), put("cxl-commit", 8).to_json());
 }
 
-/// Jobs of a tree on the host, on a drive of blocks.
+/// Jobs on an LSM tree on the host, on a block drive.
 fn on_a_tree(seed: u32, sync: bool) -> Summary {
     run(&format!(
         "seed = {seed}\n[drive]\nprofile = \"cosmos-plus\"\ncapacity = \"1 GiB\"\n[host]\nprofile = \"cosmos\"\n\
@@ -127,8 +127,8 @@ fn on_a_tree(seed: u32, sync: bool) -> Summary {
     ))
 }
 
-// The tree is what a key-value drive is compared with: it must keep all that it was given, its tables must be read from the
-// drive, and the order of two threads must not show.
+// The tree is the baseline for key-value drives: it must keep all data, read its tables from the drive, and the two threads must not affect
+// the result.
 #[test]
 fn a_tree_on_the_host_keeps_pairs_on_a_drive_of_blocks() {
     let summary = on_a_tree(1, false);
@@ -137,7 +137,7 @@ fn a_tree_on_the_host_keeps_pairs_on_a_drive_of_blocks() {
     assert_eq!(kv(&summary).store, None, "the drive has no store of pairs");
     let retrieve = row(&summary, "mix", "retrieve");
     assert!((0.2..0.6).contains(&(retrieve.missing as f64 / retrieve.figures.ios as f64)), "{retrieve:?}");
-    // Three memtables were written out and merged, besides the log of 12 MB.
+    // Three memtables were flushed and merged, besides the log of 12 MB.
     let written = summary.flash.as_ref().map_or(0, |flash| flash.host_programs);
     assert!(written > 2 * 12_000_000 / 16384, "{written} pages");
     assert_eq!(on_a_tree(1, false).to_json(), summary.to_json());
@@ -146,7 +146,7 @@ fn a_tree_on_the_host_keeps_pairs_on_a_drive_of_blocks() {
     assert!(mean(&synced) > 2.0 * mean(&summary), "{} {}", mean(&synced), mean(&summary));
 }
 
-// A tree that goes on after a write has failed is broken: LevelDB's ends in a panic.
+// A tree that continues after a failed write is inconsistent: LevelDB's panics.
 #[test]
 fn a_tree_without_room_ends_the_run() {
     let text = "[drive]\nprofile = \"cosmos-plus\"\ncapacity = \"1 GiB\"\nnamespaces = 8\n[host]\nprofile = \"cosmos\"\n\
@@ -169,8 +169,8 @@ fn a_run_repeats_itself() {
     assert_ne!(text(1), text(2));
 }
 
-// Gathering must save what it is for (BandSlim, Introduction: fewer bytes), lose nothing of a run that ends well, and say what
-// a host's crash would have cost: at a batch of n, n - 1 pairs, for the one that fills it waits until they are sent.
+// Bulk stores must save bytes (BandSlim, Introduction), lose nothing in a run that ends normally, and report the potential loss in a crash
+// of the host: with a batch of n, n - 1 pairs, since the store that fills the batch waits until it is sent.
 #[test]
 fn gathered_stores_save_bytes_and_have_a_loss_window() {
     let put = |bulk: &str| {
@@ -188,7 +188,7 @@ fn gathered_stores_save_bytes_and_have_a_loss_window() {
         rows.map(|row| row.payload_bytes).sum()
     };
     let mean = |summary: &Summary| row(summary, "put", "store").figures.latency.mean_ns;
-    // W(M)'s keys are all different, so every pair is there, however it is sent.
+    // W(M)'s keys are all distinct, so every pair exists, however it was sent.
     let missing = |summary: &Summary| row(summary, "read", "retrieve").missing;
     let each = put("");
     assert_eq!(missing(&each), 0);
@@ -201,7 +201,7 @@ fn gathered_stores_save_bytes_and_have_a_loss_window() {
         assert_eq!((bulk.loss_pairs_max, missing(&summary)), (pairs - 1, missing(&each)));
         assert!(bulk.loss_pairs_mean > 0.1 && bulk.loss_pairs_mean < (pairs - 1) as f64, "{bulk:?}");
         assert!(bulk.loss_bytes_max >= 4 * bulk.loss_pairs_max && bulk.loss_time_max_ns > 0.0, "{bulk:?}");
-        // Pages as wholes, of which the gathered fill most.
+        // Whole pages, most of which the collected stores fill.
         let now = (to_device(&summary), mean(&summary));
         assert!(now.0 * 3 < last.0 && now.1 < last.1, "{pairs} pairs: {now:?} after {last:?}");
         last = now;
@@ -213,7 +213,7 @@ fn gathered_stores_save_bytes_and_have_a_loss_window() {
     assert!(summary.to_tables().contains("lost if the host crashes"));
 }
 
-// Parameter files and traces that nobody here wrote: what is read wrong of them runs as another workload.
+// Parameter files and traces of others: a misread field would run another workload.
 #[test]
 fn real_parameters_and_traces_run() {
     for workload in ["a", "b", "c", "d", "e", "f"] {
@@ -243,7 +243,7 @@ fn real_parameters_and_traces_run() {
     assert!(summary.errors.is_empty() && summary.verification.mismatches == 0, "{:?}", summary.errors);
 }
 
-// Both kinds on one drive, at once: what one does must not be the other's.
+// Both kinds on one drive concurrently must not interfere.
 #[test]
 fn blocks_and_pairs_are_asked_for_at_once() {
     let summary = run(

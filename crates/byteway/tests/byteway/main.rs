@@ -1,9 +1,9 @@
-//! The program and the crates behind it as a user meets them: one binary, for each of them would link all of Byteway again.
+//! The program and its crates as seen by a user, as a single test binary: each binary would link all of Byteway again.
 //!
-//! `browser`, `common` and `imports` are what others use; the rest are tests, by what they are about. The guest and
-//! the soak have binaries of their own.
+//! `browser`, `common` and `imports` are helpers; the rest are tests, by topic. The guest tests and the soak test have their own binaries.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod adaptive;
 mod binding;
 mod both_runners;
 mod browser;
@@ -12,6 +12,7 @@ mod cli;
 mod commands;
 mod common;
 mod compare;
+mod documentation;
 mod drives;
 mod imports;
 mod interrupted;
@@ -29,9 +30,11 @@ mod physics_latency;
 mod physics_limits;
 mod placement;
 mod profiles;
+mod queries;
 mod report;
 mod reproduce;
 mod reproducible;
+mod row_programs;
 mod scenarios;
 mod serve;
 mod shutdown;

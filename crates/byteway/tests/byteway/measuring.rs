@@ -1,4 +1,4 @@
-//! What a run measures besides its summary: figures over time, distributions, wear, and every I/O on demand.
+//! Measurements besides the summary: time series, distributions, wear, and records of every I/O.
 
 use crate::common::{results, results_with, round, scenario, scenario_with};
 use arrow_array::cast::AsArray;
@@ -16,7 +16,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use std::io::Write;
 use std::rc::Rc;
 
-/// Reads and writes in steady state, with collection, beside trims and an open loop. No warming up.
+/// Reads and writes in steady state with garbage collection, with trims and an open loop. No warm-up.
 fn mix() -> String {
     round(
         "precondition = 'steady'\noverride.flash.ways = 1\noverride.firmware.write_buffer = '256 KiB'",
@@ -34,7 +34,7 @@ fn drive_total(results: &Results, of: impl Fn(&DrivePoint) -> u64) -> u64 {
     results.series.points.iter().map(|point| of(point.drive.as_ref().expect("it is simulated"))).sum()
 }
 
-// A step that loses or doubles what happens at its ends shows in no chart, and makes every one of them wrong.
+// A step that loses or duplicates events at its boundaries would make every chart wrong, unnoticed.
 #[test]
 fn the_steps_add_up_to_the_summary() {
     let results = results(&mix());
@@ -87,7 +87,7 @@ fn the_steps_add_up_to_the_summary() {
     let programmed = drive_total(&results, |drive| drive.programmed_bytes);
     let amplification = programmed as f64 / written as f64;
     assert!((amplification - summary.write_amplification.expect("it writes")).abs() < 1e-6);
-    // Steps follow each other without a gap, and shares are shares.
+    // Steps are contiguous, and shares are within 0 and 1.
     let mut end = 0.0;
     for point in points {
         assert_eq!(point.begin_ns, end);
@@ -97,7 +97,7 @@ fn the_steps_add_up_to_the_summary() {
         shares.for_each(|share| assert!((0.0..=1.0).contains(share), "{share} at {end}"));
     }
     assert!((end - summary.elapsed_ns).abs() < 1e-3, "{end}");
-    // Busy time in all, against the summary's.
+    // Total busy time, compared with the summary's.
     let busy: f64 = points
         .iter()
         .map(|point| (point.end_ns - point.begin_ns) * point.drive.as_ref().expect("simulated").dies[1])
@@ -106,8 +106,8 @@ fn the_steps_add_up_to_the_summary() {
     assert!(busy <= dies.max * end * 1.00001 && busy >= dies.min * end * 0.99999);
 }
 
-// By hand: one read after the other, each taking L and nothing in between. Of the k-th completion at k L those before the
-// end of a step are in it, and what completes at the very end of the run is in the last one.
+// By hand: serial reads of latency L. The k-th completion is at k L; those before the end of a step belong to it, and a completion at the
+// very end of the run belongs to the last one.
 #[test]
 fn reads_one_after_another_fall_where_they_must() {
     let text = round(
@@ -143,8 +143,7 @@ fn reads_one_after_another_fall_where_they_must() {
     assert!((busy_ns - 40.0 * 44_296.0).abs() < 5.0, "{busy_ns}");
 }
 
-// Joining that isn't exact would make a long run look different from a short one; a run that is looked at more often
-// must not become another one.
+// Inexact merging of steps would make a long run look different from a short one; and the interval must not change the run.
 #[test]
 fn the_interval_changes_nothing_but_the_steps() {
     let automatic = results(&mix());
@@ -156,7 +155,7 @@ fn the_interval_changes_nothing_but_the_steps() {
     assert_eq!(given, automatic);
     let narrow = results_with(&mix(), &["measure.interval='1 us'"]);
     let note = narrow.summary.notes.last().expect("it is said");
-    assert!(note.contains("measure.interval = 1 us makes more than 1024 steps"), "{note}");
+    assert!(note.contains("measure.interval = 1 us gives more than 1024 steps"), "{note}");
     assert!(narrow.series.points.len() <= 1024);
     let without_notes = |summary: &Summary| Summary { notes: Vec::new(), ..summary.clone() };
     assert_eq!(without_notes(&narrow.summary), without_notes(&automatic.summary));
@@ -168,7 +167,7 @@ fn the_interval_changes_nothing_but_the_steps() {
     assert_eq!(executor("measure.interval='1 us'"), executor("measure.interval='1 s'"), "no poll, no timer");
 }
 
-// Steps before measuring begins must be there and be told apart, or the cliff of a warming drive is cut off.
+// Steps of the warm-up must be included and marked, or a drop of throughput during it would be hidden.
 #[test]
 fn warming_up_is_in_the_series() {
     let found = results_with(&mix(), &["measure.warmup=1000"]);
@@ -179,7 +178,7 @@ fn warming_up_is_in_the_series() {
     assert_eq!(results(&mix()).series.measured_from_ns, 0.0);
 }
 
-// A curve that doesn't end at 1, or isn't where the percentiles are, contradicts the table beside it.
+// A curve that does not end at 1, or differs from the percentiles, contradicts the table next to it.
 #[test]
 fn curves_rise_to_one_through_the_percentiles() {
     let results = results(&mix());
@@ -199,7 +198,7 @@ fn curves_rise_to_one_through_the_percentiles() {
     }
 }
 
-// Wear that misses blocks, or erases, is a drive that lasts too long.
+// Wear that misses blocks or erases would overestimate the drive's life.
 #[test]
 fn every_block_is_in_the_wear() {
     let results = results(&mix());
@@ -212,7 +211,7 @@ fn every_block_is_in_the_wear() {
     assert!(wear.max >= 1);
 }
 
-/// All rows of a file, and how many are in each row group.
+/// All rows of a file, and the number in each row group.
 fn read(bytes: Vec<u8>) -> (Vec<RecordBatch>, Vec<i64>, Vec<(String, String)>) {
     let mut file = tempfile::tempfile().expect("a file for the test");
     file.write_all(&bytes).expect("it can be written");
@@ -240,7 +239,7 @@ fn counts(batches: &[RecordBatch], name: &str) -> Vec<u64> {
     batches.iter().flat_map(column).collect()
 }
 
-// A file that no other program reads, or whose columns are swapped, is worth nothing.
+// The file must be readable by other programs, with the columns in place.
 #[test]
 fn results_parquet_holds_the_series() {
     let mut results = results(&mix());
@@ -267,7 +266,7 @@ fn results_parquet_holds_the_series() {
     assert!(schema.fields().iter().all(|field| field.metadata().contains_key("description")));
     let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     assert_eq!(names[..5], ["step", "begin_ns", "end_ns", "job", "read_ios"]);
-    // A drive that another process serves is not looked into: null, not 0.
+    // A drive served by another process is not observable: null, not 0.
     results.series.points.iter_mut().for_each(|point| point.drive = None);
     let (batches, ..) = read(results.to_parquet().expect("it is written"));
     for name in ["cores_busy", "erases"] {
@@ -295,7 +294,7 @@ fn words(batches: &[RecordBatch], name: &str) -> Vec<String> {
     batches.iter().flat_map(column).collect()
 }
 
-// With several drives a row without its drive's name, or with another drive's figures, is worth nothing.
+// With several drives a row without its drive's name, or with another's figures, is useless.
 #[test]
 fn rows_of_several_drives_have_their_names_and_figures() {
     let text = "[host]\nprofile = 'round-host.toml'\n\
@@ -323,8 +322,8 @@ fn rows_of_several_drives_have_their_names_and_figures() {
     assert_eq!((rows.len(), count("reads", "b"), count("writes", "a")), (500, 200, 300));
 }
 
-// Columns that are there for every scenario change the files of all that have no network; one that is missing leaves I/Os whose
-// parts don't sum to them.
+// Network columns in every file would change the files of scenarios without a network; a missing one would leave I/Os whose parts do not
+// add up.
 #[test]
 fn only_ios_over_a_network_have_its_stages() {
     const REMOTE: [&str; 2] = ["fabric_ns", "target_ns"];
@@ -356,7 +355,7 @@ fn only_ios_over_a_network_have_its_stages() {
     }
 }
 
-// An I/O whose parts don't sum to it explains nothing; rows that are missing are usually the slow ones.
+// An I/O whose parts do not add up explains nothing; missing rows are usually the slow ones.
 #[test]
 fn every_io_is_written_down_with_its_stages() {
     let text = mix().replace("count = 6000", "count = 70000").replace("'steady'", "'filled'");

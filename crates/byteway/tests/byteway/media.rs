@@ -1,4 +1,4 @@
-//! `byteway media` on directories that a served drive has left: whole ones, and ones in which something is damaged.
+//! `byteway media` on directories of served drives, both intact and damaged.
 #![allow(
     clippy::disallowed_methods,
     reason = "processes are held against the wall clock, so that none hangs"
@@ -23,7 +23,7 @@ fn byteway(folder: &Path) -> Command {
     command
 }
 
-/// A drive that is served from `data` in a folder; killed when it is dropped.
+/// A drive served from `data` in a folder, killed on drop.
 struct Served(Child);
 
 impl Served {
@@ -43,7 +43,7 @@ impl Served {
         }
     }
 
-    /// Ends it in order.
+    /// Shuts it down.
     fn end(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         assert!(self.0.wait().unwrap().success());
@@ -58,7 +58,7 @@ impl Drop for Served {
     }
 }
 
-/// Writes and deallocates here and there.
+/// Writes and deallocates at random.
 fn write(folder: &Path, count: &str) {
     let bench =
         ["bench", "--vfio-user", "drive", "--quiet", "--bs", "16k", "--iodepth", "16", "--size", "200m"];
@@ -68,7 +68,7 @@ fn write(folder: &Path, count: &str) {
     }
 }
 
-/// What the check says; its exit code says the same.
+/// Output of the check, whose exit code must agree.
 fn check(folder: &Path) -> Value {
     let output = checked(folder);
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
@@ -84,7 +84,7 @@ fn findings(verdict: &Value) -> Vec<String> {
     verdict["findings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// A file of the directory, to be changed behind everybody's back.
+/// A file of the directory, to be corrupted.
 struct Rot(PathBuf);
 
 impl Rot {
@@ -107,7 +107,7 @@ impl Rot {
     }
 }
 
-/// Where the latest state of a logical unit is, by the spare areas; the first unit that has any, if none is asked for.
+/// Location of the latest version of a logical unit, by the spare areas; of the first unit that has one, if none is requested.
 fn place(folder: &Path, lpa: Option<u64>) -> (u64, u64) {
     let bytes = std::fs::read(folder.join("data/spare")).unwrap();
     let word = |record: &[u8], at| u64::from_le_bytes(record[at..at + 8].try_into().unwrap());
@@ -122,8 +122,7 @@ fn place(folder: &Path, lpa: Option<u64>) -> (u64, u64) {
     }
 }
 
-// Findings about a directory in which nothing is wrong hide those that matter; and a check that changes what it looks at
-// can be made once.
+// False findings in an intact directory would hide real ones; and a check that modifies the directory could only run once.
 #[test]
 fn a_whole_directory_is_good_however_its_drive_ended() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +156,7 @@ fn a_whole_directory_is_good_however_its_drive_ended() {
     }
 }
 
-// What is damaged must be named, with where it is, and never be served as if it were whole.
+// Damage must be reported with its location, and never be served as intact data.
 #[test]
 fn what_is_damaged_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +166,7 @@ fn what_is_damaged_is_named() {
     served.end();
     let (data, spare) = (Rot::of(folder, "data"), Rot::of(folder, "spare"));
 
-    // A byte of a translation page: nobody knows where its units are.
+    // A byte of a translation page: the locations of its units are lost.
     let page = Space::new(UNITS, false).map.0 + 3;
     let (unit, _) = place(folder, Some(page));
     data.flip(unit * 4096 + 5);
@@ -182,7 +181,7 @@ fn what_is_damaged_is_named() {
     assert!(refused.contains("translation page 3") && refused.contains("media check"), "{refused}");
     data.flip(unit * 4096 + 5);
 
-    // A spare area that is another's, with a checksum that is right.
+    // The spare area of another unit, with a valid checksum.
     let (unit, lpa) = place(folder, None);
     let mut record = [0; RECORD_BYTES as usize];
     spare.read(&mut record, unit * RECORD_BYTES);
@@ -193,12 +192,12 @@ fn what_is_damaged_is_named() {
     spare.write(&record, unit * RECORD_BYTES);
     let found = findings(&check(folder));
     let said =
-        format!("logical unit {lpa}: the map says unit {unit}, which is that of logical unit {}", lpa ^ 1);
+        format!("logical unit {lpa}: the map says unit {unit}, which belongs to logical unit {}", lpa ^ 1);
     assert!(found.iter().any(|text| text.contains(&said)), "{said}: {found:?}");
     spare.write(&kept, unit * RECORD_BYTES);
     assert_eq!(check(folder)["good"], true, "everything is as it was");
 
-    // Files that are cut short.
+    // Truncated files.
     let file = File::options().write(true).open(&spare.0).unwrap();
     file.set_len(unit * RECORD_BYTES).unwrap();
     let found = findings(&check(folder));
@@ -213,7 +212,7 @@ fn what_is_damaged_is_named() {
     assert!(!output.status.success() && said.contains("`checkpoint` is damaged"), "{output:?}");
 }
 
-// Under a profile with another number of page types the medium would mean something else.
+// With a profile of another number of page types the medium would be misread.
 #[test]
 fn a_directory_keeps_its_page_types() {
     let folder = tempfile::tempdir().unwrap();

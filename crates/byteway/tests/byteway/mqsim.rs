@@ -1,13 +1,13 @@
-//! Byteway's side of `docs/mqsim.md`: every row of its tables, run again.
+//! Byteway's side of `docs/mqsim.md`: reruns every row of its tables.
 //!
-//! MQSim's side is what MQSim printed; nothing here runs it.
+//! MQSim's side is its recorded output; MQSim is not run here.
 
 use crate::common::finish;
 use byteway_scenario::{Options, Scenario};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Off by no more percent, two results agree.
+/// Two results agree if they differ by at most this many percent.
 const AGREEMENT: f64 = 10.0;
 const SPEC: &str = "mqsim-mlc";
 const AS_RUN: &str = "mqsim-mlc-as-run";
@@ -20,7 +20,7 @@ fn page() -> String {
     std::fs::read_to_string(repository().join("docs/mqsim.md")).expect("the page is there")
 }
 
-/// The rows of a numbered table of `columns` columns, by number.
+/// The rows of a numbered table with `columns` columns, by number.
 fn rows(page: &str, columns: usize) -> BTreeMap<u32, Vec<String>> {
     let cells = |line: &str| -> Vec<String> {
         line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
@@ -30,12 +30,12 @@ fn rows(page: &str, columns: usize) -> BTreeMap<u32, Vec<String>> {
     numbered.filter_map(|cells| Some((cells[0].parse().ok()?, cells))).collect()
 }
 
-/// What stands between backticks.
+/// The text between backticks.
 fn quoted(cell: &str) -> impl Iterator<Item = String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned)
 }
 
-/// Microseconds that an I/O of the scenario takes in the mean.
+/// Mean time of an I/O of the scenario in microseconds.
 fn mean_us(profile: &str, sets: Vec<String>) -> f64 {
     let sets = [format!("drive.profile={profile}")].into_iter().chain(sets).collect();
     let path = repository().join("scenarios/mqsim.toml");
@@ -50,19 +50,19 @@ fn mean_us(profile: &str, sets: Vec<String>) -> f64 {
     sum_ns / ios as f64 / 1e3
 }
 
-/// How a figure is written beside MQSim's.
+/// The comparison of a figure with MQSim's, as written on the page.
 fn verdict(found: f64, peer: f64) -> String {
     let off = (found / peer - 1.0) * 100.0;
     format!("{off:+.0} %, {}", if off.abs() <= AGREEMENT { "agrees" } else { "differs" })
 }
 
-/// Whether a written figure is `found`, rounded as it is written, give or take a percent.
+/// Whether a written figure equals `found`, rounded as written, within a percent.
 fn is_written(cell: &str, found: f64) -> bool {
     let digits = if found < 100.0 { 0.05 } else { 0.5 };
     cell.parse::<f64>().is_ok_and(|written| (written - found).abs() <= digits + found / 100.0)
 }
 
-// A page of figures that nobody runs again is wrong after the next change to a queue, a channel or a profile.
+// Figures that are never rerun become wrong with the next change to a queue, a channel or a profile.
 #[test]
 fn the_page_says_what_its_commands_print() {
     let page = page();
@@ -85,7 +85,7 @@ fn the_page_says_what_its_commands_print() {
     assert!(wrong.is_empty(), "docs/mqsim.md should say\n{}", wrong.join("\n"));
 }
 
-// What the page says beyond its tables: how much of the difference is the dies and how much the order of the channel.
+// The page's explanation beyond its tables: the effect of the dies, and that of the channel's order.
 #[test]
 fn dies_and_the_order_of_the_channel_explain_the_reads() {
     let page = page();
@@ -100,7 +100,7 @@ fn dies_and_the_order_of_the_channel_explain_the_reads() {
     assert_eq!(((data_first / one_die - 1.0) * 100.0).round(), 22.0);
 }
 
-// A profile that differed from the other in more than the page explains would compare two drives, not two simulators.
+// If the profiles differed in more than the page explains, the comparison would be one of drives, not of simulators.
 #[test]
 fn every_key_of_the_profile_as_run_is_explained() {
     let page = page();

@@ -1,5 +1,4 @@
-//! `byteway bench` over several paths to a drive that `byteway serve` serves, and with Discovery Services: real sockets, of which
-//! some break.
+//! `byteway bench` over several paths to a served drive, and with Discovery Services: real sockets, some of which fail.
 #![allow(
     clippy::disallowed_methods,
     reason = "threads relay what crosses sockets, and wait by the wall clock"
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A drive that is served at several ports.
+/// A drive served on several ports.
 struct Served {
     process: Process,
     subsystem: String,
@@ -48,14 +47,14 @@ fn bench(folder: &Path, name: &str, arguments: &[&str]) -> Process {
     Process::start(folder, name, &all)
 }
 
-/// What it found, once it has ended as it should.
+/// The result of a benchmark that ended successfully.
 fn result(mut process: Process) -> Value {
     let code = process.wait().code();
     assert_eq!(code, Some(0), "{}\n{}", process.out(), process.error());
     serde_json::from_str(&process.out()).unwrap()
 }
 
-/// A job that goes on for so long, and may find nothing wrong.
+/// Checks that a job ran to completion without errors.
 fn verified(result: &Value) {
     assert_eq!(result["errors"], json!([]), "{result:#}");
     assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
@@ -66,7 +65,7 @@ fn count(path: &Value, key: &str) -> u64 {
     path[key].as_u64().unwrap()
 }
 
-/// A way to a target that can be cut.
+/// A relay to a target that can be cut.
 struct Relay {
     address: SocketAddr,
     is_up: Arc<AtomicBool>,
@@ -85,7 +84,7 @@ impl Relay {
         std::thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 if !is_up.load(Ordering::SeqCst) {
-                    continue; // closed at once
+                    continue; // closed immediately
                 }
                 let Ok(far) = TcpStream::connect(&target) else { continue };
                 let mut open = open.lock().unwrap();
@@ -99,7 +98,7 @@ impl Relay {
         relay
     }
 
-    /// Ends all connections; until it is mended there are no others.
+    /// Ends all connections, and refuses new ones until it is restored.
     fn cut(&self) {
         self.is_up.store(false, Ordering::SeqCst);
         for stream in self.open.lock().unwrap().drain(..) {
@@ -122,7 +121,7 @@ fn pass(mut from: TcpStream, mut into: TcpStream) {
     let _ = into.shutdown(Shutdown::Both);
 }
 
-// Without this a benchmark would fail, or wait, where the drive can still be reached; or find other data than it has written.
+// A benchmark must not fail or stall while the drive is still reachable, nor find wrong data.
 #[test]
 fn a_path_that_is_cut_under_load_is_used_again_when_it_is_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +136,7 @@ fn a_path_that_is_cut_under_load_is_used_again_when_it_is_back() {
     std::thread::sleep(Duration::from_secs(1));
     relay.mend();
     std::thread::sleep(Duration::from_secs(10));
-    // From here on all goes by the one that was cut.
+    // From here on all commands use the path that was cut.
     writeln!(served.process.stdin(), "ana a 1 inaccessible").unwrap();
     let result = result(process);
     verified(&result);
@@ -151,7 +150,7 @@ fn a_path_that_is_cut_under_load_is_used_again_when_it_is_back() {
     assert_eq!(served.process.wait().code(), Some(0), "{}", served.process.error());
 }
 
-// Without this a host would keep to a path that its target asks it to leave, or not come back to it.
+// A host must leave a path when the target requests it, and return to it later.
 #[test]
 fn what_a_target_says_of_its_paths_is_followed_while_commands_are_under_way() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,7 +177,7 @@ fn what_a_target_says_of_its_paths_is_followed_while_commands_are_under_way() {
     assert!(paths.iter().all(|path| count(path, "reconnects") == 0), "{paths:?}");
 }
 
-// Two drives that are written to as if they were one are both spoilt.
+// Writing to two drives as if they were one would corrupt both.
 #[test]
 fn addresses_of_two_drives_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,11 +191,11 @@ fn addresses_of_two_drives_are_refused() {
     assert_eq!(process.wait().code(), Some(2), "{}", process.error());
 }
 
-// Without this a user would have to know every address of a drive, and two services that refer to each other would never end.
+// Users must not need every address of a drive, and services that refer to each other must not cause an endless loop.
 #[test]
 fn drives_are_found_by_what_services_say_and_refer_to() {
     let folder = tempfile::tempdir().unwrap();
-    // Two that refer to each other must know of each other before they listen.
+    // Two services that refer to each other must know their addresses before they listen.
     let free = || TcpListener::bind("127.0.0.1:0").unwrap();
     let (first, second) = (free(), free());
     let [first_at, second_at] = [&first, &second].map(|one| one.local_addr().unwrap().to_string());
@@ -219,7 +218,7 @@ fn drives_are_found_by_what_services_say_and_refer_to() {
     let mut listed = Process::start(folder.path(), "table", &["bench", "--tcp", &first_at, "--discover"]);
     assert_eq!(listed.wait().code(), Some(0), "{}", listed.error());
     assert!(listed.out().contains(&other.addresses[1]), "{}", listed.out());
-    // All paths that are found are used.
+    // All paths that were found are used.
     let place =
         ["--tcp", &first_at, "--nqn", &other.subsystem, "--size", "4m", "--count", "4000", "--iodepth", "8"];
     let result = result(bench(folder.path(), "bench", &place));

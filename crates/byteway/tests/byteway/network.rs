@@ -1,10 +1,9 @@
-//! Runs whose drives are a target's: what they read is what was written, whatever the path and the network, and every nanosecond
-//! and every message of it is accounted for.
+//! Runs over a network: reads return what was written over every path and network, and every nanosecond and every message is accounted for.
 
 use crate::common::{run, run_with};
 use byteway_measure::summary::{LinkRow, Summary};
 
-/// Reads and writes over all sizes, two drives, the bytes themselves kept and compared.
+/// Reads and writes of all sizes on two drives, with bytes stored and compared.
 const MIX: &str = "\
 name = 'mix'
 [[drive]]
@@ -43,14 +42,14 @@ fn crossings<'a>(summary: &'a Summary, purpose: &str, direction: &str) -> Option
     rows.iter().find(|row| row.purpose == purpose && row.direction == direction)
 }
 
-/// Mean latency over all jobs, by their I/Os.
+/// Mean latency over all jobs, weighted by I/Os.
 fn mean(summary: &Summary) -> f64 {
     let kinds = summary.jobs.iter().flat_map(|job| [&job.read, &job.write]).flatten();
     let sum: f64 = kinds.map(|kind| kind.latency.mean_ns * kind.ios as f64).sum();
     sum / summary.ios as f64
 }
 
-// A command as long as the drive takes was refused by the target in front of it: every I/O failed, and the run ended in order.
+// A past error: the target refused commands of the drive's maximum length. Every I/O failed, and the run ended normally.
 #[test]
 fn what_a_drive_takes_its_target_takes() {
     const LARGE: &str = "\
@@ -75,8 +74,7 @@ count = 60
     }
 }
 
-// Whichever way a command takes from the host to the drive, a byte that went astray there would be another system's result; and
-// time that no stage has explains nothing.
+// Data corrupted on the path would be results of another system; and time outside all stages explains nothing.
 #[test]
 fn every_path_and_network_brings_the_bytes_and_accounts_for_the_time() {
     for sets in [
@@ -122,14 +120,14 @@ fn every_path_and_network_brings_the_bytes_and_accounts_for_the_time() {
     }
 }
 
-// A result that changes from one run to the next compares nothing.
+// A result that changes between runs is useless for comparisons.
 #[test]
 fn the_same_scenario_gives_the_same_bytes() {
     let once = run(MIX).to_json();
     assert_eq!(once, run(MIX).to_json());
     assert_ne!(once, run_with(MIX, &["target.path=bypass"]).to_json());
     assert!(once.contains("\"network\""));
-    // What is the host's own has no network, and no keys of one.
+    // A local drive has no network, and no network keys in its results.
     let local = MIX.replace("[target]\n[network]\n", "");
     let local = run(&local).to_json();
     for key in ["\"network\"", "\"fabric\"", "\"target\""] {
@@ -137,7 +135,7 @@ fn the_same_scenario_gives_the_same_bytes() {
     }
 }
 
-// A host's queue pairs are the target's; a drive with fewer must not refuse its jobs, nor mix up their commands.
+// A host's queue pairs belong to the target; a drive with fewer must neither refuse the jobs nor mix up their commands.
 #[test]
 fn more_workers_than_the_drive_has_queue_pairs() {
     let text = "[drive]\nprofile = 'cosmos-plus'\ncapacity = '1 GiB'\nstore = 'ram'\n[host]\nprofile = 'xeon-e5-v4'\n\
@@ -149,7 +147,7 @@ fn more_workers_than_the_drive_has_queue_pairs() {
     }
 }
 
-// Without a network a drive of the host's own would be faster over one: what lies between costs time, and a bypass saves some.
+// A remote drive must not be faster than a local one: the network costs time, and a bypass saves some.
 #[test]
 fn a_network_costs_and_a_bypass_saves() {
     let text = "[drive]\nprofile = 'p4500'\nprecondition = 'empty'\n[host]\nprofile = 'xeon-e5-v4'\n[target]\n[[job]]\n\
@@ -159,12 +157,12 @@ fn a_network_costs_and_a_bypass_saves() {
     let (block, bypass) = (of(&[]), of(&["target.path=bypass"]));
     let tcp = of(&["network.profile=tcp-100g"]);
     assert!(local < bypass && bypass < block && block < tcp, "{local} {bypass} {block} {tcp}");
-    // The block layer's own constants: 1.7 us, 0.7 us, 1.6 us.
+    // The block layer's constants: 1.7 us, 0.7 us, 1.6 us.
     assert!((block - bypass - 4_000.0).abs() < 1.0, "{}", block - bypass);
 }
 
-// Pairs of a host's that is not the drive's own: what it reads it has stored, and a value that comes in its command's capsule goes to
-// the drive behind the command as well.
+// Key-value pairs over a network: reads must return what was stored, and a value in its command's capsule also follows its command on the
+// drive's link.
 #[test]
 fn pairs_cross_a_network_inline_or_by_pointer() {
     let text = "[drive]\nprofile = 'cosmos-plus'\npersonality = 'kv'\ncapacity = '1 GiB'\n[host]\nprofile = 'xeon-e5-v4'\n\
@@ -185,7 +183,7 @@ fn pairs_cross_a_network_inline_or_by_pointer() {
     }
 }
 
-// A share that is not kept would let whoever has more I/Os outstanding wait for less.
+// Without shares, the side with more outstanding I/Os would get a larger part of the drive.
 #[test]
 fn each_side_keeps_to_its_share_of_the_drive() {
     let job = |name: &str, at: &str| {

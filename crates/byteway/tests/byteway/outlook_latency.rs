@@ -1,5 +1,5 @@
-//! BandSlim's outlook by hand, to the picosecond: a command without data (O), a page by PRP (D) and a line that is stored and
-//! flushed over CXL.mem (f), each from the constants of its profile. All claims on Gen5 follow from these three.
+//! BandSlim's outlook by hand, to the picosecond: a command without data (O), a page with PRPs (D) and a line stored and flushed over
+//! CXL.mem (f), each from the profile's constants. All claims on Gen5 follow from these three.
 
 use crate::common::{run, writes};
 use byteway_measure::summary::Summary;
@@ -9,12 +9,12 @@ type Ps = u64;
 
 const NS: Ps = 1_000;
 
-/// How long `bytes` take at `rate` bytes a second, to the nearest picosecond.
+/// Time of `bytes` at `rate` bytes per second, rounded to the picosecond.
 fn passage(bytes: u64, rate: u64) -> Ps {
     ((u128::from(bytes) * 1_000_000_000_000 + u128::from(rate) / 2) / u128::from(rate)) as Ps
 }
 
-/// 32 GT/s on eight lanes, of which 128 of 130 bits are the packets'.
+/// 32 GT/s on eight lanes, with 128 of 130 bits for packets.
 fn wire(bytes: u64) -> Ps {
     passage(bytes, 32_000_000_000 * 128 / 130)
 }
@@ -28,7 +28,7 @@ const HOST_MEMORY: Ps = 20 * NS;
 const REQUEST: u64 = 24;
 const COMPLETION: u64 = 20;
 
-/// Sixteen payloads, one after the other.
+/// Sixteen serial payloads.
 fn sixteen(method: &str, bytes: u64) -> Summary {
     run(&format!(
         "[drive]\nprofile = 'bandslim-gen5x8'\npersonality = 'sink'\n[host]\nprofile = 'cosmos'\n\
@@ -38,7 +38,7 @@ fn sixteen(method: &str, bytes: u64) -> Summary {
     ))
 }
 
-/// Asserts that each payload took what the steps sum to, within what rounding of a few passages can do.
+/// Asserts that each payload took the sum of the steps, up to the rounding of a few transfers.
 fn assert_takes(method: &str, bytes: u64, steps: &[(&str, Ps)]) -> Ps {
     let summary = sixteen(method, bytes);
     let found = writes(&summary);
@@ -71,7 +71,7 @@ fn rounded(ps: Ps) -> u64 {
     (ps + 500) / NS
 }
 
-// O is 2460 ns on every link: a faster one must not make the firmware faster. What is lost or found here moves every claim.
+// O is 2460 ns on every link: a faster link must not make the firmware faster. An error here would affect every claim.
 #[test]
 fn a_command_takes_2460_ns() {
     let o: Ps = command().iter().map(|(_, ps)| ps).sum();
@@ -79,8 +79,8 @@ fn a_command_takes_2460_ns() {
     assert_takes("piggyback", 32, &[command(), vec![("DRAM: 32 B", dram(32))]].concat());
 }
 
-// D is the board's 2620 ns divided by the ratio of transfer rates, 6.4. With the board's own constants it would be 2.6 times
-// that, and CXL.mem would overtake PRP, which the paper says it never does.
+// D is the board's 2620 ns divided by the ratio of transfer rates, 6.4. With the board's own constants it would be 2.6 times that, and
+// CXL.mem would beat PRP, which the paper says it never does.
 #[test]
 fn a_page_takes_409_ns_more() {
     let page = [
@@ -94,7 +94,7 @@ fn a_page_takes_409_ns_more() {
     assert_takes("prp", 64, &[command(), page.to_vec()].concat());
 }
 
-/// f: a line that is stored and flushed.
+/// f: a line stored and flushed.
 fn line() -> Vec<(&'static str, Ps)> {
     const MEMORY: Ps = 240 * NS;
     const FLIT: u64 = 68;
@@ -107,7 +107,7 @@ fn line() -> Vec<(&'static str, Ps)> {
     ]
 }
 
-// A line takes 970 ns, and n of them n times that: flushed one by one, none overlaps the next. The ratio of BS13 rests on it.
+// A line takes 970 ns, and n lines n times that: with a flush each, none overlap. The ratio of BS13 depends on it.
 #[test]
 fn a_line_takes_970_ns() {
     let f: Ps = line().iter().map(|(_, ps)| ps).sum();

@@ -1,5 +1,5 @@
-//! Latency at depth 1 against tables written by hand: every step with its arithmetic from the profile's constants, and
-//! nothing else, to the picosecond. With one command at a time nothing ever queues, so the sum is the latency.
+//! Latency at depth 1, compared with hand-written tables: every step is computed from the profile's constants, to the picosecond. With a
+//! single command there is no queueing, so the sum is the latency.
 
 use crate::common::{reads, round, run, writes};
 use byteway_measure::summary::{KindSummary, Summary};
@@ -10,7 +10,7 @@ type Ps = u64;
 const NS: Ps = 1_000;
 const US: Ps = 1_000_000;
 
-/// Asserts that every one of some I/Os took what the steps of `table` sum to.
+/// Asserts that each of the I/Os took the sum of the steps of `table`.
 fn assert_takes(table: &[(&str, Ps)], found: &KindSummary, summary: &Summary) {
     let sum: Ps = table.iter().map(|(_, ps)| ps).sum();
     let shown: Vec<String> = table.iter().map(|(step, ps)| format!("{ps:>12} ps  {step}")).collect();
@@ -19,28 +19,28 @@ fn assert_takes(table: &[(&str, Ps)], found: &KindSummary, summary: &Summary) {
     assert!(found.ios >= 8);
     assert_eq!(ps(found.latency.min_ns), sum, "the least\n{shown}");
     assert_eq!(ps(found.latency.max_ns), sum, "the most\n{shown}");
-    // Nothing is charged twice, and nothing is left out.
+    // Nothing is charged twice or omitted.
     let spans: f64 = summary.spans.iter().map(|row| row.mean_ns).sum();
     assert_eq!(ps(spans), sum, "the spans\n{shown}");
 }
 
-/// How long `bytes` take at `rate` bytes a second, to the nearest picosecond.
+/// Time of `bytes` at `rate` bytes per second, rounded to the picosecond.
 fn passage(bytes: u64, rate: u64) -> Ps {
     ((u128::from(bytes) * 1_000_000_000_000 + u128::from(rate) / 2) / u128::from(rate)) as Ps
 }
 
-/// A packet with a header of four double words, as all addresses here are above 4 GiB: sequence number, LCRC and framing
-/// are 8 B, the header is 16 B.
+/// A packet with a header of four double words, since all addresses here are above 4 GiB: sequence number, LCRC and framing take 8 B, the
+/// header 16 B.
 const REQUEST: u64 = 24;
 /// A completion's header has three double words.
 const COMPLETION: u64 = 20;
 
-// `round.toml`: 4 GB/s make 250 ps a byte.
+// `round.toml`: 4 GB/s is 250 ps per byte.
 const BYTE: Ps = 250;
 const PROPAGATION: Ps = 100 * NS;
 const MEMORY: Ps = 200 * NS;
 
-/// From the application's call to the command's being parsed: the same for all commands.
+/// From the application's call until the command is parsed, the same for all commands.
 const BEGIN: [(&str, Ps); 8] = [
     ("host: submit", 500 * NS),
     ("doorbell: 4 B in a packet of 28 B", (4 + REQUEST) * BYTE),
@@ -52,7 +52,7 @@ const BEGIN: [(&str, Ps); 8] = [
     ("cores: parse", 400 * NS),
 ];
 
-/// From the command's end to the application, when the host polls.
+/// From the end of the command to the application, with a polling host.
 const END: [(&str, Ps); 3] = [
     ("cores: complete", 300 * NS),
     ("completion: 16 B in a packet of 40 B, propagation", (16 + REQUEST) * BYTE + PROPAGATION),
@@ -63,19 +63,18 @@ fn table(middle: &[(&'static str, Ps)]) -> Vec<(&'static str, Ps)> {
     [&BEGIN, middle, &END].concat()
 }
 
-/// Sixteen I/Os, one after the other.
+/// Sixteen serial I/Os.
 fn sixteen(drive: &str, job: &str) -> Summary {
     run(&round(drive, &format!("[[job]]\ncount = 16\n{job}")))
 }
 
 /// A payload of 4 KiB to the host: 16 packets of 256 B, each with a header.
 const PAGE_UP: Ps = (4096 + 16 * REQUEST) * BYTE;
-/// The same from the host: 8 requests of 512 B, answered in 16 completions of 256 B.
+/// A payload of 4 KiB from the host: 8 requests of 512 B, answered by 16 completions of 256 B.
 const PAGE_REQUESTS: Ps = 8 * REQUEST * BYTE;
 const PAGE_DOWN: Ps = (4096 + 16 * COMPLETION) * BYTE;
 
-// If any step were charged twice, at the wrong rate or not at all, every latency that the tool reports would be off by
-// it, and nobody could tell from the result.
+// A step charged twice, at the wrong rate or not at all would make every reported latency wrong, unnoticed.
 #[test]
 fn a_read_takes_what_its_steps_take() {
     let summary = sixteen("", "rw = \"randread\"");
@@ -91,7 +90,7 @@ fn a_read_takes_what_its_steps_take() {
     assert_takes(&table(&middle), reads(&summary), &summary);
 }
 
-// A longer read has a list to be fetched, units that move together, and packets that follow one another.
+// A longer read has a PRP list, units that are transferred together, and consecutive packets.
 #[test]
 fn a_long_read_takes_what_its_steps_take() {
     // A stripe: one operation of one die.
@@ -112,7 +111,7 @@ fn a_long_read_takes_what_its_steps_take() {
     ];
     assert_takes(&table(&[&list[..], &middle[..]].concat()), reads(&summary), &summary);
 
-    // Four stripes on four channels, which work at the same time.
+    // Four stripes on four channels, in parallel.
     let summary = sixteen("", "rw = \"read\"\nbs = \"64 KiB\"");
     let list = [list[0], list[1], ("PRP list: completion", (15 * 8 + COMPLETION) * BYTE + PROPAGATION)];
     let mut middle = middle;
@@ -120,8 +119,8 @@ fn a_long_read_takes_what_its_steps_take() {
     middle[6].1 = 16 * PAGE_UP;
     assert_takes(&table(&[&list[..], &middle[..]].concat()), reads(&summary), &summary);
 
-    // Eight stripes on four channels: two dies each, whose data move one after the other. The second command follows
-    // the first, before any data.
+    // Eight stripes on four channels: two dies each, whose data are transferred one after another. The second command follows the first,
+    // before any data.
     let summary = sixteen("", "rw = \"read\"\nbs = \"128 KiB\"");
     let list = [list[0], list[1], ("PRP list: completion", (31 * 8 + COMPLETION) * BYTE + PROPAGATION)];
     middle[1].1 = 32 * 100 * NS;
@@ -130,7 +129,7 @@ fn a_long_read_takes_what_its_steps_take() {
     assert_takes(&table(&[&list[..], &middle[..]].concat()), reads(&summary), &summary);
 }
 
-// Where there is nothing to sense, no flash may be charged, and a part of a page may not cost the whole on the link.
+// Where nothing is sensed, no flash time may be charged, and part of a page must not cost the whole page on the link.
 #[test]
 fn reads_of_nothing_and_of_little_take_what_they_take() {
     let up_to_map =
@@ -149,7 +148,7 @@ fn reads_of_nothing_and_of_little_take_what_they_take() {
     assert_takes(&table(&[&up_to_map[..], &sector[..]].concat()), reads(&summary), &summary);
 }
 
-// A buffered write must not wait for flash, and its payload crosses the link the other way: by requests and completions.
+// A buffered write must not wait for flash, and its payload crosses the link in the other direction: as requests and completions.
 #[test]
 fn a_buffered_write_takes_what_its_steps_take() {
     let summary = sixteen("precondition = \"empty\"", "rw = \"randwrite\"");
@@ -165,7 +164,7 @@ fn a_buffered_write_takes_what_its_steps_take() {
     assert_takes(&table(&middle), writes(&summary), &summary);
 }
 
-// With few tags a payload comes in several batches, which overlap: only the first one's round trip shows.
+// With few tags a payload takes several batches, which overlap: only the first one's round trip shows.
 #[test]
 fn a_write_with_few_tags_overlaps_its_requests() {
     let drive = "precondition = \"empty\"\noverride.link.read_tags = 8";
@@ -181,7 +180,7 @@ fn a_write_with_few_tags_overlaps_its_requests() {
     assert_takes(&table(&middle), writes(&summary), &summary);
 }
 
-// A trim moves a range of 16 B and no data.
+// A trim transfers a range of 16 B and no data.
 #[test]
 fn a_trim_takes_what_its_steps_take() {
     let summary = sixteen("", "rw = \"randtrim\"");
@@ -195,7 +194,7 @@ fn a_trim_takes_what_its_steps_take() {
     assert_takes(&table(&middle), found, &summary);
 }
 
-// An interrupted host learns of the completion by a message behind it, and pays for being interrupted.
+// With interrupts the host learns of the completion by a message after it, and pays the interrupt cost.
 #[test]
 fn an_interrupted_read_takes_what_its_steps_take() {
     let text = round("", "[[job]]\nrw = \"randread\"\ncount = 16");
@@ -212,10 +211,10 @@ fn an_interrupted_read_takes_what_its_steps_take() {
     assert_takes(&table(&middle), reads(&summary), &summary);
 }
 
-// The profile that most scenarios name, whose totals are NVMeVirt's: Gen3 x4, packets of 128 B, two types of pages.
+// The profile that most scenarios use, whose totals are NVMeVirt's: Gen3 x4, packets of 128 B, two page types.
 #[test]
 fn the_970_pro_takes_what_its_steps_take() {
-    // 4 lanes of 8 GT/s, of whose 130 bits 128 are payload.
+    // 4 lanes of 8 GT/s, with 128 of 130 bits for packets.
     let wire = |bytes| passage(bytes, 4 * 8_000_000_000 * 128 / 130 / 8);
     let (propagation, memory) = (200 * NS, 150 * NS);
     let round_trip = 2 * propagation + memory;
@@ -247,7 +246,7 @@ fn the_970_pro_takes_what_its_steps_take() {
         assert_takes(&[&begin[..], &middle[..], &end[..]].concat(), reads(&summary), &summary);
     }
 
-    // More than 4 KiB of a page is a whole page to the die; its units leave one after the other.
+    // For more than 4 KiB of a page the die senses a whole page; its units are transferred one after another.
     let summary = of("rw = \"randread\"\nbs = \"8 KiB\"\nsize = \"512 KiB\"");
     let middle = [
         ("firmware: what NVMeVirt's total leaves", 27_955 * NS),

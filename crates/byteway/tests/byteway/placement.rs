@@ -1,8 +1,8 @@
-//! Where firmware runs, and drives that are one, as a scenario has them: data, books, what the host pays.
+//! Firmware placement and composite drives in scenarios: data, resource use, and cost to the host.
 //!
-//! Verified: one workload on drives whose firmware is their own, the host's and behind a bridge, every read of it; what the host's
-//! processors and memory are taken by, in the summary, over time, and step by step the same; collection on the host on a drive that is
-//! overwritten beyond full; a map whose memory grows with what is written; an array that is served through a failure.
+//! Checked: a workload on drives with their own firmware, with firmware on the host, and behind a bridge, with every read verified; the use
+//! of host processors and memory, consistent between summary and time series; garbage collection on the host for a drive that is
+//! overwritten when full; a map whose memory grows with its content; an array that serves through a failure.
 
 use crate::common::results;
 use byteway_measure::host::{HostComponent, HostMemory};
@@ -29,12 +29,12 @@ fn memory(results: &Results, part: &str) -> u64 {
     host(results).memory.iter().find(|row| row.component == part).map_or(0, |row| row.bytes)
 }
 
-/// Writes a range and mixes reads and writes of all sizes over it.
+/// Writes a range, then mixes reads and writes of all sizes over it.
 const MIXED: &str = "[[job]]\nname = 'fill'\nrw = 'write'\nbs = '64 KiB'\nsize = '16 MiB'\nio_size = '16 MiB'\niodepth = 4\n\
     [[job]]\nname = 'mix'\nrw = 'randrw'\nbsrange = '512 B-32 KiB'\nsize = '16 MiB'\niodepth = 8\ncount = 3000\nstonewall = true\n\
     [[job]]\nname = 'check'\nrw = 'read'\nbs = '128 KiB'\nsize = '16 MiB'\ncount = 128\nstonewall = true\n";
 
-// Placement is data: whatever it says, what was written is what is read.
+// For every placement, reads must return what was written.
 #[test]
 fn one_workload_reads_what_it_wrote_wherever_firmware_runs() {
     for drive in [
@@ -54,8 +54,7 @@ fn one_workload_reads_what_it_wrote_wherever_firmware_runs() {
     }
 }
 
-// Both cost the host memory, one saves reads of flash, the other takes processor time for every byte: a switch that changes no
-// figure is none.
+// Both cost host memory, one saves flash reads, the other takes processor time per byte: a switch without an effect on figures is broken.
 #[test]
 fn a_read_cache_and_bounce_buffers_have_their_price() {
     const TWICE: &str = "[[job]]\nname = 'fill'\nrw = 'write'\nbs = '64 KiB'\nsize = '2 MiB'\nio_size = '2 MiB'\n\
@@ -77,7 +76,7 @@ fn a_read_cache_and_bounce_buffers_have_their_price() {
     assert!((4096..=64 << 10).contains(&held), "{held}");
 }
 
-// The host's bill is what this kind of drive is about: a part of it that is left out, or counted twice, is a wrong result.
+// The cost to the host is the point of this kind of drive: an item omitted or counted twice is a wrong result.
 #[test]
 fn the_hosts_bill_adds_up() {
     let own = run("profile = 'samsung-970-pro'\ncapacity = '1 GiB'", MIXED);
@@ -98,7 +97,7 @@ fn the_hosts_bill_adds_up() {
         let (whole, summary) = (host(found), &found.summary);
         let parts: f64 = whole.components.iter().map(|row| row.busy).sum();
         assert!((parts - whole.busy).abs() < 1e-6, "{parts} of {}", whole.busy);
-        // Step by step it is the same.
+        // The time series gives the same.
         let width = |point: &byteway_measure::results::Point| point.end_ns - point.begin_ns;
         let of =
             |point: &byteway_measure::results::Point| point.drive.as_ref().unwrap().host.clone().unwrap();
@@ -115,7 +114,7 @@ fn the_hosts_bill_adds_up() {
     }
 }
 
-// Collection on the host is where its processors go when the drive is full.
+// With a full drive the host's processors spend their time on garbage collection.
 #[test]
 fn a_full_drive_is_collected_on_the_host() {
     let job = "[[job]]\nname = 'over'\nrw = 'randwrite'\nbs = '64 KiB'\niodepth = 16\nio_size = '2500 MiB'\n";
@@ -128,7 +127,7 @@ fn a_full_drive_is_collected_on_the_host() {
     assert!(found.summary.errors.is_empty(), "{:?}", found.summary.errors);
 }
 
-// A map of extents takes memory for what was written and how it is scattered; one that did not would make the host's bill too small.
+// The memory of an extent map depends on the amount and fragmentation of the data; otherwise the host's cost would be too low.
 #[test]
 fn the_map_on_the_host_grows_with_what_is_scattered() {
     let of = |rw: &str| {
@@ -150,7 +149,7 @@ fn the_map_on_the_host_grows_with_what_is_scattered() {
     assert!(*last > 10 * least, "{last} bytes scattered, {least} in order");
 }
 
-// An array serves on when a drive is pulled out, and says what it did.
+// An array must continue to serve after the removal of a drive, and report what it did.
 #[test]
 fn an_array_is_served_through_a_failure() {
     let text = "name = 'array'\n[[drive]]\nname = 'ssd'\ncopies = 4\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\n\
@@ -172,8 +171,8 @@ fn an_array_is_served_through_a_failure() {
     assert!(busy(&found, HostComponent::Array) > 0.0);
 }
 
-// A host whose processors, or whose one lock, are what holds everything up must be told so: they are no part of the drive, but they are
-// what is busiest.
+// If the host's processors, or its single lock, are the bottleneck, the report must say so: they are not part of the drive, but the busiest
+// resources.
 #[test]
 fn what_is_busiest_may_be_the_host() {
     let job =
@@ -183,7 +182,7 @@ fn what_is_busiest_may_be_the_host() {
     let (lock, processors) = (row("firmware lock").unwrap(), row("host processors").unwrap());
     assert_eq!(lock.count, 1);
     assert!(lock.mean > 0.3 && lock.max <= 1.0, "{lock:?}");
-    // With the processors that take interrupts.
+    // Including the processors that take interrupts.
     assert!(processors.count >= 4 && processors.max <= 1.0, "{processors:?}");
     let told = found.host.as_ref().unwrap().busy;
     let summed = processors.mean * processors.count as f64;
@@ -200,7 +199,7 @@ fn what_is_busiest_may_be_the_host() {
     );
 }
 
-// Drives behind a bridge that collect together must do so in whole runs, too, and both kinds of runs must verify.
+// Joint garbage collection of drives behind a bridge must also apply to complete runs, and both kinds must verify.
 #[test]
 fn drives_of_a_bridge_collect_as_they_are_told() {
     for (collection, is_together) in [("each", false), ("together", true)] {
@@ -211,7 +210,7 @@ fn drives_of_a_bridge_collect_as_they_are_told() {
             [[job]]\nname = 'over'\nrw = 'randwrite'\nbs = '64 KiB'\niodepth = 16\nio_size = '512 MiB'\nstonewall = true\n\
             [[job]]\nname = 'read'\nrw = 'randread'\nbs = '256 KiB'\niodepth = 4\ncount = 500\nstonewall = true\n";
         let found = run(&drive, jobs).summary;
-        let is_told = found.notes.iter().any(|note| note.starts_with("drives collected together"));
+        let is_told = found.notes.iter().any(|note| note.starts_with("joint garbage collection"));
         assert_eq!(is_told, is_together, "{:?}", found.notes);
         assert!(found.verification.reads >= 500 && found.verification.mismatches == 0);
         assert!(found.errors.is_empty(), "{:?}", found.errors);

@@ -1,5 +1,5 @@
-//! The drives of `profiles/` against the published figures that their constants were derived from: what a user who knows
-//! the real drive would look at first.
+//! The drives of `profiles/`, compared with the published figures from which their constants were derived: what a user of the real drive
+//! would check first.
 
 use crate::common::run;
 use byteway_measure::summary::Summary;
@@ -23,7 +23,7 @@ fn near(found: f64, wanted: f64, percent: f64) {
     );
 }
 
-// A slip in the arithmetic that shares a published total out over link, DRAM and firmware would show nowhere else.
+// An error in dividing a published total among link, DRAM and firmware would show nowhere else.
 #[test]
 fn the_p4500_has_its_product_guides_latencies_and_write_rate() {
     let reads = "rw = 'randread'\ncount = 1000";
@@ -31,12 +31,12 @@ fn the_p4500_has_its_product_guides_latencies_and_write_rate() {
     let unwritten = read_us(&summary("p4500", "precondition = 'empty'", reads));
     assert!((8.0..=14.0).contains(&unwritten), "{unwritten} us, and 8-14 us were measured");
     near(write_us(&summary("p4500", "", "rw = 'write'\ncount = 200")), 13.0, 1.0);
-    // 24 MiB of buffer fill first; then flash sets the pace.
+    // 24 MiB of buffer fill first; then flash determines the rate.
     let sequential = "rw = 'write'\nbs = '128 KiB'\niodepth = 16\ncount = 2000\n[measure]\nwarmup = 800";
     near(summary("p4500", "", sequential).bytes_per_second, 1.05e9, 2.0);
 }
 
-// Every claim of "Espresso" rests on these three figures; the claims say so, and run for minutes.
+// Every claim of "Espresso" depends on these three figures; the claims check them too, in runs of minutes.
 #[test]
 fn the_drive_of_espresso_is_as_fast_as_table_2_says() {
     let host = "capacity = '8 GiB'\noverride.firmware.op = '100 %'\n[host]\nprofile = 'dpu'";
@@ -61,18 +61,18 @@ fn the_zn540_takes_what_nvmevirt_adds_up() {
     );
     // Firmware 5.6 + 0.6, and 1.3 on the link.
     near(write_us(&summary("wd-zn540", "", "rw = 'write'\ncount = 50")), 1.042 + 6.2 + 1.3, 2.0);
-    // All dies program three pages of 32 KiB in a shot; eight channels bring 3.6 GB/s and the link 3.3.
+    // All dies program three pages of 32 KiB at once; eight channels deliver 3.6 GB/s and the link 3.3.
     let sequential = "rw = 'write'\nbs = '128 KiB'\niodepth = 16\ncount = 1600\n[measure]\nwarmup = 600";
     let found = summary("wd-zn540", "", sequential).bytes_per_second;
     assert!((3.05e9..3.6e9).contains(&found), "{found}");
 }
 
-// Three page types with one time, or in the wrong order, would be another flash.
+// Three page types with the same time, or in the wrong order, would be another flash.
 #[test]
 fn generic_tlc_reads_three_kinds_of_pages() {
     let summary = summary("tlc-generic", "", "rw = 'randread'\ncount = 3000");
     let latency = summary.jobs[0].read.as_ref().unwrap().latency;
-    // What is not sensing is the same for all three.
+    // The time besides sensing is the same for all three.
     let rest = latency.min_ns - 56_500.0;
     assert!((2_000.0..12_000.0).contains(&rest), "{rest}");
     assert!((latency.max_ns - rest - 106_000.0).abs() < 1_000.0, "{latency:?}");

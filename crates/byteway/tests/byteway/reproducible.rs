@@ -7,7 +7,7 @@ use byteway_workload::{Generator, Io};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something of everything: reads, writes, trims, open and closed loops, collection, interrupts, a series.
+/// All features: reads, writes, trims, open and closed loops, garbage collection, interrupts, a time series.
 const SCENARIO: &str = r#"
 name = "golden"
 seed = 42
@@ -50,7 +50,7 @@ warmup = 20
 interval = "10 ms"
 "#;
 
-// Without this nobody can check a figure, or find the cause of a difference between two runs.
+// Otherwise figures could not be verified, nor differences between runs explained.
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let [once, again] = [results(SCENARIO), results(SCENARIO)];
@@ -61,7 +61,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(once, other.replace("\"seed\": 43", "\"seed\": 42"), "the seed is without effect");
 }
 
-// A result that held a path, a time of day or a folder's name would differ between machines.
+// Results with a path, a time of day or a folder name would differ between machines.
 #[test]
 fn the_binary_writes_the_same_bytes_wherever_it_runs() {
     let results: Vec<_> = ["a", "an/other"]
@@ -101,8 +101,7 @@ fn ios(scenario: &Scenario, name: &str) -> Vec<Vec<Io>> {
     (0..job.workers).map(|worker| generator(worker).take(500).collect()).collect()
 }
 
-// With one stream for all, a second job would change what the first one does, and what the second one costs the first
-// could not be seen.
+// With a single random stream a second job would change the I/Os of the first, and its effect could not be measured.
 #[test]
 fn another_job_changes_no_address() {
     let plain = scenario(SCENARIO);
@@ -120,11 +119,10 @@ fn another_job_changes_no_address() {
     assert_ne!(ios(&seeded, "mix"), ios(&plain, "mix"));
 }
 
-/// With this in the environment the golden result is written anew.
+/// With this environment variable the golden result is updated.
 const BLESS: &str = "BYTEWAY_BLESS";
 
-// A change to the model that nobody meant shows in no other test; one that was meant belongs into the commit, where its
-// diff can be read.
+// An unintended change to the model shows in no other test; an intended one belongs into the commit, as a readable diff.
 #[test]
 fn the_golden_result_is_unchanged() {
     let found = run(SCENARIO).to_json();

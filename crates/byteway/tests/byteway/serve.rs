@@ -1,5 +1,5 @@
-//! `byteway serve` and `byteway bench` as processes: what a user sees of a drive in real time, whatever its timing and
-//! its doorbells, when it works and when it doesn't.
+//! `byteway serve` and `byteway bench` as processes: a drive in real time as seen by a user, with every timing and kind of doorbells, in
+//! success and failure.
 #![allow(
     clippy::disallowed_methods,
     reason = "processes are held against the wall clock, so that none hangs"
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n";
-/// What any of the processes is given at most.
+/// Time limit of each process.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn byteway(folder: &Path) -> Command {
@@ -25,7 +25,7 @@ fn byteway(folder: &Path) -> Command {
     command
 }
 
-/// A process with its output in files; killed when it is dropped.
+/// A process with its output in files, killed on drop.
 pub(crate) struct Process {
     child: Child,
     out: PathBuf,
@@ -92,7 +92,7 @@ impl Drop for Process {
     }
 }
 
-/// Served drives, and a folder for everything.
+/// Served drives, with a folder for everything.
 struct Service {
     folder: TempDir,
     process: Process,
@@ -100,7 +100,7 @@ struct Service {
 }
 
 impl Service {
-    /// One drive, as the least device file has it and `sets` change it, in the folder `drive`.
+    /// One drive with a minimal device file changed by `sets`, in the folder `drive`.
     fn of(sets: &[&str]) -> Service {
         let mut arguments = vec!["d.toml"];
         arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
@@ -115,7 +115,7 @@ impl Service {
         Service::start_in(folder, arguments, drives)
     }
 
-    /// The same in a folder that has been used before.
+    /// The same in an existing folder.
     fn start_in(folder: TempDir, arguments: &[&str], drives: usize) -> Service {
         let mut all = vec!["serve", "--vfio-user", "drive", "--format", "json"];
         all.extend(arguments);
@@ -131,7 +131,7 @@ impl Service {
         Service { folder, process, ready }
     }
 
-    /// A benchmark of the drive in `folder`: its exit code, its result, and what it said.
+    /// A benchmark of the drive in `folder`: exit code, result, and standard error.
     fn bench(&self, folder: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
         let mut all = vec!["bench", "--vfio-user", folder, "--format", "json", "--quiet"];
         all.extend(arguments);
@@ -140,7 +140,7 @@ impl Service {
         (code, serde_json::from_str(&bench.out()).unwrap_or_default(), bench.error())
     }
 
-    /// The same of one that must succeed.
+    /// The same for one that must succeed.
     fn benched(&self, folder: &str, arguments: &[&str]) -> Value {
         let (code, result, error) = self.bench(folder, arguments);
         assert_eq!(code, Some(0), "{error}\n{result:#}\n{}", self.process.error());
@@ -148,7 +148,7 @@ impl Service {
         result
     }
 
-    /// A benchmark that goes on until it is ended; it has attached.
+    /// A long benchmark that has attached.
     fn long_bench(&mut self) -> Process {
         let arguments =
             ["bench", "--vfio-user", "drive", "--runtime", "100s", "--size", "1m", "--format", "json"];
@@ -157,7 +157,7 @@ impl Service {
         bench
     }
 
-    /// Ends it as a service manager does; what it says was served.
+    /// Ends it like a service manager; returns its statistics.
     fn end(mut self) -> Vec<Value> {
         self.process.signal(Signal::TERM);
         let status = self.process.wait();
@@ -172,7 +172,7 @@ impl Service {
     }
 }
 
-/// The lines that are whole.
+/// The complete lines.
 fn lines(text: &str) -> Vec<Value> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -182,7 +182,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Serves a drive, reads and writes it, and holds what the two processes say of it against each other.
+/// Serves a drive, reads and writes it, and compares the figures of both processes.
 fn served_and_measured(timing: &str, doorbells: &str) {
     let service = Service::of(&[&format!("serve.timing={timing}"), &format!("serve.doorbells={doorbells}")]);
     let ready = &service.ready[0];
@@ -237,7 +237,7 @@ fn served_and_measured(timing: &str, doorbells: &str) {
     }
 }
 
-// One code base, two kinds of time: without this the second kind could be broken for each of the four in its own way.
+// One code base for two kinds of time: covers each combination of timing and doorbells in real time.
 #[test]
 fn model_and_mapped() {
     served_and_measured("model", "mapped");
@@ -258,7 +258,7 @@ fn none_and_trapped() {
     served_and_measured("none", "trapped");
 }
 
-// A verification that nothing can fail verifies nothing; and a drive must keep its data from one client to the next.
+// A verification that cannot fail verifies nothing; and a drive must keep its data from one client to the next.
 #[test]
 fn what_a_drive_holds_is_verified() {
     let service = Service::of(&["serve.timing=none"]);
@@ -281,12 +281,12 @@ fn what_a_drive_holds_is_verified() {
     let result = filled.benched("drive", &["--assume", "filled", "--count", "200", "--bs", "512"]);
     assert_eq!(number(&result["verification"]["reads"]), 200);
     assert_eq!(filled.bench("drive", &["--assume", "empty", "--count", "10"]).0, Some(1));
-    // The last blocks of a range that long commands don't fill exactly.
+    // The last blocks of a range that is not a multiple of the long commands.
     let arguments = ["--rw", "read", "--bs", "512", "--size", "200k", "--offset", "3m", "--count", "400"];
     assert_eq!(number(&filled.benched("drive", &arguments)["verification"]["reads"]), 400);
 }
 
-// Two drives of one name, or with one serial number, are one drive to a host.
+// Two drives with the same name or serial number would be one drive to a host.
 #[test]
 fn several_drives_are_told_apart() {
     let (a, b) = (DRIVE.to_owned(), format!("name = \"other\"\n{DRIVE}"));
@@ -305,7 +305,7 @@ fn several_drives_are_told_apart() {
     assert!(served.iter().all(|drive| number(&drive["writes"]["commands"]) == 10), "{served:?}");
 }
 
-// Two hosts on one drive would overwrite each other's queues; the second must be told, and the first not notice.
+// Two hosts on one drive would overwrite each other's queues; the second must get an error, and the first not be disturbed.
 #[test]
 fn a_second_client_is_turned_away() {
     let mut service = Service::of(&["serve.timing=none"]);
@@ -313,7 +313,7 @@ fn a_second_client_is_turned_away() {
     let (code, _, error) = service.bench("drive", &["--count", "1"]);
     assert_eq!(code, Some(1));
     assert!(error.contains("in use by another host"), "{error}");
-    // The same drive cannot be served a second time at the same place either.
+    // The same drive cannot be served twice at the same address.
     let second =
         byteway(service.folder.path()).args(["serve", "d.toml", "--vfio-user", "drive"]).output().unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
@@ -326,19 +326,19 @@ fn a_second_client_is_turned_away() {
     service.benched("drive", &["--count", "100", "--size", "1m"]);
 }
 
-// Nothing in shared memory tells that the other side has died: the benchmark would poll for ever.
+// Shared memory does not show that the peer is gone: the benchmark would poll indefinitely.
 #[test]
 fn a_benchmark_ends_with_the_process_of_its_drive() {
     let mut service = Service::of(&["serve.timing=none"]);
     let mut bench = service.long_bench();
-    std::thread::sleep(Duration::from_millis(300)); // so that I/Os are outstanding, most likely
+    std::thread::sleep(Duration::from_millis(300)); // so that I/Os are very likely outstanding
     service.process.signal(Signal::KILL);
     service.process.wait();
     let since = Instant::now();
     assert_eq!(bench.wait().code(), Some(1));
     assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
     assert!(bench.error().contains("has gone"), "{}", bench.error());
-    // What a killed server leaves behind is no obstacle to the next.
+    // The remains of a killed server must not prevent the next start.
     let mut next =
         Process::start(service.folder.path(), "next", &["serve", "d.toml", "--vfio-user", "drive"]);
     next.until("is ready", |process| process.out().contains("serial").then_some(()));
@@ -356,7 +356,7 @@ fn a_benchmark_ends_with_the_process_of_its_drive() {
     }
 }
 
-// What a benchmark is asked for may contradict the drive, which only the drive can tell.
+// A benchmark's options may contradict the drive, which only the drive can tell.
 #[test]
 fn wrong_flags_are_refused_with_their_cure() {
     let service = Service::of(&["serve.timing=none", "drive.namespaces=2"]);
@@ -381,13 +381,13 @@ fn wrong_flags_are_refused_with_their_cure() {
     refused(&["--warmup", "1 sec"], &["--warmup", "unknown unit `sec`"]);
     refused(&["--out", "d.toml/x"], &["output folder", "not a folder"]);
     service.benched("drive", &["--namespace", "2", "--rw", "randtrim", "--count", "10", "--size", "1m"]);
-    // Longer than a command: it is split, as Linux splits it.
+    // Exceeds the maximum transfer size: it is split, as by Linux.
     service.benched("drive", &["--bs", "1m", "--count", "10", "--size", "16m"]);
     let (code, _, error) = service.bench("drive", &["--numjobs", "33", "--size", "1m"]);
     assert!(code == Some(1) && error.contains("33 queue pairs and the drive has 32"), "{error}");
 }
 
-// Without a drive there is nothing to wait for.
+// Without a drive the command must fail immediately.
 #[test]
 fn an_absent_drive_is_said_to_be_absent() {
     let folder = tempfile::tempdir().unwrap();
@@ -402,7 +402,7 @@ fn an_absent_drive_is_said_to_be_absent() {
     }
 }
 
-// A server that begins with half of what it was told would be found out by its hosts.
+// A server must refuse invalid input as a whole, before hosts see half of it.
 #[test]
 fn wrong_devices_are_refused_and_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();
@@ -442,11 +442,11 @@ fn wrong_devices_are_refused_and_nothing_is_made() {
     assert!(output.status.code() == Some(2) && said.contains("cannot make the folder"), "{said}");
 }
 
-/// A drive that offers every way for payloads.
+/// A drive that offers every transfer method.
 const OFFERING: &str =
     "[drive]\nprofile = \"modern-gen5\"\ncapacity = \"1 GiB\"\n[serve]\ntiming = \"none\"\n";
 
-// The methods would work for simulated hosts alone: with a drive in another process, whose doorbells are memory.
+// Covers the methods with a drive in another process, whose doorbells are in memory.
 #[test]
 fn payloads_by_every_method() {
     const COUNT: u64 = 2000;
@@ -467,7 +467,7 @@ fn payloads_by_every_method() {
             ("inline", "inline"),
             ("inline-reassembly", "inline-reassembly"),
             ("mmio", "mmio"),
-            ("hybrid", "inline"), // of less than a page all is the tail
+            ("hybrid", "inline"), // below a page everything is the tail
         ] {
             let result = writes(method);
             let ways = serde_json::json!([{ "way": way, "payloads": COUNT }]);
@@ -486,12 +486,12 @@ fn payloads_by_every_method() {
             row.map_or(0, |row| number(&row["payload_bytes"]))
         };
         assert!(crossed("inline chunk") >= 3 * COUNT * 64, "{served:#}");
-        // Whatever was written before it was read is stored by PRPs, not to the BAR.
+        // Data written before it is read is stored with PRPs, not to the BAR.
         assert_eq!(crossed("MMIO data"), COUNT * 64, "{served:#}");
     }
 }
 
-// Pairs beside blocks: asked for over the socket and, when nobody serves them any more, in their directory.
+// Key-value pairs next to blocks: accessed over the socket, and in their directory once no server uses it.
 #[test]
 fn pairs_are_kept_beside_blocks() {
     const BOTH: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\nkv_capacity = \"256 MiB\"\n\
@@ -511,7 +511,7 @@ fn pairs_are_kept_beside_blocks() {
     let bench = [&bench[..], &["--quiet"]].concat();
     let (out, _) = kv(&[&bench[..], &served].concat(), 0);
     assert!(out.contains("retrieve") && out.contains("store"), "{out}");
-    // What is there now nobody knows: it is not verified against nothing.
+    // The existing pairs are unknown, and must not be verified against nothing.
     let again = ["bench", "--workload", "w-m", "--count", "10", "--quiet"];
     assert!(kv(&[&again[..], &served].concat(), 2).1.contains("--no-verify"));
     kv(&[&["put", "name", "a value"], &served[..]].concat(), 0);
@@ -528,8 +528,8 @@ fn pairs_are_kept_beside_blocks() {
     kv(&[&["exist", "name"], &kept[..]].concat(), 1); // the benchmark has formatted it
 }
 
-// The file of the largest drive's units is longer than file systems allow, and its units are more than 32 bits can number:
-// what lies at its end must be there again, after the server was killed as well.
+// The file of the largest drive's units exceeds the limits of file systems, and its units those of 32-bit numbers: data at its end must
+// survive, even if the server is killed.
 #[test]
 fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
     const LARGE: &str = "[drive]\nprofile = \"tlc-generic\"\ncapacity = \"64 TiB\"\nlba_size = \"512 B\"\n\
@@ -539,7 +539,7 @@ fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
     let at = |tib: u64, before: u64| ((tib << 40) - before).to_string();
     for killed in [true, false] {
         for offset in ["0".to_owned(), at(16, 1 << 19), at(64, 1 << 20)] {
-            // Parts of units: their bytes are in the file.
+            // Partial units: their bytes are stored in the file.
             let written =
                 ["--rw", "randrw", "--bs", "512", "--count", "800", "--size", "1m", "--offset", &offset];
             let result = service.benched("drive", &written);
@@ -552,7 +552,7 @@ fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
         }
     }
     service.process.signal(Signal::TERM);
-    // 4: it was cut off, as on a machine that is busy with other tests; the directory must be whole all the same.
+    // 4: aborted, as on a machine busy with other tests; the directory must be intact nevertheless.
     assert!(matches!(service.process.wait().code(), Some(0 | 4)), "{}", service.process.error());
     let media = |verb: &str| {
         let arguments = ["media", verb, "data", "--format", "json"];
@@ -568,10 +568,10 @@ fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
     assert!(part.exists(), "a part of 8 TiB is one file");
 }
 
-/// How long a server may take to end after a signal: 2 s, and what a machine may add that is busy with other tests.
+/// Time limit of a server's end after a signal: 2 s, plus a margin for a machine busy with other tests.
 const END: Duration = Duration::from_secs(2 + 8);
 
-/// Sends the server a signal; its exit status, and what it has said. It must end soon.
+/// Sends the server a signal; returns its exit code and standard error. It must end soon.
 fn end_by(mut service: Service, signal: Signal) -> (Option<i32>, String) {
     let start = Instant::now();
     service.process.signal(signal);
@@ -581,7 +581,7 @@ fn end_by(mut service: Service, signal: Signal) -> (Option<i32>, String) {
     (status.code(), service.process.error())
 }
 
-/// A client that gives the drive memory that it reads by messages, and never answers one: the drive's thread waits.
+/// A client whose memory the drive reads by messages, and which never replies: the drive's thread blocks.
 fn unanswering(service: &Service, drive: &str) -> byteway_serve::vfio_user::Client {
     use byteway_serve::function::REGION_BAR0;
     use byteway_wire::nvme::register::{ACQ, AQA, ASQ, CC, CSTS, Cc, Csts, DOORBELLS};
@@ -598,18 +598,18 @@ fn unanswering(service: &Service, drive: &str) -> byteway_serve::vfio_user::Clie
         client.region_read(REGION_BAR0, CSTS, &mut csts).unwrap();
     }
     client.region_post(REGION_BAR0, DOORBELLS, &1u32.to_le_bytes()).unwrap();
-    std::thread::sleep(Duration::from_millis(200)); // until it is fetched
+    std::thread::sleep(Duration::from_millis(200)); // until the entry is fetched
     client
 }
 
-// A server that a service manager has to kill loses what it could have flushed, and one that Ctrl-C doesn't end is a nuisance.
+// A server that a service manager must kill loses data that it could have flushed, and one that ignores Ctrl-C is a nuisance.
 #[test]
 fn a_server_ends_soon_after_a_signal_whatever_its_state() {
     for (signal, doorbells) in [(Signal::TERM, "trapped"), (Signal::INT, "mapped")] {
         let doorbells = format!("serve.doorbells={doorbells}");
         // Idle.
         assert_eq!(end_by(Service::of(&[&doorbells]), signal).0, Some(0));
-        // With a client that says nothing, and one that has said a part of its first message.
+        // With a client that has sent nothing, and one that has sent part of its first message.
         for said in [&[][..], &[1, 0, 1, 0, 64, 0]] {
             let service = Service::of(&[&doorbells]);
             let socket = service.folder.path().join("drive/cntrl");
@@ -617,7 +617,7 @@ fn a_server_ends_soon_after_a_signal_whatever_its_state() {
             std::io::Write::write_all(&mut client, said).unwrap();
             assert_eq!(end_by(service, signal).0, Some(0));
         }
-        // Busy, in two drives, with data that is to be written down.
+        // Busy, with two drives and data to flush.
         let arguments =
             ["d.toml", "e.toml", "--data", "data", "--set", &doorbells, "--set", "serve.timing=none"];
         let mut service = Service::start(&[("d.toml", DRIVE), ("e.toml", DRIVE)], &arguments, 2);
@@ -641,22 +641,22 @@ fn a_server_ends_soon_after_a_signal_whatever_its_state() {
         });
         std::thread::sleep(Duration::from_millis(300));
         let (code, error) = end_by(service, signal);
-        // On a machine that is too slow for it the orderly end is cut off, and it says so.
+        // On a machine that is too slow the shutdown is aborted, with a message.
         assert!(code == Some(0) || code == Some(4) && error.contains("1.5 s"), "{code:?}\n{error}");
         drop(busy);
     }
 }
 
-// What the drive's thread waits for may never come: then the orderly end is cut off, and the exit status says so.
+// If the drive's thread waits indefinitely, the shutdown is aborted, and the exit code says so.
 #[test]
 fn a_server_whose_thread_is_stuck_ends_all_the_same() {
     let service = Service::of(&["serve.doorbells=trapped"]);
     let client = unanswering(&service, "drive");
     let (code, error) = end_by(service, Signal::TERM);
     assert_eq!(code, Some(4), "{error}");
-    assert!(error.contains("what was flushed is safe") && error.contains("may be lost"), "{error}");
+    assert!(error.contains("flushed data is safe") && error.contains("may be lost"), "{error}");
     drop(client);
-    // A second signal doesn't even wait for that.
+    // A second signal does not even wait for that.
     let mut service = Service::of(&["serve.doorbells=mapped"]);
     let client = unanswering(&service, "drive");
     service.process.signal(Signal::INT);
@@ -666,18 +666,18 @@ fn a_server_whose_thread_is_stuck_ends_all_the_same() {
     drop(client);
 }
 
-// The exit status of a service is what a service manager goes by.
+// Service managers depend on the exit codes.
 #[test]
 fn the_exit_statuses_of_a_server_are_in_its_help() {
     let help = byteway(Path::new(".")).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    for (status, word) in [("3", "stood still"), ("4", "cut off"), ("130", "second signal")] {
+    for (status, word) in [("3", "made no progress"), ("4", "was aborted"), ("130", "second signal")] {
         let line = help.lines().find(|line| line.trim_start().starts_with(&format!("{status}  ")));
         assert!(line.is_some() && help.contains(word), "{status}: {help}");
     }
 }
 
-/// A drive that is served over NVMe/TCP at a free port, and how a benchmark names it.
+/// A drive served over NVMe/TCP on a free port, and a benchmark's arguments for it.
 fn over_tcp(folder: &TempDir, arguments: &[&str]) -> (Process, Vec<String>) {
     std::fs::write(folder.path().join("d.toml"), DRIVE).unwrap();
     let mut all =
@@ -690,8 +690,8 @@ fn over_tcp(folder: &TempDir, arguments: &[&str]) -> (Process, Vec<String>) {
     (process, vec!["--tcp".to_owned(), address, "--subsystem".to_owned(), subsystem])
 }
 
-// Without this nobody would know, but with another's initiator, whether a drive over NVMe/TCP keeps what it is given: every read is
-// verified, with digests and without, whatever way the data takes, and one client after the other finds the drive as it was left.
+// Checks data integrity over NVMe/TCP without another initiator: every read is verified, with and without digests, for every kind of data
+// transfer, and from one client to the next.
 #[test]
 fn a_drive_over_nvme_tcp_is_benchmarked_and_verified() {
     let folder = tempfile::tempdir().unwrap();
@@ -705,7 +705,7 @@ fn a_drive_over_nvme_tcp_is_benchmarked_and_verified() {
         (code, serde_json::from_str::<Value>(&bench.out()).unwrap_or_default(), bench.error())
     };
     for arguments in [
-        // In the capsule, asked for, and in more than one H2CData PDU.
+        // In the capsule, by R2T, and in more than one H2CData PDU.
         &["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--count", "3000"][..],
         &["--rw", "randrw", "--bs", "16k", "--iodepth", "8", "--count", "1000", "--digests"],
         &["--rw", "randrw", "--bs", "256k", "--iodepth", "4", "--count", "100"],
@@ -722,10 +722,10 @@ fn a_drive_over_nvme_tcp_is_benchmarked_and_verified() {
     process.signal(Signal::TERM);
     assert_eq!(process.wait().code(), Some(0), "{}", process.error());
     let (code, _, error) = bench(&["--count", "1"]);
-    assert!(code == Some(1) && error.contains("nobody answers there"), "{error}");
+    assert!(code == Some(1) && error.contains("no reply"), "{error}");
 }
 
-// A file of secrets that is not asked for, or not looked at, would leave the drive open to anybody.
+// If the file of secrets were ignored, the drive would be open to any host.
 #[test]
 fn a_benchmark_authenticates_where_it_has_to() {
     const SECRET: &str = "DHHC-1:01:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
@@ -761,12 +761,12 @@ fn a_benchmark_authenticates_where_it_has_to() {
         assert_eq!(code, Some(0), "{error}");
     }
     for (arguments, code, said) in [
-        (&[][..], 1, "the subsystem asks for authentication: give --secret-file"),
+        (&[][..], 1, "the subsystem requires authentication: give --secret-file"),
         (&["--secret-file", "other"], 1, "the target refuses this host"),
         (
             &["--secret-file", "host", "--controller-secret-file", "other"],
             1,
-            "does not know the secret of --controller-secret-file",
+            "does not know the secret in --controller-secret-file",
         ),
         (&["--secret-file", "open"], 2, "chmod 600 open"),
         (&["--secret-file", "nothing"], 2, "cannot read the secrets in `nothing`"),
@@ -784,7 +784,7 @@ fn a_benchmark_authenticates_where_it_has_to() {
     assert!(log.contains("it has not authenticated: authentication failed"), "{log}");
     assert!(![SECRET, CONTROLLER, OTHER].iter().any(|secret| log.contains(&secret[12..30])), "{log}");
 
-    // A server whose secrets others can read serves nothing.
+    // A server must refuse a file of secrets that others can read.
     keep("secrets.toml", &table, 0o644);
     let all = ["serve", "d.toml", "--tcp", "127.0.0.1:0", "--secrets", "secrets.toml"];
     let mut refused = Process::start(folder.path(), "refused", &all);
@@ -792,8 +792,8 @@ fn a_benchmark_authenticates_where_it_has_to() {
     assert!(refused.error().contains("chmod 600 secrets.toml"), "{}", refused.error());
 }
 
-// The files of hosts change while a server runs: without this a secret that has leaked would be good until the server ends, and a slip
-// of the pen would let everybody in, or nobody.
+// The files of hosts change while a server runs: a leaked secret must not stay valid until the server ends, and an editing error must not
+// open the drive to all hosts, or close it to all.
 #[test]
 fn secrets_and_keys_are_read_again_at_a_hangup() {
     const SECRET: &str = "DHHC-1:01:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
@@ -808,7 +808,7 @@ fn secrets_and_keys_are_read_again_at_a_hangup() {
         process.signal(Signal::HUP);
         let heard = process.until("has read its files again", |process| {
             let error = process.error()[before..].to_owned();
-            error.contains("read again").then_some(error)
+            error.contains("reloaded").then_some(error)
         });
         assert!(heard.contains(said), "{heard}");
     };
@@ -827,18 +827,18 @@ fn secrets_and_keys_are_read_again_at_a_hangup() {
     let (plain, safe) = (["--secret-file", &own], ["--secret-file", &own, "--concatenate", "--numjobs", "2"]);
     assert_eq!(bench(&place, &plain), (Some(0), String::new()));
     assert_eq!(bench(&place, &safe), (Some(0), String::new()));
-    // With what is wrong all stays as it was.
+    // With an invalid file everything stays unchanged.
     secret(&folder, "secrets.toml", &table("tls = \"perhaps\"", OTHER));
     again(&mut process, "this says nothing about TLS");
     assert!(!process.error().contains(&OTHER[12..30]));
     assert_eq!(bench(&place, &plain).0, Some(0));
     secret(&folder, "secrets.toml", &table("tls = \"required\"", SECRET));
-    again(&mut process, "they hold for connections that come");
+    again(&mut process, "reloaded for new connections");
     let (code, error) = bench(&place, &plain);
     assert!(code == Some(1) && error.contains("give --concatenate"), "{error}");
     assert_eq!(bench(&place, &safe), (Some(0), String::new()));
     secret(&folder, "secrets.toml", &table("tls = \"never\"", OTHER));
-    again(&mut process, "they hold");
+    again(&mut process, "were reloaded");
     let (code, error) = bench(&place, &safe);
     assert!(code == Some(1) && error.contains("leave --concatenate out"), "{error}");
     assert_eq!(bench(&place, &plain).0, Some(1));
@@ -852,23 +852,23 @@ fn secrets_and_keys_are_read_again_at_a_hangup() {
     assert_eq!(bench(&place, &["--tls-key", &key]).0, Some(0));
     secret(&folder, "keys", &format!("{nqn} {OTHER_KEY}\n"));
     assert_eq!(bench(&place, &["--tls-key", &other]).0, Some(1));
-    again(&mut process, "they hold");
+    again(&mut process, "were reloaded");
     assert_eq!(bench(&place, &["--tls-key", &key]).0, Some(1));
     assert_eq!(bench(&place, &["--tls-key", &other]).0, Some(0));
-    // A file that others can read is as one that is wrong.
+    // A file that others can read counts as invalid.
     std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o644)).unwrap();
     again(&mut process, "chmod 600");
     assert_eq!(bench(&place, &["--tls-key", &other]).0, Some(0));
     process.signal(Signal::TERM);
     assert_eq!(process.wait().code(), Some(0), "{}", process.error());
 
-    // Without such files it is an end as any other.
+    // Without such files the signal ends the server like any other.
     let (mut process, _) = over_tcp(&folder, &[]);
     process.signal(Signal::HUP);
     assert_eq!(process.wait().code(), Some(0), "{}", process.error());
 }
 
-/// A file that only its owner may read.
+/// A file that only its owner can read.
 fn secret(folder: &TempDir, name: &str, text: &str) -> String {
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -876,7 +876,7 @@ fn secret(folder: &TempDir, name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-// Without this keys would be taken from a file that anybody reads, or a wrong one would be found out by guessing.
+// Keys must not be read from a file that others can read, and a wrong key must be reported as such.
 #[test]
 fn a_drive_behind_tls_is_benchmarked_with_its_key_alone() {
     const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
@@ -920,7 +920,7 @@ fn a_drive_behind_tls_is_benchmarked_with_its_key_alone() {
     let (code, _, error) = run(&["--count", "1", "--tls-key", &other]);
     assert!(code == Some(1) && error.contains("same key for this host"), "{error}");
     let (code, _, error) = run(&["--count", "1"]);
-    assert!(code == Some(1) && error.contains("nobody answers"), "{error}");
+    assert!(code == Some(1) && error.contains("no reply"), "{error}");
     let all = bench(&["--tls-key", &open]);
     assert!(refused(&all.iter().map(String::as_str).collect::<Vec<_>>()).contains("chmod 600"));
     process.signal(Signal::TERM);
@@ -930,7 +930,7 @@ fn a_drive_behind_tls_is_benchmarked_with_its_key_alone() {
     assert!(!said.contains("VRLbtnN9"), "{said}");
 }
 
-// Without this a benchmark would wait for ten minutes for a target that is gone, whatever it is told.
+// A benchmark must not wait ten minutes for a target that is gone, regardless of an interrupt.
 #[test]
 fn a_benchmark_over_nvme_tcp_ends_when_it_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
@@ -948,7 +948,7 @@ fn a_benchmark_over_nvme_tcp_ends_when_it_is_interrupted() {
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
 }
 
-/// A drive that is served both ways at once, and how benchmarks name it over NVMe/TCP.
+/// A drive served both ways at once, and a benchmark's arguments for NVMe/TCP.
 fn both_ways(folder: TempDir) -> (Service, Vec<String>) {
     std::fs::write(folder.path().join("d.toml"), DRIVE).unwrap();
     let arguments =
@@ -961,8 +961,8 @@ fn both_ways(folder: TempDir) -> (Service, Vec<String>) {
     (service, vec!["--tcp".to_owned(), address, "--subsystem".to_owned(), subsystem])
 }
 
-// A drive with two ports is one drive: what is asked of it by both at once, for as long as it takes, it does, and neither finds what
-// the other has written where it has written itself. It ends in order with both at it, and is there again.
+// A drive with two ports is one drive: it executes the commands of both concurrently, and each port reads its own data back. It shuts down
+// with both attached, and starts again with its data.
 #[test]
 fn a_drive_is_served_both_ways_at_once() {
     let mut folder = tempfile::tempdir().unwrap();
@@ -991,7 +991,7 @@ fn a_drive_is_served_both_ways_at_once() {
             assert_eq!(result["errors"], serde_json::json!([]), "{result:#}");
             assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
         }
-        // Both are at it when it is told to end.
+        // Both are active when it is told to end.
         let load = ["--rw", "randrw", "--iodepth", "8", "--runtime", "100s", "--size", "1m"];
         let mut benches =
             [start("guest", false, &load), start("remote", true, &[&load[..], parts[1]].concat())];

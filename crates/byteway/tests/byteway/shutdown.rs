@@ -1,13 +1,13 @@
-//! Flush and shutdown end, on every profile's drive, whatever its collectors are doing: random overwriting of a drive in
-//! steady state, with a flush or a shutdown every so often, where waits take the modelled time and where they take none.
+//! Flush and shutdown complete on every profile's drive during garbage collection: random overwrites of a drive in steady state, with
+//! periodic flushes and shutdowns, with and without modeled time.
 //!
-//! Verified: each flush and each shutdown ends, leaves nothing in the write buffer, and everything reads back. The drives
-//! are as small as their profiles can be, and are the translation layers of served ones, without a host.
+//! Checked: each flush and each shutdown completes, leaves nothing in the write buffer, and everything reads back. The drives are as small
+//! as their profiles allow, and consist of the translation layer of served ones, without a host.
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
 use byteway_console::interrupt::Interrupt;
-use byteway_firmware::{Canary, Ftl};
+use byteway_firmware::{Ftl, InjectedDefect};
 use byteway_lab::build;
 use byteway_scenario::profile::{DRIVES, Profile};
 use byteway_scenario::{Device, Options, Scenario};
@@ -16,14 +16,14 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
-/// Units that each writer writes between two looks, at most.
+/// Upper limit of units that each writer writes between two flushes.
 const BURST: u64 = 400;
 const WRITERS: u64 = 4;
 const ROUNDS: u64 = 12;
 const ROUNDS_MOST: u64 = 10 * ROUNDS;
 
-/// Whether every flush and shutdown of a profile's drive ends; else what stood still.
-fn ends(profile: &str, timing: Timing, canary: Option<Canary>) -> Result<(), String> {
+/// Whether every flush and shutdown of a profile's drive completes; otherwise what made no progress.
+fn ends(profile: &str, timing: Timing, canary: Option<InjectedDefect>) -> Result<(), String> {
     if Profile::built_in(profile).unwrap().is_hosted() {
         return ends_on_the_host(profile, timing);
     }
@@ -42,7 +42,7 @@ fn ends(profile: &str, timing: Timing, canary: Option<Canary>) -> Result<(), Str
     result.map_err(|stalled| stalled.to_string())
 }
 
-/// The same of a drive whose firmware runs on the host: it begins empty, and is filled before.
+/// The same for a drive whose firmware runs on the host: it starts empty, and is filled first.
 fn ends_on_the_host(profile: &str, timing: Timing) -> Result<(), String> {
     let text = format!(
         "[drive]\nprofile = \"{profile}\"\ncapacity = \"1 GiB\"\n\
@@ -69,7 +69,7 @@ fn ends_on_the_host(profile: &str, timing: Timing) -> Result<(), String> {
     result.map_err(|stalled| stalled.to_string())
 }
 
-/// Whether collectors have moved something: to make room, or out of the cache of one bit a cell.
+/// Whether garbage collection has moved data, or data was folded from the SLC cache.
 fn has_collected(ftl: &Ftl) -> bool {
     let counters = ftl.counters();
     counters.units_programmed_collector + counters.units_programmed_folding > 0
@@ -79,11 +79,11 @@ async fn overwrite(clock: Clock, ftl: Ftl, rng: Rng) {
     let (spans, span) = (Rc::new(Spans::default()), SpanId::NONE);
     let mut moments = rng.stream("moments");
     ftl.ready().await;
-    // A sixteenth of the drive, so that what is written is soon stale.
+    // A sixteenth of the drive, so that data soon becomes stale.
     let units = ftl.user_units() / 16;
     let stamp = |lpa, version| Content::Stamp(Stamp { lba: lpa, version, tag: 99, block: BlockSize::B4096 });
     let versions: Rc<Vec<Cell<u32>>> = Rc::new((0..units).map(|_| Cell::new(0)).collect());
-    // Until collectors have been at work, too: on a drive with few and large superblocks they begin late.
+    // Until garbage collection has run as well, which starts late on drives with few large superblocks.
     let mut rounds = 0;
     while rounds < ROUNDS || (!has_collected(&ftl) && rounds < ROUNDS_MOST) {
         let round = rounds;
@@ -96,7 +96,7 @@ async fn overwrite(clock: Clock, ftl: Ftl, rng: Rng) {
             clock.spawn("writer of the host", async move {
                 let mut contents = Vec::new();
                 for step in 0..BURST {
-                    // Each writer has its own units, a run of which is a command.
+                    // Each writer has its own units; a command writes a run of them.
                     let count = 1 + stream.below(16);
                     let own = units / WRITERS;
                     let first = writer * own + stream.below(own - count);
@@ -112,7 +112,7 @@ async fn overwrite(clock: Clock, ftl: Ftl, rng: Rng) {
         while writing.get() > 0 {
             let turns = moments.below(300);
             match clock.is_immediate() {
-                // Time passes only when no task is ready.
+                // Time advances only when no task is ready.
                 false => clock.sleep(Delay::from_us(10 * turns)).await,
                 true => {
                     for _ in 0..turns {
@@ -127,7 +127,7 @@ async fn overwrite(clock: Clock, ftl: Ftl, rng: Rng) {
             looks += 1;
         }
         assert!(looks > 0);
-        // Writers have ended, collectors have not.
+        // Writers have ended, garbage collection has not.
         ftl.shutdown(span, &spans).await.unwrap();
         assert_eq!(ftl.units_buffered(), 0, "round {round}");
     }
@@ -139,13 +139,13 @@ async fn overwrite(clock: Clock, ftl: Ftl, rng: Rng) {
     assert!(has_collected(&ftl), "collectors were at work: {:?}", ftl.counters());
 }
 
-// A served drive of one profile of fourteen stopped for good in its first shutdown after some overwriting: Flush and
-// shutdown must end for every geometry, number of bits a cell and set of thresholds that there is.
+// A past error: the served drive of one profile among fourteen hung in its first shutdown after some overwrites. Flush and shutdown must
+// complete for every geometry, number of bits per cell and threshold.
 #[test]
 fn flush_and_shutdown_end_for_every_profile() {
     for (profile, _) in DRIVES {
         if Profile::built_in(profile).unwrap().bridge.is_some() {
-            continue; // its drives are like the others, each behind a controller of its own
+            continue; // its drives are like the others, each behind its own controller
         }
         for timing in [Timing::None, Timing::Model] {
             ends(profile, timing, None).unwrap_or_else(|stalled| panic!("{profile}, {timing:?}: {stalled}"));
@@ -153,10 +153,10 @@ fn flush_and_shutdown_end_for_every_profile() {
     }
 }
 
-// This is the fault that was there, and these drives would have shown it.
+// Reintroduces that error, which these drives must detect.
 #[test]
 fn the_overwriting_finds_a_drive_that_does_not_end() {
-    ends("samsung-970-pro", Timing::None, Some(Canary::TakeAlong)).unwrap_err();
-    ends("samsung-970-pro", Timing::Model, Some(Canary::TakeAlong)).unwrap();
-    ends("tlc-generic", Timing::Model, Some(Canary::StallShutdown)).unwrap_err();
+    ends("samsung-970-pro", Timing::None, Some(InjectedDefect::TakeAlong)).unwrap_err();
+    ends("samsung-970-pro", Timing::Model, Some(InjectedDefect::TakeAlong)).unwrap();
+    ends("tlc-generic", Timing::Model, Some(InjectedDefect::StallShutdown)).unwrap_err();
 }

@@ -1,9 +1,8 @@
-//! `spans.json` against what the run itself has counted: a checker that reads the file as a viewer does.
+//! Checks `spans.json` against the run's own figures, by reading the file as a viewer does.
 //!
-//! It verifies: every event is well formed, on a track that has a name; uses of a track don't overlap; every slice that
-//! begins ends, stages stand in their I/O without a gap; the stages of all measured I/Os are the summary's
-//! spans; crossings of the link are the ledger's; time in use is the utilisation. It does not verify how a viewer
-//! draws it.
+//! Checked: every event is well formed, on a named track; uses on a track do not overlap; every slice that starts also ends; stages fill
+//! their I/O without gaps; the stages of all measured I/Os are the summary's spans; link crossings are those of the ledger; busy time is
+//! the utilization. Not checked: how a viewer draws it.
 
 use crate::common::{folder, round, scenario};
 use byteway_console::interrupt::Interrupt;
@@ -18,7 +17,7 @@ use std::io::Write;
 use std::process::Command;
 use std::rc::Rc;
 
-/// Everything: collection, open and closed loops, interrupts, trims, warming up.
+/// All features: garbage collection, open and closed loops, interrupts, trims, warm-up.
 const MIXED: &str = r#"
 name = "mixed"
 seed = 42
@@ -61,7 +60,7 @@ count = 50
 warmup = 20
 "#;
 
-/// Memory that is written to, up to a limit: then the disk is full.
+/// Memory that fails like a full disk beyond a limit.
 #[derive(Clone)]
 struct Disk {
     bytes: Rc<RefCell<Vec<u8>>>,
@@ -84,7 +83,7 @@ impl Write for Disk {
     }
 }
 
-/// Runs and shows the first `ios_max` I/Os on a disk of `room` bytes.
+/// Runs and records the first `ios_max` I/Os on a disk of `room` bytes.
 fn run_on(text: &str, ios_max: u32, room: usize) -> (Summary, Vec<u8>, std::io::Result<()>) {
     let disk = Disk { bytes: Rc::default(), room };
     let timeline = Timeline::new(Box::new(disk.clone()), ios_max);
@@ -123,7 +122,7 @@ struct Shape {
     stages: Vec<(String, u64, u64)>,
 }
 
-/// What a viewer would make of the file.
+/// The file's content as a viewer sees it.
 struct Shown {
     /// By process and thread, in the order of time.
     tracks: BTreeMap<(String, String), Vec<Slice>>,
@@ -131,7 +130,7 @@ struct Shown {
     other: Value,
 }
 
-/// Microseconds with six decimals: exact up to 2^52 ps.
+/// Microseconds with six decimals, exact up to 2^52 ps.
 fn ps(value: &Value) -> u64 {
     let us = value.as_f64().expect("a time is a number");
     assert!((0.0..4e9).contains(&us), "{us}");
@@ -234,7 +233,7 @@ impl Shown {
         Shown { tracks, ios, other: file["otherData"].clone() }
     }
 
-    /// What it shows of one of several drives, as if it were the only one.
+    /// The part of one of several drives, as if it were the only one.
     fn of_drive(&self, name: &str) -> Shown {
         let prefix = format!("{name}: ");
         let tracks = self.tracks.iter().filter_map(|((process, thread), slices)| {
@@ -253,7 +252,7 @@ impl Shown {
         self.tracks.iter().filter(move |((of, _), _)| of == process).flat_map(|(_, slices)| slices)
     }
 
-    /// Where the measured I/Os' time went, as the summary says it.
+    /// Times of the measured I/Os by stage, in the summary's form.
     fn spans(&self, summary: &Summary) -> Vec<byteway_measure::summary::SpanRow> {
         let names: Vec<&str> = summary.spans.iter().map(|row| row.span.as_str()).collect();
         let mut totals: Vec<(&str, u128)> = names.iter().map(|name| (*name, 0)).collect();
@@ -265,7 +264,7 @@ impl Shown {
         span_rows(&totals, measured.count() as u64)
     }
 
-    /// How long each track of a process was in use between two instants; those that were not used are not in it.
+    /// Busy time of each track of a process between two instants; unused tracks are omitted.
     fn busy(&self, process: &str, from: u64, to: u64) -> Vec<u64> {
         let tracks = self.tracks.iter().filter(|((of, _), _)| of == process);
         let within = |slice: &Slice| slice.end.min(to).saturating_sub(slice.begin.max(from));
@@ -273,7 +272,7 @@ impl Shown {
     }
 }
 
-/// Everything that file and summary both know, of a run without warming up.
+/// Compares all figures in both file and summary, for a run without a warm-up.
 fn agrees(summary: &Summary, shown: &Shown) {
     assert_eq!(shown.other["complete"], true);
     assert_eq!(shown.other["ios"], shown.ios.len() as u64);
@@ -311,13 +310,13 @@ fn agrees(summary: &Summary, shown: &Shown) {
         assert!(busy.len() as u64 <= expected.count);
         busy.resize(expected.count as usize, 0);
         if resource == "link to device" {
-            // The last doorbell of the setting up was still crossing when the run began.
+            // The last doorbell write of the set-up was still crossing at the start of the run.
             let doorbell =
                 shown.slices(process).find(|slice| slice.name == "doorbell").expect("there is one");
             busy[0] += doorbell.end - doorbell.begin;
         }
         if resource == "cores" {
-            // The run knows only what all of them have done together.
+            // The run only knows their sum.
             let mean = busy.iter().sum::<u64>() / expected.count;
             busy.fill(mean);
         }
@@ -326,7 +325,7 @@ fn agrees(summary: &Summary, shown: &Shown) {
     }
 }
 
-// Two drives have a core 0 and a die 0 each: on one track their uses would overlap, and no drive's sum would be its own.
+// Two drives both have a core 0 and a die 0: on a shared track their uses would overlap, and sums would be wrong.
 #[test]
 fn each_drive_and_its_link_have_tracks_with_its_name() {
     let text = "\
@@ -351,7 +350,7 @@ fn each_drive_and_its_link_have_tracks_with_its_name() {
     }
 }
 
-// A trace whose times are not the summary's would explain another run.
+// Times that differ from the summary's would explain another run.
 #[test]
 fn reads_agree_with_the_summary_and_can_be_followed() {
     let text =
@@ -391,8 +390,7 @@ fn reads_agree_with_the_summary_and_can_be_followed() {
     }
 }
 
-// Programs and collection are where a write's time goes in the end: without them the tracks would show gaps that are
-// none.
+// A write's time is spent in programs and garbage collection: without them the tracks would show false gaps.
 #[test]
 fn writes_with_collection_agree_with_the_summary() {
     let drive =
@@ -410,9 +408,9 @@ fn writes_with_collection_agree_with_the_summary() {
     ] {
         let of = |slice: &&Slice| slice.name == name && slice.arguments["for"] == client;
         let slices: Vec<_> = shown.slices("flash: dies").filter(of).collect();
-        // What is under way at the end is shown, and not yet counted: one operation a die.
+        // Operations in flight at the end are shown but not counted: one per die.
         assert!((done..=done + 4).contains(&(slices.len() as u64)), "{name}: {} of {done}", slices.len());
-        // What was in the buffer at first is of no I/O: 64 units, of which a program has one at least.
+        // The initial content of the buffer belongs to no I/O: 64 units, at least one per program.
         let of_none = slices.iter().filter(|slice| slice.ios.is_empty()).count();
         match client {
             "collector" => assert_eq!(of_none, slices.len(), "{name}"),
@@ -421,7 +419,7 @@ fn writes_with_collection_agree_with_the_summary() {
     }
 }
 
-// With classes the same queue's commands come in bursts, and entries are fetched together.
+// With priority classes a queue's commands come in bursts, and entries are fetched together.
 #[test]
 fn weighted_queues_and_bursts_agree_with_the_summary() {
     let job = |name, class| {
@@ -439,7 +437,7 @@ fn weighted_queues_and_bursts_agree_with_the_summary() {
     assert_eq!(queues, BTreeSet::from(["one", "two"]));
 }
 
-// What warms up is in the file and not in the summary; an open loop's waiting is in the summary before the I/O begins.
+// The warm-up is in the file but not in the summary; the wait of an open loop is in the summary before the I/O starts.
 #[test]
 fn all_kinds_at_once_agree_with_the_summary() {
     let (summary, shown) = run(MIXED, 1_000_000);
@@ -454,7 +452,7 @@ fn all_kinds_at_once_agree_with_the_summary() {
     assert!(shown.ios.values().filter(late).count() > 0, "nothing was late");
 }
 
-// A run that is watched must be the run that it would have been.
+// Recording must not change the run.
 #[test]
 fn watching_changes_nothing_and_writes_the_same_bytes() {
     let (summary, bytes, _) = run_on(MIXED, 100_000, usize::MAX);
@@ -462,8 +460,7 @@ fn watching_changes_nothing_and_writes_the_same_bytes() {
     assert!(run_on(MIXED, 100_000, usize::MAX).1 == bytes, "the same run, other bytes");
 }
 
-// Without a limit the file of a long run fills the disk; a file that doesn't say that it is not all would be taken for
-// all.
+// Without a limit the file of a long run fills the disk; a truncated file must say that it is incomplete.
 #[test]
 fn the_first_ios_are_covered_and_the_file_says_so() {
     let (summary, whole) = run(MIXED, 100_000);
@@ -480,13 +477,13 @@ fn the_first_ios_are_covered_and_the_file_says_so() {
         assert!(slices.iter().all(|slice| slice.ios.iter().all(|io| *io < 100)));
         let before = all.iter().filter(|slice| slice.end < cut).count();
         assert_eq!(slices.iter().filter(|slice| slice.end < cut).count(), before, "{track:?}");
-        // What was reserved before the cut may begin behind it.
+        // Uses reserved before the cut may start after it.
         let later = slices.iter().filter(|slice| slice.begin > cut + 200_000_000);
         assert!(later.into_iter().all(|slice| !slice.ios.is_empty()), "{track:?}");
     }
 }
 
-// Half a file that looks whole would be worse than none; and the run's result must not be lost with it.
+// A partial file that looks complete would be worse than none; and the run's results must not be lost with it.
 #[test]
 fn a_full_disk_is_told_and_the_run_goes_on() {
     let (summary, bytes, outcome) = run_on(MIXED, 100_000, 200_000);
@@ -495,7 +492,7 @@ fn a_full_disk_is_told_and_the_run_goes_on() {
     assert_eq!(crate::common::run(MIXED).to_json(), summary.to_json());
 }
 
-// The flag is what a user meets.
+// Users use the flag.
 #[test]
 fn the_binary_writes_spans_json() {
     let results: Vec<Vec<u8>> = ["a", "b/c"]

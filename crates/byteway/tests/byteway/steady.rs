@@ -1,21 +1,21 @@
-//! The constructed steady state of every profile against a drive that was really overwritten, and the note that says of
-//! other drives that they change.
+//! The constructed steady state of every profile, compared with a drive that was really overwritten, and the note on runs that are not
+//! steady.
 //!
-//! A collector gives the host a superblock at a time, so throughput comes in superblocks: of a window in which the host
-//! fills n of them, two drives that differ only in their seed differ by about 1/n. A window may be off by 5 % (10 % with
-//! fewer than 20 collections) and one superblock. Small drives are slow, so their windows are as long as the host takes
-//! to fill twenty superblocks at first, and forty later, and no shorter than half a second and one second.
+//! Garbage collection frees a superblock at a time, so throughput comes in steps of superblocks: in a window in which the host fills n of
+//! them, two drives that differ only in their seed differ by about 1/n. A window may deviate by 5 % (10 % with fewer than 20 collections)
+//! and one superblock. Small drives are slow, so their windows last until the host has filled twenty superblocks at first, and forty later,
+//! with minimums of half a second and one second.
 
 use crate::common::{assert_within, results};
 use byteway_measure::results::{Point, Results};
 use byteway_scenario::profile::{DRIVES, Profile};
 use byteway_wire::content::UNIT_BYTES;
 
-/// The least that a scenario takes.
+/// Smallest capacity that a scenario supports.
 const UNITS: u64 = (1 << 30) / UNIT_BYTES as u64;
 
-/// A drive of 1 GiB of a profile's flash, with some 32 superblocks on each die, and the units that the host is given at a
-/// time: those of a superblock, or, with a cache of one bit a cell, of two and what is folded meanwhile.
+/// A drive of 1 GiB of a profile's flash with some 32 superblocks per die, and the units that the host gets at a time: those of a
+/// superblock, or, with an SLC cache, of two plus what is folded meanwhile.
 fn small(name: &str, precondition: &str) -> (String, u64) {
     let profile = Profile::built_in(name).expect("it is of the catalogue");
     let flash = &profile.flash;
@@ -23,10 +23,10 @@ fn small(name: &str, precondition: &str) -> (String, u64) {
     let lines = flash.read.len().max(flash.program.len()) as u64;
     let wanted = UNITS / 32 / u64::from(flash.channels) / stripe_units;
     let pages = (wanted / lines * lines).min(flash.pages.into());
-    // Wordlines of a small superblock are a good part of it, where there are many superblocks beside: room for them.
+    // Wordlines are a considerable part of a small superblock, which needs additional spare space.
     let op = if flash.slc.is_some() { "override.firmware.op = '12 %'\n" } else { "" };
     let mut buffer = profile.firmware.write_buffer.0.min((1 << 30) / 32);
-    // A cache of the map has misses, as at full size, and the buffer holds a few times as many units as the map has pages.
+    // A cached map has misses, as at full size, and the buffer holds several times as many units as the map has pages.
     let mut cache = "";
     if profile.firmware.map_cache.is_some() {
         (buffer, cache) = (buffer.min(4 << 20), "override.firmware.map_cache = '128 KiB'\n");
@@ -44,7 +44,7 @@ fn overwrite(drive: &str, rest: &str) -> Results {
     results(&format!("{drive}[[job]]\nrw = 'randwrite'\niodepth = 32\n{rest}"))
 }
 
-/// What happened between two instants, in seconds after the first I/O.
+/// Figures between two instants, in seconds after the first I/O.
 struct Window {
     iops: f64,
     amplification: f64,
@@ -67,19 +67,19 @@ fn window(results: &Results, from: f64, to: f64) -> Window {
     }
 }
 
-/// By how many per cent a window may be off.
+/// Permitted deviation of a window in per cent.
 fn tolerance(window: &Window, superblock: u64) -> f64 {
     let share = if window.collections < 20 { 10.0 } else { 5.0 };
     share + 100.0 * superblock as f64 / window.written as f64
 }
 
-/// Drives whose flash and firmware are the same write the same: one of them stands for all.
+/// One drive of each set with equal flash and firmware, which write alike.
 fn distinct() -> Vec<&'static str> {
     let mut seen: Vec<(String, &str)> = Vec::new();
     for (name, _) in DRIVES {
         let profile = Profile::built_in(name).expect("it is of the catalogue");
         if profile.is_hosted() || profile.bridge.is_some() {
-            continue; // it begins empty: there is no steady state to construct
+            continue; // it starts empty: there is no steady state to construct
         }
         let key = format!("{:?} {:?}", profile.flash, profile.firmware);
         if seen.iter().all(|(other, _)| *other != key) {
@@ -128,8 +128,7 @@ fn check(name: &str) {
     }
 }
 
-// A drive that is constructed with free blocks, an empty buffer or open blocks that it would not have is compared with
-// others by what it does before it is in the steady state.
+// A constructed drive with wrong free blocks, buffer content or open blocks would be compared with others before it is in the steady state.
 #[test]
 fn every_profile_begins_as_it_goes_on() {
     distinct().into_iter().step_by(2).for_each(check);
@@ -140,7 +139,7 @@ fn every_profile_begins_as_it_goes_on_too() {
     distinct().into_iter().skip(1).step_by(2).for_each(check);
 }
 
-// At full size superblocks are as large as they are, and what is wrong with a phase takes seconds to show.
+// At full size superblocks have their real size, and errors of a phase take seconds to show.
 #[test]
 fn a_drive_of_full_size_begins_as_it_goes_on() {
     let drive = "[drive]\nprofile = 'samsung-970-pro'\nprecondition = 'steady'\n";
@@ -158,7 +157,7 @@ fn a_drive_of_full_size_begins_as_it_goes_on() {
     }
 }
 
-/// A drive with the dies and superblocks of the 970 Pro, against itself after it has been overwritten three times.
+/// A drive with the dies and superblocks of the 970 Pro, compared with itself after three overwrites.
 fn check_with_all_dies(capacity: &str, units: u64) {
     let drive = |precondition: &str| {
         format!(
@@ -169,7 +168,7 @@ fn check_with_all_dies(capacity: &str, units: u64) {
     let reference = overwrite(&drive("filled"), &rest).summary;
     let (iops, amplification) = (reference.iops, reference.write_amplification.expect("the host wrote"));
     println!("{capacity}, overwritten three times: {iops:.0} IOPS, {amplification:.3}");
-    // Which of few dies is where in its cycle is chance: of the first half second it makes a tenth.
+    // With few dies their positions in the cycle are random: a tenth in the first half second.
     let seeded = |seed| {
         let text = format!("seed = {seed}\n{}", drive("steady"));
         overwrite(&text, "runtime = '3500 ms'\n[measure]\ninterval = '50 ms'\n")
@@ -206,7 +205,7 @@ fn note(results: &Results) -> Option<&str> {
     results.summary.notes.iter().map(String::as_str).find(|note| note.starts_with("not steady:"))
 }
 
-/// A drive that fills up within half a second, and then collects.
+/// A drive that fills up within half a second, and then collects garbage.
 fn cliff(job: &str) -> Results {
     results(&format!(
         "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\nprecondition = 'filled'\n\
@@ -214,7 +213,7 @@ fn cliff(job: &str) -> Results {
     ))
 }
 
-// The mean over a cliff is a figure of the run's length; without a word about it a reader takes it for the drive's.
+// The mean over such a drop depends on the run's length; without a note a reader would take it for the drive's.
 #[test]
 fn a_run_over_a_change_says_so() {
     let changing = cliff("iodepth = 32\nruntime = '1500 ms'\n");
@@ -230,7 +229,7 @@ fn a_run_over_a_change_says_so() {
     assert!(note(&of_two).is_some_and(|note| note.contains("job writer: ")), "{:?}", of_two.summary.notes);
 }
 
-// A note that is always there says nothing.
+// A note that is always present is useless.
 #[test]
 fn what_is_steady_short_or_asked_for_gets_no_note() {
     let reads = "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\nprecondition = 'filled'\n\
@@ -246,8 +245,8 @@ fn what_is_steady_short_or_asked_for_gets_no_note() {
     assert_eq!(note(&cliff(phases)), None, "phases differ");
 }
 
-// Where a die has a handful of superblocks, the constructed state is only near to what overwriting leaves, and a figure of
-// the first seconds is not the drive's.
+// With a handful of superblocks per die, the constructed state is only close to that after overwriting, and figures of the first seconds
+// are not the drive's.
 #[test]
 fn a_rough_start_is_said() {
     let of = |profile: &str, capacity: &str, job: &str| {

@@ -1,5 +1,5 @@
-//! Every table of every command, as a terminal of 80 columns shows it. The commands are clap's and the scenarios those of
-//! the folder, so that a new one is looked at too.
+//! All tables of all commands on a terminal of 80 columns. Commands come from clap and scenarios from the folder, so that new ones are
+//! covered.
 
 use crate::common::sections;
 use byteway::cli::command;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Every command that does something, by its words: `trace inspect`.
+/// Every executable command by its words: `trace inspect`.
 fn leaves(command: &clap::Command, words: &str, found: &mut Vec<(String, clap::Command)>) {
     let mut below = command.get_subcommands().filter(|sub| sub.get_name() != "help").peekable();
     if below.peek().is_none() {
@@ -31,8 +31,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What a command prints; its exit code is not looked at: that a short run of a paper's claims falls short is no matter
-/// here.
+/// Output of a command. Its exit code is ignored: shortened claims may fail here.
 fn printed(folder: &Path, arguments: &[String]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_byteway"))
         .current_dir(folder)
@@ -49,7 +48,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// What makes a table hard to read, in a text that was printed for 80 columns.
+/// Defects that make a printed table hard to read at 80 columns.
 fn faults(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -59,7 +58,7 @@ fn faults(text: &str) -> Vec<String> {
         if line.contains("x0.00") {
             found.push(format!("a factor that looks like nothing: {line}"));
         }
-        // 316199.7 and 316,199.7: digits that no eye takes in, and a decimal behind them.
+        // 316199.7 and 316,199.7: too many digits, with a decimal after them.
         let numbers = line.split(|c: char| !(c.is_ascii_digit() || c == ',' || c == '.'));
         for number in numbers {
             let long = number.split_once('.').is_some_and(|(whole, decimals)| {
@@ -83,7 +82,7 @@ fn scenarios() -> Vec<PathBuf> {
     files
 }
 
-/// `--set` flags that make a scenario short.
+/// `--set` flags that shorten a scenario.
 fn shorter(path: &Path) -> Vec<String> {
     let scenario = Scenario::load(path, &Options::default()).unwrap();
     let mut sets = vec!["measure.warmup=0".to_owned()];
@@ -96,7 +95,7 @@ fn shorter(path: &Path) -> Vec<String> {
     sets.into_iter().flat_map(|set| ["--set".to_owned(), set]).collect()
 }
 
-/// A drive that is served while a benchmark runs; what both printed.
+/// A drive served during a benchmark; returns the output of both.
 fn served(folder: &Path) -> Vec<String> {
     struct Server(Child);
     impl Drop for Server {
@@ -127,7 +126,7 @@ fn served(folder: &Path) -> Vec<String> {
     let bench = printed(folder, &words(bench));
     kill_process(Pid::from_child(&server.0), Signal::INT).unwrap();
     assert!(server.0.wait().unwrap().success());
-    // Commands to copy, which stay in one line, are no table.
+    // Commands to copy, which are not wrapped, are not tables.
     let said = std::fs::read_to_string(&out).unwrap();
     let said =
         said.lines().filter(|line| !["  QEMU ", "  socket "].iter().any(|start| line.starts_with(start)));
@@ -139,8 +138,7 @@ fn wait() {
     std::thread::sleep(std::time::Duration::from_millis(10));
 }
 
-/// What a command prints in cases that make its tables wide. A command that is not named here fails the test: it is new,
-/// and its tables have not been looked at.
+/// Output of a command in cases that make its tables wide. A command without a case fails the test: its tables have not been checked.
 fn cases(path: &str, folder: &Path) -> Vec<String> {
     let root = repository();
     let scenario = |name: &str| root.join("scenarios").join(name);
@@ -149,13 +147,13 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
         let file = scenario(name);
         let mut all = vec!["compare".to_owned(), file.display().to_string(), "--quiet".to_owned()];
         let varied: Vec<&str> = varies.iter().filter_map(|vary| vary.split('=').next()).collect();
-        // What is varied is not set too.
+        // A varied key cannot be set as well.
         for set in shorter(&file).chunks(2).filter(|set| !varied.iter().any(|key| set[1].contains(key))) {
             all.extend(set.iter().cloned());
         }
         all.extend(varies.iter().flat_map(|vary| ["--vary".to_owned(), (*vary).to_owned()]));
         let text = printed(folder, &all);
-        // The values of all keys that are varied stand in every row.
+        // The values of all varied keys are in every row.
         for vary in varies {
             let key = vary.split('=').next().unwrap();
             assert!(text.lines().nth(2).unwrap().contains(key), "{key} is missing in\n{text}");
@@ -206,15 +204,42 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
             run("kv bench --workload w-m --count 2000 --quiet"),
             run("kv bench --workload w-b --count 2000 --bulk-pairs 64 --quiet"),
         ],
-        // `bench` ends the server and looks at its tables; `media info` checks too.
+        "csd tables" => {
+            write_rows(&folder.join("t.parquet"));
+            let device =
+                "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"tables\"\ncapacity = \"1 GiB\"\n";
+            std::fs::write(folder.join("tables.toml"), device).unwrap();
+            let load =
+                run("csd load a_table_with_a_long_name t.parquet --drive tables.toml --data tables --quiet");
+            vec![load, run("csd tables --columns --drive tables.toml --data tables --quiet")]
+        }
+        "csd query" | "csd explain" | "csd bench" => {
+            write_rows(&folder.join("t.parquet"));
+            let mut command = words(path);
+            command.push("SELECT n, t FROM t WHERE n > 99999 AND t IS NOT NULL".to_owned());
+            command.extend(words("--load t=t.parquet --quiet --on both"));
+            vec![printed(folder, &command)]
+        }
+        // `bench` ends the server and checks its tables; `media info` covers both.
         "serve" | "media check" => Vec::new(),
-        // These print no tables: keys, values, TOML, JSON, plans.
+        // These print no tables, but keys, values, TOML, JSON, plans.
         "kv put" | "kv get" | "kv list" | "kv del" | "kv exist" | "trace convert" | "profile show"
         | "fio" | "schema" | "fuzz" => Vec::new(),
+        // `csd tables` loads; the other prints a sentence.
+        "csd load" | "csd drop" => Vec::new(),
         other => {
             panic!("`byteway {other}` is new: add a case that shows its tables, or say that it has none")
         }
     }
+}
+
+/// A table with long numbers and strings.
+fn write_rows(path: &Path) {
+    let rows = byteway_query::rows::numbered(0, 100_010);
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
 }
 
 fn look_at(paths: &[&str]) {
@@ -227,7 +252,7 @@ fn look_at(paths: &[&str]) {
     }
 }
 
-// In a terminal of 80 columns a wider table is a heap of broken lines, and a figure of nine digits is not read.
+// A table wider than the terminal is broken into unreadable lines, and figures of nine digits are hard to read.
 #[test]
 fn every_run_fits_into_80_columns() {
     look_at(&["run"]);
@@ -241,10 +266,10 @@ fn every_other_table_fits_into_80_columns() {
     look_at(&paths);
 }
 
-// What is left out of a table must be to be had.
+// Columns omitted from a table must be available.
 #[test]
 fn whatever_prints_tables_prints_all_columns_too() {
-    // The output of these is no table: a report in sentences, and a file.
+    // The output of these is not a table: a report in sentences, and a file.
     const WITHOUT: [&str; 2] = ["fuzz", "profile show"];
     for (path, command) in commands().iter().filter(|(path, _)| !WITHOUT.contains(&path.as_str())) {
         let has = |name: &str| command.get_arguments().any(|argument| argument.get_id() == name);

@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
 
 const TRACE: &str = "1000 0 8 8 1\n2000 3 16 8 0\n2500 0 24 16 1\n";
 
-// What was assumed and what was lost must stand where the user looks, and the trace alone on the output.
+// Assumptions and losses must be visible to the user, with only the trace on the standard output.
 #[test]
 fn a_trace_is_converted_and_what_was_lost_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ fn a_trace_is_converted_and_what_was_lost_is_said() {
     assert!(text(&output.stderr).contains("as asked for: 0 = read"));
 }
 
-// Half a trace under the name of a whole one would be believed.
+// A partial trace must not look complete.
 #[test]
 fn what_cannot_be_converted_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ fn what_cannot_be_converted_leaves_no_file() {
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "{arguments:?}");
     };
-    refused(&["t.trace", "o.csv"], &["does not say which format", "--to", "msr"]);
+    refused(&["t.trace", "o.csv"], &["does not name an output format", "--to", "msr"]);
     refused(&["t.trace", "o.oraclegeneral"], &["t.trace:2:1", "no direction", "--lossy"]);
     refused(&["t.trace", "o.vscsi1"], &["second device", "--device", "--lossy"]);
     refused(&["log", "o.mqsim"], &["log:2:1", "trim", "blkparse", "--lossy"]);
@@ -93,7 +93,7 @@ fn what_cannot_be_converted_leaves_no_file() {
     );
 }
 
-// Where a trace is too large for the drive the scenario says what becomes of it, and the result what became of it.
+// For a trace larger than the drive the scenario selects the mapping, and the result reports its effect.
 #[test]
 fn a_trace_larger_than_the_drive_is_laid_as_the_scenario_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn a_trace_larger_than_the_drive_is_laid_as_the_scenario_says() {
     assert_eq!(Beyond::default(), Beyond::Error);
 }
 
-/// Runs the program with `input` in a pipe to it, which cannot be rewound.
+/// Runs the program with `input` in a pipe, which cannot be rewound.
 fn piped(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_byteway"))
         .current_dir(folder)
@@ -150,14 +150,14 @@ fn piped(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
         .spawn()
         .expect("the binary is built");
     let mut stdin = child.stdin.take().expect("it is a pipe");
-    // From a thread of its own: the program writes before it has read all. It may have seen enough before the end.
+    // In a separate thread, because the program writes before it has read everything. It may stop reading early.
     std::thread::scope(|scope| {
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().expect("it ends")
     })
 }
 
-// A pipe gives its bytes once; every command that takes a trace takes one from there, plain and packed.
+// A pipe can be read only once; every command that takes a trace accepts one, plain and compressed.
 #[test]
 fn the_standard_input_is_a_trace() {
     let folder = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ fn the_standard_input_is_a_trace() {
     assert!(text(&output.stderr).contains("stdin:1:1"), "{}", text(&output.stderr));
 }
 
-// Whatever is written in columns is a trace, on the command line and in a scenario.
+// Any file in columns is a trace, on the command line and in a scenario.
 #[test]
 fn columns_are_named_by_the_user() {
     let folder = tempfile::tempdir().unwrap();

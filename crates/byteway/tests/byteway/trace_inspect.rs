@@ -1,4 +1,4 @@
-//! `byteway trace inspect` as a user meets it: over real traces where they are at hand, and with wrong flags and files.
+//! `byteway trace inspect` as seen by a user: on real traces if available, and with wrong flags and files.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn inspect(arguments: &[&str]) -> Output {
         .expect("the binary is built")
 }
 
-/// What is printed as JSON.
+/// The JSON output.
 fn found(arguments: &[&str]) -> Vec<Inspection> {
     let output = inspect(&[&["--format", "json"], arguments].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -21,12 +21,12 @@ fn found(arguments: &[&str]) -> Vec<Inspection> {
     objects.map(|object| object.expect("it is the documented shape")).collect()
 }
 
-/// One of MQSim's traces, if it is at hand.
+/// One of MQSim's traces, if available.
 fn mqsim(name: &str) -> Option<PathBuf> {
     crate::common::real(&format!("block/mqsim/{name}.trace"))
 }
 
-// Figures that can be had from these files with a line of awk; if one differs, the trace is read wrongly.
+// Figures that a line of awk gives for these files; a difference means that the trace is read wrongly.
 #[test]
 fn real_traces_are_described() {
     let (Some(tpcc), Some(wsrch)) = (mqsim("tpcc-small"), mqsim("wsrch-small")) else { return };
@@ -51,10 +51,10 @@ fn real_traces_are_described() {
         let last = curve.points.last().unwrap();
         let first_touches = found.reuse.as_ref().unwrap().first_touch_share;
         assert!(found.footprint.exact && last.units >= found.footprint.units);
-        // Where everything fits only first touches miss.
+        // In a cache that holds everything only first accesses miss.
         assert!((last.miss_ratio - first_touches).abs() < if curve.exact { 1e-5 } else { 0.02 }, "{last:?}");
     }
-    // More units than samples: the sample must agree with all.
+    // More units than samples: the sample must agree with the full count.
     let exact = &found(&["--exact", wsrch])[0];
     let points = |found: &Inspection| found.miss_ratio_curve.clone().unwrap().points;
     for (sampled, exact) in points(wsrch_found).iter().zip(points(exact)) {
@@ -65,7 +65,7 @@ fn real_traces_are_described() {
     assert_eq!((one.records, one.bytes, one.footprint.unit_bytes), (row.records, row.bytes, 16_384));
 }
 
-// Without place and cure a wrong flag or line is a riddle; after the traces before it, a wrong name is an hour lost.
+// Errors need a position and a cure; and a wrong file name must not show only after an hour of earlier traces.
 #[test]
 fn wrong_input_is_refused_with_place_and_cure() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Block traces through scenario and generator, and through the whole simulator with every read verified: real ones
-//! where they are at hand, and small generated ones in any case.
+//! Block traces through scenario, generator and the whole simulator, with every read verified: real ones if available, and small generated
+//! ones always.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,20 +36,20 @@ fn ios(scenario: &Scenario) -> Vec<Io> {
     ios
 }
 
-/// The real traces at hand, each with its records.
+/// The available real traces, with their numbers of records.
 fn real() -> Vec<(PathBuf, usize)> {
     let known = [("tpcc-small", 6_999), ("wsrch-small", 24_783)].into_iter();
     let at = |name| crate::common::real(&format!("block/mqsim/{name}.trace"));
     known.filter_map(|(name, records)| Some((at(name)?, records))).collect()
 }
 
-// Without real traces nobody knows whether the formats are read as their authors write them.
+// Only real traces show whether the formats are read as their authors write them.
 #[test]
 fn real_traces_are_replayed_whole() {
     for (trace, records) in real() {
         for profile in PROFILES {
             let scenario = load(profile, &trace, "wrap = true\n");
-            // A few records are longer than one command may be, and become several.
+            // A few records exceed the maximum transfer size and become several I/Os.
             assert!((records..records + records / 100).contains(&ios(&scenario).len()), "{trace:?}");
             let note = &scenario.notes(0)[0];
             assert!(note.contains(&format!("{records} records")) && note.contains("0 = write"), "{note}");
@@ -59,7 +59,7 @@ fn real_traces_are_replayed_whole() {
     }
 }
 
-// A test that is skipped looks like one that passes: a machine that has lost its traces would go on testing nothing.
+// A skipped test looks like a passed one: without its traces a machine would silently test nothing.
 #[test]
 fn real_traces_that_are_named_and_missing_fail() {
     let empty = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn replay(profile: &str, trace: &Path, lines: &str) -> Summary {
     let (reads, writes) = (job.read.as_ref().expect("it reads"), job.write.as_ref().expect("it writes"));
     assert!(summary.verification.on);
     assert_eq!(summary.verification.reads, reads.ios);
-    // What crossed the link as data is what was read and written, but for the units of coarse DMA.
+    // The data transferred on the link are those read and written, except for the units of coarse DMA.
     let data = |direction: &str| {
         let row = summary.link.iter().find(|row| row.purpose == "data" && row.direction == direction);
         row.map_or(0, |row| row.payload_bytes)
@@ -91,7 +91,7 @@ fn replay(profile: &str, trace: &Path, lines: &str) -> Summary {
     summary
 }
 
-// The main job of all: a real trace, on each drive, at its own times and as fast as can be, every block as written.
+// The most important test: a real trace on each drive, with its own timing and as fast as possible, with every block verified.
 #[test]
 fn real_traces_run_on_every_profile_and_verify() {
     for (trace, _) in real() {
@@ -104,7 +104,7 @@ fn real_traces_run_on_every_profile_and_verify() {
     }
 }
 
-/// Records that are written again and read back: times in nanoseconds, devices, addresses and lengths in sectors.
+/// Records that are rewritten and read back: times in nanoseconds, devices, addresses and lengths in sectors.
 fn records() -> Vec<(u64, u64, Kind, u64, u64)> {
     let mut stream = Rng::new(1).stream("trace");
     let record = |index: u64| {
@@ -115,7 +115,7 @@ fn records() -> Vec<(u64, u64, Kind, u64, u64)> {
     (0..1000).map(record).collect()
 }
 
-/// The records in both formats, as files of `folder`.
+/// The records in both formats, as files in `folder`.
 fn generated(folder: &Path) -> [PathBuf; 2] {
     let (mut mqsim, mut msr) = (String::new(), String::new());
     for (time_ns, device, kind, lba, blocks) in records() {
@@ -133,7 +133,7 @@ fn generated(folder: &Path) -> [PathBuf; 2] {
     })
 }
 
-// The same for those who have no real ones, and for MSR's format, of which no file is at hand.
+// For environments without real traces, and for MSR's format, of which no file is available.
 #[test]
 fn generated_traces_are_replayed_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ fn generated_traces_are_replayed_whole() {
     }
 }
 
-// What the formats say alike must run alike, in every loop and laid on every drive.
+// Equal content in different formats must run alike, in every loop and on every drive.
 #[test]
 fn generated_traces_run_on_every_profile_and_verify() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn generated_traces_run_on_every_profile_and_verify() {
     }
 }
 
-// The first scenario that anyone runs must at least be valid.
+// The scenarios that users run first must at least be valid.
 #[test]
 fn the_scenarios_of_the_repository_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

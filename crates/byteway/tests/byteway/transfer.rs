@@ -1,12 +1,12 @@
-//! How payloads cross, from the scenario to the figures: every method by its own way and at its own price, fallbacks
-//! counted, thresholds as the profiles have them.
+//! Transfer of payloads, from scenario to figures: every method by its own path and cost, with counted fallbacks, and the thresholds in the
+//! profiles.
 
 use crate::common::run;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Hidden;
 use byteway_measure::summary::{Summary, TransferSummary};
 use byteway_scenario::{Options, Scenario};
-use byteway_study::compare::{Comparison, Fact, Manner, Plan, Reach, Request, probe, run_all};
+use byteway_study::compare::{CompareOptions, Comparison, Fact, Plan, Reach, Request, probe, run_all};
 use byteway_study::threshold::{measure, to_toml};
 use byteway_transfer::Method;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ fn wire(summary: &Summary) -> u64 {
     summary.link.iter().map(|row| row.wire_bytes).sum::<u64>() / summary.ios
 }
 
-// A method that quietly went by PRP would show the figures of PRP under its own name.
+// A method that silently used PRP would show PRP's figures under its own name.
 #[test]
 fn every_method_goes_its_own_way() {
-    // Records are of pairs.
+    // Records are for key-value pairs only.
     let methods = Method::ALL.map(Method::name);
     for method in methods.into_iter().filter(|method| *method != "cxl-commit") {
         let memory = if method.contains("cxl") {
@@ -54,7 +54,7 @@ fn every_method_goes_its_own_way() {
         let way = match method {
             // 100 B are below the threshold; and a hybrid without a whole page is inline.
             "adaptive" | "hybrid" => "inline",
-            // More than one command carries.
+            // It needs more than one command.
             "piggyback-cxl" => "cxl-mem",
             method => method,
         };
@@ -65,7 +65,7 @@ fn every_method_goes_its_own_way() {
     }
 }
 
-// The totals of the papers, as the profile's constants add up to them (calibration: O, D, c, X).
+// The papers' totals, as the sum of the profile's constants (calibration: O, D, c, X).
 #[test]
 fn sixty_four_bytes_cost_what_the_board_takes() {
     let job = "rw = 'randwrite'\nbs = '64 B'\ncount = 100";
@@ -78,7 +78,7 @@ fn sixty_four_bytes_cost_what_the_board_takes() {
     }
 }
 
-// A train that never fits must go another way, be counted, and be said.
+// A train that can never fit must use another method, be counted, and be reported.
 #[test]
 fn what_cannot_fit_falls_back_and_is_counted() {
     let found = sink(
@@ -93,7 +93,7 @@ fn what_cannot_fit_falls_back_and_is_counted() {
     assert_eq!((ways(&found), transfer(&found).fallbacks), (vec![("prp", 50)], 50));
 }
 
-// The threshold is the first payload that goes by PRP.
+// The threshold is the first payload size that uses PRP.
 #[test]
 fn adaptive_changes_over_at_its_threshold() {
     for (bytes, way) in [(256, "inline"), (257, "prp")] {
@@ -102,7 +102,7 @@ fn adaptive_changes_over_at_its_threshold() {
     }
 }
 
-// Results by each way; one that is too long for a completion queue's entries comes by the data pointer.
+// Results by each return path; one that is too long for a completion queue's entries uses the data pointer.
 #[test]
 fn results_come_back_as_asked() {
     let read = |result: &str, bytes: u32| {
@@ -124,7 +124,7 @@ fn results_come_back_as_asked() {
     }
 }
 
-// A threshold that no longer is what the constants beside it give would mislead every adaptive run.
+// A threshold that no longer matches the profile's constants would affect every adaptive run.
 #[test]
 fn thresholds_of_the_profiles_are_what_is_measured() {
     for profile in [
@@ -160,29 +160,29 @@ fn compare(varies: [&str; 2]) -> Comparison {
     };
     let plan = Plan::load(&request).expect("the comparison can be planned");
     let (interrupt, bar) = (Interrupt::default(), Hidden);
-    let manner = Manner { threads: 2, store: None, fresh: false, interrupt: &interrupt, bar: &bar };
-    let outcomes = run_all(&plan, &manner).expect("it runs").outcomes;
+    let options = CompareOptions { threads: 2, store: None, fresh: false, interrupt: &interrupt, bar: &bar };
+    let outcomes = run_all(&plan, &options).expect("it runs").outcomes;
     Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt))
 }
 
-// Beyond what a method carries its runs are PRP's: inline would seem to recover at 16 KiB, and to overtake mmio.
+// Beyond its limit a method's runs are PRP's: inline would seem to recover at 16 KiB, and to beat mmio.
 #[test]
 fn a_comparison_concludes_nothing_from_fallbacks() {
     let comparison = compare(["method=prp,inline,mmio", "bs=64 B,4 KiB,16 KiB"]);
     let texts: Vec<&str> = comparison.findings.iter().map(|finding| finding.text.as_str()).collect();
-    let said = "payloads went by the fallback, because their method could not carry them: method=inline, bs=16 KiB (20 of 20);";
+    let said = "payloads used the fallback because their method could not carry them: method=inline, bs=16 KiB (20 of 20);";
     assert!(texts.iter().any(|text| text.starts_with(said)), "{texts:#?}");
     assert!(!texts.iter().any(|text| text.starts_with("inline overtakes")), "{texts:#?}");
     assert!(texts.iter().any(|text| text.starts_with("inline beats prp up to 256 B in")), "{texts:#?}");
 }
 
-// The sentence that one buys the comparison for, and the sizes in it, to the byte.
+// The main conclusion of a comparison, with its sizes to the byte.
 #[test]
 fn a_comparison_says_up_to_which_size_a_method_pays() {
     let comparison = compare(["method=prp,sgl,inline", "bs=64 B..4 KiB x2"]);
     let texts: Vec<&str> = comparison.findings.iter().map(|finding| finding.text.as_str()).collect();
-    let wanted = "inline beats prp up to 256 B in mean latency; it takes fewer bytes on the wire up to 2,688 B, and of \
-                  payload alone up to 4,032 B (to the byte, by runs in between)";
+    let wanted = "inline beats prp up to 256 B in mean latency; it transfers fewer bytes on the wire up to 2,688 B, and \
+                  fewer payload bytes up to 4,032 B (to the byte, by runs in between)";
     assert!(texts.contains(&wanted), "{texts:#?}");
     let gain = comparison.findings.iter().find_map(|finding| match finding.fact {
         Fact::Gain { bytes, prp_ns, sgl_ns, inline_ns, .. } => Some((bytes, prp_ns, sgl_ns, inline_ns)),
@@ -197,14 +197,14 @@ fn a_comparison_says_up_to_which_size_a_method_pays() {
     assert!(comparison.to_table().contains("completions by interrupt"));
 }
 
-// A sentence that claims more than was compared is worse than none: blocks that were only written prove nothing, and
-// bytes that were read while they were written are nobody's proof.
+// A statement must not claim more than was compared: blocks that were only written prove nothing, nor do bytes that were read while being
+// written.
 #[test]
 fn what_is_said_of_verification_is_what_was_compared() {
     let by_blocks = run("[drive]\nprofile = 'cosmos-plus'\n[transfer]\nmethod = 'inline'\n\
          [[job]]\nrw = 'randwrite'\nbs = '4 KiB'\ncount = 20\n");
     assert_eq!(ways(&by_blocks), [("inline", 20)]);
-    assert!(by_blocks.to_tables().contains("Nothing was read, so nothing was verified"));
+    assert!(by_blocks.to_tables().contains("No reads, so nothing was verified"));
     let alone = sink("inline", "rw = 'randrw'\nbs = '100 B'\ncount = 400", "");
     assert!(alone.to_tables().contains("every payload by the drive's checksum"));
     assert!(!alone.to_tables().contains("by checksum only"), "{}", alone.to_tables());
@@ -212,8 +212,8 @@ fn what_is_said_of_verification_is_what_was_compared() {
     assert!(crowded.notes.iter().any(|note| note.contains("by checksum only")), "{:?}", crowded.notes);
 }
 
-// Payload that is read, or posted, together with an entry has no packet of its own: left out for that, it would cross for
-// nothing, and inline would save what it does not.
+// Payload that is read or posted together with an entry has no packet of its own: if it were omitted, it would cross for free, and inline
+// would save too much.
 #[test]
 fn payload_that_shares_a_packet_is_counted() {
     let bytes =
@@ -232,7 +232,7 @@ fn payload_that_shares_a_packet_is_counted() {
     assert_eq!((of("data", &results), bytes(&results)), (19 * 16, 64 + 16 + 19 * 16 + 8 + 4));
 }
 
-// The drive's buffer for stores is shared by all that may be outstanding: taken in pages, it would do for a few of them.
+// The drive's buffer for stores is shared by all outstanding payloads: allocated in pages, it would suffice for a few.
 #[test]
 fn short_stores_share_the_drives_buffer() {
     let found = sink("mmio", "rw = 'randwrite'\nbs = '64 B'\ncount = 300\niodepth = 64", "");

@@ -1,5 +1,5 @@
-//! Write amplification and over-provisioning through the whole simulator: that `op` and `precondition = "steady"` of a
-//! scenario mean what they say. That the translation layer amplifies as theory says is tested with it, at length.
+//! Write amplification and over-provisioning through the whole simulator: the meaning of `op` and `precondition = "steady"` in a scenario.
+//! The translation layer's own tests compare its amplification with theory, at length.
 
 use crate::common::{assert_within, round, run, scenario, writes};
 use byteway_firmware::FtlConfig;
@@ -8,8 +8,8 @@ use byteway_lab::build;
 use byteway_measure::summary::Summary;
 use byteway_wire::content::UNIT_BYTES;
 
-/// Two dies of 512 superblocks and the spare ones, each of 256 units of 4 KiB. The formula knows of no checkpoints, whose
-/// pages are written, and take a tenth of a percent of the spare flash.
+/// Two dies of 512 superblocks and the spare ones, each of 256 units of 4 KiB. The formula does not include checkpoints, whose pages are
+/// written, and take 0.1 % of the spare flash.
 fn drive(op: u32, precondition: &str) -> String {
     format!(
         "precondition = \"{precondition}\"\noverride.flash.channels = 2\noverride.flash.ways = 1\n\
@@ -18,7 +18,7 @@ fn drive(op: u32, precondition: &str) -> String {
     )
 }
 
-/// `count` random writes of 4 KiB, measured after as many as `warmup`.
+/// `count` random writes of 4 KiB, measured after `warmup` others.
 fn overwrite(op: u32, precondition: &str, warmup: u64, count: u64) -> Summary {
     let rest = format!(
         "[[job]]\nrw = \"randwrite\"\niodepth = 16\ncount = {}\n[measure]\nwarmup = {warmup}\n",
@@ -34,8 +34,8 @@ fn amplification(summary: &Summary) -> f64 {
 /// Units of 4 KiB of the drive above.
 const UNITS: u64 = 1 << 18;
 
-// Were the geometry reckoned with other blocks away than the translation layer has away, the constructed steady state
-// would be of another over-provisioning than the scenario's.
+// If scenario and translation layer reserved different blocks, the constructed steady state would have another over-provisioning than the
+// scenario's.
 #[test]
 fn the_geometry_leaves_what_the_translation_layer_calls_spare() {
     for profile in ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"] {
@@ -55,22 +55,22 @@ fn the_geometry_leaves_what_the_translation_layer_calls_spare() {
     }
 }
 
-// `op` is what a user compares drives by. Counted with what is open or kept free, it would mean another write
-// amplification on each geometry, and none that a formula gives.
+// Users compare drives by `op`. If it included open or reserved blocks, it would mean another write amplification for each geometry, and
+// none that a formula gives.
 #[test]
 fn over_provisioning_gives_the_amplification_of_the_formula() {
     for op in [7, 15, 28] {
         let summary = overwrite(op, "steady", UNITS / 16, UNITS / 2);
         let expected = greedy_write_amplification(f64::from(op) / 100.0);
         assert_within(5.0, amplification(&summary), expected, &format!("OP {op} %"));
-        // What was programmed is in both books: the translation layer's and the flash's.
+        // Programs are counted by both translation layer and flash.
         let flash = summary.flash.as_ref().expect("a simulation knows its flash");
         let (host, collector) = (flash.host_programs as f64, flash.collect_programs as f64);
         assert_within(0.5, (host + collector) / host, amplification(&summary), "by the pages programmed");
     }
 }
 
-// The constructed state saves hours of preconditioning only if a run on it is one on a drive that was written for hours.
+// The constructed state only replaces hours of preconditioning if it behaves like a drive that was overwritten for hours.
 #[test]
 fn the_constructed_steady_state_is_that_of_a_drive_overwritten() {
     for op in [7, 28] {
@@ -81,13 +81,13 @@ fn the_constructed_steady_state_is_that_of_a_drive_overwritten() {
     }
 }
 
-/// A drive of the paper's host, with blocks of 512 bytes.
+/// A drive on the paper's host, with blocks of 512 bytes.
 fn placed(drive: &str, rest: &str) -> Summary {
     run(&format!("[drive]\n{drive}\nlba_size = \"512 B\"\n[host]\nprofile = \"sandy-bridge\"\n{rest}"))
 }
 
-// Of parts of 4 KiB each costs a program of 4 KiB sooner or later: eight bytes for one. Counted in units it would seem to be one, and
-// a bridge's drives would seem to be hosts that write what the bridge has put together.
+// Each partial write of 4 KiB costs a program of 4 KiB eventually: eight bytes per byte. Counted in units the factor would seem to be one,
+// and a bridge's drives would count data that the bridge has combined as the host's.
 #[test]
 fn parts_count_as_the_bytes_that_the_host_wrote() {
     let job = "[[job]]\nrw = \"randwrite\"\nbs = \"512 B\"\niodepth = 32\ncount = 60000\n";
@@ -103,7 +103,7 @@ fn parts_count_as_the_bytes_that_the_host_wrote() {
     assert!(bridge > 4.0 && bridge < 12.0, "{bridge}");
 }
 
-// "0.000" reads as a drive that writes nothing where all is still in a buffer.
+// "0.000" would look like a drive that programs nothing, while all data is still in a buffer.
 #[test]
 fn there_is_none_before_anything_has_reached_flash() {
     let few = "[[job]]\nrw = \"randwrite\"\ncount = 1\n"; // less than a stripe
@@ -116,8 +116,8 @@ fn there_is_none_before_anything_has_reached_flash() {
     assert!(reads.write_amplification.is_none() && !reads.to_tables().contains("none yet"));
 }
 
-// An array adds its own, in front of its drives': parity, copies and its log. Of all that is programmed the whole must be told against
-// what the host wrote, not against what the drives were sent.
+// An array adds its own amplification in front of its drives: parity, mirrors and its log. The total must be relative to the host's writes,
+// not to those sent to the drives.
 #[test]
 fn an_array_adds_to_its_drives() {
     let text = "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n\

@@ -1,4 +1,4 @@
-//! A drive over NVMe/TCP whose hosts have to authenticate: Linux's DH-HMAC-CHAP and nvme-cli's secrets against `byteway serve --secrets`.
+//! A drive over NVMe/TCP with authentication: Linux's DH-HMAC-CHAP and nvme-cli's secrets with `byteway serve --secrets`.
 
 use crate::guest::{Drives, Guest};
 use crate::remote::AFTER_LOAD;
@@ -6,15 +6,15 @@ use crate::server::Server;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Secrets of the host and of the controller, and one that is neither's.
+/// Secrets of the host and of the controller, and one of neither.
 const HOST_SECRET: &str = "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
 const CONTROLLER_SECRET: &str = "DHHC-1:03:dzQSBllT/Tkvweui5X8a2obJvM2E4Fy5BfFEdyWZyq7jLUS/:";
 const OTHER_SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
-/// A host that is listed, and has no secret.
+/// A listed host without a secret.
 const UNPROVED: &str = "nqn.2026-11.org.byteway:unproved";
 
-/// Stands before each script: `connect [OPTION...]`, `refused [OPTION...]`, `disconnect`, and `$N`, the drive when it is connected.
+/// Precedes each script: `connect [OPTION...]`, `refused [OPTION...]`, `disconnect`, and `$N`, the drive when it is connected.
 const PRELUDE: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
@@ -65,7 +65,7 @@ verify --bs=16k --iodepth=8 --size=1m
 disconnect
 "#;
 
-/// While there is load: the controller is reset, and the host authenticates again on all its queues.
+/// Under load: the controller is reset, and the host authenticates again on all its queues.
 const UNDER_LOAD: &str = r#"
 dmesg -c >/dev/null
 connect --dhchap-secret SECRET --dhchap-ctrl-secret CONTROLLER -i 2
@@ -83,7 +83,7 @@ wait $running
 grep -q "err= 0" /tmp/fio || fail "$(cat /tmp/fio)"
 "#;
 
-/// The host authenticates again, with another secret: it loses its controller, and gets none.
+/// The host authenticates again after its secret was changed: it loses its controller, and gets none.
 const LOST: &str = r#"
 live
 echo OTHER >/sys/class/nvme/nvme0/dhchap_secret
@@ -100,7 +100,7 @@ echo $! >/tmp/pid
 sleep 2
 "#;
 
-/// An emulated processor computes for longer than the keep-alive time-out that Linux asks for by itself, which is the protocol's limit.
+/// An emulated processor computes longer than Linux's default keep-alive timeout, the limit for authentication.
 const ONCE: &str = r#"
 connect --dhchap-secret SECRET --dhchap-ctrl-secret CONTROLLER -i 1 --keep-alive-tmo=60
 dmesg | grep "qid 0: authenticated with hash" | tail -n 1 | grep -q "hash hmac(HASH) dhgroup GROUP" || fail "$(dmesg | grep qid)"
@@ -108,7 +108,7 @@ verify --bs=16k --iodepth=8 --size=1m
 disconnect
 "#;
 
-/// The kernel knows nothing of authentication.
+/// A kernel without authentication.
 const UNABLE: &str = r#"
 refused
 grep -qi "not support\|authentication\|Protocol" /tmp/refused || dmesg | grep -qi "authentication" || fail "$(cat /tmp/refused; dmesg | tail -n 5)"
@@ -118,7 +118,7 @@ verify --bs=16k --iodepth=8 --size=1m
 disconnect
 "#;
 
-/// The file of the target's secrets, with these lines before the host.
+/// The target's file of secrets, with these lines before the host.
 fn secrets(folder: &Path, lines: &str, host: &str, controller: &str) -> PathBuf {
     let path = folder.join("secrets.toml");
     let text = format!(
@@ -129,7 +129,7 @@ fn secrets(folder: &Path, lines: &str, host: &str, controller: &str) -> PathBuf 
     path
 }
 
-/// A server at this port whose hosts have these secrets.
+/// A server at this port with these secrets.
 fn serve(folder: &Path, port: u16, lines: &str, host: &str, controller: &str) -> Server {
     let secrets = secrets(folder, lines, host, controller);
     let arguments = ["--secrets", secrets.to_str().unwrap(), "--host", UNPROVED];
@@ -181,7 +181,7 @@ impl Story {
         server
     }
 
-    /// Another server in the place of the one that runs.
+    /// Replaces the running server by another one.
     fn serve_again(&mut self, lines: &str, host: &str, controller: &str) {
         self.server().end();
         let server = serve(self.folder.path(), self.port, lines, host, controller);
@@ -194,7 +194,7 @@ impl Story {
     }
 }
 
-/// The whole story, with a kernel that authenticates.
+/// All steps, with a kernel that supports authentication.
 pub fn play(kernel: &str) {
     let mut story = Story::begin(kernel);
     story.run("authenticated, one way and both ways", 60, RIGHT);
@@ -212,10 +212,10 @@ pub fn play(kernel: &str) {
     story.end();
 }
 
-/// Every hash, every group and every way of transforming a secret, as nvme-cli makes them.
+/// Every hash, every group and every transformation of a secret, as nvme-cli generates them.
 pub fn play_algorithms(kernel: &str) {
     let mut story = Story::begin(kernel);
-    // A guest that has just booted has no random bytes for a moment.
+    // A freshly booted guest has no random bytes for a moment.
     let generate = |hash: u32, nqn: &str| {
         let bytes = 16 + 16 * hash.max(1);
         format!("head -c 1 /dev/random >/dev/null; nvme gen-dhchap-key -m {hash} -l {bytes} -n {nqn}")
@@ -247,7 +247,7 @@ pub fn play_algorithms(kernel: &str) {
     story.end();
 }
 
-/// What a kernel does that cannot authenticate.
+/// A kernel without support for authentication.
 pub fn play_unable(kernel: &str) {
     let mut story = Story::begin(kernel);
     story.run("a kernel that cannot authenticate", 60, UNABLE);

@@ -1,4 +1,4 @@
-//! Drives that a guest finds by itself: `nvme discover`, `connect-all` and `list-subsys` against a server of several drives.
+//! Discovery by a guest: `nvme discover`, `connect-all` and `list-subsys` with a server of several drives.
 
 use crate::guest::{Drives, Guest};
 use crate::server::Server;
@@ -108,7 +108,7 @@ dmesg | grep -i "rescanning namespaces" || fail "$(dmesg | tail)"
 nvme disconnect-all
 "#;
 
-/// Two paths to one drive: what Linux does with them, and with namespaces that come and go.
+/// Two paths to one drive: Linux's multipath, also with namespaces that are created and deleted.
 pub fn play_paths(kernel: &str) {
     let ready = RefCell::new(None);
     let mut guest = Guest::boot(kernel, 2, |own| {
@@ -140,7 +140,7 @@ states() { echo $(state_at PORT) $(state_at OTHER); }
     server.end();
 }
 
-/// The whole story, with this kernel.
+/// All steps, with this kernel.
 pub fn play(kernel: &str) {
     let ready = RefCell::new(Vec::new());
     let mut guest = Guest::boot(kernel, 2, |own| {
@@ -157,7 +157,7 @@ pub fn play(kernel: &str) {
     guest.run("discovered, as text and JSON", 60, &filled(DISCOVER));
     guest.run("all connected, each by two paths", 60, &filled(CONNECT));
     guest.run("a Discovery controller that stays", 60, PERSISTENT);
-    // A host that is not listed is told of nothing but whom it asks.
+    // A host that is not listed sees only the Discovery Service itself.
     let other = r#"nvme discover -t tcp -a 10.0.2.2 -s PORT --hostnqn nqn.2026-11.org.byteway:guest >/tmp/text
 grep -q "Number of Records 1," /tmp/text || fail "$(cat /tmp/text)""#;
     guest.run("another host sees no drive", 30, &filled(other));

@@ -1,4 +1,4 @@
-//! A guest under QEMU: booted, given scripts, and asked what it saw when one fails.
+//! A guest under QEMU: boot, scripts, and diagnostics on failure.
 
 #![allow(clippy::disallowed_methods, reason = "a guest is held against the wall clock, so that none hangs")]
 
@@ -8,27 +8,27 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// From QEMU's start to the guest's shell; it takes 5 seconds on an idle machine.
+/// Time limit from QEMU's start to the guest's shell; it takes 5 seconds on an idle machine.
 const BOOTS_WITHIN: Duration = Duration::from_secs(60);
-/// From QEMU's start to its end, whatever the guest does.
+/// Time limit from QEMU's start to its end.
 const LIVES_FOR: Duration = Duration::from_secs(280);
-/// What the host waits longer than the guest itself for the end of a script.
+/// Additional time that the host waits for the end of a script, beyond the guest's own limit.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// The folder of guest/build's results, and that of its scripts.
+/// The folder with the results of guest/build, and that with its scripts.
 pub fn folders() -> (PathBuf, PathBuf) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let built = std::env::var_os("BYTEWAY_GUEST_DIR").map_or(root.join("target/guest"), PathBuf::from);
     (built, root.join("guest"))
 }
 
-/// Which drives a guest has.
+/// Drives of a guest.
 pub enum Drives {
     /// Those of a server.
     Served(Server),
-    /// Those of a server at the other end of a network.
+    /// Those of a server over a network.
     Remote(Server),
-    /// QEMU's own NVMe controllers: tells whether the guest's list itself is right.
+    /// QEMU's own NVMe controllers, to check the guest's test list itself.
     Qemu,
 }
 
@@ -68,7 +68,7 @@ pub struct Guest {
     pub drives: Drives,
     console: PathBuf,
     errors: PathBuf,
-    /// Stands before each script.
+    /// Precedes each script.
     pub prelude: String,
     scripts: u32,
     ends_by: Instant,
@@ -76,8 +76,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest, whose shell is there; once more if it stalls before, as happens on a machine with much else to
-    /// do. `drives` starts them, in a folder of their own.
+    /// Boots a guest up to its shell, with one retry if it stalls, as can happen on a busy machine. `drives` starts the drives, in a
+    /// separate folder.
     pub fn boot(kernel: &str, cpus: u32, drives: impl Fn(&Path) -> Drives) -> Guest {
         let start = Instant::now();
         for last in [false, true] {
@@ -99,7 +99,7 @@ impl Guest {
         unreachable!("the last try returns or panics")
     }
 
-    /// Starts QEMU, and waits for nothing. `share` is whether the guest's memory is shared with the server.
+    /// Starts QEMU without waiting. `share`: whether the guest's memory is shared with the server.
     pub fn start(kernel: &str, cpus: u32, share: &str, drives: &impl Fn(&Path) -> Drives) -> Guest {
         let folder = tempfile::tempdir().unwrap();
         let (console, errors) = (folder.path().join("console.log"), folder.path().join("qemu.log"));
@@ -121,7 +121,7 @@ impl Guest {
         Guest { qemu, drives, console, errors, prelude, scripts: 0, ends_by, _folder: folder }
     }
 
-    /// Runs a script in the guest. It fails the test if its status is not 0, or if it takes longer than this.
+    /// Runs a script in the guest. The test fails if the script's status is not 0, or if it exceeds this time.
     pub fn run(&mut self, what: &str, seconds: u64, script: &str) -> String {
         let start = Instant::now();
         self.scripts += 1;
@@ -143,7 +143,7 @@ impl Guest {
         panic!("{what}: {failure}\n-- script\n{}\n-- output\n{output}\n{seen}", script.trim());
     }
 
-    /// The guest ends by itself; its drives are left.
+    /// Shuts the guest down and returns its drives.
     pub fn power_off(mut self) -> Drives {
         let start = Instant::now();
         self.qemu.write("poweroff -f\n@run 0 30\n");
@@ -155,7 +155,7 @@ impl Guest {
         self.drives
     }
 
-    /// Waits until the server has said something in which this stands.
+    /// Waits until the server's output contains these words.
     pub fn wait_for_server_to_say(&mut self, words: &str) {
         let deadline = Instant::now() + BOOTS_WITHIN;
         let Drives::Served(server) = &self.drives else { return };
@@ -166,7 +166,7 @@ impl Guest {
         }
     }
 
-    /// What the guest's kernel, QEMU and the server have said last.
+    /// Last output of the guest's kernel, of QEMU and of the server.
     pub fn seen(&self) -> String {
         let (console, qemu) = (tail(&self.console, 40), tail(&self.errors, 10));
         let server = match &self.drives {

@@ -1,14 +1,14 @@
-//! Drives that ask for memory of the host's for their map (Host Memory Buffer): Linux lends it, takes it away and gives it back.
+//! Drives that request a host memory buffer for their map: Linux provides it, removes it and returns it.
 
 use crate::guest::{Drives, Guest};
 use crate::list::tell_apart;
 use crate::server::Server;
 
-/// A map of 8 MiB, of which a drive's DRAM holds 8 pages and the host is to hold half.
+/// A map of 8 MiB, of which the drive's DRAM holds 8 pages and the host should hold half.
 const KEYS: [&str; 2] =
     ["drive.override.firmware.map_cache=\"32 KiB\"", "drive.override.firmware.host_buffer=\"4 MiB\""];
 
-/// Stands before each script.
+/// Precedes each script.
 const COMMANDS: &str = r#"
 # lends yes|no: whether memory is lent to drive A
 lends() {
@@ -22,7 +22,7 @@ load() {
 }
 "#;
 
-/// The whole story, with this kernel.
+/// All steps, with this kernel.
 pub fn play(kernel: &str) {
     let mut guest = Guest::boot(kernel, 2, |folder| {
         Drives::Served(Server::start_with(folder, ["mapped", "trapped"], None, &KEYS))

@@ -1,8 +1,7 @@
-//! What a guest has written is there when it boots again, whatever has become of the server meanwhile.
+//! Data that a guest has written survives its reboot, whatever happens to the server.
 //!
-//! Three boots over one data directory: the first guest loses its server in the middle of writing (`kill -9`), the second
-//! one powers off, and its server ends in order; each finds what was synced before. Between them `byteway media check`
-//! looks at the directory.
+//! Three boots with one data directory: the first guest loses its server during writes (`kill -9`), the second one powers off, and its
+//! server shuts down; each finds the data synced before. In between, `byteway media check` verifies the directory.
 
 use crate::guest::{Drives, Guest};
 use crate::list;
@@ -12,7 +11,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Fills a directory of a mounted drive with files of many sizes, no two alike.
+/// Fills a directory on a mounted drive with distinct files of many sizes.
 const FILL: &str = r#"
 fill() {
     dd if=/dev/urandom of=/tmp/random bs=1M count=1 2>/dev/null
@@ -25,7 +24,7 @@ fill() {
 sums() { find "$@" -type f -exec md5sum {} + | sort -k 2; }
 "#;
 
-/// The whole story, with this kernel.
+/// All steps, with this kernel.
 pub fn play(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -89,7 +88,7 @@ pub fn play(kernel: &str) {
     guest.power_off();
 }
 
-/// A guest whose drives keep their data there, and began as `state` says: the first time, if it had to be booted twice.
+/// A guest whose drives keep their data in `data`, and started in `state`; on the first attempt, if it had to be booted twice.
 fn boot(kernel: &str, data: &Path, state: &str) -> Guest {
     let states = RefCell::new(Vec::new());
     let mut guest = Guest::boot(kernel, 2, |folder| {
@@ -113,7 +112,7 @@ fn sums(output: &str) -> Vec<String> {
     output.lines().filter(|line| line.contains("/mnt/")).map(str::to_owned).collect()
 }
 
-/// Nothing is wrong with what the drives have left.
+/// Checks the drives' data directory.
 fn check(data: &Path) {
     for drive in ["mapped", "trapped"] {
         let output = Command::new(env!("CARGO_BIN_EXE_byteway"))

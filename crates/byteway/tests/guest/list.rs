@@ -1,15 +1,15 @@
-//! What a guest does with its two drives, in one boot.
+//! The test list of a guest with two drives, in one boot.
 //!
-//! Each step is a shell script that ends at its first failing command. `$A` and `$B` are the drives' block devices,
-//! `$AC` and `$BC` their controllers (all in /dev), `$AS` and `$BS` their serial numbers, `$AP` and `$BP` their places
-//! on the PCI bus. The steps share nothing but what is on the drives and in /tmp.
+//! Each step is a shell script that ends at its first failing command. `$A` and `$B` are the drives' block devices, `$AC` and `$BC` their
+//! controllers (all in /dev), `$AS` and `$BS` their serial numbers, `$AP` and `$BP` their addresses on the PCI bus. The steps share only
+//! the data on the drives and in /tmp.
 //!
-//! Checked: that commands do what they are for, data survives, and errors are those expected. Not checked: how fast.
+//! Checked: commands have their effects, data survives, and errors are the expected ones. Not checked: performance.
 
 use crate::guest::{Drives, Guest};
 use std::collections::BTreeMap;
 
-/// Stands before each script.
+/// Precedes each script.
 const PRELUDE: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
@@ -34,8 +34,7 @@ appears() {
 verified="--ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 --group_reporting --output-format=terse"
 "#;
 
-/// The whole list, most of it with drive A; the guest and its server are gone afterwards. `mapped` is the drive ("A" or
-/// "B") whose doorbells are mapped.
+/// The whole list, most of it with drive A; it ends the guest and its server. `mapped` is the drive ("A" or "B") with mapped doorbells.
 pub fn play(mut guest: Guest, mapped: &str) {
     let served = matches!(guest.drives, Drives::Served(_));
     tell_apart(&mut guest, served);
@@ -67,7 +66,7 @@ fn fields(output: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Finds the drives, whose names change when they go and come back, and gives them theirs in the scripts to come.
+/// Finds the drives, whose names change when they are removed and return, and sets the variables for later scripts.
 pub fn tell_apart(guest: &mut Guest, served: bool) {
     guest.prelude.clear();
     let script = "
@@ -163,7 +162,7 @@ fn features(guest: &mut Guest) {
     );
 }
 
-/// Each processor has a queue, and its completions arrive by a vector of its own.
+/// Each processor has a queue with its own interrupt vector.
 fn interrupts(guest: &mut Guest) {
     let script = format!(
         r#"
@@ -239,7 +238,7 @@ fn verify(guest: &mut Guest) {
     );
 }
 
-/// What is deallocated or zeroed reads as zeroes, and nothing else is touched.
+/// Deallocated or zeroed blocks read as zeroes, and no others change.
 fn discard(guest: &mut Guest) {
     guest.run(
         "discard, write zeroes, compare",
@@ -283,12 +282,12 @@ fn discard(guest: &mut Guest) {
     );
 }
 
-/// Leaves known data on both drives.
+/// Writes known data to both drives.
 const MARK: &str = "
     dd if=/dev/urandom of=/tmp/mark bs=64k count=16 2>/dev/null
     for drive in $A $B; do dd if=/tmp/mark of=$drive bs=64k seek=16 oflag=direct 2>/dev/null; done
 ";
-/// That it is there still.
+/// Checks that data.
 const MARKED: &str = "
     for drive in $A $B; do dd if=$drive bs=64k skip=16 count=16 iflag=direct 2>/dev/null | cmp - /tmp/mark; done
 ";
@@ -301,7 +300,7 @@ fn reload_driver(guest: &mut Guest, served: bool) {
     guest.run("data is there after modprobe", 20, MARKED);
 }
 
-/// The driver sends again what a reset has cut off, and all of it arrives.
+/// The driver resubmits commands that a reset aborted, and all of them complete.
 fn reset_under_load(guest: &mut Guest) {
     guest.run(
         "controller reset under load",
@@ -338,7 +337,7 @@ fn remove_and_rescan(guest: &mut Guest, served: bool) {
     guest.run("data is there after the rescan", 20, MARKED);
 }
 
-/// As a function's or the bus's reset does, underneath the driver.
+/// Like a function or bus reset, below the driver.
 fn reset_function(guest: &mut Guest) {
     let script = format!(
         "{MARK}
@@ -361,7 +360,7 @@ fn both_at_once(guest: &mut Guest) {
     );
 }
 
-/// The drive has counted what was done.
+/// The drive's counters match the commands.
 fn counted(guest: &mut Guest, served: bool) {
     let output = guest.run("nvme smart-log, once more", 10, "nvme smart-log $AC");
     let smart = fields(&output);
@@ -369,7 +368,7 @@ fn counted(guest: &mut Guest, served: bool) {
         let value = smart[name].split_whitespace().next().unwrap();
         value.replace(',', "").parse().unwrap()
     };
-    // Removal, or a reset, may cost QEMU's controller its counts.
+    // Removal, or a reset, may clear the counters of QEMU's controller.
     if served {
         assert!(count("Data Units Written") > 500 && count("Data Units Read") > 500, "{output}");
         assert!(count("host_write_commands") > 10_000, "{output}");
@@ -377,10 +376,9 @@ fn counted(guest: &mut Guest, served: bool) {
     assert_eq!(count("media_errors"), 0, "{output}");
 }
 
-/// The server is killed: the guest's I/O ends with errors, and the guest lives.
+/// The server is killed: the guest's I/O fails with errors, and the guest continues.
 ///
-/// Not with trapped doorbells: QEMU 11.1.3 fails an assertion of its own if the server goes while it has a message under
-/// way. So that drive is taken away before.
+/// Not with trapped doorbells: QEMU 11.1.3 fails an assertion of its own if the server ends during a message. That drive is removed first.
 fn lose_server(guest: &mut Guest, mapped: &str) {
     let trapped = if mapped == "A" { "B" } else { "A" };
     let script = format!(

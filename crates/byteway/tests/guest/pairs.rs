@@ -1,19 +1,18 @@
-//! Pairs of keys and values beside blocks, in a guest: Linux makes a generic character device of the namespace, and nvme-cli
-//! sends the commands of the Key Value command set through it.
+//! A KV namespace next to a block namespace in a guest: Linux creates a generic character device for it, through which nvme-cli sends the
+//! commands of the Key Value command set.
 //!
-//! Two boots over one data directory: between them the server is killed. What was flushed is there again.
+//! Two boots with one data directory: in between, the server is killed. Flushed data must survive.
 
 use crate::guest::{Drives, Guest};
 use crate::server::Server;
 use std::cell::RefCell;
 use std::path::Path;
 
-/// What pairs may take of the capacity.
+/// Capacity of the KV namespace.
 const KV_CAPACITY: &str = "drive.kv_capacity=\"512 MiB\"";
 
-/// Of drives on PCI Express: `$K` is the generic device of the namespace of pairs, `$B` the block device beside it, both of
-/// the first drive. Linux looks at drives and namespaces side by side and numbers devices as it finds them, so places and
-/// identifiers are asked for.
+/// For drives on PCI Express: `$K` is the generic device of the KV namespace, `$B` the block device next to it, both of the first drive.
+/// Linux probes drives and namespaces in parallel and numbers devices as it finds them, so addresses and identifiers are looked up.
 const FIND_LOCAL: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
@@ -33,7 +32,7 @@ done
 [ -n "$K" ] && [ -n "$B" ] || fail "$(ls -l /sys/class/nvme* /sys/block)"
 "#;
 
-/// Of a drive over NVMe/TCP.
+/// For a drive over NVMe/TCP.
 const FIND_REMOTE: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
@@ -42,7 +41,7 @@ for name in /dev/ng0n*; do [ ! -c $name ] || case "$(nvme get-ns-id $name 2>&1)"
 for name in /dev/nvme0n*; do [ ! -b $name ] || B=$name; done
 "#;
 
-/// Stands before each script, behind one of these: commands about pairs.
+/// Precedes each script, after one of these: key-value commands.
 const COMMANDS: &str = r#"
 # kv OPCODE KEY OPTION...: a command about a key of up to 16 characters
 kv() {
@@ -69,7 +68,7 @@ fails() {
 }
 "#;
 
-/// The whole story, with this kernel.
+/// All steps, with this kernel.
 pub fn play(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -176,8 +175,7 @@ pub fn play(kernel: &str) {
     guest.power_off();
 }
 
-/// The same commands to a drive at the other end of a network: keys are in the capsule's command, values in the capsule,
-/// behind R2Ts and in C2HData.
+/// The same commands over a network: keys are in the capsule's command, values in the capsule, after R2Ts and in C2HData.
 pub fn play_remote(kernel: &str) {
     let ready = RefCell::new(None);
     let mut guest = Guest::boot(kernel, 2, |own| {
@@ -234,7 +232,7 @@ pub fn play_remote(kernel: &str) {
     server.end();
 }
 
-/// A guest whose drives keep what they hold there.
+/// A guest whose drives keep their data in `data`.
 fn boot(kernel: &str, data: &Path) -> Guest {
     let mut guest = Guest::boot(kernel, 2, |folder| {
         Drives::Served(Server::start_with(folder, ["mapped", "trapped"], Some(data), &[KV_CAPACITY]))

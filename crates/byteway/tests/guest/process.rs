@@ -11,13 +11,13 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Environment: that this process is to become what its other variables name.
+/// Environment variable: the program that this process must become.
 const PROGRAM: &str = "BYTEWAY_GUEST_TEST_PROGRAM";
-/// Environment: that program's arguments, with a line for each.
+/// Environment variable: that program's arguments, one per line.
 const ARGUMENTS: &str = "BYTEWAY_GUEST_TEST_ARGUMENTS";
 
-// Not a test of its own: what a process runs first that a test starts. A program has no way to ask that another one
-// end with it; but this one may ask for itself, and then become the other.
+// Not a test of its own: processes that a test starts run it first. A program cannot request that another one end with it; but this process
+// can request it for itself, and then become the other.
 #[test]
 fn become_program() {
     let Ok(program) = std::env::var(PROGRAM) else { return };
@@ -28,15 +28,15 @@ fn become_program() {
     panic!("{program}: {}", command.exec());
 }
 
-/// A process that is killed when it is dropped, and when this one dies.
+/// A process that is killed on drop, and when this one dies.
 pub struct Process {
     child: Child,
-    /// What it has printed that nobody took yet.
+    /// Output that was not consumed yet.
     unread: Vec<u8>,
 }
 
 impl Process {
-    /// Starts a program whose standard input and output are this process's to use, and whose errors go to a file.
+    /// Starts a program with its standard input and output connected to this process, and its errors in a file.
     pub fn start<A: AsRef<str>>(
         program: &Path,
         arguments: &[A],
@@ -61,12 +61,12 @@ impl Process {
         Process { child, unread: Vec::new() }
     }
 
-    /// Its end, if it has ended.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Its end, if that comes before the deadline.
+    /// Its exit status, if it ends before the deadline.
     pub fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
         while self.ended().is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
@@ -74,21 +74,21 @@ impl Process {
         self.ended()
     }
 
-    /// What the system says it is doing: "S (sleeping)", "T (stopped)" by someone's signal, and so on.
+    /// Its state as reported by the system: "S (sleeping)", "T (stopped)", and so on.
     pub fn state(&self) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let state = status.lines().find_map(|line| line.strip_prefix("State:"));
         state.map_or("gone".to_string(), |state| state.trim().to_string())
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills it.
     pub fn kill(&mut self) {
         if self.child.kill().is_ok() {
             self.child.wait().unwrap();
         }
     }
 
-    /// Asks it to end.
+    /// Requests its end.
     pub fn terminate(&self) {
         rustix::process::kill_process(
             rustix::process::Pid::from_child(&self.child),
@@ -97,14 +97,14 @@ impl Process {
         .unwrap();
     }
 
-    /// Writes to its standard input. Who is gone doesn't hear it; that shows in what is read next.
+    /// Writes to its standard input. If the process is gone, the next read shows it.
     pub fn write(&mut self, text: &str) {
         let input = self.child.stdin.as_mut().unwrap();
         let _gone = input.write_all(text.as_bytes()).and_then(|()| input.flush());
     }
 
-    /// What it prints up to the end of a line that begins so, and that line; or else, when it has ended or the
-    /// deadline has come, all that it printed.
+    /// Its output up to the end of a line that starts with `beginning`, and that line; or all of its output, when it has ended or the
+    /// deadline has passed.
     pub fn read_to_line(&mut self, beginning: &str, deadline: Instant) -> Result<(String, String), String> {
         let wanted = format!("\n{beginning}");
         loop {
@@ -123,7 +123,7 @@ impl Process {
         }
     }
 
-    /// Whether there was more to read before the deadline.
+    /// Reads more output; `false` at the deadline.
     fn read_more(&mut self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };

@@ -1,10 +1,10 @@
-//! A drive at the other end of a network: Linux's NVMe/TCP initiator and nvme-cli against `byteway serve --tcp`.
+//! A drive over a network: Linux's NVMe/TCP initiator and nvme-cli with `byteway serve --tcp`.
 
 use crate::guest::{Drives, Guest};
 use crate::server::Server;
 use std::cell::RefCell;
 
-/// Stands before each script: `connect [OPTION...]`, `disconnect`, and `$N`, the drive when it is connected.
+/// Precedes each script: `connect [OPTION...]`, `disconnect`, and `$N`, the drive when it is connected.
 const PRELUDE: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
@@ -74,7 +74,7 @@ echo $! >/tmp/pid
 sleep 2
 "#;
 
-/// The server has ended in order meanwhile, under load, and is back.
+/// The server was shut down under load in the meantime, and is back.
 pub const AFTER_LOAD: &str = r#"
 while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.3; done
 grep -q "err= 0" /tmp/fio || fail "$(cat /tmp/fio)"
@@ -83,7 +83,7 @@ dmesg | grep -i "I/O error" && fail "an error has come through"
 disconnect
 "#;
 
-/// The server is gone meanwhile; it comes back at the same port.
+/// The server is gone in the meantime, and returns at the same port.
 const BACK: &str = r#"
 for try in $(seq 300); do [ "$(cat /sys/class/nvme/nvme0/state)" = live ] && break; sleep 0.1; done
 [ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "$(dmesg | tail)"
@@ -94,7 +94,7 @@ fsck.ext4 -fn $N >/tmp/fsck || fail "$(cat /tmp/fsck)"
 disconnect
 "#;
 
-/// The whole story, with this kernel.
+/// All steps, with this kernel.
 pub fn play(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -116,7 +116,7 @@ pub fn play(kernel: &str) {
     guest.drives = Drives::Remote(Server::start_tcp(folder.path(), port, &data));
     guest.run("that has ended meanwhile, and is back", 60, AFTER_LOAD);
     guest.run("a file system, and a reset under load", 60, FILES);
-    // What was synced is there again after kill -9.
+    // Synced data survives kill -9.
     let Drives::Remote(server) = &mut guest.drives else { unreachable!() };
     server.kill();
     let again = Server::start_tcp(folder.path(), port, &data);

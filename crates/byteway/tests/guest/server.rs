@@ -1,4 +1,4 @@
-//! `byteway serve`, as another process.
+//! `byteway serve` as another process.
 
 #![allow(clippy::disallowed_methods, reason = "another process is waited for by the wall clock")]
 
@@ -8,13 +8,13 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to listen.
+/// Time limit of a server's start.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long one may take to end in order.
+/// Time limit of a shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A server of two drives.
+/// A server with two drives.
 pub struct Server {
     process: Process,
     errors: PathBuf,
@@ -23,8 +23,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one, and waits until it listens. Each drive has its kind of doorbells, as a device file says it, and is
-    /// called by it; its data is in memory, or below `data`.
+    /// Starts a server and waits until it listens. The drives have these kinds of doorbells, and their names; data is in memory, or below
+    /// `data`.
     pub fn start(folder: &Path, doorbells: [&str; 2], data: Option<&Path>) -> Server {
         Server::start_with(folder, doorbells, data, &[])
     }
@@ -54,7 +54,7 @@ impl Server {
         server
     }
 
-    /// Starts one of a drive over NVMe/TCP at this port of the loopback interface, or at a free one (0), with its data below
+    /// Starts a server with one drive over NVMe/TCP on this port of the loopback interface, or on a free one (0), with its data below
     /// `data`.
     pub fn start_tcp(folder: &Path, port: u16, data: &Path) -> Server {
         Server::start_tcp_with(folder, port, data, &[])
@@ -76,8 +76,8 @@ impl Server {
         server
     }
 
-    /// Starts one of these drives over NVMe/TCP, each with further lines of its device file, at so many free ports of the
-    /// loopback interface, which a guest reaches under another address.
+    /// Starts a server of these drives over NVMe/TCP, each with further lines of its device file, on free ports of the loopback interface,
+    /// which a guest reaches at another address.
     pub fn start_remote(folder: &Path, drives: &[(&str, &str)], ports: usize, arguments: &[&str]) -> Server {
         let mut all = ["serve", "--format", "json", "--advertise", "10.0.2.2"].map(String::from).to_vec();
         for (name, lines) in drives {
@@ -96,7 +96,7 @@ impl Server {
         server
     }
 
-    /// What it says of each drive when all are ready.
+    /// Reads the messages of all drives when they are ready.
     fn hear_ready(&mut self) {
         let deadline = Instant::now() + LISTENS_WITHIN;
         for _ in &self.sockets {
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// What it said of each drive when it was ready.
+    /// The message of each drive when it was ready.
     pub fn ready(&self) -> &[Value] {
         &self.ready
     }
@@ -123,12 +123,12 @@ impl Server {
         }
     }
 
-    /// Where its drives listen.
+    /// Sockets of its drives.
     pub fn sockets(&self) -> &[PathBuf] {
         &self.sockets
     }
 
-    /// The last that it said on its standard error.
+    /// The end of its standard error.
     pub fn said(&self) -> String {
         tail(&self.errors, 30)
     }
@@ -138,12 +138,12 @@ impl Server {
         self.process.write(line);
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Ends it in order.
+    /// Shuts it down.
     pub fn end(&mut self) {
         self.process.terminate();
         let status = self.process.wait(Instant::now() + ENDS_WITHIN);
@@ -151,7 +151,7 @@ impl Server {
     }
 }
 
-/// A small drive of a known model, which answers as fast as it can.
+/// A small drive of a known model, which is as fast as possible.
 fn device_file(doorbells: &str, store: &str) -> String {
     format!(
         "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"{} GiB\"\nstore = \"{store}\"\n\
@@ -160,7 +160,7 @@ fn device_file(doorbells: &str, store: &str) -> String {
     )
 }
 
-/// Whether someone listens there; told by the system, for a connection made to find out would be a client's.
+/// Whether a process listens at a socket; determined without a connection, which would count as a client.
 fn listens(socket: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
     let table = read_to_string("/proc/net/unix").unwrap();

@@ -11,8 +11,8 @@ use std::path::Path;
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
 const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 
-/// Stands before each script: `insert SUBSYSTEM VERSION KEY` puts a key into the kernel's keyring, under an identity of that version,
-/// and gives its number; `connect [OPTION...]`, `refused [OPTION...]`, `disconnect`; and `$N`, the drive when it is connected.
+/// Precedes each script: `insert SUBSYSTEM VERSION KEY` adds a key to the kernel's keyring, with an identity of that version, and prints
+/// its number; `connect [OPTION...]`, `refused [OPTION...]`, `disconnect`; and `$N`, the drive when it is connected.
 const PRELUDE: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
@@ -39,7 +39,7 @@ disconnect() { nvme disconnect -n NQN | grep -q "disconnected 1 controller" || f
 verify() { file=$1; shift; fio --name=v --filename=$file --direct=1 --ioengine=libaio --verify=crc32c --do_verify=1 --group_reporting "$@"; }
 "#;
 
-/// The kernel asks a daemon for its handshakes, which takes keys from where nvme-cli puts them.
+/// The kernel delegates its handshakes to a daemon, which uses the keys added by nvme-cli.
 const FIRST: &str = r#"
 modprobe nvme_tcp
 mkdir -p /etc/tlshd/tags.d
@@ -61,7 +61,7 @@ refused --tls --tls_key=$(insert NQN 1 $OTHER)
 refused --tls --tls_key=$(insert NQN 0 $OTHER)
 "#;
 
-/// The other version of identities, which doesn't say how its key was derived.
+/// The other version of identities, without the hash of the key derivation.
 const VERSION_0: &str = r#"
 key=$(insert NQN 0 $KEY)
 for options in "-g -G -i 1" "-i 2 -Q 16"; do
@@ -89,7 +89,7 @@ nvme reset /dev/nvme0
 sleep 2
 "#;
 
-/// The whole story, with this kernel.
+/// All steps, with this kernel.
 pub fn play(kernel: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (data, keys) = (folder.path().join("data"), folder.path().join("keys"));
@@ -108,7 +108,7 @@ pub fn play(kernel: &str) {
     let ready = ready.take().unwrap();
     assert_eq!(ready["tls"], true);
     let (port, nqn) = (ready["port"].as_u64().unwrap() as u16, ready["subsystem_nqn"].as_str().unwrap());
-    // The host's name has to go first, as it ends like the drive's.
+    // The host's name must be replaced first, because it ends like the drive's.
     let filled = |text: &str| {
         let text = text.replace("HOSTNQN", HOST).replace("TLSKEY", KEY);
         text.replace("PORT", &port.to_string()).replace("NQN", nqn)

@@ -1,4 +1,4 @@
-//! A client, as a process of its own.
+//! A client, as a separate process.
 
 use crate::ledger::Ledger;
 use crate::server::Drive;
@@ -23,23 +23,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
-/// Environment: what the process is to do, as JSON.
+/// Environment variable: the task of the process, as JSON.
 const TASK: &str = "BYTEWAY_TEST_TASK";
-/// In front of what a client says that its parent reads.
+/// Prefix of output that the parent reads.
 const MARK: &str = "@seen ";
 const WORKERS: u64 = 8;
-/// The most bytes of a command, which lies in one such stretch of the drive.
+/// Upper limit of a command in bytes; a command stays in one stretch of this size.
 const STRETCH: u64 = 64 << 10;
-/// Stretches that clients of one span work on: so many that they are written anew, so few that the server's memory, and the
-/// directory, stay small.
+/// Stretches that clients of one span work on: enough to be rewritten, and few enough to keep the server's memory and the directory small.
 const STRETCHES: u64 = 128;
-/// Operations of a client are fewer: their numbers and the client's are a version.
+/// Upper limit of a client's operations (exclusive): operation and client numbers form a version.
 const OPS_MAX: u64 = 4096;
-/// What an operation writes, on average.
+/// Mean size of an operation's write.
 pub const OP_BYTES: u64 = 10 << 10;
-/// The version that everything has first.
+/// Version of the initial content.
 const FILLED: u32 = OPS_MAX as u32 - 1;
-/// What a client is given at most, on any machine.
+/// Time limit of a client on any machine.
 const DEADLINE: Delay = Delay::from_ms(120_000);
 
 /// How a client leaves.
@@ -47,19 +46,19 @@ const DEADLINE: Delay = Delay::from_ms(120_000);
 pub enum Leave {
     /// It shuts the controller down.
     InOrder,
-    /// It ends, and its socket with it.
+    /// It exits, which closes its socket.
     Silently,
     /// It is killed with commands outstanding.
     Killed,
-    /// It clears CC.EN and is killed before it is done.
+    /// It clears CC.EN and is killed before the reset completes.
     MidReset,
     /// It resets the function with commands outstanding, and is killed.
     AfterFunctionReset,
-    /// It asks for a shutdown and is killed before it is done.
+    /// It requests a shutdown and is killed before its completion.
     MidShutdown,
-    /// It asks for a shutdown, resets the controller before it is done, and is killed.
+    /// It requests a shutdown, resets the controller before its completion, and is killed.
     MidShutdownAndReset,
-    /// It sends a part of its first message, and is killed.
+    /// It sends part of its first message, and is killed.
     MidMessage,
 }
 
@@ -80,27 +79,27 @@ impl Leave {
     }
 }
 
-/// What a client does.
+/// A client's task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     pub seed: u64,
-    /// The how-many-th of its drive.
+    /// Sequence number of the client on its drive.
     pub index: u64,
     pub ops: u64,
-    /// Bytes of the drive that it works on, from its beginning.
+    /// Bytes of the drive that it works on, from the start.
     pub span: u64,
     pub leave: Leave,
     pub work: Work,
 }
 
-/// What a client does on the drive.
+/// A client's work on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
-    /// It writes every stretch that any client will work on: from then on the drive holds no more.
+    /// Writes every stretch that any client works on: the drive's content does not grow after that.
     Fill,
-    /// It reads, writes, deallocates and flushes at random.
+    /// Reads, writes, deallocates and flushes at random.
     Mix,
-    /// It reads and verifies everything that any client has written, and writes nothing.
+    /// Reads and verifies everything that clients have written, without writes.
     Read,
 }
 
@@ -111,10 +110,10 @@ struct Order {
     task: Task,
 }
 
-/// Runs a client in a process. Returns what it saw of the controller, if it looked.
+/// Runs a client in a process. Returns its observations of the controller, if any.
 ///
 /// # Errors
-/// What it says if it fails, or ends otherwise than it was to.
+/// The message of a failure, or of an unexpected exit.
 pub fn run(folder: &Path, drive: &Drive, task: &Task) -> Result<Option<String>, String> {
     let order = Order { folder: folder.to_path_buf(), is_empty: drive.is_empty(), task: task.clone() };
     let ended = Command::new(std::env::current_exe().unwrap())
@@ -139,10 +138,10 @@ pub fn run(folder: &Path, drive: &Drive, task: &Task) -> Result<Option<String>, 
     }
 }
 
-/// What the process is that [`run`] starts.
+/// Main function of the process that [`run`] starts.
 pub fn role() {
     let Ok(order) = std::env::var(TASK) else { return };
-    // If the test is killed, so is this.
+    // The process ends if the test is killed.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let Order { folder, is_empty, task } = serde_json::from_str(&order).unwrap();
     if task.leave == Leave::MidMessage {
@@ -166,7 +165,7 @@ fn die() -> ! {
     unreachable!("killed");
 }
 
-/// A worker: every so many-th stretch is its own, so that no two of them write the same block.
+/// A worker. It owns every `workers`-th stretch, so that no two workers write the same block.
 struct Worker {
     number: u64,
     client: Client,
@@ -175,7 +174,7 @@ struct Worker {
     ledger: Rc<Ledger>,
     /// Blocks of a stretch.
     blocks: u64,
-    /// Bytes.
+    /// Size in bytes.
     span: u64,
 }
 
@@ -183,7 +182,7 @@ async fn work(clock: Clock, attachment: Rc<Attachment>, folder: PathBuf, is_empt
     let driver = Driver::attach(attachment.port(&clock), DriverConfig::default()).await.unwrap();
     let identity = crc32c::crc32c(driver.identity().as_bytes());
     let (cap, queues) = (driver.cap().into_bits(), driver.queues_granted());
-    // At once: one that is killed has no other moment.
+    // Immediately: a client that is killed has no other opportunity.
     println!("{MARK}{cap:x} {identity:x} {queues} {:?}", driver.namespaces());
     std::io::stdout().flush().unwrap();
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
@@ -310,10 +309,10 @@ async fn write(
     ledger.end(lba, blocks, Some(version));
 }
 
-/// Stretches of the first MiB, where every client works.
+/// Stretches in the first MiB, where every client works.
 const COMMON: u64 = (1 << 20) / STRETCH;
 
-/// How many stretches behind those the clients of a span work on, and how far apart they are.
+/// Number of stretches after those that the clients of a span work on, and their distance.
 fn others(span: u64) -> u64 {
     STRETCHES.min(span / STRETCH - COMMON) / WORKERS * WORKERS
 }
@@ -323,7 +322,7 @@ fn step(span: u64) -> u64 {
 }
 
 impl Worker {
-    /// An operation; `version` is that of what it writes.
+    /// An operation; `version` is that of its writes.
     async fn operate(&mut self, version: u32) {
         let stretch = self.stretch();
         let blocks = if self.stream.chance(0.5) { 1 + self.stream.below(self.blocks) } else { 1 };
@@ -352,12 +351,12 @@ impl Worker {
         ledger.end(lba, blocks, None);
     }
 
-    /// A stretch of its own: in the first MiB, where every client works, or anywhere in the span.
+    /// A stretch of this worker: in the first MiB, where every client works, or anywhere in the span.
     fn stretch(&mut self) -> u64 {
         let others = others(self.span);
         let is_common = others == 0 || self.stream.chance(0.3);
         let mut own = |count| self.stream.below(count / WORKERS) * WORKERS + self.number;
-        // The others lie behind the common ones, so that within a client each stretch is one worker's.
+        // The others follow the common ones, so that within a client each stretch belongs to one worker.
         if is_common { own(COMMON) } else { COMMON + own(others) * step(self.span) }
     }
 }

@@ -1,23 +1,22 @@
-//! What each block of the drive must hold, in a file that outlives the client that writes it.
+//! Expected content of each block of the drive, in a file that survives the client that writes it.
 //!
-//! A block is two words: the version that it is certain to hold, and one that it may hold instead, as its write was begun
-//! and has not ended. Both are written where a `kill -9` cannot undo it: in the page cache. The first client that reads
-//! such a block settles which it is, for all later ones.
+//! A block has two words: its certain version, and a possible alternative while a write is outstanding. Both are stored in the page cache,
+//! where `kill -9` cannot undo them. The first client that reads such a block settles its version for all later ones.
 
 use byteway_wire::content::{BlockSize, Stamp};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// As the drive was in the beginning.
+/// Initial content of the drive.
 const BASE: u32 = 0;
 /// Deallocated.
 const ZEROES: u32 = u32::MAX;
-/// No other version.
+/// No alternative version.
 const NONE: u32 = u32::MAX - 1;
 const CELL_BYTES: usize = 8;
 
-/// The file.
+/// The ledger file.
 pub struct Ledger {
     file: File,
     block: BlockSize,
@@ -26,14 +25,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The ledger of a namespace in a folder; `is_empty`: the drive was, at first.
+    /// The ledger of a namespace in a folder. `is_empty`: the drive was initially empty.
     pub fn open(folder: &Path, nsid: u32, block: BlockSize, is_empty: bool) -> Ledger {
         let file =
             File::options().create(true).truncate(false).read(true).write(true).open(folder.join("ledger"));
         Ledger { file: file.unwrap(), block, tag: nsid as u16, is_empty }
     }
 
-    /// What the file doesn't reach to, or has a hole at, is as it was in the beginning.
+    /// Beyond the end of the file, or in a hole, content is initial.
     fn cells(&self, lba: u64, blocks: u64) -> Vec<(u32, u32)> {
         let mut bytes = vec![0; blocks as usize * CELL_BYTES];
         let mut done = 0;
@@ -58,7 +57,7 @@ impl Ledger {
         self.file.write_all_at(&bytes, lba * CELL_BYTES as u64).unwrap();
     }
 
-    /// Blocks are about to be written, with a version or with zeroes. None of them is uncertain: they were read before.
+    /// A write of a version, or of zeroes, is about to start. None of the blocks is uncertain: they were read before.
     pub fn begin(&self, lba: u64, blocks: u64, version: Option<u32>) {
         let mut cells = self.cells(lba, blocks);
         assert!(cells.iter().all(|(_, maybe)| *maybe == NONE), "what is uncertain is read first");
@@ -66,7 +65,7 @@ impl Ledger {
         self.set(lba, &cells);
     }
 
-    /// They have been.
+    /// The write has completed.
     pub fn end(&self, lba: u64, blocks: u64, version: Option<u32>) {
         self.set(lba, &vec![(version.unwrap_or(ZEROES), NONE); blocks as usize]);
     }
@@ -76,15 +75,15 @@ impl Ledger {
         Stamp { lba, version, tag: self.tag, block: self.block }
     }
 
-    /// Whether there are blocks of which two versions are possible.
+    /// Whether any of the blocks has two possible versions.
     pub fn is_uncertain(&self, lba: u64, blocks: u64) -> bool {
         self.cells(lba, blocks).iter().any(|(_, maybe)| *maybe != NONE)
     }
 
-    /// Blocks have been read.
+    /// Verifies blocks that were read.
     ///
     /// # Errors
-    /// What the first wrong one holds.
+    /// The content of the first wrong block.
     pub fn verify(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let block = self.block.bytes();
         let mut cells = self.cells(lba, (bytes.len() / block) as u64);
@@ -110,12 +109,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Blocks that the file reaches to.
+    /// Number of blocks that the file covers.
     pub fn blocks(&self) -> u64 {
         self.file.metadata().unwrap().len() / CELL_BYTES as u64
     }
 
-    /// Whether any client has come near these blocks.
+    /// Whether any client has accessed these blocks.
     pub fn is_touched(&self, lba: u64, blocks: u64) -> bool {
         self.cells(lba, blocks).iter().any(|cell| *cell != (BASE, NONE))
     }

@@ -1,26 +1,25 @@
-//! A soak: clients that come to a served drive one after the other, work, and leave in every way there is. In continuous
-//! integration in a short form, every profile of the catalogue with a few clients; by hand for as long as one likes:
+//! Soak test: clients attach to a served drive one after another, work, and leave in every possible way. In continuous integration it is
+//! short, with a few clients for every profile; manually it can run for any time:
 //!
 //! ```text
 //! BYTEWAY_SOAK_CLIENTS=1000 cargo test --release -p byteway --test soak -- --nocapture clients_come
 //! BYTEWAY_SOAK_SECONDS=3600 cargo test --release -p byteway --test soak -- --nocapture clients_come
 //! ```
 //!
-//! `BYTEWAY_SOAK_CLIENTS` is how many clients there are at least, `BYTEWAY_SOAK_SECONDS` for how long they go on coming, and
-//! `BYTEWAY_SOAK_SEED` (1) the seed, which is printed. `BYTEWAY_SOAK_PROFILE` names the one profile to be served, and
-//! `BYTEWAY_SOAK_PER_DRIVE` (100) is how many clients a server of a long soak has.
+//! `BYTEWAY_SOAK_CLIENTS` is the minimum number of clients, `BYTEWAY_SOAK_SECONDS` the minimum duration, and `BYTEWAY_SOAK_SEED` (1) the
+//! seed, which is printed. `BYTEWAY_SOAK_PROFILE` selects a single profile, and `BYTEWAY_SOAK_PER_DRIVE` (100) is the number of clients per
+//! server in a long soak.
 //!
-//! Server and clients are processes of their own. A served drive has one profile, timing, way of doorbells, capacity
-//! (1 to 4 GiB), first contents and place of its data (memory or a directory); the clients of it work on 1 MiB to all of it,
-//! and leave after a shutdown, without a word, in the middle of a message, of a shutdown or of a reset, or by `kill -9` with
-//! commands outstanding. Then the server is sent SIGTERM. One with a data directory is started again, and everything is read.
+//! Server and clients are separate processes. A served drive has one profile, timing, kind of doorbells, capacity (1 to 4 GiB),
+//! precondition and data location (memory or a directory); its clients work on 1 MiB up to all of it, and leave after a shutdown, silently,
+//! during a message, a shutdown or a reset, or by `kill -9` with commands outstanding. Then the server gets SIGTERM. One with a data
+//! directory is started again, and everything is read.
 //!
-//! Verified: every client is served, and what it sees of the controller is what the first one saw; every block that is
-//! read holds what the last client to write it has written (a write that was cut off may have happened or not, but for all
-//! later clients alike); the server's memory, after half of its clients, doesn't grow by more than [`RSS_GROWTH_MAX`]; it
-//! says nothing of errors, and ends with status 0. A drive in memory holds what is stale until it is collected, so that what
-//! clients have written comes on top of that bound until its flash has been overwritten once: not for drives in directories, whose
-//! contents are there. Not verified: how fast any of this is.
+//! Checked: every client is served, and sees the same controller as the first one; every block read has the data of the last client that
+//! wrote it (an aborted write may or may not have happened, but consistently for all later clients); the server's memory grows by at most
+//! [`RSS_GROWTH_MAX`] after half of its clients; it reports no errors, and ends with status 0. A drive in memory retains stale data until
+//! garbage collection, so that written data is added to that limit until its flash has been overwritten once; this does not apply to drives
+//! in directories. Not checked: performance.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(
     clippy::disallowed_methods,
@@ -38,19 +37,19 @@ use server::{Drive, Server};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How much larger a server may be after its last client than after half of them, beside the drive's contents.
+/// Upper limit of a server's growth from half of its clients to the last one, in addition to the drive's content.
 const RSS_GROWTH_MAX: u64 = 16 << 20;
-/// Clients of one served drive, at least, and in a long soak.
+/// Minimum number of clients per served drive, also in a long soak.
 const CLIENTS_MIN: u64 = 6;
 const CLIENTS_LONG: u64 = 100;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
 }
 
-// A drive that serves one client well may still keep something of each that leaves, until it serves none: a shutdown that
-// doesn't end, a command, a mapping, a descriptor.
+// A drive may leak something with each client that leaves, until it can serve none: a shutdown that never ends, a command, a mapping, a
+// descriptor.
 #[test]
 fn clients_come_work_and_leave() {
     let seed = number("BYTEWAY_SOAK_SEED").unwrap_or(1);
@@ -78,7 +77,7 @@ fn clients_come_work_and_leave() {
                 ends += 1;
                 cut_off += u32::from(!in_order);
             });
-            // One may be short of processors, not every tenth.
+            // One drive may lack processor time, but not every tenth.
             assert!(cut_off <= 1 + ends / 10, "of {ends} servers {cut_off} were cut off at their end");
             total += of_it;
             println!("{total:6} clients, {:5} s: {drive:?}: {said}", start.elapsed().as_secs());
@@ -93,17 +92,17 @@ fn clients_come_work_and_leave() {
     }
 }
 
-/// Serves a drive to so many clients. Returns what there is to tell.
+/// Serves a drive to `clients` clients. Returns a report.
 fn soak(drive: &Drive, stream: &mut Stream, clients: u64, ended: &mut dyn FnMut(bool)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Server::start(folder.path(), drive);
     let (mut first, mut settled) = (None, 0);
     let mut sizes = Vec::new();
-    // Bytes, about: before the server's memory is first looked at, and after.
+    // Approximate bytes written before the first look at the server's memory, and after it.
     let mut written = [0, 0];
     let mut lefts = [0; Leave::ALL.len()];
     for index in 0..clients {
-        // Every way to leave has its turn, and the first and the last client stay to the end.
+        // Every way to leave is used, and the first and the last client finish normally.
         let is_edge = index == 0 || index + 1 == clients;
         let leave =
             if is_edge { Leave::InOrder } else { Leave::ALL[stream.below(Leave::ALL.len() as u64) as usize] };
@@ -144,14 +143,14 @@ fn soak(drive: &Drive, stream: &mut Stream, clients: u64, ended: &mut dyn FnMut(
             leave: Leave::InOrder,
             work: Work::Read,
         };
-        // What it sees of the controller is another power cycle's.
+        // Its view of the controller is that of another power cycle.
         run(folder.path(), drive, &mut server, &reader, &mut None);
         ended(server.end());
     }
     format!("left {lefts:?}; {sizes}")
 }
 
-/// Runs a client, and holds what it saw against what the first one saw.
+/// Runs a client, and compares its view of the controller with the first one's.
 fn run(folder: &Path, drive: &Drive, server: &mut Server, task: &Task, first: &mut Option<String>) {
     let seen = client::run(folder, drive, task).unwrap_or_else(|wrong| {
         panic!("{drive:?}, {task:?}: {wrong}\nthe server says:\n{}", server.said());
@@ -162,7 +161,7 @@ fn run(folder: &Path, drive: &Drive, server: &mut Server, task: &Task, first: &m
     }
 }
 
-// Not a test of its own: what the clients' processes run.
+// Not a test of its own: the clients' processes run it.
 #[test]
 fn role() {
     client::role();

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to begin.
+/// Time limit of a server's start.
 const START: Duration = Duration::from_secs(120);
-/// How long it may take to end. It takes 2 s at most, and a loaded machine what it takes.
+/// Time limit of its end: at most 2 s, plus a margin for a loaded machine.
 const END: Duration = Duration::from_secs(20);
 
-/// What is served, and how.
+/// The served drive, and its options.
 #[derive(Debug)]
 pub struct Drive {
     profile: &'static str,
@@ -21,12 +21,12 @@ pub struct Drive {
     doorbells: &'static str,
     gib: u64,
     precondition: &'static str,
-    /// In a directory.
+    /// Whether its data is in a directory.
     pub is_kept: bool,
 }
 
 impl Drive {
-    /// A profile, with the combination of this number of everything else.
+    /// A profile, with combination `number` of all other options.
     pub fn of(profile: &'static str, number: u64) -> Drive {
         let pick = |from: &[&'static str], by: u64| from[(number / by) as usize % from.len()];
         let is_kept = number % 3 == 1;
@@ -35,13 +35,13 @@ impl Drive {
             timing: pick(&["none", "model"], 1),
             doorbells: pick(&["mapped", "trapped"], 2),
             gib: [1, 2, 4][(number / 2 % 3) as usize],
-            // A directory begins empty.
+            // A drive in a directory starts empty.
             precondition: if is_kept { "empty" } else { pick(&["steady", "filled", "steady", "empty"], 2) },
             is_kept,
         }
     }
 
-    /// Bytes.
+    /// Capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.gib << 30
     }
@@ -51,7 +51,7 @@ impl Drive {
         self.precondition == "empty"
     }
 
-    /// Bytes that its flash takes, beyond its capacity too: what a server in whose memory they are may hold.
+    /// Size of its flash in bytes, including spare flash: the memory that a server may use for a drive in memory.
     pub fn flash_bytes(&self) -> u64 {
         let device = Device::from_text("d.toml", Path::new("."), &self.text(), &Options::default()).unwrap();
         let geometry = build::served(&device, "d").geometry;
@@ -67,7 +67,7 @@ impl Drive {
     }
 }
 
-/// A server; killed when it is dropped.
+/// A server, killed on drop.
 pub struct Server {
     child: Child,
     error: PathBuf,
@@ -100,22 +100,22 @@ impl Server {
         server
     }
 
-    /// What it has said of errors, and a little more.
+    /// Its error output, and some context.
     pub fn said(&self) -> String {
         let said = std::fs::read_to_string(&self.error).unwrap();
         let lines: Vec<&str> = said.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Bytes that it holds in memory: VmRSS, without what it shares with clients.
+    /// Its memory use in bytes: VmRSS, without what it shares with clients.
     pub fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
     }
 
-    /// Ends it as a service manager does. Returns whether it ended in order: where others take the processors its own limit
-    /// may cut the end off, which it says by exit status 4.
+    /// Ends it like a service manager. Returns whether it shut down normally: on a busy machine its own time limit may abort the shutdown,
+    /// which it reports by exit status 4.
     #[must_use]
     pub fn end(mut self) -> bool {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();

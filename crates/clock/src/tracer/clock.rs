@@ -1,4 +1,4 @@
-//! What a clock knows of tracing.
+//! Tracing methods of the clock.
 
 use super::{HeldIos, State, Tracer, Usage};
 use crate::executor::Clock;
@@ -7,22 +7,23 @@ use crate::time::Time;
 use std::rc::Rc;
 
 impl Clock {
-    /// From now on tells `tracer` of every use of a resource, until the I/O with the number `ios_max` begins: from then
-    /// on only of uses for those before it, and of nothing more when they have ended.
+    /// Starts tracing: from now on `tracer` sees every use of a resource. Once the I/O with number `ios_max`
+    /// begins, it sees only uses for earlier I/Os, and none after they have ended.
     pub fn trace(&self, tracer: Rc<dyn Tracer>, ios_max: u32) {
         let tracing = self.tracing();
         *tracing.state.borrow_mut() = State { tracer: Some(tracer), ios_max, ..State::default() };
         self.set_traced(true);
     }
 
-    /// Ends tracing. Gives when it stopped to be complete, if it did: when the first I/O began that was not traced.
+    /// Ends tracing. If the trace became incomplete, returns when: at the start of the first I/O that was not
+    /// traced.
     pub fn end_trace(&self) -> Option<Time> {
         let tracing = self.tracing();
         self.set_traced(false);
         std::mem::take(&mut *tracing.state.borrow_mut()).cut
     }
 
-    /// An I/O begins, for which the present task works from now on.
+    /// Begins an I/O. The current task works for it from now on.
     #[inline]
     pub fn io_begins(&self, io: SpanId) {
         if self.is_traced() {
@@ -35,7 +36,7 @@ impl Clock {
         self.works_for([io]);
         let (now, mut state) = (self.now(), self.tracing().state.borrow_mut());
         match io.number() {
-            Some(number) if number < state.ios_max && state.cut.is_none() => state.under_way += 1,
+            Some(number) if number < state.ios_max && state.cut.is_none() => state.in_flight += 1,
             Some(_) => {
                 state.cut.get_or_insert(now);
                 self.end_if_done(&state);
@@ -44,7 +45,7 @@ impl Clock {
         }
     }
 
-    /// An I/O has ended.
+    /// Ends an I/O.
     #[inline]
     pub fn io_ends(&self, io: SpanId) {
         if self.is_traced() {
@@ -56,18 +57,18 @@ impl Clock {
     fn note_end(&self, io: SpanId) {
         let mut state = self.tracing().state.borrow_mut();
         if io.number().is_some_and(|number| number < state.ios_max) {
-            state.under_way = state.under_way.saturating_sub(1);
+            state.in_flight = state.in_flight.saturating_sub(1);
             self.end_if_done(&state);
         }
     }
 
     fn end_if_done(&self, state: &State) {
-        if state.cut.is_some() && state.under_way == 0 {
+        if state.cut.is_some() && state.in_flight == 0 {
             self.set_traced(false);
         }
     }
 
-    /// The I/Os that the present task works for, from now on until it says otherwise.
+    /// Sets the I/Os that the current task works for, until the next call.
     #[inline]
     pub fn works_for(&self, ios: impl IntoIterator<Item = SpanId>) {
         if self.is_traced() {
@@ -83,7 +84,7 @@ impl Clock {
         }
     }
 
-    /// The first I/O that the present task works for.
+    /// Number of the first I/O that the current task works for.
     #[inline]
     pub fn io(&self) -> Option<u32> {
         if self.is_traced() { self.first_io() } else { None }
@@ -94,8 +95,7 @@ impl Clock {
         self.tracing().state.borrow_mut().of(self.current())?.first().copied()
     }
 
-    /// Exchanges the I/Os that the present task works for, for something that it does for others; exchange them again
-    /// afterwards.
+    /// Swaps the set of I/Os that the current task works for. Swap again to restore it.
     #[cold]
     pub fn swap_ios(&self, ios: &mut Vec<u32>) {
         if let Some(list) = self.tracing().state.borrow_mut().of(self.current()) {
@@ -103,7 +103,7 @@ impl Clock {
         }
     }
 
-    /// A resource is used by the present task, for its I/Os. To be called only if [`Clock::is_traced`].
+    /// Reports that the current task uses a resource for its I/Os. Call only if [`Clock::is_traced`].
     #[cold]
     pub fn note(&self, usage: &Usage<'_>) {
         let mut state = self.tracing().state.borrow_mut();
@@ -114,7 +114,8 @@ impl Clock {
         }
     }
 
-    /// The present task's I/Os, for what goes on without it. Release them with [`Clock::release_ios`].
+    /// Keeps the current task's I/Os for work that continues without the task. Release them with
+    /// [`Clock::release_ios`].
     #[inline]
     pub fn hold_ios(&self) -> HeldIos {
         if self.is_traced() { self.copy_ios() } else { HeldIos::NONE }
@@ -136,7 +137,7 @@ impl Clock {
         HeldIos(place)
     }
 
-    /// A resource is used for I/Os that were held. To be called only if [`Clock::is_traced`].
+    /// Reports a use of a resource for held I/Os. Call only if [`Clock::is_traced`].
     #[cold]
     pub fn note_held(&self, usage: &Usage<'_>, ios: HeldIos) {
         let mut state = self.tracing().state.borrow_mut();
@@ -147,7 +148,7 @@ impl Clock {
         }
     }
 
-    /// Nothing works for them any more.
+    /// Releases held I/Os.
     #[inline]
     pub fn release_ios(&self, ios: HeldIos) {
         if ios != HeldIos::NONE {

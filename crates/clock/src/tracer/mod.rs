@@ -1,10 +1,11 @@
-//! Tracing: who used which resource, from when to when, and for which I/Os.
+//! Tracing: each use of a resource, from when to when, and for which I/Os.
 //!
-//! A resource says what each use of it was; for whom, it need not know: a task says which I/Os it works for
-//! ([`Clock::works_for`](crate::Clock::works_for)), and what it sets going while it does is theirs. What goes on without the task, such as an
-//! operation of flash, takes them along ([`Clock::hold_ios`](crate::Clock::hold_ios)). Untraced, all this is one look at a flag.
+//! A resource reports each use without knowing for which I/O it is. A task declares which I/Os it works for
+//! ([`Clock::works_for`](crate::Clock::works_for)), and everything that it starts meanwhile is theirs. Work
+//! that continues without the task, such as a flash operation, keeps them
+//! ([`Clock::hold_ios`](crate::Clock::hold_ios)). Untraced, all this costs one check of a flag.
 //!
-//! Tracing never changes what is traced: it waits for nothing, and takes no time.
+//! Tracing never changes the run: it waits for nothing and takes no time.
 
 mod clock;
 
@@ -16,11 +17,11 @@ use std::rc::Rc;
 /// A kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Processors of the host.
+    /// Host processor cores.
     HostCore,
-    /// The link, to the device.
+    /// The link's direction to the device.
     LinkDown,
-    /// The link, to the host.
+    /// The link's direction to the host.
     LinkUp,
     /// Processor cores of the drive.
     Core,
@@ -32,30 +33,30 @@ pub enum Resource {
     Die,
 }
 
-/// Which of several drives in one run a resource belongs to: numbers that whoever builds them gives
+/// Owner of a resource when a run has several drives. The builder of the drives assigns the numbers
 /// ([`Clock::owned_by`](crate::Clock::owned_by)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner(pub u16);
 
-/// One resource of its kind. It serves one at a time, so uses of it never overlap.
+/// One resource of its kind. It serves one use at a time, so its uses never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Track {
-    /// Whose it is: filled in by the clock with which it was made.
+    /// The owner, filled in by the clock that the resource was made with.
     pub owner: Owner,
-    /// Of which kind.
+    /// The kind.
     pub resource: Resource,
-    /// Which of them, from 0.
+    /// Index within the kind, from 0.
     pub index: u32,
 }
 
 impl Track {
-    /// The `index`-th of a kind, of the default owner.
+    /// Track `index` of a kind, of the default owner.
     pub const fn new(resource: Resource, index: u32) -> Track {
         Track { owner: Owner(0), resource, index }
     }
 }
 
-/// What else there is to say of a use.
+/// A detail of a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// A number.
@@ -67,35 +68,36 @@ pub enum Detail {
 /// A use of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage<'a> {
-    /// Of which.
+    /// The resource.
     pub track: Track,
-    /// What for.
+    /// Name of the work.
     pub what: &'static str,
-    /// From when.
+    /// When it begins.
     pub begin: Time,
-    /// To when; may lie ahead, where a resource is reserved.
+    /// When it ends. In the future if the resource is reserved ahead.
     pub end: Time,
-    /// What else is known, by name.
+    /// Further details, by name.
     pub details: &'a [(&'static str, Detail)],
 }
 
-/// Takes what happens. Uses come in the order in which they are known, not in that of their beginning; those of one
-/// track don't overlap.
+/// Receives the uses of resources. They arrive in the order in which they become known, not in that of their
+/// start. Uses of one track do not overlap.
 pub trait Tracer {
-    /// A resource was used, for these I/Os: none, if for no I/O in particular. Must not call the clock.
+    /// A resource was used for these I/Os; `ios` is empty if for no I/O in particular. Must not call the
+    /// clock.
     fn note(&self, usage: &Usage<'_>, ios: &[u32]);
 }
 
-/// I/Os that something works for which goes on without a task.
+/// I/Os kept for work that continues without a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldIos(u32);
 
 impl HeldIos {
-    /// Nobody's.
+    /// No I/Os.
     pub const NONE: HeldIos = HeldIos(u32::MAX);
 }
 
-/// What is traced, if anything is.
+/// State of tracing; None if untraced.
 #[derive(Default)]
 pub(crate) struct Tracing {
     state: RefCell<State>,
@@ -106,15 +108,15 @@ struct State {
     tracer: Option<Rc<dyn Tracer>>,
     /// I/Os from this number on are not traced.
     ios_max: u32,
-    /// When the first of those began: from then on only what is for earlier ones is traced.
+    /// When the first untraced I/O began: from then on only uses for earlier ones are traced.
     cut: Option<Time>,
-    /// Traced I/Os under way.
-    under_way: u64,
-    /// By the place of a task: which task, and the I/Os that it works for.
+    /// Traced I/Os in flight.
+    in_flight: u64,
+    /// By task slot: the task, and the I/Os that it works for.
     tasks: Vec<Option<(TaskId, Vec<u32>)>>,
     held: Vec<Vec<u32>>,
     free: Vec<u32>,
-    /// For a moment: those of the I/Os that are traced.
+    /// Scratch: the traced ones among a task's I/Os.
     traced: Vec<u32>,
 }
 
@@ -130,7 +132,7 @@ impl State {
         let (of, ios) = self.tasks[index].get_or_insert_with(|| (task, Vec::new()));
         if *of != task {
             *of = task;
-            ios.clear(); // of a task that lived here before
+            ios.clear(); // of an earlier task in this slot
         }
         Some(ios)
     }

@@ -1,4 +1,4 @@
-//! What a drive is made of: the constants that a profile gives.
+//! Configuration of a drive: the parameters that a profile gives.
 
 use byteway_clock::{Delay, Rate};
 use byteway_firmware::{Base, Cycles, FtlConfig};
@@ -11,74 +11,77 @@ use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};
 pub use command_set::CommandSet;
 pub(crate) use command_set::command_sets;
+pub use programs::{ProgramsCanary, ProgramsPolicy};
 use std::fmt;
 use std::time::Duration;
 
 mod command_set;
+mod programs;
 
 /// The controller's limits and fixed delays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerConfig {
-    /// I/O queue pairs at most.
+    /// Maximum number of I/O queue pairs.
     pub io_queues_max: u16,
-    /// Entries in an I/O queue at most: 2 to 65536.
+    /// Maximum number of entries in an I/O queue: 2 to 65536.
     pub queue_entries_max: u32,
-    /// I/O commands executed at once.
+    /// I/O command slots: commands executed at the same time.
     pub command_slots: u32,
-    /// Reads of submission queue entries outstanding at once.
+    /// Maximum number of outstanding reads of submission queue entries.
     pub fetch_outstanding: u32,
-    /// Entries in one such read, at most.
+    /// Maximum number of entries in one such read.
     pub fetch_burst: u32,
-    /// Largest transfer of a command, bytes: a power of two of at least 8 KiB, as an MDTS of 0 stands for no limit.
+    /// Maximum data transfer of a command, in bytes: a power of two of at least 8 KiB, because an MDTS of 0 means no
+    /// limit.
     pub transfer_bytes_max: u32,
-    /// Granularity of DMA from the host by PRPs, bytes: a power of two from 1 (exact) to 4096. By SGLs it is exact.
+    /// Granularity of DMA from the host by PRPs, in bytes: a power of two from 1 (exact) to 4096. By SGLs it is exact.
     pub dma_granularity: u32,
     /// Doorbell stride, as CAP.DSTRD: 4 << dstrd bytes.
     pub dstrd: u8,
     /// Whether I/O commands may use SGLs.
     pub sgl: bool,
-    /// Whether Doorbell Buffer Config is offered: for a host that is served by software beside it. Hardware has no use
-    /// for it.
+    /// Offer Doorbell Buffer Config: for a host that software serves on the same machine. Hardware has no use for it.
     pub shadow_doorbells: bool,
-    /// Memory of the host's that it asks for, for its map; none: it asks for none.
+    /// Host memory that the drive requests for its map; `None`: it requests none.
     pub host_buffer: Option<HostBufferConfig>,
-    /// Whether a host may open collection windows, and be told of collection
-    /// ([`byteway_wire::nvme::vendor::collection`]): a drive with a translation layer of its own, which is one of several.
+    /// Let hosts open garbage collection windows and be notified of garbage collection
+    /// ([`byteway_wire::nvme::vendor::collection`]). Requires a translation layer of its own; meant for one of several
+    /// drives.
     pub collection_windows: bool,
-    /// Whether peers may work for it, whose loans its host can revoke ([`byteway_wire::nvme::vendor::loans`]).
+    /// Let peers work for the drive, as loans that its host can revoke ([`byteway_wire::nvme::vendor::loans`]).
     pub borrows: bool,
-    /// MSI-X vectors.
+    /// Number of MSI-X vectors.
     pub vectors: u16,
-    /// Commands of a queue in its turn of arbitration, after power-on: a power of two, or above 64 for no limit.
+    /// Arbitration burst after power-on, in commands: a power of two, or above 64 for no limit.
     pub arbitration_burst: u32,
-    /// From CC.EN to CSTS.RDY.
+    /// Delay from CC.EN to CSTS.RDY.
     pub ready_delay: Delay,
-    /// Of a read of at most 4 KiB, what the controller's pipeline takes and occupies no core with.
+    /// Fixed pipeline latency of a read of at most 4 KiB; it occupies no core.
     pub read_pipeline: Delay,
-    /// The same of a longer read.
+    /// Fixed pipeline latency of a longer read.
     pub read_large_pipeline: Delay,
-    /// The same of a write.
+    /// Fixed pipeline latency of a write.
     pub write_pipeline: Delay,
 }
 
-/// Memory of the host's that a drive asks for (Host Memory Buffer, NVMe Base 2.1, 8.2.3), to hold translation pages that its DRAM has
-/// no place for.
+/// Host memory that a drive requests (Host Memory Buffer, NVMe Base 2.1, 8.2.3), for translation pages that do not fit
+/// into its DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostBufferConfig {
-    /// What it would like to have, and the most that it uses, in units of 4 KiB.
+    /// Preferred size, which is also the most that the drive uses, in units of 4 KiB.
     pub preferred_units: u32,
-    /// The least of which it makes use, in units of 4 KiB.
+    /// Smallest size that the drive uses, in units of 4 KiB.
     pub least_units: u32,
 }
 
-/// Pages that the parts of BAR0 begin at.
+/// Alignment of the parts of BAR0, in bytes.
 const BAR_PAGE_BYTES: u64 = 4096;
-/// What the payload buffer in BAR0 begins at a multiple of.
+/// Alignment of the payload buffer in BAR0, in bytes.
 const BAR_ALIGNMENT: u64 = 64 << 10;
 
 impl ControllerConfig {
-    /// Where the payload buffer lies in BAR0: behind the doorbells, the MSI-X table and the pending bits, each on pages
-    /// of its own, on a multiple of 64 KiB.
+    /// Offset of the payload buffer in BAR0: after the doorbells, the MSI-X table and the pending bits, each on pages
+    /// of its own, at a multiple of 64 KiB.
     pub fn bar_offset(&self) -> u64 {
         let pages = |bytes: u64| bytes.next_multiple_of(BAR_PAGE_BYTES);
         let doorbells = 2 * (u64::from(self.io_queues_max) + 1) * (4 << self.dstrd);
@@ -88,26 +91,26 @@ impl ControllerConfig {
     }
 }
 
-/// Memory of the drive that the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]).
+/// Drive memory that the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryConfig {
-    /// How it crosses.
+    /// The CXL link.
     pub link: CxlConfig,
-    /// What of it is for payloads of any command, bytes: a multiple of 4 KiB.
+    /// Size of the area for payloads of any command, in bytes: a multiple of 4 KiB.
     pub area_bytes: u32,
-    /// Commit records that the host may have unanswered: a power of two; 0: there is no ring of them.
+    /// Commit records that the host may have unanswered: a power of two; 0: there is no ring.
     pub records: u32,
-    /// How often the drive looks at the ring.
+    /// Interval at which the drive polls the ring.
     pub poll: Delay,
 }
 
 impl MemoryConfig {
-    /// The ring of commit records: behind the area.
+    /// The ring of commit records, which follows the area.
     pub const fn ring(&self) -> CommitRing {
         CommitRing { offset: self.area_bytes, records: self.records }
     }
 
-    /// Where the page buffer begins: behind that.
+    /// Offset of the page buffer, which follows the ring.
     pub const fn buffer_offset(&self) -> u32 {
         self.area_bytes + self.ring().bytes()
     }
@@ -118,35 +121,36 @@ impl MemoryConfig {
     }
 }
 
-/// What the drive offers beyond plain NVMe for small payloads ([`byteway_wire::nvme::vendor`]). The default is nothing.
+/// Transfer methods for small payloads that the drive offers beyond plain NVMe ([`byteway_wire::nvme::vendor`]). The
+/// default offers none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferConfig {
-    /// What a host may enable.
+    /// Methods that a host may enable.
     pub methods: Methods,
-    /// The longest payload inline, bytes.
+    /// The longest inline payload, in bytes.
     pub inline_bytes_max: u32,
-    /// The longest payload in chunks, bytes.
+    /// The longest payload in chunks, in bytes.
     pub reassembly_bytes_max: u32,
-    /// The longest payload piggybacked, bytes.
+    /// The longest piggybacked payload, in bytes.
     pub piggyback_bytes_max: u32,
-    /// The longest result behind a completion, bytes.
+    /// The longest result that may follow a completion, in bytes.
     pub inline_result_bytes_max: u32,
-    /// Incomplete payloads that are kept at once.
+    /// Maximum number of incomplete payloads.
     pub partial_payloads_max: u32,
-    /// After how long one is given up.
+    /// Time after which an incomplete payload is dropped.
     pub partial_timeout: Delay,
-    /// The buffer for payload in BAR0, bytes: 0 for none, or a multiple of 4 KiB.
+    /// Size of the payload buffer in BAR0, in bytes: 0 for none, or a multiple of 4 KiB.
     pub bar_bytes: u32,
-    /// Memory that the host stores to: there is some if that is offered.
+    /// Memory for host stores; required if `methods` offers a method that uses it.
     pub memory: Option<MemoryConfig>,
-    /// The payload sink, bytes: 0 for none.
+    /// Size of the payload sink, in bytes: 0 for none.
     pub sink_bytes: u64,
-    /// Moving the payload of one queue entry into DRAM, while the command waits.
+    /// Time to move the payload of one queue entry into DRAM; the command waits for it.
     pub chunk_store: Delay,
 }
 
 impl TransferConfig {
-    /// Whether payloads may come in parts.
+    /// Whether payloads may arrive in parts.
     pub fn has_partials(&self) -> bool {
         self.methods.reassembly() || self.has_streams()
     }
@@ -159,44 +163,44 @@ impl TransferConfig {
 /// The drive's processor and DRAM.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
-    /// Cores.
+    /// Number of cores.
     pub cores: u32,
-    /// Cycles a second of each.
+    /// Core clock, in hertz.
     pub hertz: u64,
-    /// What each kind of work costs.
+    /// Cycles of each kind of work.
     pub cycles: Cycles,
     /// DRAM latency.
     pub dram_latency: Delay,
-    /// DRAM bandwidth, bytes a second.
+    /// DRAM bandwidth, in bytes per second.
     pub dram_rate: Rate,
 }
 
-/// A namespace.
+/// A namespace of a new drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceConfig {
     /// Capacity, in units of 4 KiB.
     pub units: u64,
-    /// Size of a logical block; of none that holds pairs of keys and values.
+    /// Size of a logical block; unused in namespaces without blocks.
     pub block: BlockSize,
     /// Its I/O command set.
     pub set: CommandSet,
 }
 
 impl NamespaceConfig {
-    /// Logical blocks of the size `block`.
+    /// A block namespace with logical blocks of size `block`.
     pub const fn blocks(units: u64, block: BlockSize) -> NamespaceConfig {
         NamespaceConfig { units, block, set: CommandSet::Nvm }
     }
 }
 
-/// What the namespaces for pairs of keys and values have in common.
+/// Parameters that all KV namespaces share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KvPolicy {
-    /// Their stores. The drive itself says which units each has, whether power-loss protection is there, and the seed.
+    /// Parameters of their stores. The drive sets the units of each, power-loss protection and the seed.
     pub store: KvConfig,
-    /// Iterators at once, over all namespaces.
+    /// Maximum number of iterators, over all namespaces.
     pub iterators_max: u32,
-    /// After how long one that is not used is ended.
+    /// Time after which an unused iterator is ended.
     pub iterator_timeout: Delay,
 }
 
@@ -206,16 +210,66 @@ impl Default for KvPolicy {
     }
 }
 
-/// What goes wrong in the flash. The default is nothing, in a drive without a past.
+/// Parameters that all namespaces for tables share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CsdPolicy {
+    /// Maximum number of tables in a namespace.
+    pub tables_max: u32,
+    /// Maximum number of cursors, over all namespaces.
+    pub cursors_max: u32,
+    /// Maximum number of uploads, over all namespaces.
+    pub uploads_max: u32,
+    /// Maximum size of an upload, in bytes; the drive holds it in DRAM.
+    pub upload_bytes_max: u64,
+    /// Time after which an unused cursor or upload is ended.
+    pub timeout: Delay,
+    /// Maximum number of rows in a row group.
+    pub group_rows: u32,
+    /// Reads of flash, of up to 512 KiB, that a query has outstanding.
+    pub readers: u32,
+    /// Result bytes at which a query waits for the host to fetch them.
+    pub buffer_bytes: u32,
+    /// What is wrong on purpose.
+    pub canary: Option<CsdCanary>,
+}
+
+/// What is wrong with tables on purpose, for tests of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CsdCanary {
+    /// The store's [`CatalogFirst`](byteway_tables::TablesCanary::CatalogFirst).
+    CatalogFirst,
+    /// The store's [`OneByOne`](byteway_tables::TablesCanary::OneByOne).
+    OneByOne,
+    /// A row group is ruled out by the zone maps of the one before it.
+    ForeignZones,
+}
+
+impl Default for CsdPolicy {
+    fn default() -> Self {
+        CsdPolicy {
+            tables_max: 1024,
+            cursors_max: 16,
+            uploads_max: 4,
+            upload_bytes_max: 64 << 20,
+            timeout: Delay::from_s(10),
+            group_rows: 16_384,
+            readers: 16,
+            buffer_bytes: 4 << 20,
+            canary: None,
+        }
+    }
+}
+
+/// Errors and failures of the flash. The default is a new drive without any.
 #[derive(Clone, Debug, Default)]
 pub struct MediaConfig {
-    /// Bit errors and failures of worn cells.
+    /// Bit errors and failures of worn cells; `None`: none.
     pub reliability: Option<Reliability>,
-    /// Failures that are injected.
+    /// Injected failures.
     pub faults: FaultPlan,
-    /// How old what a new drive holds is.
+    /// Age of the data on a new drive.
     pub age: Duration,
-    /// How often its superblocks were erased before, in the mean; each a little more or less, by the drive's seed.
+    /// Mean number of earlier erases of its superblocks; the drive's seed varies each a little.
     pub worn_erases: u32,
 }
 
@@ -228,7 +282,7 @@ pub struct DriveConfig {
     pub serial: String,
     /// Controller.
     pub controller: ControllerConfig,
-    /// Ways for small payloads.
+    /// Transfer methods for small payloads.
     pub transfer: TransferConfig,
     /// Processor and DRAM.
     pub site: SiteConfig,
@@ -236,26 +290,29 @@ pub struct DriveConfig {
     pub geometry: Geometry,
     /// Flash timing.
     pub timing: Timing,
-    /// Flash reliability.
+    /// Flash reliability and injected faults.
     pub media: MediaConfig,
-    /// Erases that a block endures: what SMART's percentage used refers to.
+    /// Program/erase cycles that a block endures: the base of SMART's percentage used.
     pub endurance_erases: u32,
-    /// Translation layer. Its units, seed, rhythm, base, regions and how it keeps contents follow from the drive, whatever
-    /// stands here.
+    /// Translation layer. The drive overwrites its units, seed, rhythm, base, regions and `keep`.
     pub ftl: FtlConfig,
     /// Namespaces, numbered from 1.
     pub namespaces: Vec<NamespaceConfig>,
-    /// Pairs of keys and values; none: the drive has only the NVM command set.
+    /// KV command set; `None`: the drive does not have it.
     pub kv: Option<KvPolicy>,
-    /// What the drive holds at first.
+    /// Command set for tables; `None`: the drive does not have it.
+    pub csd: Option<CsdPolicy>,
+    /// Local memory, and programs that run over it; `None`: the drive has neither command set.
+    pub programs: Option<ProgramsPolicy>,
+    /// Initial contents of the drive.
     pub base: Base,
-    /// How contents are kept.
+    /// How contents are kept in memory.
     pub keep: Keep,
-    /// Seed of everything that is random in the drive.
+    /// Seed of all random streams in the drive.
     pub seed: u64,
 }
 
-/// A drive that can't be.
+/// A configuration that is not possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// What is wrong and what would be right.
@@ -271,17 +328,17 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl DriveConfig {
-    /// Where the payload buffer lies in BAR0: [`ControllerConfig::bar_offset`].
+    /// Offset of the payload buffer in BAR0: [`ControllerConfig::bar_offset`].
     pub fn bar_offset(&self) -> u64 {
         self.controller.bar_offset()
     }
 
-    /// Units of 4 KiB over all namespaces.
+    /// Capacity of all namespaces, in units of 4 KiB.
     pub fn user_units(&self) -> u64 {
         self.namespaces.iter().map(|namespace| namespace.units).sum()
     }
 
-    /// Capacity over all namespaces, bytes.
+    /// Capacity of all namespaces, in bytes.
     pub fn user_bytes(&self) -> u64 {
         self.user_units() * UNIT_BYTES as u64
     }

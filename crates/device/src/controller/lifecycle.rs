@@ -1,10 +1,10 @@
-//! Enable, disable, shutdown, reset of the function (NVMe Base 2.1, 3.5 to 3.7).
+//! The lifecycle of a controller: enable, disable, shutdown, function-level reset (NVMe Base 2.1, 3.5 to 3.7).
 
 use crate::config::CommandSet;
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::queue::arbiter::Mechanism;
-use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
+use crate::controller::queue::ring::{CompletionQueue, QueueFate, SubmissionQueue};
 use crate::controller::state::counters::add;
 use byteway_clock::SpanId;
 use byteway_wire::nvme::feature::{InterruptCoalescing, fid};
@@ -15,18 +15,18 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Resets the function, and waits until that is done.
+/// Performs a function-level reset, and waits until it is done and nothing is in flight to the host.
 pub async fn reset_function(core: &Core) {
     let resets = &core.lifecycle.resets;
     let number = resets.ask();
-    // At once, so that an enabling that is under way ends without one.
+    // Clear CC at once, so that an enabling in progress sees it and ends.
     core.registers.cc.set(Cc::new());
     core.lifecycle.changed.notify_one();
     resets.done(number).await;
     core.settle().await;
 }
 
-/// A change that the host has asked for.
+/// A transition that the host has requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     PutBack,
@@ -35,8 +35,7 @@ enum Step {
     ShutDown,
 }
 
-/// Follows CC: what the host asks for while a change is in progress is looked at when that is done, unless that is a
-/// shutdown, which ends then.
+/// Follows CC. Requests that arrive during a transition are examined after it, except that they end a shutdown early.
 pub async fn run(sets: Rc<CommandSets>) {
     let core = &sets.core;
     loop {
@@ -61,11 +60,11 @@ fn is_running(core: &Core) -> bool {
     csts.rdy() || csts.cfs()
 }
 
-/// What there is to do next. Resets come first.
+/// The next transition. Resets come first.
 fn next_step(core: &Core) -> Option<Step> {
     let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
     let running = is_running(core);
-    if core.lifecycle.resets.under_way() {
+    if core.lifecycle.resets.is_pending() {
         return Some(Step::PutBack);
     }
     match (core.registers.disabled.get() || !cc.en(), running) {
@@ -76,9 +75,9 @@ fn next_step(core: &Core) -> Option<Step> {
     }
 }
 
-/// Does `shutdown`, but no longer than until a reset or an enabling comes: a Controller Level Reset aborts a shutdown that
-/// is in progress (NVMe Base 2.1, 3.6.1 and 3.7.2), and a host whose shutdown doesn't end in time has no other way out.
-/// CSTS.SHST is put back by what comes next. What the firmware has begun to write it completes by itself.
+/// Runs `shutdown` until a reset or an enabling arrives: a Controller Level Reset aborts a shutdown in progress (NVMe
+/// Base 2.1, 3.6.1 and 3.7.2), and is the only remedy of a host whose shutdown takes too long. The next transition
+/// resets CSTS.SHST. Writes that the firmware has started complete by themselves.
 async fn unless_preempted(core: &Core, shutdown: impl Future<Output = ()>) {
     let mut shutdown = pin!(shutdown);
     let mut preempted = pin!(async {
@@ -113,7 +112,7 @@ async fn enable(sets: &CommandSets) {
     let possible =
         cc.mps() <= registers.cap.mpsmax() && is_offered(core, cc) && sq_entries >= 2 && cq_entries >= 2;
     let (Some(mechanism), true) = (mechanism, possible) else {
-        // The host asked for what CAP doesn't offer: undefined by the specification; the host sees a fatal status.
+        // The host selected what CAP does not offer. The specification leaves this undefined; report a fatal status.
         core.fail();
         return;
     };
@@ -144,7 +143,7 @@ async fn enable(sets: &CommandSets) {
     registers.csts.set(Csts::new().with_rdy(true));
 }
 
-/// Whether the command sets are there that CC selects.
+/// Whether the command sets that CC selects are supported.
 fn is_offered(core: &Core, cc: Cc) -> bool {
     match cc.css() {
         Cc::CSS_NVM => true,
@@ -154,7 +153,7 @@ fn is_offered(core: &Core, cc: Cc) -> bool {
 }
 
 impl Core {
-    /// Interrupt coalescing as it is saved.
+    /// Applies the saved interrupt coalescing.
     fn set_saved_coalescing(&self) {
         if let Some(value) = self.features.saved_value(fid::INTERRUPT_COALESCING, 0) {
             let mask = self.registers.interrupt_mask.get();
@@ -163,54 +162,61 @@ impl Core {
     }
 }
 
-/// Controller reset: no command runs on, none completes; when all have ended, RDY is cleared.
+/// Controller reset: aborts all commands without completions, and clears RDY when all have ended.
 async fn disable(sets: &CommandSets) {
     let core = &sets.core;
     core.queues.shadow.clear();
-    core.queues.set_fates(Fate::Reset);
+    // From here on commands end at their next check, and nothing further is fetched.
+    core.queues.set_fates(QueueFate::Reset);
     core.parked.clear(core.config.controller.io_queues_max);
     sets.lending.clear();
     core.borrowed.end();
+    if let Some(act) = core.on_reset.get() {
+        act();
+    }
     core.memory.commits.switch_off();
     sets.reset();
     core.events.clear();
-    core.background.operations.wake_commands(); // commands that wait for one look at their queue
+    core.background.operations.wake_commands(); // commands that wait for a change see their queue's fate
     core.end_short_self_test();
+    // Every command must have ended before the memory and queues that it may use are cleared.
     core.slots.drain().await;
-    core.return_host_buffer().await; // a host that sees RDY cleared reuses its memory
+    core.return_host_buffer().await; // once RDY is clear, the host may reuse its memory
     core.memory.clear();
-    core.events.clear(); // doorbells may have rung meanwhile
-    debug_assert!(core.queues.permits_are_free(), "a command that has ended has given back its place");
-    core.interrupts.reset(); // nothing is announced after a reset that was completed before
+    core.events.clear(); // doorbell errors may have been raised during the drain
+    debug_assert!(core.slots.all_free(), "a command that has ended still holds a command slot");
+    debug_assert!(core.queues.permits_are_free(), "a command that has ended still holds a completion slot");
+    core.interrupts.reset(); // no completion from before the reset may be announced after it
     core.queues.arbiter.reset(Mechanism::RoundRobin, core.features.weights());
     core.queues.clear();
     core.queues.granted.set(None);
     core.registers.reset();
-    core.unbar(None); // the next host looks before it uses anything
+    core.unbar(None); // the next host identifies every namespace before it uses one
     core.features.timestamp.reset(core.clock.now());
     add(&core.counters.resets, 1);
 }
 
-/// All resets of the function that were asked for: they are one.
+/// Performs all requested function-level resets: they count as one.
 async fn put_back(sets: &CommandSets, running: bool) {
     let core = &sets.core;
     if running {
         disable(sets).await;
     }
-    core.memory.clear(); // also what was stored while the controller was not enabled
+    core.memory.clear(); // also what the host stored while the controller was disabled
     core.registers.power_on();
-    core.port.lose_writes(); // one that enables, and was sent before, would undo this
+    core.port.lose_writes(); // an earlier write of CC.EN that is still in flight would undo the reset
+    // Only now do waiting callers of `reset_function` continue: all registers are reset.
     core.lifecycle.resets.end();
 }
 
-/// Shutdown: what is in the write buffer goes to flash. With the last controller that is in use the drive is shut down: what
-/// recovery would have to find out is written down.
+/// Shutdown: flushes the write buffer. When the last controller in use shuts down, the drive also writes the state that
+/// recovery would have to rebuild.
 async fn shut_down(sets: &CommandSets) {
     let core = &sets.core;
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
-    core.return_host_buffer().await; // the host may use it otherwise when this ends
-    // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
+    core.return_host_buffer().await; // after the shutdown the host may reuse it
+    // At the end of the drive's life there may be no space for all of it. A shutdown has no status to report that.
     let _ = sets.flush(SpanId::NONE).await;
     if core.background.persistence.end_use(core.number) {
         let _ = core.backing.shutdown(SpanId::NONE, core.port.spans()).await;

@@ -1,23 +1,23 @@
-//! A command slot: it executes one command after another, from parsing to completion.
+//! The task of a command slot: it executes one command after another, from parsing to completion.
 
 use crate::controller::admin;
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::CommandSets;
-use crate::controller::command_set::lending::UnderWay;
+use crate::controller::command_set::lending::HeldByLoan;
 use crate::controller::core::Core;
-use crate::controller::queue::ring::Fate;
+use crate::controller::queue::ring::QueueFate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
 use byteway_clock::{Service, Stage};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{SglRules, Status};
 use std::pin::pin;
 use std::rc::Rc;
 
-/// A command slot's life.
+/// Runs a command slot until its task is killed.
 pub async fn run(sets: Rc<CommandSets>, index: u32) {
     let core = &sets.core;
     let slot = core.slots.at(index).clone();
@@ -33,9 +33,9 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
         let queue = permit.queue().clone();
         core.clock.works_for([span]);
         let lent = sets.lending.of(&queue);
-        // Whose sets execute the command.
+        // The command sets that execute the command: the borrower's, if the queue is lent.
         let at = lent.as_ref().map_or(&sets, |lent| &lent.borrower);
-        let _under_way = lent.as_ref().map(|lent| UnderWay::of(&lent.borrower.core));
+        let _held = lent.as_ref().map(|lent| HeldByLoan::of(&lent.borrower.core));
         let context = Context {
             core: &at.core,
             route: lent.as_ref().map_or_else(|| core.route(queue.id, &sqe), |lent| lent.loan.route),
@@ -49,10 +49,11 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             member: Member::First,
         };
         (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
+        // A command without its parse reserved pays for fetching and parsing here; then the pipeline's latency passes.
         let parse = match parse {
             Some(parse) => parse,
             None => {
-                let parse = core.placement.chain_apart(Work::Fetch, Work::Parse).await;
+                let parse = core.placement.chain_apart(WorkKind::Fetch, WorkKind::Parse).await;
                 let end = parse.end + at.pipeline(queue.id, &sqe);
                 core.clock.sleep_until(end).await;
                 Service { end, ..parse }
@@ -71,7 +72,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
                     let execution = pin!(at.execute(&context, &mut workspace));
                     lent.loan.unless_revoked(execution).await
                 };
-                // What was cut off has left its workspace as it was in the middle of the command.
+                // A cancelled command may have left its workspace in any state.
                 executed.unwrap_or_else(|| {
                     workspace = Workspace::new(supported(core));
                     Err(Status::COMMAND_INTERRUPTED)
@@ -105,14 +106,17 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
                 (status, [workspace.failed_dword, 0])
             }
         };
+        // Only now does the command hold no namespace: changes of namespaces wait for this.
         at.core.background.command_ended();
-        let complete = core.placement.reserve(Work::Complete, 1);
+        let complete = core.placement.reserve(WorkKind::Complete, 1);
         core.clock.sleep_until(complete.end).await;
         context.charge_firmware(complete.queued);
         if lent.is_some() {
-            core.placement.note_lent(&[Work::Fetch, Work::Parse, Work::Complete]);
+            core.placement.note_lent(&[WorkKind::Fetch, WorkKind::Parse, WorkKind::Complete]);
         }
-        if queue.fate.get() != Fate::Reset {
+        // A queue that is being reset gets no completion: the permit is dropped below, and gives its completion slot
+        // back.
+        if queue.fate.get() != QueueFate::Reset {
             if status != Status::SUCCESS {
                 let (lba, information) = (workspace.failed_lba, workspace.failed_information);
                 core.errors.record(queue.id, &sqe, status, lba, information);
@@ -122,18 +126,19 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
                 None => core.post(permit, sqe.cid(), status, dwords, span),
             }
         }
+        // The permit is used and the slot is clear before `end`, which a reset waits for.
         slot.clear(status, Status::SUCCESS);
         core.free_slot(index);
         core.end();
     }
 }
 
-/// The data pointers that commands may have.
+/// The kinds of data pointers that commands may use.
 fn supported(core: &Core) -> Supported {
     Supported { sgl: core.config.controller.sgl.then(SglRules::default) }
 }
 
-/// Executes a fused operation, and completes both commands in their order, in a slot that the caller frees.
+/// Executes a fused operation and completes both commands in order. The caller frees the slot.
 async fn run_fused(
     sets: &CommandSets,
     slot: &Slot,
@@ -146,7 +151,7 @@ async fn run_fused(
     core.clock.works_for([first.span, second.span]);
     let lent = sets.lending.of(&queue);
     let at = lent.as_ref().map_or(sets, |lent| &*lent.borrower);
-    let _under_way = lent.as_ref().map(|lent| UnderWay::of(&lent.borrower.core));
+    let _held = lent.as_ref().map(|lent| HeldByLoan::of(&lent.borrower.core));
     let loan = lent.as_ref().map(|lent| &*lent.loan);
     let both = [(&first, Member::First), (&second, Member::Second)].map(|(command, member)| {
         let Waiting { sqe, permit, span } = command;
@@ -156,8 +161,8 @@ async fn run_fused(
     });
     (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
     let parsed = [
-        core.placement.chain_apart(Work::Fetch, Work::Parse).await,
-        core.placement.chain_apart(Work::Fetch, Work::Parse).await,
+        core.placement.chain_apart(WorkKind::Fetch, WorkKind::Parse).await,
+        core.placement.chain_apart(WorkKind::Fetch, WorkKind::Parse).await,
     ];
     let pipelines = at.pipeline(queue.id, both[0].sqe) + at.pipeline(queue.id, both[1].sqe);
     core.clock.sleep_until(parsed[0].end.max(parsed[1].end) + pipelines).await;
@@ -176,11 +181,11 @@ async fn run_fused(
         }
     };
     at.core.background.command_ended();
-    both[1].charge(Stage::Queueing); // until here for what the first needed alone
-    let complete = core.placement.run(Work::Complete, 2).await;
+    both[1].charge(Stage::Queueing); // until here its time went into waiting for the first
+    let complete = core.placement.run(WorkKind::Complete, 2).await;
     both[0].charge_firmware(complete.queued);
     both[1].charge_firmware(complete.queued);
-    if queue.fate.get() != Fate::Reset {
+    if queue.fate.get() != QueueFate::Reset {
         for (Waiting { sqe, permit, span }, status) in [first, second].into_iter().zip(statuses) {
             if status != Status::SUCCESS {
                 core.errors.record(queue.id, &sqe, status, workspace.failed_lba, 0);
@@ -191,8 +196,8 @@ async fn run_fused(
     slot.clear(statuses[0], statuses[1]);
 }
 
-/// Gives up the commands of a lent queue whose borrower is gone, and will never answer: they end without a completion, as in a
-/// reset, and their slots are free again. The queue stays lent, so that nothing else of it is executed.
+/// Drops the commands of a lent queue whose borrower is gone: they end without a completion, as in a reset, and their
+/// slots become free. The queue stays lent, so that no further command of it is executed.
 pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
     let core = &sets.core;
     sets.lending.end(qid);
@@ -201,6 +206,7 @@ pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
         if slot.queue() != Some(qid) {
             continue;
         }
+        // The new task must exist before the old one dies: the slot may get its next command at once.
         let next = core.clock.spawn("command slot", run(sets.clone(), index));
         if let Some(task) = core.tasks.borrow_mut().get_mut(index as usize) {
             core.clock.kill(std::mem::replace(task, next));

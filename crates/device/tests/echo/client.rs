@@ -3,7 +3,7 @@
 use byteway_clock::SpanRecord;
 use byteway_device::controller::command_set::echo::{BYTES_MAX, COUNT, GET, PUT};
 use byteway_host::{
-    Carrier, ClientError, Counts, IoBuffer, IoError, Meaning, Method, Opened, QueuePair, Rules,
+    Carrier, ClientError, ClientErrorKind, Counts, IoBuffer, IoError, Method, Opened, QueuePair, Rules,
     TransferConfig,
 };
 use byteway_wire::nvme::{Cqe, Sqe, Status, VendorOpcode};
@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What can go wrong with echoes, beside what can with any I/O.
+/// What can go wrong with echoes, in addition to the errors of any I/O.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EchoError {
     /// A number has another echo than was put.
@@ -31,8 +31,8 @@ pub enum EchoError {
 }
 
 impl ClientError for EchoError {
-    fn meaning(&self) -> Meaning {
-        Meaning::WrongData
+    fn kind(&self) -> ClientErrorKind {
+        ClientErrorKind::WrongData
     }
 }
 

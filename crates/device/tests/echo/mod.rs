@@ -37,7 +37,7 @@ fn config() -> DriveConfig {
     config
 }
 
-/// Runs `test` with the driver of a drive over `medium`, or of a new one, until the power goes: when the test ends.
+/// Runs `test` with the driver of a drive over `medium`, or of a new one, until the power is cut: when the test ends.
 fn run<T: 'static>(medium: Option<Medium>, test: impl AsyncFnOnce(Driver) -> T + 'static) -> (T, Medium) {
     let executor = Executor::new();
     let powered = SmallWorld { medium, ..SmallWorld::of(config()) }.power_on(executor.clock());
@@ -99,7 +99,7 @@ fn a_job_of_echoes_is_verified_over_a_reset_and_a_power_cut() {
         assert!(inline.counts().inline > 100, "a payload goes by any method");
         play(&client, "again", 100).await;
 
-        // The power goes while puts are on their way.
+        // The power is cut while puts are on their way.
         let clock = driver.clock().clone();
         clock.spawn("puts", async move {
             let mut buffer = client.buffer().expect("memory");
@@ -127,7 +127,7 @@ fn a_wrong_echo_is_a_mismatch() {
         assert_eq!(error, IoError::Client(EchoError::Mismatch { number: 5 }));
         let any = byteway_host::AnyIoError::from(error);
         let IoError::Client(any) = any else { panic!("{any}") };
-        assert_eq!(any.meaning, byteway_host::Meaning::WrongData);
+        assert_eq!(any.kind, byteway_host::ClientErrorKind::WrongData);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Namespaces of both kinds on one drive: who is told of them, and whose commands they take.
+//! Namespaces of both kinds on one drive: who is notified of them, and whose commands they take.
 
 use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, all_sets, bench, field, keyed, store};
 use crate::fixture::{Bench, NS_4K, NS_512, pattern, read_write, set_features};
@@ -13,7 +13,7 @@ use byteway_wire::nvme::{
     VendorOpcode, fid,
 };
 
-// A command of the one kind that a namespace of the other executes destroys data under a name that nobody gave it.
+// A command of the one kind that a namespace of the other executes destroys data under a name that no host gave it.
 #[test]
 fn commands_are_those_of_the_namespaces_kind() {
     bench().with_queue(async |host, pair| {

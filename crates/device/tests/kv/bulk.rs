@@ -1,8 +1,8 @@
 //! Many pairs by one command, and the host's client that gathers them.
 //!
 //! Verified: bytes that are not exactly the pairs that a command says store nothing; what is there is what was put, in that
-//! order; where room ends in the middle of a command, the drive says how many it has; a host that crashes loses exactly
-//! what its loss window says; batches beside values that the host places itself. Power cuts are in `cuts`.
+//! order; where space ends in the middle of a command, the drive says how many it has; a host that crashes loses exactly
+//! what its loss window says; batches next to values that the host places itself. Power cuts are in `cuts`.
 
 use super::client::{client, key, oracle, queue, run};
 use super::pairs::{KV, VALUE_BYTES_MAX, bench};
@@ -27,7 +27,7 @@ fn many(host: &TestHost, pairs: u32, bytes: &[u8]) -> Sqe {
 }
 
 // Pairs at their word: a count that is wrong, a pair that is cut off, a length beyond the transfer. A drive that believes one
-// of them stores what lies behind the host's buffer, or what another command has left in its own.
+// of them stores what lies past the host's buffer, or what another command has left in its own.
 #[test]
 fn what_is_not_so_many_pairs_stores_nothing() {
     bench().with_queue(async |host, pair| {
@@ -88,7 +88,7 @@ fn what_is_not_so_many_pairs_stores_nothing() {
     });
 }
 
-// Whatever the bytes are, the drive answers, goes on, and keeps the pairs that nobody names.
+// Whatever the bytes are, the drive answers, goes on, and keeps the pairs that no command names.
 #[test]
 fn any_payload_is_answered() {
     bench().with_queue(async |host, pair| {
@@ -114,7 +114,7 @@ fn any_payload_is_answered() {
     });
 }
 
-// A drive that says less than it has stored has pairs that nobody believes in; one that says more loses them.
+// A drive that says less than it has stored has pairs that no host counts on; one that says more loses them.
 #[test]
 fn where_room_ends_the_drive_says_how_many_it_has() {
     bench().with_queue(async |host, pair| {
@@ -141,7 +141,7 @@ fn where_room_ends_the_drive_says_how_many_it_has() {
     });
 }
 
-// The whole point of the client, and its price: without the window nobody knows what a crash of the host takes away.
+// The whole point of the client, and its price: without the window it is unknown what a crash of the host takes away.
 #[test]
 fn a_crash_of_the_host_loses_what_the_window_says() {
     run(async |driver| {

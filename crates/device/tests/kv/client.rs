@@ -103,7 +103,7 @@ fn the_driver_finds_both_kinds() {
     });
 }
 
-// Without this a method loses, cuts or misplaces values of some length, and nobody learns that it took another way.
+// Without this a method loses, cuts or misplaces values of some length, and no user learns that it took another way.
 #[test]
 fn every_method_carries_every_length() {
     run(async |driver| {
@@ -158,7 +158,7 @@ fn every_method_carries_every_length() {
     });
 }
 
-// A conditional store that goes by a head that has no room for conditions would be carried out whatever there is.
+// A conditional store that goes by a head that has no free space for conditions would be carried out whatever there is.
 #[test]
 fn conditions_hold_by_every_method() {
     run(async |driver| {

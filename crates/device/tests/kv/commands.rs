@@ -38,7 +38,7 @@ fn what_is_stored_comes_back() {
     });
 }
 
-// A host that asks for less than the value must learn how long that is, and get nothing behind its buffer.
+// A host that asks for less than the value must learn how long that is, and get nothing past its buffer.
 #[test]
 fn a_small_buffer_gets_what_it_has_room_for() {
     bench().with_queue(async |host, pair| {
@@ -98,7 +98,7 @@ fn stores_keep_to_their_conditions() {
     });
 }
 
-// A full drive that takes what it has no room for loses what it had; one that takes nothing any more, not even a Delete, is
+// A full drive that takes what it has no free space for loses what it had; one that takes nothing any more, not even a Delete, is
 // lost itself.
 #[test]
 fn a_full_namespace_refuses_and_recovers() {

@@ -11,7 +11,7 @@ use crate::fixture::payload::RECORDS;
 use crate::fixture::{Bench, NS_4K, Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
-use byteway_link::Manner;
+use byteway_link::StoreOrdering;
 use byteway_wire::nvme::kv::Store;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::commit::{ANSWER_BYTES, CommitAnswer, CommitRecord, CommitRing};
@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 pub(super) const COMMIT: Methods = Methods::new().with_cxl_mem(true).with_cxl_commit(true);
 
-/// Where the page buffer begins: behind the area and the ring.
+/// Where the page buffer begins: after the area and the ring.
 pub(super) const BUFFER: u64 = 8192 + 4096;
 
 /// A host's end of the ring that does what it is told.
@@ -51,7 +51,7 @@ impl Ring {
 
     /// A value goes to its place.
     pub(super) async fn put(&self, at: u64, value: &[u8]) {
-        self.host.end().store_lines(BUFFER + at, value, Manner::Flushed).await;
+        self.host.end().store_lines(BUFFER + at, value, StoreOrdering::Flushed).await;
     }
 
     /// A record takes the next number, and goes to the ring.
@@ -61,7 +61,7 @@ impl Ring {
         number
     }
 
-    /// A value and its record go past the cache, and nobody waits for them.
+    /// Stores a value and its record non-temporally, without waiting for them.
     pub(super) fn stream(&self, at: u64, value: &[u8], record: CommitRecord) -> u32 {
         let number = self.next.replace(self.next.get() + 1);
         let record = record.sealed(number, self.generation);
@@ -73,7 +73,7 @@ impl Ring {
     /// The first `bytes` of a record go to the ring.
     pub(super) async fn post_as_is(&self, record: CommitRecord, bytes: usize) {
         let at = self.ring.record(self.ring.index(record.number));
-        self.host.end().store_lines(at, &record.as_bytes()[..bytes], Manner::Flushed).await;
+        self.host.end().store_lines(at, &record.as_bytes()[..bytes], StoreOrdering::Flushed).await;
     }
 
     /// What stands where the answer to a record goes.
@@ -126,7 +126,7 @@ pub(super) fn with_ring<T: 'static>(test: impl AsyncFnOnce(TestHost, Pair, Ring)
     })
 }
 
-// A record that is taken for another's, twice or not at all, is a pair that nobody stored, or a lost one; the last of the
+// A record that is taken for another's, twice or not at all, is a pair that no host stored, or a lost one; the last of the
 // ring and the first of the next round are neighbours.
 #[test]
 fn what_is_stored_by_records_is_found() {
@@ -296,7 +296,7 @@ fn sum_of(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
 }
 
-// Lines may be torn, and the ring holds what it held a round ago: whoever takes that for a record stores what nobody meant.
+// Lines may be torn, and the ring holds what it held a round ago: a drive that takes that for a record stores what no host meant.
 #[test]
 fn what_is_no_whole_record_of_this_round_is_none() {
     const LONG: Delay = Delay::from_us(20);
@@ -321,7 +321,7 @@ fn what_is_no_whole_record_of_this_round_is_none() {
             CommitRecord::default(),
         ] {
             let place = ring.ring.record(0);
-            host.end().store_lines(place, no_record.as_bytes(), Manner::Flushed).await;
+            host.end().store_lines(place, no_record.as_bytes(), StoreOrdering::Flushed).await;
             assert_eq!(ring.answer_within(1, LONG).await, None, "{no_record:?}");
         }
         // The next but one first: it waits.
@@ -346,13 +346,13 @@ fn what_is_no_whole_record_of_this_round_is_none() {
         // Stores to answers go nowhere.
         let answers = ring.ring.answer(0);
         let before = ring.look(2).await;
-        host.end().store_lines(answers, &[0xff; 64], Manner::Flushed).await;
+        host.end().store_lines(answers, &[0xff; 64], StoreOrdering::Flushed).await;
         assert_eq!(ring.look(2).await, before);
         assert_eq!(ring.commit(b"on", at, &value).await.status(), Status::SUCCESS);
     });
 }
 
-// Lines of CXL.mem are in no order: a record that is there before its value must wait for it, and not for ever.
+// Lines of CXL.mem are in no order: a record that is there before its value must wait for it, and not indefinitely.
 #[test]
 fn a_record_waits_for_its_value() {
     with_ring(async |host, pair, ring| {
@@ -371,7 +371,7 @@ fn a_record_waits_for_its_value() {
     });
 }
 
-// A ring that cannot be would divide by zero, or be looked at for ever.
+// A ring that cannot be would divide by zero, or be looked at indefinitely.
 #[test]
 fn impossible_rings_are_refused() {
     type Change = fn(&mut byteway_device::MemoryConfig);

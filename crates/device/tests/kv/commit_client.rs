@@ -1,4 +1,4 @@
-//! The host's client storing pairs by records: alone, many at once, beside other ways, given up half-way, through resets.
+//! The host's client storing pairs by records: alone, many at once, next to other ways, given up half-way, through resets.
 //!
 //! Verified: every value is what was stored last, by the oracle; what no record can carry goes another way; no store that ends
 //! early holds up others; a drive that does not answer is reset.
@@ -22,7 +22,7 @@ pub(super) async fn streaming(driver: &Driver) -> KvClient {
     KvClient::new(client::queue(driver).await, KV, config)
 }
 
-// A host that waits for each, one that has many under way, and one that has more than the ring holds: each value must be the
+// A host that waits for each, one that has many in flight, and one that has more than the ring holds: each value must be the
 // one that was stored last.
 #[test]
 fn clients_store_one_by_one_and_many_at_once() {
@@ -110,7 +110,7 @@ fn records_go_beside_commands() {
     }
 }
 
-// A store that is given up half-way leaves a number behind that no record has: the drive would wait for it for ever, and so
+// A store that is given up half-way leaves a number behind that no record has: the drive would wait for it indefinitely, and so
 // would every store behind it.
 #[test]
 fn a_store_that_is_given_up_leaves_no_hole() {
@@ -142,7 +142,7 @@ fn a_store_that_is_given_up_leaves_no_hole() {
     }
 }
 
-// A reset forgets records: whoever waits must learn that, and the next ones must be numbered anew. A store that was lost may
+// A reset forgets records: waiting tasks must learn that, and the next ones must be numbered again. A store that was lost may
 // have been carried out; the oracle knows.
 #[test]
 fn stores_go_on_after_resets() {
@@ -188,8 +188,8 @@ fn stores_go_on_after_resets() {
     }
 }
 
-// Nobody aborts a record. Of a drive that does not answer, a driver that has time limits must learn that nothing but a reset
-// helps, and not look for ever.
+// No command can abort a record. Of a drive that does not answer, a driver that has time limits must learn that nothing but a reset
+// helps, and not look indefinitely.
 #[test]
 fn a_record_that_is_not_answered_is_ended_by_a_reset() {
     let mut drive = client::config();

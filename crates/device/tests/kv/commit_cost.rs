@@ -10,7 +10,7 @@ use crate::fixture::payload::POLL;
 use crate::fixture::{link_config, pattern};
 use byteway_clock::{Delay, Stage, Time};
 use byteway_device::DriveConfig;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_host::StoreIf;
 use byteway_link::{Direction, Purpose};
 use byteway_wire::nvme::Status;
@@ -47,7 +47,7 @@ fn timed(poll: Delay) -> DriveConfig {
     let mut config = client::config();
     config.transfer.memory.as_mut().expect("memory").poll = poll;
     let cycles = &mut config.site.cycles;
-    *cycles = cycles.with(Work::Poll, 30).with(Work::Index, 200);
+    *cycles = cycles.with(WorkKind::Poll, 30).with(WorkKind::Index, 200);
     config
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of pairs that are stored by records when their namespace, the controller or the power goes.
+//! What becomes of pairs that are stored by records when their namespace, the controller or the power is cut.
 //!
 //! Verified: formats, deletion and protection; resets and power cuts at many moments, after which what was answered is there, and
 //! of the rest all or nothing; that nothing of a life of the ring is left in the next.
@@ -12,7 +12,7 @@ use crate::fixture::{Pair, TestHost, pattern, set_features};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_device::DriveConfig;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::register::Csts;
@@ -117,7 +117,7 @@ fn a_reset_empties_the_ring() {
 #[test]
 fn a_reset_waits_for_the_record_that_is_being_taken() {
     let mut bench = offering(COMMIT);
-    bench.drive.site.cycles = bench.drive.site.cycles.with(Work::Index, 200_000);
+    bench.drive.site.cycles = bench.drive.site.cycles.with(WorkKind::Index, 200_000);
     bench.with_methods(64, async |host, pair| {
         let ring = Ring::open(&host).await;
         let at = pointer(&host, &pair).await;
@@ -208,7 +208,7 @@ async fn enabled(host: &TestHost) -> Pair {
     pair
 }
 
-/// Each key has the value that was acknowledged last, or the one that was under way: that is settled then. Gives how many of the
+/// Each key has the value that was acknowledged last, or the one that was in flight: that is settled then. Returns the number of the
 /// latter are not there.
 async fn look_after_power(
     host: &TestHost,

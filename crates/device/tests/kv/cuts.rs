@@ -3,7 +3,7 @@
 use super::pairs::{KV, offering, with_pairs};
 use crate::fixture::drive_config;
 use byteway_clock::random::Rng;
-use byteway_clock::{Channel, Ran};
+use byteway_clock::{Channel, RunOutcome};
 use byteway_device::DriveConfig;
 use byteway_flash::Medium;
 use byteway_host::{
@@ -35,7 +35,7 @@ fn key(index: u64) -> Key {
     Key::new(&(index * 0x0101_0101).to_be_bytes()[8 - (1 + index % 8) as usize..]).expect("a key")
 }
 
-/// A life of the drive: looks at every key, then does operations until the power goes before poll `polls`.
+/// A life of the drive: looks at every key, then does operations until the power is cut before poll `polls`.
 fn live(
     config: DriveConfig,
     medium: Option<Medium>,
@@ -94,7 +94,7 @@ fn live(
     };
     let (ended, medium) = SmallWorld { medium, ..SmallWorld::of(config) }.run_cut(polls, life);
     oracle.borrow_mut().cut_power();
-    (medium, matches!(ended, Ran::Ended(())))
+    (medium, matches!(ended, RunOutcome::Ended(())))
 }
 
 // Without this a pair that was acknowledged is gone, or one that was deleted is back, after one cut in a thousand.
@@ -118,7 +118,7 @@ fn cuts_at_many_places_lose_nothing_and_bring_nothing_back() {
     }
 }
 
-// The same of pairs that were stored without a command: what a record's answer acknowledges is as durable as what a completion
+// The same for pairs that were stored without a command: what a record's answer acknowledges is as durable as what a completion
 // does.
 #[test]
 fn cuts_lose_nothing_that_was_stored_by_records() {

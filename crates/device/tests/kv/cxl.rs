@@ -1,8 +1,8 @@
-//! Values that the host places itself in the page buffer, over CXL.mem, beside those that the drive places.
+//! Values that the host places itself in the page buffer, over CXL.mem, next to those that the drive places.
 //!
-//! Verified: with many of both kinds under way in many queues, each value is what was stored, and none lies over another; each
+//! Verified: with many of both kinds in flight in many queues, each value is what was stored, and none lies over another; each
 //! place that a value cannot have is refused, with nothing changed; what was stored without its command is lost, and nothing
-//! else; a reset, after which the host asks anew; both ledgers. Not verified here: packing (`byteway-kv`).
+//! else; a reset, after which the host asks again; both ledgers. Not verified here: packing (`byteway-kv`).
 
 use super::client::{client, config, key, oracle, queue, run, run_with};
 use super::pairs::{KV, VALUE_BYTES_MAX, offering, store};
@@ -11,13 +11,13 @@ use byteway_clock::Channel;
 use byteway_clock::random::Rng;
 use byteway_host::{Method, StoreIf};
 use byteway_kv::Packing;
-use byteway_link::{Direction, Manner, Purpose};
+use byteway_link::{Direction, Purpose, StoreOrdering};
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::cxl::{InDeviceMemory, PagePointer};
 use byteway_wire::nvme::{Sqe, Status};
 
 pub(super) const CXL: Methods = Methods::new().with_cxl_mem(true);
-/// Where the page buffer begins in a raw host's drive: behind the area.
+/// Where the page buffer begins in a raw host's drive: after the area.
 pub(super) const BUFFER: u64 = 8192;
 
 /// A Store of what lies in the page buffer at `at`.
@@ -26,8 +26,8 @@ pub(super) fn placed(name: &[u8], at: u64, bytes: u32, checksum: Option<u32>) ->
     InDeviceMemory { address, bytes, checksum }.placed_in(store(name, bytes as usize).sqe(0, KV))
 }
 
-// Eight queues with 32 stores each, by every way, all to one page buffer: two sides that place values over one another, or
-// wait for each other for ever, would show here.
+// Eight queues with 32 stores each, by every method, all to one page buffer: two sides that place values over one another, or
+// wait for each other indefinitely, would show here.
 #[test]
 fn both_sides_place_values_at_once() {
     for seed in 0..3 {
@@ -157,13 +157,13 @@ fn the_host_asks_anew_after_a_reset() {
     });
 }
 
-// A value that is accepted where another lies, or where nothing may be, is somebody else's bytes under this key.
+// A value that is accepted where another lies, or where nothing may be, is another owner's bytes under this key.
 #[test]
 fn a_value_that_is_elsewhere_is_refused_and_changes_nothing() {
     offering(CXL).with_methods(64, async |host, pair| {
         let value = pattern(5, 100);
         let put = async |at: u64, bytes: &[u8]| {
-            host.end().store_lines(BUFFER + at, bytes, Manner::Flushed).await;
+            host.end().store_lines(BUFFER + at, bytes, StoreOrdering::Flushed).await;
         };
         let told = host.io(&pair, PagePointer { gives_up: true }.sqe(0, KV)).await;
         assert_eq!((told.status(), told.dw0), (Status::SUCCESS, 0));
@@ -234,7 +234,7 @@ fn both_ledgers_by_hand() {
                 all(Purpose::SqeFetch, Direction::Down).payload,
                 all(Purpose::Cqe, Direction::Up).payload,
             ];
-            host.end().store_lines(BUFFER, &pattern(9, bytes as usize), Manner::Flushed).await;
+            host.end().store_lines(BUFFER, &pattern(9, bytes as usize), StoreOrdering::Flushed).await;
             assert_eq!(host.io(&pair, placed(b"key", 0, bytes, None)).await.status(), Status::SUCCESS);
             let down = all(Purpose::CxlMem, Direction::Down);
             assert_eq!((down.payload, down.wire), (68 * lines, 204 * lines), "{bytes} B");

@@ -1,7 +1,7 @@
-//! What becomes of values that the host has stored over CXL.mem when the power goes, or the host, before their key-only
+//! What becomes of values that the host has stored over CXL.mem when the power is cut, or the host, before their key-only
 //! commands have completed.
 //!
-//! Verified, at many moments from the store to the completion: the pair is there whole or not at all; whoever comes next is
+//! Verified, at many moments from the store to the completion: the pair is there whole or not at all; the next command is
 //! told a pointer at which a value can be stored, and which is right; nothing else is changed. What was acknowledged is
 //! always there. Not verified here: cuts in the middle of merging and collection (`byteway-kv`).
 
@@ -11,7 +11,7 @@ use crate::fixture::power::power_cycle;
 use crate::fixture::{Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_device::DriveConfig;
-use byteway_link::Manner;
+use byteway_link::StoreOrdering;
 use byteway_wire::nvme::register::Csts;
 use byteway_wire::nvme::vendor::cxl::PagePointer;
 use byteway_wire::nvme::{Flush, KvOpcode, Status};
@@ -61,7 +61,7 @@ async fn pointer(host: &TestHost, pair: &Pair) -> (u64, u64) {
 }
 
 async fn put(host: &TestHost, pair: &Pair, key: &[u8], at: u64, value: &[u8]) -> u64 {
-    host.end().store_lines(BUFFER + at, value, Manner::Flushed).await;
+    host.end().store_lines(BUFFER + at, value, StoreOrdering::Flushed).await;
     let sum = crc32c::crc32c(value);
     let stored = host.io(pair, placed(key, at, value.len() as u32, Some(sum))).await;
     assert_eq!(stored.status(), Status::SUCCESS);
@@ -82,7 +82,7 @@ async fn until(host: &TestHost, pair: &Pair, reach: Reach) {
         host.end().store_lines_unordered(BUFFER + at, &value);
         return;
     }
-    host.end().store_lines(BUFFER + at, &value, Manner::Flushed).await;
+    host.end().store_lines(BUFFER + at, &value, StoreOrdering::Flushed).await;
     match reach {
         Reach::Storing | Reach::Stored => {}
         Reach::Rung(delay) => {
@@ -127,8 +127,8 @@ async fn go_on(host: &TestHost, pair: &Pair, what: &str) {
     }
 }
 
-// Bytes in the buffer without a command are nobody's. A drive that takes them for a pair shows one that nobody stored; one
-// that forgets what it had acknowledged beside them loses it.
+// Bytes in the buffer without a command belong to none. A drive that takes them for a pair shows one that no host stored; one
+// that forgets what it had acknowledged next to them loses it.
 #[test]
 fn a_power_cut_between_store_and_completion() {
     let mut outcomes = [0; 2];

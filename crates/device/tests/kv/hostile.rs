@@ -36,7 +36,7 @@ fn keys_have_1_to_16_bytes() {
                 refused(&host, &pair, key.sqe(VendorOpcode::KV_SEEK, 0, KV), Status::INVALID_KEY_SIZE).await;
             }
         }
-        // What lies behind a key's length is no part of it.
+        // What lies after a key's length is no part of it.
         let spelt = KeyField { length: 5, bytes: *b"there-and-beyond" };
         let exists = host.io(&pair, spelt.sqe(KvOpcode::EXIST, 0, KV)).await;
         assert_eq!(exists.status(), Status::SUCCESS);
@@ -73,7 +73,7 @@ fn sizes_have_limits() {
     });
 }
 
-// A drive that takes the command's length although the list describes less stores what lies behind the host's buffer.
+// A drive that takes the command's length although the list describes less stores what lies past the host's buffer.
 #[test]
 fn an_sgl_that_is_too_short_stores_nothing() {
     let mut bench = bench();

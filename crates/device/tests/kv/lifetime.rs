@@ -140,7 +140,7 @@ fn namespaces_of_pairs_come_and_go() {
     });
 }
 
-// What is left on the media after a sanitize operation is what somebody paid to have erased.
+// What is left on the media after a sanitize operation is what the owner paid to have erased.
 #[test]
 fn a_sanitize_operation_takes_all_pairs() {
     bench().with_queue(async |host, pair| {
@@ -159,7 +159,7 @@ fn a_sanitize_operation_takes_all_pairs() {
     });
 }
 
-// A pair that was acknowledged and flushed, or that capacitors should have saved, must outlive the power.
+// A pair that was acknowledged and flushed, or that capacitors should have saved, must survive a power cut.
 #[test]
 fn pairs_outlive_the_power() {
     for plp in [false, true] {

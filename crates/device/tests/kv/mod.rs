@@ -1,6 +1,6 @@
 //! A drive with namespaces of both kinds, and a raw host of its key value namespace.
 //!
-//! Verified: that what is stored comes back, by every way that a value can take; each status where it belongs, with nothing
+//! Verified: that what is stored comes back, by every method that a value can take; each status where it belongs, with nothing
 //! changed; that commands of the one kind do nothing to namespaces of the other; iterators, and how they end; what becomes
 //! of pairs by reset, format, deletion, sanitizing, shutdown and power cuts. The store itself is tested in
 //! `byteway-kv`.

@@ -1,4 +1,4 @@
-//! Values by every way: behind their command, in its fields, in chunks, in the buffer; results behind completions.
+//! Values by every method: behind their command, in its fields, in chunks, in the buffer; results behind completions.
 
 use super::pairs::{KV, VALUE_BYTES_MAX, field, offering, store};
 use crate::fixture::payload::PAYLOAD_BYTES_MAX;
@@ -165,7 +165,7 @@ fn values_in_chunks() {
     });
 }
 
-// A value behind its completion that is cut, or taken for the next completion, is silent corruption.
+// A value after its completion that is cut, or taken for the next completion, is silent corruption.
 #[test]
 fn results_behind_their_completion() {
     let methods = Methods::new().with_inline_result(true);

@@ -1,13 +1,14 @@
-//! Where everything lies before the first I/O, in closed form: from a unit to its place, and back.
+//! The initial layout before the first I/O, in closed form: from a unit to its flash address, and back.
 //!
-//! Under a cached map the translation pages lie there too, behind the host's units, so that there is something to read
-//! when one is asked for: zeroes, each of which says "where the base state has it".
+//! Under a cached map the translation pages are part of it, behind the host's units, so that they can be
+//! read: zeroes, each of which means "as in the base state".
 //!
-//! - *Empty*: nowhere.
+//! - *Empty*: no unit is mapped.
 //! - *Filled*: written once in order. Consecutive stripes go to consecutive dies, channels first.
-//! - *Steady*: as uniform random overwrites under greedy collection leave it, in the midst of it; see `ftl/steady`.
+//! - *Steady*: as uniform random overwrites under greedy garbage collection leave the drive, captured in
+//!   mid-run; see `ftl/steady`.
 
-use crate::ftl::collect::collecting::UpkeepFound;
+use crate::ftl::collect::collecting::InitialUpkeep;
 use crate::ftl::config::{Base, FtlConfig, Region};
 use crate::ftl::space::{Space, UnitKind};
 use crate::ftl::steady::{Steady, reclaimed_share};
@@ -15,11 +16,11 @@ use byteway_flash::{BaseContent, BlockId, Geometry, Mode, NO_LPA, Ppa};
 use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
 
-/// A base state. Shared by the translation layer and the array.
+/// A base state, shared by the translation layer and the array.
 pub struct BaseState {
     geometry: Geometry,
     space: Space,
-    /// How many units lie there: the host's, and behind them the translation pages, if they do.
+    /// Units laid out: the host's, followed by the translation pages if they are included.
     held: u64,
     regions: Vec<Region>,
     layout: Layout,
@@ -32,7 +33,7 @@ enum Layout {
 }
 
 impl BaseState {
-    /// The base state that `config` asks for, on an array of this shape.
+    /// The base state of `config` on an array of this geometry.
     pub fn new(geometry: Geometry, config: &FtlConfig) -> Self {
         let held = config.units_held();
         let layout = match config.base {
@@ -44,7 +45,7 @@ impl BaseState {
         BaseState { geometry, space, held, regions: config.regions.clone(), layout }
     }
 
-    /// Which of the units that lie there a unit is.
+    /// Index of a unit among those laid out; None if it is not.
     #[inline]
     fn place_of(&self, lpa: u64) -> Option<u64> {
         if lpa < self.space.user {
@@ -56,7 +57,7 @@ impl BaseState {
         }
     }
 
-    /// The way back.
+    /// The unit with index `place` among those laid out.
     #[inline]
     fn unit_at(&self, place: u64) -> u64 {
         match place.checked_sub(self.space.user) {
@@ -65,7 +66,7 @@ impl BaseState {
         }
     }
 
-    /// Where a unit lies.
+    /// Flash address of a unit.
     pub fn find(&self, lpa: u64) -> Option<Ppa> {
         let unit = self.place_of(lpa)?;
         match &self.layout {
@@ -82,7 +83,7 @@ impl BaseState {
         }
     }
 
-    /// The superblock in which a unit lies.
+    /// The superblock that holds a unit.
     pub(in crate::ftl) fn block_of(&self, lpa: u64) -> Option<BlockId> {
         match &self.layout {
             Layout::Steady(steady) => self.place_of(lpa).map(|unit| BlockId(steady.block_of(unit))),
@@ -90,15 +91,15 @@ impl BaseState {
         }
     }
 
-    /// Which unit lies at `ppa`, if one does and is valid.
+    /// The unit at `ppa`; None unless it is valid.
     pub fn lpa(&self, ppa: Ppa) -> Option<u64> {
         let mut lpa = [NO_LPA];
         self.lpas(ppa, &mut lpa);
         (lpa != [NO_LPA]).then_some(lpa[0])
     }
 
-    /// Writes into `lpas` which units lie at consecutive places of a superblock, from `first` on; [`NO_LPA`] where none is
-    /// valid.
+    /// Writes into `lpas` the unit at each consecutive address of a superblock from `first` on; [`NO_LPA`]
+    /// where none is valid.
     pub(in crate::ftl) fn lpas(&self, first: Ppa, lpas: &mut [u64]) {
         match &self.layout {
             Layout::Empty => lpas.fill(NO_LPA),
@@ -114,7 +115,7 @@ impl BaseState {
         }
     }
 
-    /// Which of the units that lie there, in the order in which they were written, is at `ppa`.
+    /// Index, in the order of writing, of the unit at `ppa`.
     fn filled(&self, ppa: Ppa) -> Option<u64> {
         let geometry = &self.geometry;
         let stripe_of_die = ppa.0 % geometry.units_per_die() / u64::from(geometry.units_per_stripe());
@@ -123,12 +124,12 @@ impl BaseState {
         (unit < self.held).then_some(unit)
     }
 
-    /// Whether translation pages lie there, too.
+    /// Whether translation pages are laid out as well.
     pub(in crate::ftl) fn holds_pages(&self) -> bool {
         !matches!(self.layout, Layout::Empty) && self.held > self.space.user
     }
 
-    /// What a unit holds.
+    /// Content of a unit.
     pub fn content(&self, lpa: u64) -> Content {
         if matches!(self.layout, Layout::Empty) || lpa >= self.space.user {
             return Content::Zero;
@@ -144,7 +145,7 @@ impl BaseState {
         Content::Stamp(Stamp { lba, version: 0, tag: region.tag, block: region.block })
     }
 
-    /// How many units of a superblock are valid.
+    /// Valid units of a superblock.
     pub fn valid(&self, block: BlockId) -> u32 {
         match &self.layout {
             Layout::Empty => 0,
@@ -153,7 +154,7 @@ impl BaseState {
                 let first = self.geometry.ppa(block, 0, 0).0;
                 match units {
                     0 => 0,
-                    // Only the last unit's stripe can be short.
+                    // Only the stripe of the last unit can be partial.
                     _ if self.lpa(Ppa(first + units - 1)).is_some() => units as u32,
                     _ => (0..units).filter(|unit| self.lpa(Ppa(first + unit)).is_some()).count() as u32,
                 }
@@ -162,7 +163,7 @@ impl BaseState {
         }
     }
 
-    /// How many stripes of a superblock are programmed.
+    /// Programmed stripes of a superblock.
     pub fn stripes(&self, block: BlockId) -> u32 {
         match &self.layout {
             Layout::Empty => 0,
@@ -178,28 +179,28 @@ impl BaseState {
         }
     }
 
-    /// Whether a superblock holds one bit a cell.
+    /// Whether a superblock is in one-bit mode.
     pub fn is_one_bit(&self, block: BlockId) -> bool {
         matches!(&self.layout, Layout::Steady(steady) if steady.is_one_bit(block.0))
     }
 
-    /// Units programmed for each that the host writes, as the steady state has it; 1 in other states.
+    /// Write amplification factor of the steady state; 1 in other states.
     pub(in crate::ftl) fn write_amplification(&self) -> f64 {
         if let Layout::Steady(steady) = &self.layout { steady.write_amplification() } else { 1.0 }
     }
 
-    /// What a die's collector is found at in the steady state.
-    pub(in crate::ftl) fn upkeep(&self, die: u32) -> Option<UpkeepFound> {
+    /// State of a die's garbage collection in the steady state.
+    pub(in crate::ftl) fn upkeep(&self, die: u32) -> Option<InitialUpkeep> {
         if let Layout::Steady(steady) = &self.layout { Some(steady.upkeep(die)) } else { None }
     }
 
-    /// Whether a superblock that is open is the collector's; otherwise it is the host's.
+    /// Whether an open superblock belongs to garbage collection; otherwise it belongs to host writes.
     pub fn is_collectors(&self, block: BlockId) -> bool {
         matches!(&self.layout, Layout::Steady(steady) if steady.is_collectors(block.0))
     }
 }
 
-/// The base state as the array sees it.
+/// The base state, as the array reads it.
 pub(in crate::ftl) struct Written(pub(in crate::ftl) Rc<BaseState>);
 
 impl BaseContent for Written {
@@ -217,8 +218,9 @@ impl BaseContent for Written {
     }
 }
 
-/// Write amplification of greedy collection under uniform random writes, in the limit of large superblocks: 1/x, where
-/// 1 - x = exp(-(1 + OP) x). `op` is spare over user, net of open and free superblocks. Infinite without spare.
+/// Write amplification factor of greedy garbage collection under uniform random writes, in the limit of large
+/// superblocks: 1/x, where 1 - x = exp(-(1 + OP) x). `op` is spare over user capacity, net of open and free
+/// superblocks. Infinite without spare.
 pub fn greedy_write_amplification(op: f64) -> f64 {
     1.0 / reclaimed_share(op)
 }
@@ -226,8 +228,8 @@ pub fn greedy_write_amplification(op: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::config::Rhythm;
-    use crate::ftl::config::Upkeep;
+    use crate::ftl::config::Maintenance;
+    use crate::ftl::config::SteadyTiming;
     use byteway_clock::random::Rng;
     use byteway_wire::content::BlockSize;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};
@@ -247,12 +249,12 @@ mod tests {
         BaseState::new(geometry, &config)
     }
 
-    /// With superblocks set aside: spare ones, and those of a cache.
+    /// With superblocks set aside: spares, and those of a cache.
     fn with_upkeep(
         geometry: Geometry,
         user_units: u64,
         wordline: u32,
-        upkeep: Upkeep,
+        upkeep: Maintenance,
         reserve: u32,
     ) -> BaseState {
         let config = FtlConfig {
@@ -260,14 +262,14 @@ mod tests {
             base: Base::Steady,
             gc_reserve_blocks: reserve,
             gc_start_free_blocks: reserve,
-            rhythm: Rhythm { wordline, ..Rhythm::default() },
+            rhythm: SteadyTiming { wordline, ..SteadyTiming::default() },
             upkeep,
             ..Default::default()
         };
         BaseState::new(geometry, &config)
     }
 
-    /// One unit there and back, and that its superblock counts it.
+    /// Checks that one unit converts there and back, and that its superblock counts it.
     fn there_and_back(state: &BaseState, lpa: u64) -> Ppa {
         let ppa = state.find(lpa).expect("every unit lies somewhere");
         assert!(ppa.0 < state.geometry.total_units(), "unit {lpa} lies within the array");
@@ -303,7 +305,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// A unit that is not found where it lies is lost, and one that is counted wrong is erased or never collected.
+        /// A unit that is not found at its address is lost, and one that is counted wrong is erased, or never
+        /// garbage collected.
         #[test]
         fn the_way_back_is_that_of_the_way_there(
             channels in 1u32..4, ways in 1u32..3, planes in 1u32..4, blocks in 5u32..20, pages in 1u32..9,
@@ -325,13 +328,14 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Data in a spare superblock takes the place of a bad one; a superblock that ends within a wordline is closed.
+        /// Data in a spare superblock takes the place of a bad one; a superblock that ends within a wordline
+        /// is closed.
         #[test]
         fn what_is_set_aside_stays_so(
             channels in 1u32..9, blocks in 5u32..40, lines in 1u32..9, wordline in 1u32..4, fill in 0.0f64..=1.0,
             slc_blocks in 0u32..4, spare_blocks in 0u32..3, reserve in 1u32..4,
         ) {
-            let upkeep = Upkeep { slc_blocks, spare_blocks, ..Upkeep::default() };
+            let upkeep = Maintenance { slc_blocks, spare_blocks, ..Maintenance::default() };
             let all = blocks + reserve + upkeep.set_aside();
             let geometry = Geometry { channels, ways: 1, planes: 1, blocks: all, pages: lines * wordline, page_bytes: 16384 };
             let wordline_units = wordline * geometry.units_per_stripe();
@@ -349,7 +353,8 @@ mod tests {
         }
     }
 
-    // Dies in step would all collect at once, and then all take what the host writes.
+    // If the dies were in step, all would run garbage collection at once and then all accept host writes at
+    // once.
     #[test]
     fn dies_are_spread_over_their_cycle() {
         let geometry =
@@ -409,7 +414,8 @@ mod tests {
         }
     }
 
-    // The host's oracle expects version 0 of the namespace's own blocks: another stamp would be called corruption.
+    // The host's oracle expects version 0 of the namespace's own blocks and reports any other stamp as
+    // corruption.
     #[test]
     fn contents_are_version_0_of_the_regions_blocks() {
         let geometry = Geometry { channels: 2, ways: 1, planes: 1, blocks: 8, pages: 4, page_bytes: 8192 };
@@ -430,7 +436,7 @@ mod tests {
         assert_eq!((empty.find(0), empty.content(0)), (None, Content::Zero));
     }
 
-    // 1/x at the points that are published for it.
+    // 1/x at its published values.
     #[test]
     fn the_formula_gives_its_known_values() {
         for (op, expected) in [(0.07, 7.82), (0.15, 4.02), (0.28, 2.48)] {

@@ -1,35 +1,35 @@
-//! Superblocks: which are free, open or closed, how many valid units each has, and which one to empty.
+//! Superblocks: free, open or closed, their valid counts, and victim selection.
 //!
-//! The collector has two streams of its own making in mind: what the host wrote last and what it moves itself lie in
-//! different superblocks. One superblock a die is always left to it, so it can end what it begins: a victim with some
-//! stale units fits into one superblock, and gives one back. A third stream is the cache: superblocks of one bit a cell
-//! that take what the host writes first. A fourth is there where wear is levelled or data refreshed: what is moved for
-//! that is cold, and mixed with what the collector moves otherwise it would be moved again and again.
+//! Host writes and garbage collection fill different superblocks of a die, as two streams. One superblock is
+//! always reserved for garbage collection, so that it can finish what it begins: a victim with some stale
+//! units fits into one superblock, and frees one. A third stream is the cache: superblocks in one-bit mode
+//! that take host writes first. A fourth exists with wear leveling or refresh: the data moved for those are
+//! cold, and would be moved again and again if they were mixed with those of ordinary garbage collection.
 //!
-//! Some superblocks are spare: as many of the free ones as there are spares left are nobody's. Which ones these are is
-//! not said, so that spares wear like the others. One that fails takes a spare with it and is bad from then on: it takes
-//! no more programs, and is nobody's when what it holds has been moved.
+//! Some superblocks are spares: as many free ones as there are spares left may not be used. It is not fixed
+//! which ones these are, so that spares wear like the others. A failed superblock uses up a spare and is bad
+//! from then on: it takes no more programs, and is out of use once its data have been moved.
 //!
-//! The victim is found by looking at all counts of the die. They lie side by side, and a look at a thousand of them
-//! costs less than one of the moves that follow, so an ordered structure that every overwrite would have to maintain
-//! is not worth it.
+//! Victim selection scans the counts of all superblocks of the die. They are contiguous, and a scan of a
+//! thousand costs less than one of the moves that follow, so an ordered structure to be updated at every
+//! overwrite would not pay.
 
 use crate::ftl::base::BaseState;
-use crate::ftl::config::{FtlConfig, Victim};
+use crate::ftl::config::{FtlConfig, VictimPolicy};
 use byteway_flash::{BlockId, DataEnd, Geometry, Ppa};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// Whose units an open superblock takes.
+/// The stream that an open superblock belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Stream {
-    /// What the host writes.
+    /// Host writes.
     Host = 0,
-    /// What the collector moves.
+    /// Garbage collection.
     Collector = 1,
-    /// What the host writes, one bit a cell.
+    /// Host writes into the cache, in one-bit mode.
     Cache = 2,
-    /// What the collector moves although it is not for its space, and may stay for long.
+    /// Data moved for wear leveling or refresh, which may stay for long.
     Cold = 3,
 }
 
@@ -37,10 +37,10 @@ impl Stream {
     const COUNT: usize = 4;
 }
 
-/// Set in a count while its superblock is not closed. Such counts are greater than those of all that can be victims.
+/// Set in a count while the superblock is not closed. Such counts exceed those of all possible victims.
 const NOT_CLOSED: u32 = 1 << 31;
 
-/// The streams that go on with superblocks that are found open, in the order in which they get them.
+/// Streams that may continue superblocks found open, in order of preference.
 const OPENED_FIRST: [Stream; 2] = [Stream::Host, Stream::Collector];
 
 #[derive(Clone, Copy)]
@@ -49,25 +49,25 @@ struct Open {
     next_stripe: u32,
 }
 
-/// A superblock of which not all stripes are programmed; some may be on their way.
+/// A superblock with stripes that are not programmed yet; some may be in flight.
 struct Filling {
     block: u32,
     stripes_left: u32,
 }
 
-/// What the medium says of a superblock.
+/// Properties of a superblock that the medium keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ftl) struct Marks {
-    /// How often it was erased.
+    /// Program/erase cycles.
     pub(in crate::ftl) erases: u32,
     /// It takes no more programs.
     pub(in crate::ftl) is_bad: bool,
-    /// It is bad, and holds nothing any more.
+    /// It is bad, and empty.
     pub(in crate::ftl) is_done: bool,
 }
 
 impl Marks {
-    /// What an array says.
+    /// Reads the properties from an array.
     pub(in crate::ftl) fn of(flash: &DataEnd) -> impl Fn(BlockId) -> Marks {
         |block| {
             let is_bad = flash.is_bad(block);
@@ -80,43 +80,43 @@ impl Marks {
     }
 }
 
-/// What is to be emptied although it is not for the space that it gives.
+/// Superblocks that must be emptied for reasons other than their free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Queue {
-    /// Bad, and not empty.
+    /// Bad, and not yet empty.
     Retiring,
-    /// Read too often, or old.
+    /// Read too often, or too old.
     Refreshing,
 }
 
 struct DieBlocks {
     free: VecDeque<u32>,
-    /// Of the cache: free, and full, oldest first.
+    /// Cache superblocks that are free, and that are full, oldest first.
     free_cache: VecDeque<u32>,
     cached: VecDeque<u32>,
     open: [Option<Open>; Stream::COUNT],
     filling: Vec<Filling>,
     retiring: VecDeque<u32>,
     refreshing: VecDeque<u32>,
-    /// Spare superblocks that are left.
+    /// Spares left.
     spares: u32,
-    /// One more free superblock is kept from the host: something is to be emptied that gives none back before.
+    /// One more free superblock is withheld from the host: something must be emptied that frees none first.
     is_claimed: bool,
-    /// How many superblocks were closed so far: the clock by which they age.
+    /// Superblocks closed so far, the clock by which they age.
     closings: u32,
-    /// The collector found nothing worth collecting: it wants to know of the next unit that becomes stale, and of the
-    /// next superblock that is closed, for that may have stale units already.
+    /// The collector found no victim: it must be notified of the next unit that becomes stale, and of the
+    /// next superblock that is closed, which may have stale units already.
     starved: bool,
 }
 
-/// What recovery says of a superblock.
+/// State of a superblock as found by recovery.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ftl) struct Found {
-    /// Stripes that are programmed, or spoilt.
+pub(in crate::ftl) struct RecoveredBlock {
+    /// Stripes that are programmed or damaged.
     pub(in crate::ftl) programmed: u32,
-    /// The number of the last one that can be read; 0 if none can.
+    /// Number of the last readable stripe; 0 if there is none.
     pub(in crate::ftl) last: u64,
-    /// It holds what the base state put there, beside what came behind it.
+    /// Its first stripes are those of the base state.
     pub(in crate::ftl) is_base: bool,
     /// The next stripe may be programmed.
     pub(in crate::ftl) can_go_on: bool,
@@ -125,43 +125,44 @@ pub(in crate::ftl) struct Found {
 /// All superblocks of a drive.
 pub(in crate::ftl) struct Blocks {
     geometry: Geometry,
-    /// Valid units, with [`NOT_CLOSED`].
+    /// Valid units, combined with [`NOT_CLOSED`].
     counts: Vec<u32>,
-    /// When it was closed, by its die's `closings`.
+    /// Value of its die's `closings` when it was closed.
     closed_at: Vec<u32>,
-    /// Stripes that hold what the base state put there.
+    /// Leading stripes that are those of the base state.
     base_stripes: Vec<u32>,
     marks: Vec<Marks>,
     dies: Vec<DieBlocks>,
     reserve: usize,
-    /// Superblocks of a die in the cache: its last ones.
+    /// Cache superblocks of a die: its last ones.
     cache: u32,
-    /// Stripes of one of them.
+    /// Stripes of a cache superblock.
     cache_pages: u32,
-    /// Free superblocks are opened by their wear.
+    /// Wear leveling chooses the free superblock to open.
     by_wear: bool,
-    /// A die has lost more than its spares.
+    /// A die has lost more superblocks than it had spares.
     is_exhausted: bool,
-    /// Whether a superblock is to be erased whatever it holds; empty while none is.
+    /// Superblocks to be erased whatever they hold, by a purge; empty without a purge.
     doomed: Vec<bool>,
-    /// How many are, of each die; and in all.
+    /// Number of doomed superblocks of each die, and in total.
     doomed_of: Vec<u32>,
     doomed_in_all: u32,
 }
 
-/// What became of a superblock that failed.
+/// Consequence of a superblock's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Failed {
     /// It was bad already.
     Before,
-    /// A spare one takes its place, or the cache has one less.
+    /// A spare replaces it, or the cache shrinks.
     Replaced,
-    /// There is no spare one.
+    /// No spare is left.
     Missed,
 }
 
 impl Blocks {
-    /// Superblocks of which nothing is known but what the medium says of them. One of the cache has `cache_pages` stripes.
+    /// Superblocks with only the properties that the medium keeps. A cache superblock has `cache_pages`
+    /// stripes.
     fn unknown(
         geometry: Geometry,
         config: &FtlConfig,
@@ -207,8 +208,8 @@ impl Blocks {
         blocks
     }
 
-    /// As the base state has them; `marks` is what the medium says of each. A superblock that ends within a wordline of so
-    /// many stripes takes no more: what a program that is cut off would take with it is there already.
+    /// Superblocks in the base state, with their properties from the medium. A superblock that ends within a
+    /// wordline of `wordline` stripes is closed, because an interrupted program would destroy base data.
     pub(in crate::ftl) fn new(
         geometry: Geometry,
         base: &BaseState,
@@ -225,7 +226,7 @@ impl Blocks {
             blocks.base_stripes[block.0 as usize] = stripes;
             let streams: &[Stream] =
                 if base.is_collectors(block) { &[Stream::Collector] } else { &OPENED_FIRST };
-            // A stripe of the cache shares its cells with no other.
+            // In the cache a stripe shares its cells with no other.
             let ends_within = !blocks.is_cache(block) && !stripes.is_multiple_of(wordline);
             if stripes == blocks.pages(block) || ends_within {
                 blocks.close(block);
@@ -236,9 +237,10 @@ impl Blocks {
         blocks
     }
 
-    /// As recovery found them: of each superblock, how many units are valid, and what it says of it. On a die with a
-    /// free superblock, which is neither spare nor of the cache, those go on that can; there are two at most of the usual kind, for a stream opens one when it has
-    /// filled another, and one of the cache. On one without, none does: see `collect`.
+    /// Superblocks after a recovery: valid units, and state, of each. On a die with a free superblock, apart
+    /// from spares and the cache, open ones are continued where possible: at most two ordinary ones, since a
+    /// stream opens one when it has filled another, and one of the cache. On a die without a free superblock
+    /// none is continued: see `collect`.
     pub(in crate::ftl) fn recovered(
         geometry: Geometry,
         base: &BaseState,
@@ -246,17 +248,17 @@ impl Blocks {
         cache_pages: u32,
         marks: impl Fn(BlockId) -> Marks,
         counts: Vec<u32>,
-        found: impl Fn(BlockId) -> Found,
+        found: impl Fn(BlockId) -> RecoveredBlock,
     ) -> Self {
         let mut blocks = Self::unknown(geometry, config, cache_pages, counts, marks);
         for die in 0..geometry.dies() {
             let of_all = (0..geometry.blocks).map(|block| geometry.block(die, block));
-            let of_all: Vec<(BlockId, Found)> = of_all.map(|block| (block, found(block))).collect();
-            let is_free = |(block, found): &&(BlockId, Found)| {
+            let of_all: Vec<(BlockId, RecoveredBlock)> = of_all.map(|block| (block, found(block))).collect();
+            let is_free = |(block, found): &&(BlockId, RecoveredBlock)| {
                 found.programmed == 0 && !blocks.is_bad(*block) && !blocks.is_cache(*block)
             };
-            // Spare ones are for others to come: with nothing else free, streams that went on would keep from the collector
-            // what it could empty.
+            // Spares are for later failures. If nothing else is free, continued streams would withhold from
+            // the collector what it could empty.
             let has_free = of_all.iter().filter(is_free).count() > blocks.spares(die) as usize;
             let mut closed = Vec::new();
             for (block, found) in of_all {
@@ -275,8 +277,9 @@ impl Blocks {
         blocks
     }
 
-    /// A superblock of which so many stripes are programmed is free, or a stream goes on with it, if it can; false if
-    /// neither. One of the cache is the cache's; another one goes to the first of `streams` that has none.
+    /// Makes a superblock with `programmed` stripes free, or gives it to a stream that continues it; false if
+    /// neither is possible. A cache superblock belongs to the cache, another one to the first of `streams`
+    /// without an open superblock.
     fn place(&mut self, block: BlockId, programmed: u32, can_go_on: bool, streams: &[Stream]) -> bool {
         let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
         let stripes_left = self.pages(block).saturating_sub(programmed);
@@ -300,10 +303,14 @@ impl Blocks {
         true
     }
 
-    /// A superblock takes no more programs: it can be collected, or is folded or retired.
+    /// Closes a superblock to programs: it can become a victim, or be folded or retired.
     fn close(&mut self, block: BlockId) {
         let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
+        debug_assert!(
+            of_die.filling.iter().all(|filling| filling.block != block.0),
+            "no program is in flight"
+        );
         let count = &mut self.counts[block.0 as usize];
         if is_bad || is_cache {
             *count |= NOT_CLOSED;
@@ -319,7 +326,7 @@ impl Blocks {
         }
     }
 
-    /// Free superblocks of a die that are not spare.
+    /// Free superblocks of a die, without the spares.
     pub(in crate::ftl) fn free(&self, die: u32) -> u32 {
         let of_die = &self.dies[die as usize];
         (of_die.free.len() as u32).saturating_sub(of_die.spares)
@@ -330,32 +337,32 @@ impl Blocks {
         self.counts[block.0 as usize] & !NOT_CLOSED
     }
 
-    /// Whether a superblock is closed: full, all of it programmed, and not being collected. One of the cache never is.
+    /// Whether a superblock is closed: completely programmed, and not a victim. Cache superblocks never are.
     pub(in crate::ftl) fn is_closed(&self, block: BlockId) -> bool {
         self.counts[block.0 as usize] & NOT_CLOSED == 0
     }
 
-    /// Whether a stripe holds what the base state put there.
+    /// Whether a stripe is that of the base state.
     pub(in crate::ftl) fn is_base(&self, block: BlockId, stripe: u32) -> bool {
         stripe < self.base_stripes[block.0 as usize]
     }
 
-    /// Whether it is out of use, or will be when it is empty.
+    /// Whether it is bad: out of use, or to be so once it is empty.
     pub(in crate::ftl) fn is_bad(&self, block: BlockId) -> bool {
         self.marks[block.0 as usize].is_bad
     }
 
-    /// How often a superblock was erased.
+    /// Program/erase cycles of a superblock.
     pub(in crate::ftl) fn erases(&self, block: BlockId) -> u32 {
         self.marks[block.0 as usize].erases
     }
 
-    /// Whether it is of one bit a cell.
+    /// Whether it belongs to the cache, in one-bit mode.
     pub(in crate::ftl) fn is_cache(&self, block: BlockId) -> bool {
         block.0 % self.geometry.blocks >= self.geometry.blocks - self.cache
     }
 
-    /// Whether it is free for anybody once it is erased.
+    /// Whether it becomes generally available once it is erased.
     pub(in crate::ftl) fn gives_back(&self, block: BlockId) -> bool {
         !self.is_cache(block) && !self.is_bad(block)
     }
@@ -365,7 +372,7 @@ impl Blocks {
         if self.is_cache(block) { self.cache_pages } else { self.geometry.pages }
     }
 
-    /// Whether a die has lost more superblocks than it had spare ones.
+    /// Whether a die has lost more superblocks than it had spares.
     pub(in crate::ftl) fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
@@ -375,24 +382,24 @@ impl Blocks {
         self.cache_pages
     }
 
-    /// Spare superblocks of a die that are left.
+    /// Spares left in a die.
     pub(in crate::ftl) fn spares(&self, die: u32) -> u32 {
         self.dies[die as usize].spares
     }
 
-    /// The superblock that a stream fills.
+    /// The open superblock of a stream.
     pub(in crate::ftl) fn opened(&self, die: u32, stream: Stream) -> Option<BlockId> {
         self.dies[die as usize].open[stream as usize].map(|open| BlockId(open.block))
     }
 
-    /// Stripes that are left in a stream's open superblock.
+    /// Stripes left in the open superblock of a stream.
     pub(in crate::ftl) fn stripes_left(&self, die: u32, stream: Stream) -> u32 {
         let open = self.dies[die as usize].open[stream as usize];
         open.map_or(0, |open| self.pages(BlockId(open.block)) - open.next_stripe)
     }
 
-    /// Whether a stream can have a stripe of a die.
-    pub(in crate::ftl) fn has_room(&self, die: u32, stream: Stream) -> bool {
+    /// Whether a stream can get a stripe in a die.
+    pub(in crate::ftl) fn has_space(&self, die: u32, stream: Stream) -> bool {
         let of_die = &self.dies[die as usize];
         if of_die.open[stream as usize].is_some() {
             return true;
@@ -405,10 +412,10 @@ impl Blocks {
         }
     }
 
-    /// The next stripe of a stream, if it can have one: the caller programs it. Stripes of a superblock are given out
-    /// in order.
+    /// The next stripe of a stream, if available, for the caller to program. Stripes of a superblock are
+    /// allocated in order.
     pub(in crate::ftl) fn take_stripe(&mut self, die: u32, stream: Stream) -> Option<(BlockId, u32)> {
-        if !self.has_room(die, stream) {
+        if !self.has_space(die, stream) {
             return None;
         }
         let Open { block, next_stripe } = match self.dies[die as usize].open[stream as usize] {
@@ -420,14 +427,15 @@ impl Blocks {
                 Open { block, next_stripe: 0 }
             }
         };
+        debug_assert!(!self.is_bad(BlockId(block)), "a bad superblock takes no programs");
         let pages = self.pages(BlockId(block));
         let open = &mut self.dies[die as usize].open[stream as usize];
         *open = (next_stripe + 1 < pages).then_some(Open { block, next_stripe: next_stripe + 1 });
         Some((BlockId(block), next_stripe))
     }
 
-    /// A free superblock for a stream to open: the one that was free first, or, where wear is levelled, the least worn
-    /// one; but for cold data, which will stay for long, the most worn one.
+    /// A free superblock for a stream to open: the one that was freed first, or, with wear leveling, the
+    /// least worn one; for cold data, which will stay for long, the most worn one.
     fn take_free(&mut self, die: u32, stream: Stream) -> Option<u32> {
         let Blocks { dies, marks, by_wear, .. } = self;
         let of_die = &mut dies[die as usize];
@@ -445,22 +453,26 @@ impl Blocks {
         of_die.free.remove(index?.0)
     }
 
-    /// A stripe has been programmed, `valid` units of which are valid. The last one closes its superblock. Gives the
-    /// die if its collector wants to know of that.
+    /// Records the end of a stripe's program, with `valid` valid units. The last stripe closes its
+    /// superblock. Returns the die if its collector must be notified.
     pub(in crate::ftl) fn programmed(&mut self, block: BlockId, valid: u32) -> Option<u32> {
         let die = self.geometry.die_of_block(block);
         self.counts[block.0 as usize] += valid;
         self.fill(die, block, 1).then_some(die)
     }
 
-    /// So many stripes of a superblock will not be programmed any more, or have been. True if the die's collector wants
-    /// to know.
+    /// Records that stripes of a superblock have been programmed, or never will be. True if the die's
+    /// collector must be notified.
     fn fill(&mut self, die: u32, block: BlockId, stripes: u32) -> bool {
         let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
         let of_die = &mut self.dies[die as usize];
-        let index =
-            of_die.filling.iter().position(|filling| filling.block == block.0).expect("it is being filled");
+        let index = of_die
+            .filling
+            .iter()
+            .position(|filling| filling.block == block.0)
+            .expect("a superblock with a program in flight is being filled");
         let filling = &mut of_die.filling[index];
+        debug_assert!(filling.stripes_left >= stripes, "a stripe is programmed once");
         filling.stripes_left -= stripes;
         if filling.stripes_left > 0 {
             return false;
@@ -471,14 +483,15 @@ impl Blocks {
         std::mem::take(starved) | is_bad | is_cache
     }
 
-    /// A program or an erase of a superblock has failed: it takes no more. Of its stripes only those are still to be
-    /// [`programmed`](Blocks::programmed) that were given out.
+    /// Marks a superblock as failed, after a program or an erase: it takes no more programs. Only stripes
+    /// that were already allocated will still be reported as [`programmed`](Blocks::programmed).
     pub(in crate::ftl) fn fail(&mut self, block: BlockId) -> Failed {
         if std::mem::replace(&mut self.marks[block.0 as usize].is_bad, true) {
             return Failed::Before;
         }
         let (die, pages) = (self.geometry.die_of_block(block), self.pages(block));
         let of_die = &mut self.dies[die as usize];
+        // The stripes that will now never be allocated must not keep the superblock from being closed.
         let mut abandoned = 0;
         for open in &mut of_die.open {
             if let Some(of_it) = open.take_if(|open| open.block == block.0) {
@@ -509,51 +522,52 @@ impl Blocks {
         self.geometry.block_of(ppa)
     }
 
-    /// So many units of a superblock are stale from now on. Gives the die if its collector wants to know.
+    /// Marks units of a superblock as stale. Returns the die if its collector must be notified.
     #[inline]
     pub(in crate::ftl) fn lost(&mut self, block: BlockId, units: u32) -> Option<u32> {
         let count = &mut self.counts[block.0 as usize];
-        debug_assert!(*count & !NOT_CLOSED >= units, "units that were valid were counted");
+        debug_assert!(*count & !NOT_CLOSED >= units, "a valid unit was counted");
         *count -= units;
         let die = self.geometry.die_of_block(block);
         std::mem::take(&mut self.dies[die as usize].starved).then_some(die)
     }
 
-    /// A unit of a superblock is valid that was not counted.
+    /// Counts a unit of a superblock as valid.
     pub(in crate::ftl) fn gained(&mut self, block: BlockId) {
+        debug_assert!(self.valid(block) < self.geometry.units_per_block(), "a unit is counted once");
         self.counts[block.0 as usize] += 1;
     }
 
-    /// No unit is valid any more.
+    /// Marks every unit as stale.
     pub(in crate::ftl) fn lose_all(&mut self) {
         self.counts.iter_mut().for_each(|count| *count &= NOT_CLOSED);
     }
 
-    /// A die's collector has found nothing to do.
+    /// Notes that a die's collector found nothing to do.
     pub(in crate::ftl) fn starve(&mut self, die: u32) {
         self.dies[die as usize].starved = true;
     }
 
-    /// Nothing is kept from the host any more.
+    /// Releases the garbage collection reserve to the host.
     pub(in crate::ftl) fn give_reserve(&mut self) {
         self.reserve = 0;
     }
 
-    /// Keeps one more free superblock from the host, or not.
+    /// Withholds one more free superblock from the host, or stops doing so.
     pub(in crate::ftl) fn claim(&mut self, die: u32, is_claimed: bool) {
         self.dies[die as usize].is_claimed = is_claimed;
     }
 
-    /// The superblock to collect next, if one has no more than `valid_most` valid units. It is no longer closed.
+    /// The next victim, if one has at most `valid_most` valid units. It is no longer closed.
     pub(in crate::ftl) fn take_victim(
         &mut self,
         die: u32,
-        policy: Victim,
+        policy: VictimPolicy,
         valid_most: u32,
     ) -> Option<BlockId> {
         let all = self.all_of(die);
         if self.doomed_of[die as usize] > 0 {
-            // One that gives nothing back may need a second superblock for what it and the one before it held.
+            // A superblock that frees none may need a second one for its data and those of the one before it.
             let valid_most = if self.free(die) > 1 { NOT_CLOSED - 1 } else { valid_most };
             let victim = all.clone().find(|block| self.doomed[*block] && self.counts[*block] <= valid_most);
             if let Some(victim) = victim {
@@ -562,8 +576,10 @@ impl Blocks {
             }
         }
         let victim = match policy {
-            Victim::Greedy => self.emptiest(all),
-            Victim::CostBenefit => self.most_beneficial(all, valid_most, self.dies[die as usize].closings),
+            VictimPolicy::Greedy => self.emptiest(all),
+            VictimPolicy::CostBenefit => {
+                self.most_beneficial(all, valid_most, self.dies[die as usize].closings)
+            }
         }?;
         if self.counts[victim] > valid_most {
             return None;
@@ -602,8 +618,8 @@ impl Blocks {
         best.map(|(block, _)| block)
     }
 
-    /// Of the superblocks that wait to be refreshed, the one with the fewest valid units, if it has no more than
-    /// `valid_most` and gives one back that the host can have.
+    /// The superblock with the fewest valid units that waits for refresh, if it has at most `valid_most` and
+    /// frees a superblock that the host can use.
     pub(in crate::ftl) fn take_refreshing(&mut self, die: u32, valid_most: u32) -> Option<BlockId> {
         let waiting = self.dies[die as usize].refreshing.iter().map(|block| BlockId(*block)).enumerate();
         let fits = |(_, block): &(usize, BlockId)| {
@@ -614,7 +630,8 @@ impl Blocks {
         Some(block)
     }
 
-    /// How many erases the most worn superblock of a die has more than the least worn one that is closed.
+    /// Difference in program/erase cycles between the most worn superblock of a die and the least worn closed
+    /// one.
     pub(in crate::ftl) fn spread(&self, die: u32) -> u32 {
         let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
         let closed = self.normal(die).filter(|block| self.is_closed(*block));
@@ -623,8 +640,8 @@ impl Blocks {
         most.saturating_sub(least)
     }
 
-    /// Of the closed superblocks of a die that were erased no more than `most` times, the one that has been closed for
-    /// longest.
+    /// The superblock of a die that has been closed for longest, among those with at most `most`
+    /// program/erase cycles.
     pub(in crate::ftl) fn coldest(&self, die: u32, most: u32) -> Option<BlockId> {
         let now = self.dies[die as usize].closings;
         let age = |block: &BlockId| now.wrapping_sub(self.closed_at[block.0 as usize]);
@@ -632,7 +649,7 @@ impl Blocks {
         self.normal(die).filter(little_worn).max_by_key(|block| (age(block), Reverse(block.0)))
     }
 
-    /// Erases of the most worn superblock of a die that is in use, and of the most worn free one.
+    /// Program/erase cycles of the most worn superblock of a die in use, and of the most worn free one.
     pub(in crate::ftl) fn most_worn(&self, die: u32) -> (u32, u32) {
         let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
         let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
@@ -640,18 +657,19 @@ impl Blocks {
         (most, free.max().unwrap_or(0))
     }
 
-    /// The superblocks of a die that are not of the cache.
+    /// The superblocks of a die outside the cache.
     fn normal(&self, die: u32) -> impl Iterator<Item = BlockId> {
         (0..self.geometry.blocks - self.cache).map(move |block| self.geometry.block(die, block))
     }
 
-    /// Takes a closed superblock to be emptied.
+    /// Takes a closed superblock for emptying.
     pub(in crate::ftl) fn take_closed(&mut self, block: BlockId) {
         debug_assert!(self.is_closed(block));
         self.counts[block.0 as usize] |= NOT_CLOSED;
     }
 
-    /// Has a closed or cached superblock of a die emptied for its own sake; false if it will be anyway, or isn't closed.
+    /// Queues a closed or cached superblock for refresh; false if it is being emptied anyway, or is not
+    /// closed.
     pub(in crate::ftl) fn refresh(&mut self, block: BlockId) -> bool {
         let is_closed = self.is_closed(block);
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
@@ -675,7 +693,7 @@ impl Blocks {
         }
     }
 
-    /// Takes the first superblock of a queue to be emptied.
+    /// Takes the first superblock of a queue for emptying.
     pub(in crate::ftl) fn take_queued(&mut self, die: u32, queue: Queue) -> Option<BlockId> {
         let of_die = &mut self.dies[die as usize];
         let first = match queue {
@@ -685,18 +703,18 @@ impl Blocks {
         first.map(BlockId)
     }
 
-    /// Free superblocks of the cache of a die, and full ones.
+    /// Cache superblocks of a die that are free, and that are full.
     pub(in crate::ftl) fn cache(&self, die: u32) -> (u32, u32) {
         let of_die = &self.dies[die as usize];
         (of_die.free_cache.len() as u32, of_die.cached.len() as u32)
     }
 
-    /// Takes the full superblock of the cache that has been so for longest, to be emptied.
+    /// Takes the longest-full superblock of the cache for emptying.
     pub(in crate::ftl) fn take_cached(&mut self, die: u32) -> Option<BlockId> {
         self.dies[die as usize].cached.pop_front().map(BlockId)
     }
 
-    /// Dooms every superblock that is not free and holds less valid units than it could, open ones as well.
+    /// Dooms every superblock, open ones included, that is not free and has stale units.
     pub(in crate::ftl) fn doom(&mut self) {
         let all_valid = self.geometry.units_per_block();
         self.doomed.resize(self.counts.len(), false);
@@ -724,8 +742,8 @@ impl Blocks {
         }
     }
 
-    /// Closes open superblocks that are doomed as they are. The collector's stays open as long as there is no other that
-    /// could take what it is moving.
+    /// Closes doomed open superblocks as they are. The collector's stays open until another one can take what
+    /// is being moved.
     fn close_doomed(&mut self, die: u32) {
         for stream in [Stream::Host, Stream::Collector, Stream::Cache, Stream::Cold] {
             let of_die = &mut self.dies[die as usize];
@@ -741,18 +759,18 @@ impl Blocks {
         }
     }
 
-    /// Superblocks that are doomed.
+    /// Number of doomed superblocks.
     pub(in crate::ftl) fn doomed(&self) -> u32 {
         self.doomed_in_all
     }
 
-    /// Superblocks of a die that are doomed.
+    /// Number of doomed superblocks of a die.
     #[inline]
     pub(in crate::ftl) fn doomed_of(&self, die: u32) -> u32 {
         self.doomed_of[die as usize]
     }
 
-    /// A superblock is not doomed any more.
+    /// Removes the doom of a superblock.
     #[inline]
     fn spare(&mut self, block: BlockId) {
         if self.doomed_in_all > 0 && std::mem::take(&mut self.doomed[block.0 as usize]) {
@@ -761,9 +779,10 @@ impl Blocks {
         }
     }
 
-    /// A superblock has been erased.
+    /// Records the erase of a superblock, which becomes free unless it is bad.
     pub(in crate::ftl) fn erased(&mut self, block: BlockId) {
         debug_assert_eq!(self.valid(block), 0, "nothing valid is erased");
+        debug_assert!(!self.is_closed(block), "a superblock is taken as a victim before it is erased");
         self.counts[block.0 as usize] = NOT_CLOSED;
         self.base_stripes[block.0 as usize] = 0;
         let Marks { erases, is_bad, is_done } = &mut self.marks[block.0 as usize];
@@ -798,7 +817,8 @@ mod tests {
         Blocks::new(GEOMETRY, &base, &config, 1, 1, |_| Marks::default())
     }
 
-    // If the host could open the last free superblock, the collector could never end and the drive would stand still.
+    // If the host could open the last free superblock, garbage collection could never finish and the drive
+    // would stall.
     #[test]
     fn the_last_free_superblock_is_the_collectors() {
         let mut blocks = blocks();
@@ -807,22 +827,23 @@ mod tests {
         assert_eq!(host[0], (BlockId(0), 0));
         assert_eq!(host[3], (BlockId(1), 1));
         assert_eq!(blocks.free(0), 1);
-        assert!(!blocks.has_room(0, Stream::Host));
+        assert!(!blocks.has_space(0, Stream::Host));
         assert_eq!(blocks.take_stripe(0, Stream::Collector), Some((BlockId(5), 0)));
     }
 
-    // A superblock with a program under way has too low a count: were it a victim, what arrives would be erased.
+    // A superblock with a program in flight has too low a count: as a victim, the arriving data would be
+    // erased.
     #[test]
     fn a_superblock_is_no_victim_before_its_last_program_ended() {
         let mut blocks = blocks();
         let (first, _) = blocks.take_stripe(0, Stream::Host).unwrap();
         blocks.take_stripe(0, Stream::Host);
         blocks.programmed(first, 0);
-        assert_eq!(blocks.take_victim(0, Victim::Greedy, 3), None);
+        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 3), None);
         blocks.programmed(first, 2);
-        assert_eq!(blocks.take_victim(0, Victim::Greedy, 1), None);
-        assert_eq!(blocks.take_victim(0, Victim::Greedy, 3), Some(first));
-        assert_eq!(blocks.take_victim(0, Victim::Greedy, 3), None, "it is being collected");
+        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 1), None);
+        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 3), Some(first));
+        assert_eq!(blocks.take_victim(0, VictimPolicy::Greedy, 3), None, "it is being collected");
     }
 
     /// Closes four superblocks with so many valid units, one after another.
@@ -837,24 +858,25 @@ mod tests {
         blocks
     }
 
-    // Greedy that did not take the emptiest, or cost-benefit that ignored age, would be other policies.
+    // Greedy must take the emptiest, and cost-benefit must consider age.
     #[test]
     fn each_policy_takes_its_victim() {
         let victim = |valid, policy| closed(valid).take_victim(0, policy, 3);
-        assert_eq!(victim([3, 2, 3, 1], Victim::Greedy), Some(BlockId(3)), "the emptiest");
-        assert_eq!(victim([3, 2, 2, 3], Victim::Greedy), Some(BlockId(1)), "the oldest of equals");
-        assert_eq!(victim([4, 4, 4, 4], Victim::Greedy), None, "nothing is stale");
+        assert_eq!(victim([3, 2, 3, 1], VictimPolicy::Greedy), Some(BlockId(3)), "the emptiest");
+        assert_eq!(victim([3, 2, 2, 3], VictimPolicy::Greedy), Some(BlockId(1)), "the oldest of equals");
+        assert_eq!(victim([4, 4, 4, 4], VictimPolicy::Greedy), None, "nothing is stale");
         // Of ages 4, 3, 2, 1: 4 * .25 / 1.5 = .67, 3 * .5 / 1 = 1.5, 2 * .25 / 1.5 = .33, 1 * .75 / .5 = 1.5.
-        assert_eq!(victim([3, 2, 3, 1], Victim::CostBenefit), Some(BlockId(1)), "older, though fuller");
+        assert_eq!(victim([3, 2, 3, 1], VictimPolicy::CostBenefit), Some(BlockId(1)), "older, though fuller");
         assert_eq!(
-            victim([3, 2, 3, 0], Victim::CostBenefit),
+            victim([3, 2, 3, 0], VictimPolicy::CostBenefit),
             Some(BlockId(3)),
             "what is empty costs nothing"
         );
-        assert_eq!(victim([4, 4, 4, 4], Victim::CostBenefit), None, "nothing is stale");
+        assert_eq!(victim([4, 4, 4, 4], VictimPolicy::CostBenefit), None, "nothing is stale");
     }
 
-    // A collector that found nothing must hear of the next stale unit, once, and of the next superblock that closes.
+    // A collector that found no victim must be notified of the next stale unit, once, and of the next closed
+    // superblock.
     #[test]
     fn a_starved_collector_is_called() {
         let mut blocks = blocks();

@@ -1,11 +1,12 @@
-//! The write buffer: units that the host has written and flash has not yet.
+//! The write buffer: units that the host has written and that are not yet programmed.
 //!
-//! A unit takes a slot. It *waits* until a stripe's worth is there, is then *under way* while the stripe is programmed,
-//! and leaves the slot when that ends, or waits again if it failed. Writing a unit again while it waits replaces it where it is. While it is under
-//! way a second slot is taken, and the first one's result is history when it arrives.
+//! A unit occupies a slot. It *waits* until a stripe can be filled, is then *in flight* while the stripe is
+//! programmed, and leaves the slot when the program ends, or waits again if it failed. Rewriting a waiting
+//! unit replaces it in its slot. Rewriting a unit in flight takes a second slot, and the first one's result
+//! is stale when it arrives.
 //!
-//! A slot remembers where flash has the unit's last state ([`Slot::old`]), and that place stays valid until the new
-//! state is programmed: a unit is at every moment in flash, old or new.
+//! A slot remembers the flash address of the unit's previous version ([`Slot::old`]), which stays valid until
+//! the new version is programmed: at every moment some version of the unit is in flash.
 
 use crate::ftl::map::table::Entry;
 use crate::placement::Route;
@@ -13,41 +14,42 @@ use byteway_wire::content::Content;
 
 const NONE: u32 = u32::MAX;
 
-/// Of no I/O that is traced.
-pub(in crate::ftl) const NOBODY: u32 = u32::MAX;
+/// I/O number of untraced work.
+pub(in crate::ftl) const UNTRACED: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
     Waits,
-    UnderWay,
+    InFlight,
 }
 
-/// A unit in the buffer.
+/// A buffered unit.
 pub(in crate::ftl) struct Slot {
     pub(in crate::ftl) lpa: u64,
-    /// Where flash has the unit's state before this one.
+    /// Map entry of the previous version in flash.
     pub(in crate::ftl) old: Entry,
-    /// Results of programs that began for slots before this sequence number are older than what `old` says.
+    /// A program that started for a slot below this sequence number holds an older version than `old`.
     pub(in crate::ftl) old_sequence: u64,
-    /// Slots are numbered as they are taken.
+    /// Order in which slots were taken.
     pub(in crate::ftl) sequence: u64,
-    /// What its spare area will say: its number; of a translation page, which number it reflects.
+    /// Version for the spare area: the sequence number; for a translation page, the sequence number that it
+    /// reflects.
     pub(in crate::ftl) stamp: u64,
     pub(in crate::ftl) content: Content,
-    /// The number of the first stripe that was to have it and failed.
+    /// Number of the first stripe that should have held the unit and failed.
     pub(in crate::ftl) failed_in: Option<u64>,
-    /// In a trace: the I/O that wrote it.
+    /// The I/O that wrote it, for a trace.
     pub(in crate::ftl) io: u32,
-    /// By which route the work was done that wrote it.
+    /// Route of the command that wrote it.
     pub(in crate::ftl) route: Route,
     state: State,
     previous: u32,
     next: u32,
 }
 
-/// The slots. Those in use are in a list by sequence number: first those under way, then those that wait; where a program
-/// failed, some may wait among those under way.
+/// The slots. Those in use form a list in order of sequence: first those in flight, then those that wait.
+/// After a failed program some may wait among those in flight.
 pub(in crate::ftl) struct Buffer {
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -68,7 +70,7 @@ impl Buffer {
             stamp: 0,
             content: Content::Zero,
             failed_in: None,
-            io: NOBODY,
+            io: UNTRACED,
             route: Route::OWN,
             state: State::Free,
             previous: NONE,
@@ -85,32 +87,32 @@ impl Buffer {
         }
     }
 
-    /// How many slots are taken.
+    /// Slots in use.
     pub(in crate::ftl) fn used(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
     }
 
-    /// How many units wait to be programmed.
+    /// Units that wait to be programmed.
     pub(in crate::ftl) fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// The sequence number of the unit that has waited longest; the next number, if none waits.
+    /// Sequence number of the oldest waiting unit; the next number if none waits.
     pub(in crate::ftl) fn waiting_since(&self) -> u64 {
         self.sequence_of(self.first_waiting)
     }
 
-    /// Everything before this sequence number has been programmed.
+    /// Every slot below this sequence number has been programmed.
     pub(in crate::ftl) fn settled(&self) -> u64 {
         self.sequence_of(self.head)
     }
 
-    /// The number that the next slot will get.
+    /// Sequence number of the next slot.
     pub(in crate::ftl) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// The counter of numbers.
+    /// The counter of sequence numbers.
     pub(in crate::ftl) fn counter(&mut self) -> &mut u64 {
         &mut self.next_sequence
     }
@@ -127,13 +129,13 @@ impl Buffer {
         &mut self.slots[slot as usize]
     }
 
-    /// Where flash has the last state of a unit of which this is the map entry.
+    /// Map entry of the version in flash of a unit with the map entry `entry`.
     #[inline]
     pub(in crate::ftl) fn in_flash(&self, entry: Entry) -> Entry {
         entry.as_slot().map_or(entry, |slot| self.slot(slot).old)
     }
 
-    /// Whether a slot's unit still waits, so that it can be replaced or dropped.
+    /// Whether the unit in a slot still waits, and can be replaced or dropped.
     pub(in crate::ftl) fn waits(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Waits
     }
@@ -147,6 +149,7 @@ impl Buffer {
         old: Entry,
         old_sequence: u64,
     ) -> u32 {
+        debug_assert!(old.as_slot().is_none(), "the previous version is in flash or nowhere");
         let index = self.free.pop().expect("a credit stands for a free slot");
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -176,21 +179,22 @@ impl Buffer {
         index
     }
 
-    /// The unit that has waited longest is under way from now on.
+    /// Marks the oldest waiting unit as in flight.
     pub(in crate::ftl) fn send_first(&mut self) -> Option<u32> {
         let index = self.first_waiting;
         if index == NONE {
             return None;
         }
         let slot = &mut self.slots[index as usize];
-        slot.state = State::UnderWay;
+        debug_assert!(slot.state == State::Waits && self.waiting > 0, "the first waiting slot waits");
+        slot.state = State::InFlight;
         let next = slot.next;
         self.first_waiting = self.next_waiting(next);
         self.waiting -= 1;
         Some(index)
     }
 
-    /// The first that waits, from a slot on. Those under way come first, unless one has been sent back.
+    /// The first waiting slot from `from` on.
     fn next_waiting(&self, from: u32) -> u32 {
         let mut index = from;
         while index != NONE && self.slots[index as usize].state != State::Waits {
@@ -199,21 +203,24 @@ impl Buffer {
         index
     }
 
-    /// A unit that was under way waits again: its stripe, of this number, has failed.
+    /// Marks a unit in flight as waiting again, because its stripe, with this number, has failed.
     pub(in crate::ftl) fn send_back(&mut self, index: u32, number: u64) {
         let slot = &mut self.slots[index as usize];
+        debug_assert_eq!(slot.state, State::InFlight, "only a unit in flight can have failed");
         let sequence = slot.sequence;
         slot.state = State::Waits;
         slot.failed_in.get_or_insert(number);
         if sequence < self.sequence_of(self.first_waiting) {
+            // It may be older than units sent after it; the oldest is to go first again.
             self.first_waiting = index;
         }
         self.waiting += 1;
     }
 
-    /// Frees a slot: programmed, or dropped while it waits.
+    /// Frees a slot whose unit was programmed, or dropped while it waited.
     pub(in crate::ftl) fn free(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
+        debug_assert_ne!(slot.state, State::Free, "a slot is freed once");
         let (previous, next) = (slot.previous, slot.next);
         if slot.state == State::Waits {
             self.waiting -= 1;
@@ -236,13 +243,13 @@ impl Buffer {
 }
 
 impl Buffer {
-    /// Frees the slots of those units that wait and that `drops` names. Gives how many.
+    /// Frees the slots of waiting units that `drops` selects. Returns their number.
     pub(in crate::ftl) fn drop_waiting(&mut self, drops: impl Fn(u64) -> bool) -> u32 {
         let mut next = self.first_waiting;
         let mut dropped = 0;
         while let Some(slot) = self.slots.get(next as usize) {
             let index = std::mem::replace(&mut next, slot.next);
-            // One that has been sent back waits before some that are under way.
+            // Units in flight may come after a waiting one that has been sent back, and keep their slots.
             if slot.state == State::Waits && drops(slot.lpa) {
                 self.free(index);
                 dropped += 1;
@@ -263,10 +270,10 @@ mod tests {
     use super::*;
 
     fn taken(buffer: &mut Buffer, lpa: u64) -> u32 {
-        buffer.take(lpa, Content::Zero, NOBODY, Entry::BASE, 0)
+        buffer.take(lpa, Content::Zero, UNTRACED, Entry::BASE, 0)
     }
 
-    // Flush waits for the oldest slot: a list out of order would end it early, or never.
+    // Flush waits for the oldest slot: with a list out of order it would complete too early, or never.
     #[test]
     fn the_oldest_slot_tells_what_is_settled() {
         let mut buffer = Buffer::new(4);
@@ -290,7 +297,7 @@ mod tests {
         assert_eq!((buffer.used(), buffer.waiting(), buffer.settled()), (0, 0, 6));
     }
 
-    // A translation page that went with the host's units would leave flash behind the map.
+    // A translation page dropped along with the host's units would leave flash behind the map.
     #[test]
     fn only_what_is_named_is_dropped() {
         let mut buffer = Buffer::new(5);
@@ -302,7 +309,7 @@ mod tests {
         assert_eq!(buffer.drop_waiting(|_| true), 0);
     }
 
-    // A slot that is dropped while its program is under way is freed twice: the second time it is another's.
+    // A slot that is dropped while in flight would be freed twice, the second time as another unit's.
     #[test]
     fn what_is_under_way_behind_one_that_was_sent_back_is_not_dropped() {
         let mut buffer = Buffer::new(5);

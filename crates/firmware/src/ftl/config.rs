@@ -1,4 +1,4 @@
-//! The parameters of a translation layer, and what can be wrong with them.
+//! Parameters of a translation layer, and its errors.
 
 use crate::ftl::space::Space;
 use byteway_clock::Delay;
@@ -6,117 +6,122 @@ use byteway_clock::random::Rng;
 use byteway_flash::{BlockId, FlashError, Geometry, GeometryError, SlcTiming, Timing};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 
-/// Units that a round of collection reads, about: enough that rounds cost little, and few enough that the cores are not taken for
-/// long at a time.
+/// Approximate units that a round of garbage collection reads: enough that rounds cost little, and few enough
+/// that they do not occupy the cores for long.
 pub(in crate::ftl) const ROUND_UNITS: u32 = 64;
 
-/// Which superblock the collector takes next.
+/// Victim selection of garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Victim {
-    /// The one with the fewest valid units; among equals the one that was closed first.
+pub enum VictimPolicy {
+    /// The superblock with the fewest valid units; among equals the one that was closed first.
     #[default]
     Greedy,
-    /// The one with the most `age * (1 - u) / 2u`, where u is its share of valid units and its age is how many
-    /// superblocks of the die were closed since it was (Rosenblum and Ousterhout, "The Design and Implementation of a
-    /// Log-Structured File System", 3.6; 2u stands for the read and the write of what is valid).
+    /// The superblock with the greatest `age * (1 - u) / 2u`, where u is its fraction of valid units, and its
+    /// age is the number of superblocks of the die that were closed since it was (Rosenblum and Ousterhout,
+    /// "The Design and Implementation of a Log-Structured File System", 3.6; 2u stands for reading and
+    /// writing the valid data).
     CostBenefit,
 }
 
-/// What the drive holds before the first I/O, in closed form.
+/// Contents before the first I/O, in closed form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Base {
-    /// Nothing: every unit reads as zeroes.
+    /// No unit is mapped: every unit reads as zeroes.
     #[default]
     Empty,
     /// Every unit, written once in order.
     Filled,
-    /// Every unit, as uniform random overwrites of single units, as fast as the drive takes them, leave them in the long
-    /// run under greedy collection: see [`Rhythm`].
+    /// Every unit, as uniform random overwrites of single units at full speed leave the drive in the long run
+    /// under greedy garbage collection: see [`SteadyTiming`].
     Steady,
 }
 
-/// Units whose first content is the pattern of one namespace. Its stamps count logical blocks from its first unit.
+/// Units whose initial content is the pattern of one namespace. Stamps count logical blocks from the region's
+/// first unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where it begins. It ends where the next one begins.
+    /// First unit. The region ends where the next one begins.
     pub first_unit: u64,
-    /// The tag of its stamps.
+    /// Tag of the stamps.
     pub tag: u16,
-    /// The size of its logical blocks.
+    /// Size of logical blocks.
     pub block: BlockSize,
 }
 
-/// What a drive does for its flash, beside what the host asks for. The default is nothing.
+/// Background maintenance of the flash. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Upkeep {
-    /// Levelling of wear.
+pub struct Maintenance {
+    /// Wear leveling.
     pub wear: WearConfig,
-    /// Superblocks of a die set aside to take the place of bad ones, beyond the over-provisioning. When one fails and
-    /// none is left, the drive is read-only from then on.
+    /// Spare superblocks of each die, beyond the over-provisioning, which replace bad ones. When one fails
+    /// and no spare is left, the drive becomes read-only.
     pub spare_blocks: u32,
-    /// Of those, how many of each die are bad from the factory, at most: each die draws its number evenly from 0 on.
+    /// Maximum factory-bad superblocks of a die, among the spares: each die draws its number evenly from 0
+    /// on.
     pub factory_bad_blocks: u32,
-    /// Collection while the host is idle.
+    /// Garbage collection while the host is idle.
     pub background: Option<Background>,
-    /// Moving what was read too often or lies too long.
+    /// Refresh of data that were read too often or are too old.
     pub refresh: Option<Refresh>,
-    /// Superblocks of a die that are used with one bit a cell, as a cache of what the host writes.
+    /// Superblocks of each die in one-bit mode, as a write cache.
     pub slc_blocks: u32,
 }
 
-impl Upkeep {
-    /// Superblocks of a die that are not for what the host stores: spare ones, those of the cache, and one that is open
-    /// for cold data.
+impl Maintenance {
+    /// Superblocks of each die that hold no host data: spares, those of the cache, and an open one for cold
+    /// data.
     pub fn set_aside(&self) -> u32 {
         self.spare_blocks.saturating_add(self.slc_blocks).saturating_add(u32::from(self.has_cold()))
     }
 
-    /// Whether data is moved that is cold.
+    /// Whether cold data are moved to superblocks of their own.
     pub(in crate::ftl) fn has_cold(&self) -> bool {
         self.wear.static_spread.is_some() || self.refresh.is_some()
     }
 }
 
-/// Levelling of wear among the superblocks of a die.
+/// Wear leveling among the superblocks of a die.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WearConfig {
-    /// The free superblock with the fewest erases is opened next.
+    /// Open the free superblock with the fewest program/erase cycles next.
     pub dynamic: bool,
-    /// When the most worn superblock has more than so many erases more than the least worn closed one, that one is moved
-    /// to a worn one, and used. Implies `dynamic`.
+    /// Maximum difference in program/erase cycles between the most worn superblock and the least worn closed
+    /// one; beyond it the latter's data move to a worn superblock. Implies `dynamic`.
     pub static_spread: Option<u32>,
 }
 
-/// Collection while the host is idle.
+/// Garbage collection while the host is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Background {
-    /// Idle is a host from which nothing has come for so long.
+    /// Time without a host command after which the host counts as idle.
     pub idle: Delay,
-    /// How many superblocks of a die are to be free.
+    /// Target number of free superblocks of each die.
     pub free_blocks: u32,
 }
 
-/// When a superblock is moved for the sake of what it holds.
+/// Thresholds at which a superblock is refreshed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refresh {
-    /// After so many reads of it.
+    /// Reads of the superblock since its erase.
     pub reads: u32,
-    /// When what it holds is so old.
+    /// Age of its data.
     pub age: Delay,
 }
 
-/// A map that is a B+-tree of extents: runs of consecutive units at consecutive places of the log (Josephson, Bongo, Li, Flynn,
-/// "DFS: A File System for Virtualized Flash Storage", FAST 2010, 3.1, where such a map is described). It takes memory for what
-/// was written and how it is scattered, and a look-up pays for each node that it visits.
+/// A map in the form of a B+-tree of extents: runs of consecutive units at consecutive addresses of the log
+/// (Josephson, Bongo, Li, Flynn, "DFS: A File System for Virtualized Flash Storage", FAST 2010, 3.1, which
+/// describes such a map). Its memory depends on what was written and how scattered it is, and a look-up pays
+/// for each node visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentConfig {
     /// Bytes of a node.
     pub node_bytes: u32,
-    /// Bytes of an extent in a leaf: its first unit, its place in the log, its length.
+    /// Bytes of an extent in a leaf: its first unit, its log address, its length.
     pub entry_bytes: u32,
-    /// Bytes of a child in an inner node: the first unit below it, and where it is.
+    /// Bytes of a child in an inner node: the first unit below it, and its address.
     pub child_bytes: u32,
-    /// A node that is filled to less takes entries of a neighbour, or becomes one with it; in percent, from 1 to 50.
+    /// Minimum fill of a node in percent, 1 to 50: below it the node takes entries of a neighbour or merges
+    /// with it.
     pub fill_percent_min: u32,
 }
 
@@ -127,17 +132,17 @@ impl Default for ExtentConfig {
 }
 
 impl ExtentConfig {
-    /// Extents of a leaf, at most.
+    /// Maximum extents of a leaf.
     pub fn leaf_entries(&self) -> u32 {
         self.node_bytes / self.entry_bytes.max(1)
     }
 
-    /// Children of an inner node, at most.
+    /// Maximum children of an inner node.
     pub fn inner_entries(&self) -> u32 {
         self.node_bytes / self.child_bytes.max(1)
     }
 
-    /// What is wrong with it.
+    /// The reason why the parameters are invalid, if they are.
     pub(in crate::ftl) fn fault(&self) -> Option<&'static str> {
         let is_few = |entries: u32| (4..=u32::from(u16::MAX)).contains(&entries);
         match self {
@@ -156,99 +161,102 @@ impl ExtentConfig {
 /// Parameters of a translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FtlConfig {
-    /// Units of 4 KiB that the host can address. See [`FtlConfig::user_units_at`].
+    /// User capacity in units of 4 KiB. See [`FtlConfig::user_units_at`].
     pub user_units: u64,
-    /// Units that the write buffer holds; taken as two stripes at least.
+    /// Capacity of the write buffer in units; at least two stripes are used.
     pub write_buffer_units: u32,
-    /// Writes of parts of units ([`Ftl::write_part`](crate::ftl::Ftl::write_part)) are acknowledged when the parts are in DRAM, and
-    /// merged with the rest of their units behind: of so many units at most parts may wait, beside the write buffer. None: such a
-    /// write reads its unit first.
+    /// Maximum units with absorbed parts, in addition to the write buffer: a partial write
+    /// ([`Ftl::write_part`](crate::ftl::Ftl::write_part)) is acknowledged once it is in DRAM, and merged with
+    /// the rest of its unit in the background. None: such a write reads its unit first.
     pub absorbs_parts: Option<u32>,
-    /// Units that the host has read and that DRAM keeps for the next time, beside the write buffer; 0: there is no read cache.
+    /// Capacity of the read cache in units, in addition to the write buffer; 0 for none.
     pub read_cache_units: u32,
-    /// How the collector chooses.
-    pub gc: Victim,
-    /// The collector of a die works while no more superblocks than this are free.
+    /// Victim selection of garbage collection.
+    pub gc: VictimPolicy,
+    /// Garbage collection of a die runs while no more than this many superblocks are free.
     pub gc_start_free_blocks: u32,
-    /// Superblocks of a die that only the collector may open, at least one; it needs one to be able to end.
+    /// Superblocks of a die reserved for garbage collection, at least one: without one it could not finish.
     pub gc_reserve_blocks: u32,
-    /// With power-loss protection what is buffered is durable: Flush and FUA wait for no program.
+    /// Power-loss protection: buffered data are durable, so Flush and FUA wait for no program.
     pub plp: bool,
-    /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
+    /// Capacity of the map cache in translation pages of 4 KiB; None for a whole map in DRAM.
     pub map_cache_pages: Option<u32>,
-    /// Translation pages in what DRAM for the map is taken and given up in, at least one: see
-    /// [`Ftl::take_map_segments`](crate::ftl::Ftl::take_map_segments).
+    /// Translation pages in a segment, at least one: the unit in which DRAM for the map is taken and given
+    /// up, see [`Ftl::take_map_segments`](crate::ftl::Ftl::take_map_segments).
     pub map_segment_pages: u32,
-    /// The map is a B+-tree of extents, as of firmware on a host; none: a table with an entry for each unit.
+    /// Parameters of a map that is a B+-tree of extents, as in firmware on a host; None for a table with an
+    /// entry for each unit.
     pub extents: Option<ExtentConfig>,
-    /// Entries of the map take 8 bytes, not 4: an array of more than [`Geometry::NARROW_UNITS_MAX`] units needs that.
+    /// Map entries take 8 bytes instead of 4, required for an array of more than
+    /// [`Geometry::NARROW_UNITS_MAX`] units.
     pub wide_map: bool,
-    /// Units programmed between two checkpoints; 0: there is one at shutdown, and when the journal is full.
+    /// Units programmed between two checkpoints; 0 for one at shutdown and whenever the journal is full.
     pub checkpoint_units: u64,
-    /// What it does for its flash.
-    pub upkeep: Upkeep,
-    /// Chooses the placement of [`Base::Steady`].
+    /// Background maintenance of the flash.
+    pub upkeep: Maintenance,
+    /// Seed of the layout of [`Base::Steady`].
     pub seed: u64,
-    /// How long dies work on a superblock, for [`Base::Steady`].
-    pub rhythm: Rhythm,
-    /// Somebody else commands the array, as of a drive that offers its flash raw: this translation layer maps nothing, leaves the
-    /// array alone, and keeps no record in it.
+    /// Times of a die's work on a superblock, for [`Base::Steady`].
+    pub rhythm: SteadyTiming,
+    /// The array is driven by other code, as in a drive that exposes raw flash: this translation layer maps
+    /// nothing, leaves the array alone, and keeps no record in it.
     pub is_bare: bool,
-    /// What it holds at first.
+    /// Contents before the first I/O.
     pub base: Base,
-    /// Whose patterns those are, by rising first unit. What lies before the first region holds zeroes.
+    /// Patterns of the initial contents, by rising first unit. Units before the first region hold zeroes.
     pub regions: Vec<Region>,
-    /// How units are kept that [`Ftl::modify`](crate::ftl::Ftl::modify) has changed.
+    /// How units changed by [`Ftl::modify`](crate::ftl::Ftl::modify) are stored.
     pub keep: Keep,
-    /// What is deliberately broken, for tests of tests.
+    /// A deliberate defect, for tests of tests.
     #[doc(hidden)]
-    pub canary: Option<Canary>,
+    pub canary: Option<InjectedDefect>,
 }
 
-/// What is broken on purpose: a test that looks for faults must find it.
+/// A deliberate defect, which a fault-finding test must find.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
-    /// Deallocations in the journal are not looked at.
+pub enum InjectedDefect {
+    /// Recovery ignores deallocations in the journal.
     IgnoreTrims,
-    /// Of two states of a unit the older one is taken.
+    /// Recovery takes the older of two versions of a unit.
     OlderCopy,
-    /// A stripe counts as safe before its wordline is there.
+    /// A stripe counts as safe before its wordline is complete.
     TrustTorn,
-    /// What capacitors have saved is not looked at.
+    /// Recovery ignores the save made on the capacitors' charge.
     ForgetDump,
-    /// A superblock is erased although a deallocation of its units is not in the journal.
+    /// A superblock is erased before the deallocation of its units is in the journal.
     EraseEarly,
-    /// A wordline that is whole takes held stripes of earlier ones of its superblock along, whose fellows then wait for them
-    /// indefinitely. It shows only where the ends of programs are learned out of order: without modelled time.
+    /// A complete wordline releases held stripes of earlier wordlines of its superblock, whose siblings then
+    /// wait for them indefinitely. Visible only where programs complete out of order: without modelled time.
     TakeAlong,
-    /// The checkpoint of a shutdown is never written, and no shutdown ends.
+    /// The checkpoint of a shutdown is never written, and no shutdown completes.
     StallShutdown,
     /// Some changes of entries in borrowed DRAM are not committed to the log.
     SkipCommit,
-    /// The log of borrowed DRAM is cleared when it is full, without its pages being flushed before.
+    /// The log of borrowed DRAM is cleared when full, before its pages are flushed.
     ClearUnflushed,
-    /// Borrowed DRAM is given back without its dirty pages being read back.
+    /// Borrowed DRAM is returned before its dirty pages are read back.
     ReturnUnread,
-    /// Records of the log are replayed that are older than what flash has.
+    /// Recovery replays log records that are older than the pages in flash.
     ReplayOld,
 }
 
 impl FtlConfig {
     /// Translation pages of 4 KiB in 2 MiB.
     pub const MAP_SEGMENT_PAGES: u32 = 512;
-    /// The most slots that a write buffer can have.
+    /// Maximum slots of a write buffer.
     pub const BUFFER_UNITS_MAX: u32 = crate::ftl::map::table::Entry::SLOTS;
 
-    /// Units that always lie in flash: the host's, and its translation pages, if not all of them are in DRAM.
+    /// Units that always occupy flash: the host's, and the translation pages if the map is cached.
     pub(in crate::ftl) fn units_held(&self) -> u64 {
         let map = Space::new(self.user_units, self.wide_map).map.1;
         self.user_units.saturating_add(if self.map_cache_pages.is_some() { map } else { 0 })
     }
 
-    /// How many user units leave an over-provisioning of `op` (spare over user: 0.07 is 7 %), net of the superblocks
-    /// that hold no data while the host writes all the time: those left to the collector, and, half a superblock on
-    /// average, what is free or open beyond. Of the geometry leave out what [`Upkeep::set_aside`] says.
+    /// User capacity in units for an over-provisioning of `op` (spare over user capacity: 0.07 is 7 %), net
+    /// of superblocks that hold no data under steady writes: the garbage collection reserve and, half a
+    /// superblock on average, those that are free or open beyond it. `geometry` must exclude
+    /// [`Maintenance::set_aside`].
     pub fn user_units_at(geometry: &Geometry, gc_reserve_blocks: u32, op: f64) -> u64 {
         let blocks = f64::from(geometry.blocks) - (f64::from(gc_reserve_blocks) + 0.5);
         let units = blocks.max(0.0) * f64::from(geometry.units_per_block()) * f64::from(geometry.dies());
@@ -257,13 +265,13 @@ impl FtlConfig {
 }
 
 impl FtlConfig {
-    /// Whether a superblock is of the cache: those are the last ones of a die.
+    /// Whether a superblock is one of the cache: the last ones of a die.
     pub(in crate::ftl) fn is_cache(&self, geometry: &Geometry, block: BlockId) -> bool {
         block.0 % geometry.blocks >= geometry.blocks.saturating_sub(self.upkeep.slc_blocks)
     }
 
-    /// The superblocks that are bad from the factory. A superblock's number is given out after the bad blocks are known,
-    /// so they are the last ones of a die, before those of the cache.
+    /// The factory-bad superblocks. Superblocks are numbered after bad blocks are known, so these are the
+    /// last ones of a die before those of the cache.
     pub(in crate::ftl) fn factory_bad(&self, geometry: &Geometry) -> impl Iterator<Item = BlockId> {
         let mut stream = Rng::new(self.seed).stream("factory-bad");
         let (geometry, upkeep) = (*geometry, self.upkeep.clone());
@@ -283,7 +291,7 @@ impl Default for FtlConfig {
             write_buffer_units: 1024,
             absorbs_parts: None,
             read_cache_units: 0,
-            gc: Victim::Greedy,
+            gc: VictimPolicy::Greedy,
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
             plp: false,
@@ -292,9 +300,9 @@ impl Default for FtlConfig {
             extents: None,
             wide_map: false,
             checkpoint_units: 0,
-            upkeep: Upkeep::default(),
+            upkeep: Maintenance::default(),
             seed: 0,
-            rhythm: Rhythm::default(),
+            rhythm: SteadyTiming::default(),
             is_bare: false,
             base: Base::Empty,
             regions: Vec::new(),
@@ -304,119 +312,121 @@ impl Default for FtlConfig {
     }
 }
 
-/// Why a translation layer can't be made, or can't do what it is asked.
+/// Error of building a translation layer, or of one of its requests.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FtlError {
-    /// No such array.
+    /// The geometry is invalid.
     #[error("flash geometry: {0}")]
     Geometry(#[from] GeometryError),
-    /// No such times, reliability or faults.
+    /// The timing, error model or fault plan is invalid.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// More units than the array can hold and still collect.
+    /// The user capacity leaves too little spare for garbage collection.
     #[error(
         "{user_units} units of 4 KiB leave too little spare area: {blocks} superblocks a die take at most {most}; \
          lower the capacity or add blocks"
     )]
     TooLarge {
-        /// What was asked for.
+        /// The requested capacity.
         user_units: u64,
         /// Superblocks of a die.
         blocks: u32,
-        /// The most that would do.
+        /// The largest possible capacity.
         most: u64,
     },
-    /// Nothing to address.
+    /// The user capacity is zero.
     #[error("a drive has at least one unit of 4 KiB")]
     NoUnits,
-    /// A collector that would begin when it is too late.
+    /// Garbage collection would start too late.
     #[error(
         "gc_start_free_blocks is {start}, it must be at least gc_reserve_blocks, {reserve}, and that at least 1"
     )]
     Thresholds {
-        /// Where it begins.
+        /// The configured start.
         start: u32,
-        /// What is kept for it.
+        /// The configured reserve.
         reserve: u32,
     },
-    /// A buffer beyond what the map can name.
-    #[error("a write buffer of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
+    /// The write buffer exceeds the slots that the map can address.
+    #[error("the write buffer has {0} units of 4 KiB; at most {max} fit", max = FtlConfig::BUFFER_UNITS_MAX)]
     Buffer(u32),
-    /// A read cache beyond what can be named.
-    #[error("a read cache of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
+    /// The read cache exceeds its maximum.
+    #[error("the read cache has {0} units of 4 KiB; at most {max} fit", max = FtlConfig::BUFFER_UNITS_MAX)]
     ReadCache(u32),
-    /// Parts of no unit, or of more than the map can name.
-    #[error("parts of 1 to {max} units of 4 KiB may wait (absorbs_parts)", max = FtlConfig::BUFFER_UNITS_MAX)]
+    /// The maximum of absorbed parts is out of range.
+    #[error("absorbs_parts is out of range: 1 to {max} units of 4 KiB", max = FtlConfig::BUFFER_UNITS_MAX)]
     Parts,
-    /// Upkeep that can't be.
+    /// The maintenance parameters are invalid.
     #[error("{0}")]
     Upkeep(&'static str),
-    /// An array beyond what the map can name.
+    /// The array exceeds the addresses of 4-byte map entries.
     #[error(
-        "the array has {0} units of 4 KiB, and a map with entries of 4 bytes names at most {max}: take 8 (wide_map)",
+        "the array has {0} units of 4 KiB, and map entries of 4 bytes address at most {max}: use 8 bytes \
+         (wide_map)",
         max = Geometry::NARROW_UNITS_MAX
     )]
     Narrow(u64),
-    /// A cached map without a place for a page.
-    #[error("the map's cache must hold one translation page of 4 KiB at least")]
+    /// The map cache has no page.
+    #[error("the map cache must hold at least one translation page of 4 KiB")]
     NoMapCache,
-    /// A far end that can't be what this translation layer needs.
+    /// The far end lacks a feature that this translation layer needs.
     #[error("flash across a link: {0}")]
     Far(&'static str),
-    /// A map of extents that can't be.
+    /// The parameters of the map of extents are invalid.
     #[error("map of extents: {0}")]
     Extents(&'static str),
-    /// Regions that are not in order.
-    #[error("regions must be given by rising first unit")]
+    /// The regions are out of order.
+    #[error("regions must be sorted by their first unit")]
     Regions,
 }
 
-/// Why units could not be read or written.
+/// Error of reading or writing units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// They are not all units of the drive.
-    #[error("units beyond the drive")]
+    /// Some units are out of range.
+    #[error("units out of range")]
     OutOfRange,
-    /// Flash could not give them.
+    /// Flash could not deliver them.
     #[error("unrecovered read error")]
     Unreadable,
-    /// The drive has no room for them any more: it is read-only.
-    #[error("write protected: at the end of its life")]
+    /// No space is left for them: the drive is read-only.
+    #[error("write protected: the drive is at the end of its life")]
     WriteProtected,
-    /// What was deleted may still be in flash: a superblock can't be erased, or not be emptied.
-    #[error("not everything that was deleted could be erased")]
+    /// Deallocated data may remain in flash: a superblock could not be erased or emptied.
+    #[error("some deallocated data could not be erased")]
     NotErased,
     /// Too many members of the array behind the drive have failed.
     #[error("write fault: too many members of the array have failed")]
     Failed,
 }
 
-/// How long a die works on a superblock, in whose middle [`Base::Steady`] finds it.
+/// Times of a die's work on a superblock, from which [`Base::Steady`] derives its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rhythm {
-    /// Stripes of a wordline: an open superblock ends with a whole one.
+pub struct SteadyTiming {
+    /// Stripes of a wordline: an open superblock ends with a whole wordline.
     pub wordline: u32,
-    /// Programs all stripes.
+    /// Time to program all stripes.
     pub program: Delay,
-    /// Reads all units.
+    /// Time to read all units.
     pub read: Delay,
-    /// Erases it.
+    /// Time of the erase.
     pub erase: Delay,
-    /// Programs all stripes of a superblock of the cache; zero if there is none, like those that follow.
+    /// Time to program all stripes of a superblock of the cache; this and the next two are zero without a
+    /// cache.
     pub cache_program: Delay,
-    /// Reads all its units.
+    /// Time to read all units of a superblock of the cache.
     pub cache_read: Delay,
-    /// Erases it.
+    /// Time to erase it.
     pub cache_erase: Delay,
-    /// Translation pages that are programmed with a million units of the host's.
+    /// Translation pages programmed for each million units of the host.
     pub map_pages_ppm: u32,
 }
 
-/// Programs alone take time.
-impl Default for Rhythm {
+/// Only programs take time.
+impl Default for SteadyTiming {
     fn default() -> Self {
         let none = Delay::ZERO;
-        Rhythm {
+        SteadyTiming {
             wordline: 1,
             program: Delay::from_ms(1),
             read: none,
@@ -429,9 +439,9 @@ impl Default for Rhythm {
     }
 }
 
-impl Rhythm {
-    /// That of flash of this shape and these times.
-    pub fn of(geometry: &Geometry, timing: &Timing) -> Rhythm {
+impl SteadyTiming {
+    /// Times on flash with this geometry and timing, without map writes.
+    pub fn of(geometry: &Geometry, timing: &Timing) -> SteadyTiming {
         let mean = |times: &[Delay]| times.iter().copied().sum::<Delay>() / times.len().max(1) as u64;
         let pages = u64::from(geometry.pages);
         let bytes = u64::from(geometry.units_per_stripe()) * UNIT_BYTES as u64;
@@ -441,7 +451,7 @@ impl Rhythm {
         let all = |time: Option<Delay>| {
             time.map_or(Delay::ZERO, |time| (time + passage) * u64::from(geometry.pages.div_ceil(wordline)))
         };
-        Rhythm {
+        SteadyTiming {
             wordline,
             program: (mean(&timing.program) + passage) * pages,
             read: (mean(&timing.read) + passage) * pages,
@@ -453,12 +463,13 @@ impl Rhythm {
         }
     }
 
-    /// That of a translation layer which is otherwise like this.
+    /// The same times, with the map writes of a translation layer with this configuration.
     ///
-    /// With each unit that is written a page leaves the map's cache, one of p, with probability r, and is buffered unless it
-    /// waits there already. So in the time t, in units written, that it takes to go through the buffer, p / (t + p / r) pages
-    /// enter it for each unit, and t times one more than that is what the buffer holds.
-    pub fn with_map_of(self, config: &FtlConfig) -> Rhythm {
+    /// With each unit written, a page leaves the map cache of p pages with probability r, and is buffered
+    /// unless it waits in the buffer already. In the time t, in units written, that a page takes to pass
+    /// through the buffer, p / (t + p / r) pages enter it for each unit, and the buffer holds t times one
+    /// more than that.
+    pub fn with_map_of(self, config: &FtlConfig) -> SteadyTiming {
         let count = Space::new(config.user_units, config.wide_map).map.1 as f64;
         let held = f64::from(config.map_cache_pages.unwrap_or(u32::MAX)).min(count);
         let leaves = 1.0 - held / count;
@@ -470,6 +481,40 @@ impl Rhythm {
             if middle * (1.0 + pages(middle)) < slots { low = middle } else { high = middle }
         }
         let map_pages_ppm = if leaves > 0.0 { (pages(low) * 1e6 + 0.5) as u32 } else { 0 };
-        Rhythm { map_pages_ppm, ..self }
+        SteadyTiming { map_pages_ppm, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A refused configuration must name the parameter, its value and what is valid.
+    #[test]
+    fn errors_name_the_value_and_the_bound() {
+        let text = |error: FtlError| error.to_string();
+        assert_eq!(
+            text(FtlError::TooLarge { user_units: 100, blocks: 8, most: 90 }),
+            "100 units of 4 KiB leave too little spare area: 8 superblocks a die take at most 90; lower the \
+             capacity or add blocks"
+        );
+        assert_eq!(
+            text(FtlError::Thresholds { start: 1, reserve: 2 }),
+            "gc_start_free_blocks is 1, it must be at least gc_reserve_blocks, 2, and that at least 1"
+        );
+        let most = FtlConfig::BUFFER_UNITS_MAX;
+        assert_eq!(
+            text(FtlError::Buffer(u32::MAX)),
+            format!("the write buffer has 4294967295 units of 4 KiB; at most {most} fit")
+        );
+        assert_eq!(
+            text(FtlError::Parts),
+            format!("absorbs_parts is out of range: 1 to {most} units of 4 KiB")
+        );
+        assert_eq!(
+            text(FtlError::Narrow(1 << 32)),
+            "the array has 4294967296 units of 4 KiB, and map entries of 4 bytes address at most 4026531840: \
+             use 8 bytes (wide_map)"
+        );
     }
 }

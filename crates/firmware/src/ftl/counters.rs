@@ -1,120 +1,119 @@
-//! What a translation layer counts.
+//! Counters of a translation layer.
 
 use byteway_clock::Delay;
 
-/// What a translation layer has done so far.
+/// Counters of a translation layer since power-on, unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FtlCounters {
-    /// Units that the host wrote.
+    /// Units written by the host.
     pub user_units_written: u64,
-    /// Bytes that the host wrote. Of a unit that was changed by [`edit`](crate::Ftl::edit) all of it counts.
+    /// Bytes written by the host. A unit changed by [`edit`](crate::Ftl::edit) counts as a whole.
     pub user_bytes_written: u64,
-    /// Of those units, how many replaced one that was waiting in the buffer.
+    /// Of those units, the ones that replaced a unit waiting in the buffer.
     pub units_overwritten_in_buffer: u64,
-    /// Parts of units that were acknowledged when they were in DRAM; they are among
-    /// [`user_units_written`](Self::user_units_written).
+    /// Parts of units acknowledged from DRAM; included in [`user_units_written`](Self::user_units_written).
     pub parts_absorbed: u64,
-    /// Units that were merged with what had come of them since.
+    /// Units merged with their absorbed parts.
     pub parts_merged: u64,
-    /// Units that the host read.
+    /// Units read by the host.
     pub units_read: u64,
-    /// Of those, how many were in the buffer.
+    /// Of those, units found in the buffer.
     pub units_read_from_buffer: u64,
-    /// Of those, how many were in the read cache.
+    /// Of those, units found in the read cache.
     pub units_read_from_cache: u64,
-    /// Of those, how many were nowhere: zeroes, without a read of flash.
+    /// Of those, unmapped units, which read as zeroes without a flash read.
     pub units_read_unmapped: u64,
-    /// Units that the host deallocated.
+    /// Units deallocated by the host.
     pub units_deallocated: u64,
-    /// Units programmed because the host wrote them.
+    /// Units programmed for host writes.
     pub units_programmed_host: u64,
-    /// Units programmed because the collector moved them.
+    /// Units programmed by garbage collection.
     pub units_programmed_collector: u64,
-    /// Units programmed because they are translation pages that had changed.
+    /// Units programmed because a translation page had changed.
     pub units_programmed_map: u64,
-    /// Units programmed because their superblock was worn less than others.
+    /// Units programmed by wear leveling.
     pub units_programmed_levelling: u64,
-    /// Units programmed because their superblock was read too often, or they were old.
+    /// Units programmed by refresh.
     pub units_programmed_refresh: u64,
-    /// Units programmed because they were in the cache.
+    /// Units programmed by folding the cache.
     pub units_programmed_folding: u64,
-    /// Units programmed because their superblock had failed.
+    /// Units programmed when retiring a failed superblock.
     pub units_programmed_retirement: u64,
-    /// Units programmed to fill a stripe that could not wait.
+    /// Padding units programmed to complete a stripe.
     pub units_programmed_padding: u64,
-    /// Units that the host wrote and that were programmed into the cache; they are among
+    /// Host units programmed into the cache; included in
     /// [`units_programmed_host`](Self::units_programmed_host).
     pub units_programmed_cache: u64,
-    /// Of those that collectors moved, how many were translation pages.
+    /// Of the units that garbage collection moved, the translation pages.
     pub map_units_collected: u64,
-    /// Times that a command found a translation page in the map's cache. It looks for each page once.
+    /// Look-ups that found their translation page in the map cache. A command looks up each page once.
     pub map_hits: u64,
-    /// Times that it did not, and the page had to be loaded; from flash, unless nothing had been mapped in it yet.
+    /// Look-ups that had to load the page: from flash, unless nothing was mapped in it yet.
     pub map_misses: u64,
-    /// Times that another command was loading it already.
+    /// Look-ups of a page that another command was already loading.
     pub map_misses_shared: u64,
-    /// Translation pages that were read from flash.
+    /// Translation pages read from flash.
     pub map_reads: u64,
-    /// Of those, how many flash could not give.
+    /// Of those, pages that flash could not deliver.
     pub map_reads_failed: u64,
-    /// Translation pages that were written to make room in the cache.
+    /// Dirty translation pages evicted from the cache.
     pub map_evictions_dirty: u64,
-    /// Translation pages that were read and written because they had changed while they were not in the cache.
+    /// Translation pages read and written back because they changed while not cached.
     pub map_updates: u64,
-    /// Copies of translation pages that were sent to lent memory.
+    /// Copies of translation pages stored in lent memory.
     pub map_copies_stored: u64,
-    /// Translation pages that were loaded from their copies there.
+    /// Translation pages loaded from such copies.
     pub map_copies_loaded: u64,
-    /// Copies that were damaged or gone; flash was read instead.
+    /// Copies found damaged or lost, for which flash was read instead.
     pub map_copies_damaged: u64,
-    /// Superblocks that were collected and erased because free ones were few.
+    /// Superblocks collected and erased because few were free.
     pub blocks_collected: u64,
-    /// Superblocks that were collected and erased because the host was idle.
+    /// Superblocks collected and erased while the host was idle.
     pub blocks_collected_idle: u64,
-    /// Superblocks that were collected and erased in windows, though free ones were not few.
+    /// Superblocks collected and erased in collection windows although enough were free.
     pub blocks_collected_window: u64,
-    /// Collection windows that a host has opened.
+    /// Collection windows opened by a host.
     pub collection_windows: u64,
-    /// Superblocks emptied and erased because they were worn less than others.
+    /// Superblocks emptied and erased by wear leveling.
     pub blocks_levelled: u64,
-    /// Superblocks emptied and erased because they were read too often, or old.
+    /// Superblocks emptied and erased by refresh.
     pub blocks_refreshed: u64,
     /// Superblocks of the cache emptied and erased.
     pub blocks_folded: u64,
     /// Superblocks that failed.
     pub blocks_retired: u64,
-    /// Of those, how many have been emptied.
+    /// Of those, superblocks that have been emptied.
     pub blocks_retired_empty: u64,
-    /// Programs that failed.
+    /// Failed programs.
     pub program_failures: u64,
-    /// Erases that failed.
+    /// Failed erases.
     pub erase_failures: u64,
-    /// Units that the host asked for and flash could not give.
+    /// Units that the host asked for and flash could not deliver.
     pub units_unreadable: u64,
-    /// Units that flash could not give when they were to be moved: from then on they can't be read.
+    /// Units that flash could not deliver when they were moved; they are unreadable from then on.
     pub units_lost: u64,
-    /// Spare superblocks that are left.
+    /// Spare superblocks left.
     pub blocks_spare: u64,
-    /// Superblocks that are free now.
+    /// Free superblocks now.
     pub blocks_free: u64,
-    /// Checkpoints that were written.
+    /// Checkpoints written.
     pub checkpoints: u64,
-    /// Pages of the journal of deallocations that were written, in the system area.
+    /// Pages of the deallocation journal written to the system area.
     pub journal_pages_programmed: u64,
-    /// Stripes that were looked at when the power came back.
+    /// Stripes scanned at power-on.
     pub stripes_scanned: u64,
-    /// Units whose place was found in them, rather than in a translation page.
+    /// Units whose address came from a scanned stripe instead of a translation page.
     pub units_recovered: u64,
-    /// How long it took until what the medium holds was known.
+    /// Duration of the recovery at power-on.
     pub recovery_time: Delay,
-    /// How often the power has come, as far as checkpoints have noted it.
+    /// Power cycles, as far as recorded in checkpoints.
     pub power_cycles: u64,
-    /// How often it had gone without a shutdown, likewise.
+    /// Unsafe shutdowns, as far as recorded in checkpoints.
     pub unsafe_shutdowns: u64,
 }
 
 impl std::ops::AddAssign for FtlCounters {
-    /// Of several translation layers.
+    /// Sums the counters of several translation layers.
     fn add_assign(&mut self, other: FtlCounters) {
         let FtlCounters {
             user_units_written,
@@ -226,19 +225,19 @@ impl std::ops::AddAssign for FtlCounters {
 }
 
 impl FtlCounters {
-    /// Units programmed for each that the host wrote, since `then`. Zero if the host wrote none.
+    /// Write amplification factor since `then`. Zero if the host wrote nothing.
     pub fn write_amplification_since(&self, then: &FtlCounters) -> f64 {
         let programmed = self.units_programmed() - then.units_programmed();
         let written = self.user_units_written - then.user_units_written;
         if written == 0 { 0.0 } else { programmed as f64 / written as f64 }
     }
 
-    /// Units programmed for each that the host wrote. Zero if the host wrote none.
+    /// Write amplification factor. Zero if the host wrote nothing.
     pub fn write_amplification(&self) -> f64 {
         self.write_amplification_since(&FtlCounters::default())
     }
 
-    /// Units programmed, whatever for.
+    /// Units programmed for any reason.
     pub fn units_programmed(&self) -> u64 {
         self.units_programmed_host
             + self.units_programmed_map

@@ -1,42 +1,42 @@
-//! What a translation layer holds in DRAM: of interest where that is the host's.
+//! DRAM in use by a translation layer, of interest where it is the host's.
 
 use crate::ftl::inner::{Ftl, State};
 use crate::ftl::map::extents::{Log, Size};
 use crate::ftl::space::Space;
 use byteway_wire::content::UNIT_BYTES;
 
-/// Bytes that the index of the write buffer takes for a unit in it: the unit, its slot, and its neighbour in the list by age.
+/// Index bytes for a buffered unit: the unit, its slot, and its neighbour in the list by age.
 const INDEX_BYTES: u64 = 16;
 
-/// Bytes kept of a superblock: how many units are valid, how often it was erased, when it was closed.
+/// Bytes of state for each superblock: valid units, program/erase cycles, time of closing.
 const SUPERBLOCK_BYTES: u64 = 16;
 
-/// The DRAM that a translation layer's structures take now, in bytes where nothing else is said.
+/// DRAM in use by the structures of a translation layer, in bytes unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// The map: nodes of a tree of extents, as wholes; pages that a cached map holds in own DRAM, and a log page for each segment of
-    /// others'; else an entry of 4 or 8 bytes for each unit that the host can address.
+    /// The map: whole nodes of a tree of extents; for a cached map, the pages in own DRAM and a log page for
+    /// each borrowed segment; otherwise an entry of 4 or 8 bytes for each user unit.
     pub map: u64,
-    /// Nodes of the tree; 0 if the map is none, and so the next two.
+    /// Nodes of the tree of extents; this and the next two are 0 for other maps.
     pub nodes: u64,
-    /// Extents in it.
+    /// Extents in the tree.
     pub extents: u64,
-    /// Nodes from its root to a leaf.
+    /// Levels of the tree, from root to leaf.
     pub height: u32,
     /// Units in the write buffer.
     pub buffer: u64,
-    /// Parts of units that wait to be merged, a place of 4 KiB for each unit.
+    /// Absorbed parts that wait to be merged, 4 KiB for each unit.
     pub parts: u64,
     /// Units in the read cache.
     pub read_cache: u64,
     /// The index of the write buffer, of the parts and of the read cache.
     pub buffer_index: u64,
-    /// What is kept of the superblocks.
+    /// State of the superblocks.
     pub superblocks: u64,
 }
 
 impl std::ops::AddAssign for Footprint {
-    /// Of several; the height is the largest.
+    /// Sums several footprints; the height is the maximum.
     fn add_assign(&mut self, other: Footprint) {
         let Footprint { map, nodes, extents, height, buffer, parts, read_cache, buffer_index, superblocks } =
             other;
@@ -53,14 +53,14 @@ impl std::ops::AddAssign for Footprint {
 }
 
 impl Footprint {
-    /// All of it.
+    /// Total bytes.
     pub fn bytes(&self) -> u64 {
         self.map + self.buffer + self.parts + self.read_cache + self.buffer_index + self.superblocks
     }
 }
 
 impl Ftl {
-    /// How much DRAM it takes now. Costs no modelled time, and no more than a few look-ups.
+    /// DRAM in use now. Takes no modelled time and only a few look-ups.
     pub fn footprint(&self) -> Footprint {
         let inner = &*self.0;
         let state = inner.state.borrow();
@@ -82,10 +82,10 @@ impl Ftl {
 }
 
 impl Ftl {
-    /// Compares the tree of extents, if the map is one, with one that is made anew.
+    /// Compares the tree of extents with a freshly built one.
     ///
     /// # Panics
-    /// If they differ, or the tree is none.
+    /// If they differ, or the map is not such a tree.
     #[doc(hidden)]
     pub fn check_extents(&self) {
         let inner = &*self.0;

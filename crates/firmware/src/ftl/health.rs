@@ -1,8 +1,9 @@
-//! How the drive is, and its end: when it has lost more superblocks than it had spare ones it is read-only.
+//! Health of the drive and its end of life: after losing more superblocks than it had spares, it is
+//! read-only.
 //!
-//! From then on writes, zeroes and deallocations fail, and reads go on. What is buffered is still programmed as far as
-//! there is room, for which the host's stream may have the reserve as well once no collector has anything to do. When
-//! that doesn't do either, a flush fails: nothing waits for what can't come.
+//! From then on writes, zeroes and deallocations fail, and reads continue. Buffered data are still programmed
+//! as far as space allows; the host's stream may use the garbage collection reserve once no collector has
+//! work. When that is exhausted too, a flush fails, so that no task waits for a program that cannot come.
 
 use crate::ftl::config::FtlConfig;
 use crate::ftl::config::MediaError;
@@ -13,19 +14,19 @@ use crate::ftl::inner::State;
 use byteway_clock::{Notify, Permit};
 use byteway_flash::Geometry;
 
-/// What a drive says of its health.
+/// Health of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Spare superblocks that are left, in percent of those that the drive left the factory with, in the die that has
-    /// the fewest. A drive without spare ones has 100 until it loses the first superblock, and then 0.
+    /// Spare superblocks left, in percent of the factory's number, in the die with the fewest. A drive
+    /// without spares has 100 until it loses its first superblock, and then 0.
     pub available_spare_percent: u8,
-    /// Below this a host should worry.
+    /// Threshold below which a host should act.
     pub spare_threshold_percent: u8,
-    /// Writes fail.
+    /// Writes fail: the drive is at its end of life.
     pub is_read_only: bool,
-    /// Units that flash could not give: to the host, or when they were to be moved.
+    /// Units that flash could not deliver, to the host or when they were moved.
     pub unreadable: u64,
-    /// Superblocks that have failed since the power came.
+    /// Superblocks that failed since power-on.
     pub blocks_retired: u64,
 }
 
@@ -35,7 +36,7 @@ impl Health {
 }
 
 impl Ftl {
-    /// How the drive is.
+    /// The current health.
     pub fn health(&self) -> Health {
         let inner = &*self.0;
         let state = inner.state.borrow();
@@ -48,13 +49,13 @@ impl Ftl {
         }
     }
 
-    /// Ends when [`health`](Ftl::health) may be worse than at the last call: spares have gone, or writes fail. For one task,
-    /// which hears of what came in between as well.
+    /// Waits until [`health`](Ftl::health) may have become worse since the last call: spares are gone, or
+    /// writes fail. For one task; changes between calls are not lost.
     pub async fn worsened(&self) {
         self.0.signals.ails.notified().await;
     }
 
-    /// Counts units that flash could not give.
+    /// Counts units that flash could not deliver.
     #[cold]
     pub(in crate::ftl) fn unreadable(&self, units: u32) -> MediaError {
         self.0.state.borrow_mut().counters.units_unreadable += u64::from(units);
@@ -82,10 +83,10 @@ impl State {
 }
 
 impl Inner {
-    /// Waits for slots of the buffer.
+    /// Waits for free slots of the buffer.
     ///
     /// # Errors
-    /// If the drive takes no more, also if it does so while this waits.
+    /// [`MediaError::WriteProtected`] if the drive is read-only, also if it becomes so during the wait.
     pub(in crate::ftl) async fn slots(&self, count: u32) -> Result<Permit, MediaError> {
         let permit = self.credits.acquire(count as usize).await;
         if permit.credits() < count as usize || self.state.borrow().is_read_only() {
@@ -94,46 +95,47 @@ impl Inner {
         Ok(permit)
     }
 
-    /// Fails if the drive takes nothing new.
+    /// Fails if the drive is read-only.
     pub(in crate::ftl) fn check_writable(&self) -> Result<(), MediaError> {
         if self.state.borrow().is_read_only() { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
-    /// Fails if what is buffered has nowhere to go.
-    pub(in crate::ftl) fn check_room(&self) -> Result<(), MediaError> {
+    /// Fails if buffered data cannot be programmed any more.
+    pub(in crate::ftl) fn check_space(&self) -> Result<(), MediaError> {
         if self.state.borrow().end == EndOfLife::Full { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
-    /// From now on nothing new is taken, and whoever waits to write is told so.
+    /// Makes the drive read-only, and fails waiting writers.
     pub(in crate::ftl) fn end_life(&self, state: &mut State) {
         if state.is_read_only() {
             return;
         }
         state.end = EndOfLife::ReadOnly;
         self.signals.ails.notify_one();
+        // Closing releases every task that waits for a slot, with an error.
         self.credits.close();
         self.signals.settled.notify_all();
-        // A die that waits for something to become stale may be what a flush waits for.
+        // A flush may depend on a die whose collector waits for units to become stale.
         self.signals.collectors.iter().for_each(Notify::notify_one);
     }
 
-    /// The collector of a die has nothing to do.
+    /// Marks the collector of a die as idle.
     pub(in crate::ftl) fn rest(&self, die: u32) {
         self.state.borrow_mut().collecting.resting += 1;
         self.look_for_an_end_but(Some(die));
     }
 
-    /// Whether no collector has anything to do, nor has been called, and no program of the host's is under way. The
-    /// collector of `but` asks itself.
+    /// Whether no collector has work or a pending notification, and no host program is in flight. The
+    /// collector of `but` is the caller itself.
     pub(in crate::ftl) fn is_at_rest(&self, but: Option<u32>) -> bool {
         let state = self.state.borrow();
         let is_called = |(die, collector): (u32, &Notify)| but != Some(die) && collector.waiting() == 0;
         state.collecting.resting == self.geometry.dies()
-            && state.filling.under_way.iter().all(|count| *count == 0)
+            && state.filling.in_flight.iter().all(|count| *count == 0)
             && !(0..).zip(&self.signals.collectors).any(is_called)
     }
 
-    /// If something waits for what won't come, it is told; at the end of life, goes on to the next resort.
+    /// Detects waits that nothing will satisfy: fails them, or at end of life moves to the next resort.
     pub(in crate::ftl) fn look_for_an_end(&self) {
         self.look_for_an_end_but(None);
     }
@@ -154,14 +156,14 @@ impl Inner {
         }
         match state.end {
             EndOfLife::ReadOnly => {
-                state.end = EndOfLife::LastRoom;
+                state.end = EndOfLife::Reserve;
                 state.blocks.give_reserve();
                 (0..self.geometry.dies()).for_each(|die| state.refresh(die));
                 drop(guard);
                 self.dispatch();
                 self.look_for_an_end_but(die);
             }
-            EndOfLife::LastRoom => {
+            EndOfLife::Reserve => {
                 state.end = EndOfLife::Full;
                 self.signals.settled.notify_all();
             }

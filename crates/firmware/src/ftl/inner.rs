@@ -1,5 +1,5 @@
-//! What a translation layer is made of: its parts, which know nothing of it, and what its tasks wait for. What it does is
-//! in the other files, as verbs of [`Ftl`], [`Inner`] and [`State`].
+//! The parts of a translation layer, which do not depend on it, and the signals between its tasks. Its
+//! operations are methods of [`Ftl`], [`Inner`] and [`State`] in the other files.
 
 use crate::ftl::base::BaseState;
 use crate::ftl::blocks::{Blocks, Stream};
@@ -12,7 +12,7 @@ use crate::ftl::durable::journal::Journal;
 use crate::ftl::durable::{Checkpoints, Power};
 use crate::ftl::map::copies::Lending;
 use crate::ftl::map::extents::Log;
-use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::map::table::{Entry, EntryKind};
 use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::read_cache::{Origin, ReadCache};
 use crate::ftl::scratch::Scratch;
@@ -28,7 +28,7 @@ use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the translation layer knows and is at; each part is of the folder that has its name.
+/// State of the translation layer; each part belongs to the folder of its name.
 pub(super) struct State {
     pub(super) map: Mapping,
     pub(super) buffer: Buffer,
@@ -38,30 +38,30 @@ pub(super) struct State {
     pub(super) journal: Journal,
     pub(super) checkpoints: Checkpoints,
     pub(super) parts: Parts,
-    /// What the host has read, if it is kept.
+    /// The read cache, if enabled.
     pub(super) read_cache: Option<ReadCache>,
     pub(super) counters: FtlCounters,
-    /// What may still be written.
+    /// How far the end of life has progressed.
     pub(super) end: EndOfLife,
 }
 
-/// What its tasks wait for.
+/// Notifications between tasks.
 pub(super) struct Signals {
-    /// Slots have become free: programmed, or dropped while they waited.
+    /// Buffer slots were freed: programmed, or dropped while they waited.
     pub(super) settled: Notify,
-    /// There may be parts of units to be merged.
+    /// Parts of units may need merging.
     pub(super) mergers: Notify,
-    /// There may be a page of the journal to be written.
+    /// A journal page may need writing.
     pub(super) journal: Notify,
-    /// A checkpoint is wanted.
+    /// A checkpoint is requested.
     pub(super) checkpoint: Notify,
-    /// Superblocks have been erased, or never will be.
+    /// Superblocks of a purge were erased, or never will be.
     pub(super) purged: Notify,
-    /// The drive may be worse than it was.
+    /// The drive's health may have become worse.
     pub(super) ails: Notify,
-    /// A die has begun to collect because free superblocks are few, and was in no window.
+    /// A die started garbage collection because few superblocks are free, outside any window.
     pub(super) collection_begun: Notify,
-    /// For each die: there may be something to collect.
+    /// By die: there may be work for its collector.
     pub(super) collectors: Vec<Notify>,
 }
 
@@ -80,16 +80,16 @@ impl Signals {
     }
 }
 
-/// How near the end is.
+/// Stages of the end of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EndOfLife {
-    /// It is not.
+    /// Healthy.
     Far,
-    /// Nothing new is taken.
+    /// Writes are rejected.
     ReadOnly,
-    /// The host's stream has the reserve, since nobody else needs it.
-    LastRoom,
-    /// What is still buffered has nowhere to go.
+    /// The host's stream may use the garbage collection reserve, which is unused.
+    Reserve,
+    /// Buffered data cannot be programmed any more.
     Full,
 }
 
@@ -101,13 +101,13 @@ pub(super) struct Inner {
     pub(super) base: Rc<BaseState>,
     pub(super) config: FtlConfig,
     pub(super) space: Space,
-    /// Slots of the buffer that are free and promised to nobody.
+    /// Credits for free buffer slots.
     pub(super) credits: Semaphore,
     pub(super) slots: u32,
     pub(super) locks: Locks,
-    /// If the DRAM does not hold the whole map.
+    /// The map cache, unless DRAM holds the whole map.
     pub(super) cache: Option<Cache>,
-    /// Memory that is lent for the map.
+    /// Memory lent for the map.
     pub(super) lending: Lending,
     pub(super) idleness: Idleness,
     pub(super) superseded: Superseded,
@@ -123,17 +123,18 @@ pub(super) struct Inner {
 #[derive(Clone)]
 pub struct Ftl(pub(super) Rc<Inner>);
 
-/// Where a unit can be had.
-pub(super) enum Found {
+/// Location of a unit's current version.
+pub(super) enum UnitLocation {
     Nowhere,
     Buffered(Content),
     Flash(Ppa),
-    /// In flash, but for these parts, which lie over it.
+    /// In flash, overlaid by these parts.
     Under(Ppa, Rc<Patch>),
 }
 
 impl State {
-    /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
+    /// The save for the capacitors: current versions of the buffered units, and deallocations that are not
+    /// yet in flash.
     pub(super) fn dump(&self, user_units: u64, late: Vec<(u64, Content)>) -> Dump {
         let is_latest = |slot: &&Slot| {
             let entry = self.map.table.get(slot.lpa).as_slot();
@@ -144,7 +145,7 @@ impl State {
         let spare = |slot: &Slot| Spare { lpa: slot.lpa, sequence: slot.sequence };
         let mut units: Vec<(Spare, Content)> =
             units.map(|slot| (spare(slot), slot.content.clone())).collect();
-        // They come back in order, so of a unit that is there twice the later state counts.
+        // Units are restored in order, so of two versions of a unit the later one prevails.
         let sequence = self.buffer.next_sequence();
         let is_late = |lpa| late.iter().any(|(late, _)| *late == lpa);
         let parts = self.parts.saved(is_late);
@@ -153,39 +154,39 @@ impl State {
         Dump { units, parts, records: self.journal.dump() }
     }
 
-    /// Where a unit can be had now.
+    /// Location of a unit's current version.
     #[inline]
-    pub(super) fn find(&self, base: &BaseState, lpa: u64) -> Found {
+    pub(super) fn find(&self, base: &BaseState, lpa: u64) -> UnitLocation {
         let found = self.find_beneath(base, lpa);
         match self.parts.get(lpa) {
             None => found,
             Some(patch) => match found {
-                Found::Flash(ppa) if !patch.is_whole() => Found::Under(ppa, patch.clone()),
-                Found::Buffered(content) => Found::Buffered(self.parts.over(patch, &content)),
-                Found::Nowhere | Found::Flash(_) | Found::Under(..) => {
-                    Found::Buffered(self.parts.over(patch, &Content::Zero))
+                UnitLocation::Flash(ppa) if !patch.is_whole() => UnitLocation::Under(ppa, patch.clone()),
+                UnitLocation::Buffered(content) => UnitLocation::Buffered(self.parts.over(patch, &content)),
+                UnitLocation::Nowhere | UnitLocation::Flash(_) | UnitLocation::Under(..) => {
+                    UnitLocation::Buffered(self.parts.over(patch, &Content::Zero))
                 }
             },
         }
     }
 
-    /// The same of what the buffer or flash has of it, whatever parts of it wait.
+    /// Location of a unit in buffer or flash, absorbed parts ignored.
     #[inline]
-    pub(super) fn find_beneath(&self, base: &BaseState, lpa: u64) -> Found {
-        match self.map.table.get(lpa).place() {
-            Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
-            Place::Unmapped => Found::Nowhere,
-            Place::Flash(ppa) => Found::Flash(ppa),
-            Place::Slot(slot) => Found::Buffered(self.buffer.slot(slot).content.clone()),
+    pub(super) fn find_beneath(&self, base: &BaseState, lpa: u64) -> UnitLocation {
+        match self.map.table.get(lpa).kind() {
+            EntryKind::Base => base.find(lpa).map_or(UnitLocation::Nowhere, UnitLocation::Flash),
+            EntryKind::Unmapped => UnitLocation::Nowhere,
+            EntryKind::Flash(ppa) => UnitLocation::Flash(ppa),
+            EntryKind::Slot(slot) => UnitLocation::Buffered(self.buffer.slot(slot).content.clone()),
         }
     }
 
-    /// Nodes that a look-up in the tree of extents visits.
+    /// Nodes of the tree of extents that a look-up visits; without a tree, the number of units.
     pub(super) fn look_ups(&self, first: u64, count: u64) -> u64 {
         self.map.extents.as_ref().map_or(count, |extents| extents.look_ups(first, count))
     }
 
-    /// The tree of extents follows what has changed.
+    /// Applies map changes to the tree of extents.
     pub(super) fn settle_extents(&mut self, log: Log) {
         if let Some(mut extents) = self.map.extents.take() {
             extents.settle(log, |lpa| self.place_in_flash(lpa));
@@ -193,29 +194,29 @@ impl State {
         }
     }
 
-    /// Where flash has a unit that was programmed, whatever the buffer has of it.
+    /// Flash address of a unit that was programmed, buffered versions ignored.
     #[inline]
     pub(super) fn place_in_flash(&self, lpa: u64) -> Option<Ppa> {
-        match self.buffer.in_flash(self.map.table.get(lpa)).place() {
-            Place::Flash(ppa) => Some(ppa),
-            Place::Base | Place::Unmapped | Place::Slot(_) => None,
+        match self.buffer.in_flash(self.map.table.get(lpa)).kind() {
+            EntryKind::Flash(ppa) => Some(ppa),
+            EntryKind::Base | EntryKind::Unmapped | EntryKind::Slot(_) => None,
         }
     }
 
-    /// The same, for a read of the host's.
+    /// As [`find`](State::find), with counters and the read cache, for a host read.
     #[inline]
-    pub(super) fn find_counted(&mut self, base: &BaseState, lpa: u64) -> Found {
+    pub(super) fn find_counted(&mut self, base: &BaseState, lpa: u64) -> UnitLocation {
         let found = self.find(base, lpa);
         match &found {
-            Found::Nowhere => self.counters.units_read_unmapped += 1,
-            Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
-            Found::Flash(ppa) | Found::Under(ppa, _) => {
+            UnitLocation::Nowhere => self.counters.units_read_unmapped += 1,
+            UnitLocation::Buffered(_) => self.counters.units_read_from_buffer += 1,
+            UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => {
                 if let Some(cache) = &mut self.read_cache
                     && let Some(content) = cache.get(lpa, Origin::of(*ppa, &self.blocks))
                 {
                     self.counters.units_read_from_cache += 1;
-                    return Found::Buffered(match &found {
-                        Found::Under(_, patch) => self.parts.over(patch, &content),
+                    return UnitLocation::Buffered(match &found {
+                        UnitLocation::Under(_, patch) => self.parts.over(patch, &content),
                         _ => content,
                     });
                 }
@@ -224,21 +225,21 @@ impl State {
         found
     }
 
-    /// The state that flash has of a unit is history. Gives the die if its collector wants to know.
+    /// Marks the version in flash as stale. Returns the die if its collector must be notified.
     #[inline]
     pub(super) fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
-        let block = match entry.place() {
-            Place::Base => base.block_of(lpa)?,
-            Place::Flash(ppa) => self.blocks.block_of(ppa),
-            Place::Unmapped | Place::Slot(_) => return None,
+        let block = match entry.kind() {
+            EntryKind::Base => base.block_of(lpa)?,
+            EntryKind::Flash(ppa) => self.blocks.block_of(ppa),
+            EntryKind::Unmapped | EntryKind::Slot(_) => return None,
         };
         self.blocks.lost(block, 1)
     }
 
-    /// Notes whether a die can take a stripe of the host's.
+    /// Updates whether a die can take a host stripe.
     pub(super) fn refresh(&mut self, die: u32) {
-        let idle = self.filling.under_way[die as usize] < PROGRAMS_PER_DIE;
-        let has_room = self.blocks.has_room(die, Stream::Cache) || self.blocks.has_room(die, Stream::Host);
-        self.filling.ready.set(die, idle && has_room);
+        let idle = self.filling.in_flight[die as usize] < PROGRAMS_PER_DIE;
+        let has_space = self.blocks.has_space(die, Stream::Cache) || self.blocks.has_space(die, Stream::Host);
+        self.filling.ready.set(die, idle && has_space);
     }
 }

@@ -1,12 +1,13 @@
-//! The flash translation layer: a page map of 4 KiB units over superblocks, with a write buffer and a collector for
-//! each die.
+//! The flash translation layer: a page map of 4 KiB units over superblocks, with a write buffer, and a
+//! garbage collector for each die.
 //!
-//! A read is: work on the cores that translate, one access to their DRAM, then flash, or the write buffer. A write is:
-//! work, the DRAM of the buffer, room in the buffer; it is then acknowledged, or waits until it is programmed. Programs
-//! go to dies in turn, channels first. Everything else happens behind: see `write` and `collect`.
+//! A read takes work on the translating cores, one access to their DRAM, and then flash or the write buffer.
+//! A write takes work, the DRAM of the buffer, and a free slot in it; it is then acknowledged, or waits until
+//! it is programmed. Programs go to the dies in turn, channels first. Everything else runs in the background:
+//! see `write` and `collect`.
 //!
-//! What a read gives is decided when its map entries are looked up. Flash keeps an erase from overtaking the read, and
-//! a superblock is only erased when the map has left it, so a read never has to look twice.
+//! The look-up of its map entries decides what a read returns. Flash keeps an erase from overtaking the read,
+//! and a superblock is erased only after the map has left it, so a read never needs a second look-up.
 
 pub mod base;
 mod blocks;
@@ -30,11 +31,11 @@ mod write;
 pub use base::greedy_write_amplification;
 pub use collect::window::CollectionState;
 pub use config::{
-    Background, Base, Canary, ExtentConfig, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep,
-    Victim, WearConfig,
+    Background, Base, ExtentConfig, FtlConfig, FtlError, InjectedDefect, Maintenance, MediaError, Refresh,
+    Region, SteadyTiming, VictimPolicy, WearConfig,
 };
 pub use counters::FtlCounters;
-pub use durable::audit::{Audit, Disagreement, Holds};
+pub use durable::audit::{Audit, Disagreement, UnitContent};
 pub use durable::medium::{MediumError, space_of};
 pub use footprint::Footprint;
 pub use health::Health;
@@ -47,8 +48,8 @@ pub use space::Space;
 pub use write::exchange::Exchange;
 
 use crate::hardware::FlashCommands;
-use crate::placement::{Errand, Placement};
-use crate::work::Work;
+use crate::placement::{Placement, WorkContext};
+use crate::work::WorkKind;
 use base::BaseState;
 use blocks::{Blocks, Marks};
 use buffer::Buffer;
@@ -61,7 +62,7 @@ use collect::collecting::Collecting;
 use collect::idleness::Idleness;
 use durable::journal::Journal;
 use durable::{Checkpoints, Power};
-use inner::{EndOfLife, Found, Inner, Signals, State};
+use inner::{EndOfLife, Inner, Signals, State, UnitLocation};
 use map::cache::Access;
 use map::copies::Lending;
 use map::extents::Log;
@@ -76,14 +77,15 @@ use write::merge::MERGERS_MAX;
 use write::parts::Parts;
 use write::superseded::Superseded;
 
-/// How many stripes back a read looks for the one that a unit lies in.
+/// Number of recent stripe groups among which a read searches for the stripe of its next unit.
 const GROUPS_BACK: usize = 16;
 
 impl Ftl {
-    /// A translation layer over a new array of this shape.
+    /// A translation layer over a new array.
     ///
     /// # Errors
-    /// If shape, times and parameters don't go together; they may come from a file.
+    /// [`FtlError`] if geometry, timing and parameters are invalid or inconsistent; they may come from a
+    /// file.
     pub fn new(
         clock: &Clock,
         placement: Placement,
@@ -95,7 +97,7 @@ impl Ftl {
         Self::power_on(clock, placement, geometry, flash, config, medium)
     }
 
-    /// A translation layer over a medium that one with the same shape and `config` has left.
+    /// A translation layer over the medium of an earlier one with the same geometry and `config`.
     ///
     /// # Errors
     /// As [`Ftl::new`].
@@ -117,19 +119,20 @@ impl Ftl {
         Self::start(clock, placement, flash.into(), config, is_new, saved)
     }
 
-    /// A translation layer over flash across a link: its work is done at this end of it, where `placement` says. If the flash
-    /// was used before, the one that did so had the same `config`.
+    /// A translation layer over flash across a link: its work is done at this end, at the sites of
+    /// `placement`. If the flash was used before, it was with the same `config`.
     ///
     /// # Errors
-    /// If the flash and `config` don't go together. It holds at first what it holds, so `config` must say
-    /// [`Base::Empty`]; and nothing saves what is buffered here, so there is no power-loss protection.
+    /// [`FtlError`] if the flash and `config` are inconsistent. The initial contents are those of the flash,
+    /// so `config.base` must be [`Base::Empty`]; and nothing could save the buffer, so there is no power-loss
+    /// protection.
     pub fn over(clock: &Clock, placement: Placement, far: Far, config: FtlConfig) -> Result<Ftl, FtlError> {
         validate(far.geometry(), &config)?;
         if config.base != Base::Empty {
-            return Err(FtlError::Far("it holds nothing at first (base)"));
+            return Err(FtlError::Far("base must be empty: the initial contents are those of the flash"));
         }
         if config.plp {
-            return Err(FtlError::Far("no capacitors save what is buffered before it (plp)"));
+            return Err(FtlError::Far("plp must be off: no capacitors can save the write buffer"));
         }
         let is_new = far.shape().is_new;
         Self::start(clock, placement, far.into(), config, is_new, None)
@@ -146,27 +149,28 @@ impl Ftl {
         let geometry = *flash.geometry();
         if config.upkeep.slc_blocks > 0 && !flash.has_one_bit_mode() {
             return Err(FtlError::Upkeep(
-                "a cache of one bit a cell (slc_blocks) needs the times of one (flash.slc)",
+                "a one-bit cache (slc_blocks) needs the times of one-bit mode (flash.slc)",
             ));
         }
-        // A cache that the base state has filled has as many stripes as the cells say.
+        // The base state has laid out a filled cache by the rhythm's wordlines.
         let has_cache = config.base == Base::Steady && config.upkeep.slc_blocks > 0;
         if has_cache && config.rhythm.wordline != flash.stripes_per_wordline() {
-            return Err(FtlError::Upkeep("the rhythm's wordline is not that of the flash"));
+            return Err(FtlError::Upkeep("the rhythm's wordline must equal that of the flash"));
         }
         let space = Space::new(config.user_units, config.wide_map);
         let base = Rc::new(BaseState::new(geometry, &config));
-        // Programs that have begun end, with protection: then no stripe takes another one with it, unless it fails.
-        let wordline = if config.plp && !flash.can_fail() || config.canary == Some(Canary::TrustTorn) {
+        // With protection, started programs complete, so no stripe destroys another, unless a program fails.
+        let wordline = if config.plp && !flash.can_fail() || config.canary == Some(InjectedDefect::TrustTorn)
+        {
             1
         } else {
             flash.stripes_per_wordline()
         };
         if !config.is_bare {
-            room(&geometry, &config, wordline)?;
+            check_capacity(&geometry, &config, wordline)?;
         }
         let dies = geometry.dies();
-        // What was saved, also of who is above, comes back whole: flash may take none of it any more.
+        // All saved units are restored, even if flash cannot take any of them, so each needs a slot.
         let has_parts = saved.as_ref().is_some_and(|dump| !dump.parts.is_empty());
         let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
         let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe()).max(restored);
@@ -178,7 +182,7 @@ impl Ftl {
         }
         let cache_pages = geometry.pages.div_ceil(flash.stripes_per_wordline());
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
-        let takes_along = config.canary == Some(Canary::TakeAlong);
+        let takes_along = config.canary == Some(InjectedDefect::TakeAlong);
         let state = State {
             map: Mapping::new(space, &config),
             buffer: Buffer::new(slots),
@@ -239,7 +243,7 @@ impl Ftl {
             tasks.push(clock.spawn("map evictor", map::cache::evict(inner.clone())));
             tasks.push(clock.spawn("map updater", map::cache::update(inner.clone())));
         }
-        // Also of a drive that absorbed parts when the power went, and does so no more.
+        // Also if the drive absorbed parts before the power cut and no longer does.
         if inner.config.absorbs_parts.is_some() || has_parts {
             let mergers = 0..dies.min(MERGERS_MAX);
             tasks.extend(mergers.map(|_| clock.spawn("merger", write::merge::run(inner.clone()))));
@@ -250,53 +254,55 @@ impl Ftl {
             tasks.push(clock.spawn("recovery", durable::recover::run(inner.clone())));
         }
         inner.tasks.replace(tasks);
-        // A drive that was used before has something to restore first: its recovery says so.
+        // For a used drive, recovery makes this check once it has restored the save.
         if is_new && inner.state.borrow().blocks.is_exhausted() {
             inner.end_life(&mut inner.state.borrow_mut());
         }
         Ok(Ftl(inner))
     }
 
-    /// Reads `count` units from `first`; `out` is cleared and gets their contents in order.
+    /// Reads `count` units from `first` into `out`, which is cleared first.
     ///
-    /// Charges [`Translate`](crate::work::Work::Translate) for each unit, or for each node of a tree of extents that the look-up
-    /// visits, and one access to the DRAM at the site that translates: the upper nodes are in the caches of its cores. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
-    /// its DRAM, and so do those in the read cache.
+    /// Charges [`Translate`](crate::work::WorkKind::Translate) for each unit, or for each node of a tree of
+    /// extents that the look-up visits, and one DRAM access at the translating site (the upper nodes are in
+    /// its cores' caches). Units of one stripe are one flash operation. Units in the write buffer or the read
+    /// cache pay for their transfer out of DRAM.
     ///
     /// # Errors
-    /// If not all are units of the drive, or flash can't give one of them; `out` is then of no use.
+    /// [`MediaError`] if a unit is out of range or unreadable; `out` is then unspecified.
     pub async fn read(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         spans: &Spans,
         first: u64,
         count: u32,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
-        let errand = errand.into();
+        let context = context.into();
         out.clear();
         let first = self.check(first, u64::from(count))?;
         self.ready().await;
         let _attending = self.0.attend();
-        self.translate(errand, spans, self.0.look_ups(first, count.into())).await;
-        // Before places are looked up: what is looked up is read at once.
+        self.translate(context, spans, self.0.look_ups(first, count.into())).await;
+        // Before the look-up, because a read must be submitted in the same instant as its look-up: otherwise
+        // the superblock could be erased in between.
         let operations = count.div_ceil(self.0.geometry.units_per_stripe()).into();
-        self.0.placement.command_data_end(&self.0.clock, errand, spans, operations).await;
+        self.0.placement.command_data_end(&self.0.clock, context, spans, operations).await;
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {
-                self.page(errand, spans, self.0.space.page_of(first), Access::Read).await;
+                self.page(context, spans, self.0.space.page_of(first), Access::Read).await;
             }
-            let content = self.read_unit(errand, spans, first, true).await?;
+            let content = self.read_unit(context, spans, first, true).await?;
             out.push(content);
             return Ok(());
         }
-        self.read_units(errand, spans, first, count, false, out).await
+        self.read_units(context, spans, first, count, false, out).await
     }
 
-    /// Reads a unit within the call, where modelled waits take no time and there is nothing to wait for: it is known what the
-    /// medium holds, the whole map is in DRAM, and flash has nothing else to do. None: then [`Ftl::read`] does it, or says why
-    /// not, and nothing has happened.
+    /// Reads a unit within the call, if modelled waits take no time and there is nothing to wait for:
+    /// recovery is complete, the whole map is in DRAM, and flash is idle. Otherwise returns None, with
+    /// nothing changed, and the caller uses [`Ftl::read`].
     pub fn read_at_once(&self, unit: u64) -> Option<Content> {
         let inner = &*self.0;
         let lpa = self.check(unit, 1).ok()?;
@@ -305,31 +311,31 @@ impl Ftl {
         }
         let found = inner.state.borrow().find(&inner.base, lpa);
         let content = match found {
-            Found::Flash(ppa) => {
+            UnitLocation::Flash(ppa) => {
                 let content = inner.flash.own()?.read_at_once(ppa, Priority::HostRead)?;
                 inner.note_read(ppa);
                 inner.state.borrow_mut().counters.units_read += 1;
                 content
             }
-            Found::Nowhere | Found::Buffered(_) => {
+            UnitLocation::Nowhere | UnitLocation::Buffered(_) => {
                 let mut state = inner.state.borrow_mut();
                 state.counters.units_read += 1;
                 match state.find_counted(&inner.base, lpa) {
-                    Found::Buffered(content) => content,
-                    Found::Nowhere | Found::Flash(_) | Found::Under(..) => Content::Zero,
+                    UnitLocation::Buffered(content) => content,
+                    UnitLocation::Nowhere | UnitLocation::Flash(_) | UnitLocation::Under(..) => Content::Zero,
                 }
             }
-            Found::Under(..) => return None,
+            UnitLocation::Under(..) => return None,
         };
-        drop(inner.attend()); // the host is not idle
+        drop(inner.attend()); // marks the host as not idle
         Some(content)
     }
 
-    /// Reads a unit whose translation is paid for. With `salvages`, one that flash can't give is what waits of it in DRAM, if
-    /// anything does, and blocks that can't be read.
+    /// Reads a unit whose translation has been paid for. With `salvages`, a unit that flash cannot deliver is
+    /// returned as its absorbed parts, if there are any, and unreadable blocks.
     async fn read_unit(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         lpa: u64,
         salvages: bool,
@@ -337,19 +343,19 @@ impl Ftl {
         let inner = &*self.0;
         let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
         match found {
-            Found::Nowhere => Ok(Content::Zero),
-            Found::Buffered(content) => {
-                self.leave_buffer(errand, spans, 1).await;
+            UnitLocation::Nowhere => Ok(Content::Zero),
+            UnitLocation::Buffered(content) => {
+                self.leave_buffer(context, spans, 1).await;
                 Ok(content)
             }
-            Found::Flash(ppa) => {
+            UnitLocation::Flash(ppa) => {
                 let (ticket, origin) = (inner.flash.ticket(), inner.origin(ppa));
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_split(context.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
-                inner.command_reads(errand.span, spans, 1).await;
+                inner.command_reads(context.span, spans, 1).await;
                 if outcome.failed {
                     return Err(self.unreadable(outcome.unreadable));
                 }
@@ -357,15 +363,15 @@ impl Ftl {
                 inner.keep_read(lpa, origin, &content);
                 Ok(content)
             }
-            Found::Under(ppa, patch) => {
+            UnitLocation::Under(ppa, patch) => {
                 let (ticket, origin) = (inner.flash.ticket(), inner.origin(ppa));
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_split(context.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
-                inner.command_reads(errand.span, spans, 1).await;
-                self.leave_buffer(errand, spans, 1).await;
+                inner.command_reads(context.span, spans, 1).await;
+                self.leave_buffer(context, spans, 1).await;
                 match (outcome.failed, salvages) {
                     (false, _) => {
                         inner.keep_read(lpa, origin, &ticket.content(0));
@@ -381,17 +387,18 @@ impl Ftl {
         }
     }
 
-    /// Reads units whose translation is paid for; with `has_pages` the pages of the map have been looked up, too.
+    /// Reads units whose translation has been paid for; with `has_pages` their map pages have been looked up,
+    /// too.
     async fn read_units(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         first: u64,
         count: u32,
         has_pages: bool,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
-        let (inner, span) = (&*self.0, errand.span);
+        let (inner, span) = (&*self.0, context.span);
         let scratch = inner.scratch.borrow_mut().pop().unwrap_or_default();
         let mut lent = Lent { pool: &inner.scratch, scratch };
         let Scratch { groups, wanted, contents, patches } = &mut lent.scratch;
@@ -401,26 +408,27 @@ impl Ftl {
         let mut next = first;
         let mut ticket = None;
         while next < end {
-            // What is looked up is read at once, not after a wait for another translation page.
+            // One translation page at a time: a unit must be submitted in the instant of its look-up, not
+            // after the wait for another page.
             let mut stop = end;
             if inner.cache.is_some() && !has_pages {
                 let page = inner.space.page_of(next);
                 stop = end.min(inner.space.units_of(page).end);
-                self.page(errand, spans, page, Access::Read).await;
+                self.page(context, spans, page, Access::Read).await;
             }
             let submitted = groups.len();
             let mut state = inner.state.borrow_mut();
             for lpa in next..stop {
                 let place = (lpa - first) as u32;
                 let ppa = match state.find_counted(&inner.base, lpa) {
-                    Found::Nowhere => continue,
-                    Found::Buffered(content) => {
+                    UnitLocation::Nowhere => continue,
+                    UnitLocation::Buffered(content) => {
                         out[place as usize] = content;
                         buffered += 1;
                         continue;
                     }
-                    Found::Flash(ppa) => ppa,
-                    Found::Under(ppa, patch) => {
+                    UnitLocation::Flash(ppa) => ppa,
+                    UnitLocation::Under(ppa, patch) => {
                         patches.push((place, patch));
                         buffered += 1;
                         ppa
@@ -442,6 +450,7 @@ impl Ftl {
         if let Some(ticket) = ticket {
             let outcome = ticket.wait().await;
             spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+            // Also if units turn out to be unreadable: the sensing has disturbed the cells.
             groups.iter().for_each(|group| inner.note_read(group.first));
             inner.command_reads(span, spans, wanted.len() as u64).await;
             if outcome.failed {
@@ -461,29 +470,30 @@ impl Ftl {
             }
         }
         if buffered > 0 {
-            self.leave_buffer(errand, spans, buffered).await;
+            self.leave_buffer(context, spans, buffered).await;
         }
         Ok(())
     }
 
-    /// What a unit holds at this instant, at no cost: for tests, over the drive's own flash. Zeroes beyond the drive.
+    /// Content of a unit at this instant, without cost, for tests over the drive's own flash. Zeroes if out
+    /// of range.
     pub fn peek(&self, lpa: u64) -> Content {
         let Ok(lpa) = self.check(lpa, 1) else { return Content::Zero };
         let found = self.0.state.borrow().find(&self.0.base, lpa);
         match found {
-            Found::Nowhere => Content::Zero,
-            Found::Buffered(content) => content,
-            Found::Flash(ppa) => self.flash().content(ppa),
-            Found::Under(ppa, patch) => patch.over(&self.flash().content(ppa), self.0.config.keep),
+            UnitLocation::Nowhere => Content::Zero,
+            UnitLocation::Buffered(content) => content,
+            UnitLocation::Flash(ppa) => self.flash().content(ppa),
+            UnitLocation::Under(ppa, patch) => patch.over(&self.flash().content(ppa), self.0.config.keep),
         }
     }
 
-    /// Units that the host can address.
+    /// User capacity in units.
     pub fn user_units(&self) -> u64 {
         self.0.config.user_units
     }
 
-    /// What it has done so far.
+    /// Counters up to now.
     pub fn counters(&self) -> FtlCounters {
         let state = self.0.state.borrow();
         let dies = 0..self.0.geometry.dies();
@@ -493,20 +503,20 @@ impl Ftl {
         FtlCounters { blocks_free, blocks_spare, power_cycles, unsafe_shutdowns, ..state.counters }
     }
 
-    /// The drive's own array under it.
+    /// The drive's own array.
     ///
     /// # Panics
-    /// Over flash across a link, whose figures are those of the drive that has it.
+    /// If the flash is across a link; its counters belong to the drive that has it.
     pub fn flash(&self) -> &Flash {
         self.0.flash.own().expect("the array is the drive's own")
     }
 
-    /// What it commands.
+    /// The flash that it drives.
     pub fn data_end(&self) -> &DataEnd {
         &self.0.flash
     }
 
-    /// Where its work runs.
+    /// The placement of its work.
     pub fn placement(&self) -> &Placement {
         &self.0.placement
     }
@@ -516,50 +526,50 @@ impl Ftl {
         self.0.state.borrow().buffer.used()
     }
 
-    /// Units of which parts wait to be merged: see [`Ftl::write_part`].
+    /// Units with absorbed parts that wait to be merged: see [`Ftl::write_part`].
     pub fn parts_waiting(&self) -> usize {
         self.0.state.borrow().parts.len()
     }
 
-    /// Slots of the write buffer that are free and promised to nobody.
+    /// Free slots of the write buffer that no task has reserved.
     pub fn slots_free(&self) -> u32 {
         self.0.credits.available() as u32
     }
 
-    /// Slots of the write buffer in all.
+    /// Total slots of the write buffer.
     pub fn slots(&self) -> u32 {
         self.0.slots
     }
 
-    /// Whether anything that was asked of it has not ended. Nothing of that waits for the host.
+    /// Whether a request is in progress. A request in progress never waits for the host.
     pub fn is_attending(&self) -> bool {
-        self.0.superseded.is_under_way()
+        self.0.superseded.is_any_in_flight()
     }
 
-    /// Units that are locked by [`Ftl::modify`], or to merge their parts.
+    /// Units locked by [`Ftl::modify`], or for merging their parts.
     pub fn units_locked(&self) -> usize {
         self.0.locks.len()
     }
 
-    /// Valid units of a superblock, and whether it is closed: full, and not being collected.
+    /// Valid units of a superblock, and whether it is closed: full, and not a victim.
     pub fn valid_units(&self, block: BlockId) -> (u32, bool) {
         let state = self.0.state.borrow();
         (state.blocks.valid(block), state.blocks.is_closed(block))
     }
 
-    /// Waits until what the medium holds is known: until then everything that is asked of it waits.
+    /// Waits until recovery is complete. Until then all requests wait.
     pub async fn ready(&self) {
         while !self.0.power.is_ready.get() {
             self.0.power.readied.notified().await;
         }
     }
 
-    /// Everything is written to flash, with a checkpoint, so that the power can go and come back at once. If this is
-    /// dropped, what it has begun is completed all the same, and another shutdown waits for that first.
+    /// Writes everything to flash, with a checkpoint, so that the next power-on is immediate. If dropped, it
+    /// still runs to completion, and another shutdown waits for it first.
     ///
     /// # Errors
-    /// At the end of life, if flash has no room for what is buffered or for the map: then there is no checkpoint, and
-    /// recovery goes on from the last one.
+    /// [`MediaError::WriteProtected`] at the end of life, if flash has no space for the buffer or the map.
+    /// There is no checkpoint then, and recovery starts from the previous one.
     pub async fn shutdown(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
         self.ready().await;
         let _attending = self.0.attend();
@@ -571,17 +581,17 @@ impl Ftl {
         written
     }
 
-    /// The power goes. Gives what outlives it; whoever waits for this is to be ended.
+    /// Cuts the power, and returns the persistent medium. Tasks that wait for this layer must be killed.
     ///
     /// # Panics
-    /// Over flash across a link: that has its own power, and what goes here is [stopped](Ftl::stop).
+    /// If the flash is across a link: it has its own power; use [`Ftl::stop`] instead.
     pub fn power_off(&self) -> Medium {
         self.stop();
         let inner = &*self.0;
         let plp = inner.config.plp;
         let mut medium = inner.flash.power_off(plp).expect("the array is the drive's own");
         if let Some(dump) = inner.power.saved.take() {
-            medium.save(dump); // not all of it had come back
+            medium.save(dump); // its restoration was not complete
         } else if plp {
             let late = inner.power.late.take();
             medium.save(inner.state.borrow().dump(inner.config.user_units, late));
@@ -589,8 +599,8 @@ impl Ftl {
         medium
     }
 
-    /// The power goes, and somebody above has a unit in DRAM: what capacitors save has it, too, as if it were written now. To
-    /// be called before [`Ftl::power_off`]; nothing else is done with it. Without power-loss protection it is lost.
+    /// Adds a unit held by a caller to the save of a power cut, as if it were written now. Call it before
+    /// [`Ftl::power_off`], and nothing else in between. Without power-loss protection the unit is lost.
     pub fn save_unit(&self, lpa: u64, content: Content) {
         if let Ok(lpa) = self.check(lpa, 1)
             && self.0.config.plp
@@ -599,25 +609,26 @@ impl Ftl {
         }
     }
 
-    /// Keeps a small record beside the units: it is durable when this ends, and the former one was until then.
-    /// A bare one keeps none.
+    /// Replaces the small record of the firmware's client. Durable when this ends; until then the old record
+    /// is. A bare layer keeps none.
     pub async fn store_record(&self, bytes: Rc<[u8]>) {
         if !self.0.config.is_bare {
             self.0.flash.write_record(bytes).await;
         }
     }
 
-    /// The record.
+    /// The record, if one was stored.
     pub fn record(&self) -> Option<Rc<[u8]>> {
         self.0.flash.record().filter(|_| !self.0.config.is_bare)
     }
 
-    /// Its logical units.
+    /// The logical units.
     pub fn space(&self) -> Space {
         self.0.space
     }
 
-    /// Ends its tasks: the drive is gone. Whoever waits for it waits for ever, and is to be ended as well.
+    /// Ends its tasks: the drive is gone. Requests in progress never complete, and their tasks must be
+    /// killed.
     pub fn stop(&self) {
         if let DataEnd::Far(far) = &self.0.flash {
             far.stop();
@@ -625,14 +636,14 @@ impl Ftl {
         self.end_tasks();
     }
 
-    /// Ends its tasks; the array goes on.
+    /// Ends its tasks; the array continues.
     fn end_tasks(&self) {
         for task in self.0.tasks.take() {
             self.0.clock.kill(task);
         }
     }
 
-    /// The first unit, if all `count` are units of the drive.
+    /// Checks that `count` units from `first` are within the capacity. Returns `first`.
     fn check(&self, first: u64, count: u64) -> Result<u64, MediaError> {
         match first.checked_add(count) {
             Some(end) if end <= self.0.config.user_units => Ok(first),
@@ -640,21 +651,21 @@ impl Ftl {
         }
     }
 
-    /// Does the work of so many look-ups, with the one access to the map that it waits for.
-    async fn translate(&self, errand: Errand, spans: &Spans, count: u64) {
-        self.0.placement.translate(&self.0.clock, errand, spans, count).await;
+    /// Does the work of `count` look-ups, with the map access that they wait for.
+    async fn translate(&self, context: WorkContext, spans: &Spans, count: u64) {
+        self.0.placement.translate(&self.0.clock, context, spans, count).await;
     }
 
-    /// Waits for units to come out of the buffer's DRAM.
-    async fn leave_buffer(&self, errand: Errand, spans: &Spans, units: u64) {
+    /// Waits for units to be transferred out of the buffer's DRAM.
+    async fn leave_buffer(&self, context: WorkContext, spans: &Spans, units: u64) {
         let bytes = units * UNIT_BYTES as u64;
-        self.0.placement.take_from_buffer(&self.0.clock, errand, spans, bytes).await;
+        self.0.placement.take_from_buffer(&self.0.clock, context, spans, bytes).await;
     }
 }
 
 impl Inner {
-    /// How often a look-up of `count` units pays for [`Work::Translate`]: for each unit, or for each node of a tree of extents that
-    /// it visits.
+    /// Number of [`WorkKind::Translate`] that a look-up of `count` units pays for: one for each unit, or for
+    /// each node of a tree of extents that it visits.
     #[inline]
     fn look_ups(&self, first: u64, count: u64) -> u64 {
         match self.config.extents {
@@ -663,7 +674,7 @@ impl Inner {
         }
     }
 
-    /// The tree of extents, if the map is one, follows what has changed.
+    /// Applies map changes to the tree of extents, if the map is one.
     #[inline]
     fn settle_extents(&self, state: &mut State) {
         if state.map.extents.is_some() {
@@ -671,35 +682,35 @@ impl Inner {
         }
     }
 
-    /// Does the work of the changes of the tree of extents up to now, behind what has changed it.
+    /// Pays for changes of the tree of extents up to now, after the work that made them.
     async fn pay_for_changes(&self) {
         if self.config.extents.is_none() {
             return;
         }
         let visits = self.state.borrow_mut().map.extents.as_mut().map_or(0, |extents| extents.take_visits());
-        let service = self.placement.reserve(Work::Translate, visits);
+        let service = self.placement.reserve(WorkKind::Translate, visits);
         self.clock.sleep_until(service.end).await;
     }
 
-    /// Whether commands may be done within the call that brings them.
+    /// Whether commands may complete within the call that brings them.
     #[inline]
     fn is_at_once(&self) -> bool {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
     }
 
-    /// Units were read from flash: if that is across a link, they were asked for and have come.
+    /// Pays for reading units from flash across a link.
     async fn command_reads(&self, span: SpanId, spans: &Spans, units: u64) {
         self.placement.command_hardware(&self.clock, span, spans, FlashCommands::reads(units)).await;
     }
 
-    /// Where flash has a unit that is about to be read, if what is read is kept.
+    /// Origin of a unit that is about to be read, if reads are cached.
     #[inline]
     fn origin(&self, ppa: Ppa) -> Option<Origin> {
         let state = self.state.borrow();
         state.read_cache.is_some().then(|| Origin::of(ppa, &state.blocks))
     }
 
-    /// Keeps what was read of a unit from there.
+    /// Adds a unit to the read cache.
     #[inline]
     fn keep_read(&self, lpa: u64, origin: Option<Origin>, content: &Content) {
         if let Some(origin) = origin
@@ -709,7 +720,8 @@ impl Inner {
         }
     }
 
-    /// Submits a read of units of a stripe for the collector, which knows their contents where the base state has them.
+    /// Submits a read for garbage collection, which knows the contents where they are those of the base
+    /// state.
     fn submit_read(
         &self,
         first: Ppa,
@@ -724,7 +736,8 @@ impl Inner {
         }
     }
 
-    /// The group of the stripe that `ppa` is in: one of the last few that are not submitted, or a new one.
+    /// The group of the stripe that contains `ppa`: one of the last few that are not yet submitted, or a new
+    /// one.
     fn group(&self, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
         let first = self.geometry.stripe_start(ppa);
         let bit = 1 << self.geometry.unit_of_stripe(ppa);
@@ -751,7 +764,7 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
         return Err(FtlError::Thresholds { start, reserve });
     }
     if config.upkeep.factory_bad_blocks > config.upkeep.spare_blocks {
-        return Err(FtlError::Upkeep("factory_bad_blocks must be at most spare_blocks, of which they are"));
+        return Err(FtlError::Upkeep("factory_bad_blocks must be at most spare_blocks, which include them"));
     }
     if config.absorbs_parts.is_some_and(|units| !(1..=FtlConfig::BUFFER_UNITS_MAX).contains(&units)) {
         return Err(FtlError::Parts);
@@ -777,27 +790,30 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     if let Some(extents) = &config.extents {
         validate_extents(extents, config)?;
     }
-    // A die is stuck when none of its superblocks has a wordline's worth of stale units: then all but the reserve and the
-    // collector's open one are full of valid units but for less than that. With no more user units than this, one
-    // die at least is not stuck. The constructed state has its two open superblocks and the free ones beside.
-    room(geometry, config, 1)
+    // A die is stuck when no superblock has a whole wordline of stale units: then all superblocks but the
+    // reserve and the collector's open one are full of valid units, less than a wordline missing in each.
+    // With no more user units than this limit, at least one die is not stuck. The steady state has its two
+    // open superblocks, and the free ones, in addition.
+    check_capacity(geometry, config, 1)
 }
 
-/// Whether there can be such a tree of extents beside the rest.
+/// Checks the parameters of a tree of extents against the rest of the configuration.
 fn validate_extents(extents: &ExtentConfig, config: &FtlConfig) -> Result<(), FtlError> {
     let fault = match extents.fault() {
         Some(fault) => Some(fault),
-        // What the base state has was never programmed, and so it has no place in the log.
-        None if config.base != Base::Empty => Some("the drive holds nothing at first (base)"),
-        None if config.map_cache_pages.is_some() => Some("all of it is in DRAM (map_cache_pages)"),
-        None if config.user_units > 1 << 32 => Some("at most 2^32 units of 4 KiB"),
+        // Units of the base state were never programmed, so they have no log address.
+        None if config.base != Base::Empty => Some("base must be empty"),
+        None if config.map_cache_pages.is_some() => {
+            Some("map_cache_pages must be unset: the whole tree is in DRAM")
+        }
+        None if config.user_units > 1 << 32 => Some("user_units must be at most 2^32"),
         None => None,
     };
     fault.map_or(Ok(()), |fault| Err(FtlError::Extents(fault)))
 }
 
-/// Whether the array has room for the units, when so many stripes are a wordline.
-fn room(geometry: &Geometry, config: &FtlConfig, wordline: u32) -> Result<(), FtlError> {
+/// Checks that the array has space for the units, with wordlines of `wordline` stripes.
+fn check_capacity(geometry: &Geometry, config: &FtlConfig, wordline: u32) -> Result<(), FtlError> {
     let without = u64::from(config.gc_reserve_blocks) + u64::from(config.upkeep.set_aside()) + 2;
     let blocks = u64::from(geometry.blocks).saturating_sub(without);
     let of_die = blocks

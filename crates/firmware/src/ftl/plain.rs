@@ -1,18 +1,18 @@
-//! One unit of a drive whose map is all in DRAM, in one straight line: nearly every read and write of a host's. Each wait is a
-//! leaf, so a poll runs through one state machine instead of one for every layer. The result, the times and the order of events
-//! are those of [`Ftl::read`] and [`Ftl::write`], which do all the rest.
+//! Fast path for reads and writes of one unit with the whole map in DRAM, as nearly all host I/Os are. Each
+//! wait is a leaf, so that a poll runs through one state machine instead of one for each layer. Results,
+//! times and order of events equal those of [`Ftl::read`] and [`Ftl::write`], which handle all other cases.
 
 use crate::ftl::config::MediaError;
-use crate::ftl::inner::{Found, Ftl};
+use crate::ftl::inner::{Ftl, UnitLocation};
 use crate::placement::Route;
-use crate::work::Work;
+use crate::work::WorkKind;
 use byteway_clock::{Delay, SpanId, Spans, Stage};
 use byteway_flash::Priority;
 use byteway_wire::content::{Content, UNIT_BYTES};
 
 impl Ftl {
-    /// Whether a unit may be read and written the short way: what the medium holds is known, the DRAM holds the whole map, and
-    /// the work is done next to it.
+    /// Whether the fast path applies: recovery is complete, DRAM holds the whole map, and the work is done
+    /// next to it.
     #[inline]
     pub fn is_plain(&self, route: Route) -> bool {
         route == Route::OWN
@@ -21,7 +21,7 @@ impl Ftl {
             && self.0.power.is_ready.get()
     }
 
-    /// [`Ftl::read`] of one unit, while it [may be](Ftl::is_plain).
+    /// [`Ftl::read`] of one unit, if [`is_plain`](Ftl::is_plain).
     ///
     /// # Errors
     /// As [`Ftl::read`].
@@ -30,8 +30,8 @@ impl Ftl {
         let (clock, placement) = (&inner.clock, &inner.placement);
         let lpa = self.check(unit, 1)?;
         let _attending = inner.attend();
-        let service = placement.reserve(Work::Translate, inner.look_ups(lpa, 1));
-        let access = placement.site(Work::Translate).dram_latency();
+        let service = placement.reserve(WorkKind::Translate, inner.look_ups(lpa, 1));
+        let access = placement.site(WorkKind::Translate).dram_latency();
         clock.sleep_until(service.end + access).await;
         let now = clock.now();
         spans.charge_split(span, service.end.min(now), service.queued, Stage::Firmware);
@@ -44,7 +44,7 @@ impl Ftl {
             state.find_counted(&inner.base, lpa)
         };
         match found {
-            Found::Flash(ppa) => {
+            UnitLocation::Flash(ppa) => {
                 let (ticket, origin) = (inner.flash.ticket(), inner.origin(ppa));
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
@@ -58,18 +58,18 @@ impl Ftl {
                 inner.keep_read(lpa, origin, &content);
                 Ok(content)
             }
-            Found::Buffered(content) => {
-                let passage = placement.site(Work::Buffer).dram("out of the buffer", UNIT_BYTES as u64);
+            UnitLocation::Buffered(content) => {
+                let passage = placement.site(WorkKind::Buffer).dram("out of the buffer", UNIT_BYTES as u64);
                 clock.sleep_until(passage.arrival).await;
                 spans.charge_split(span, clock.now(), passage.queued, Stage::Dram);
                 Ok(content)
             }
-            Found::Nowhere => Ok(Content::Zero),
-            Found::Under(..) => self.read_unit(span.into(), spans, lpa, true).await,
+            UnitLocation::Nowhere => Ok(Content::Zero),
+            UnitLocation::Under(..) => self.read_unit(span.into(), spans, lpa, true).await,
         }
     }
 
-    /// [`Ftl::write`] of one unit that need not be durable when it ends, while it [may be](Ftl::is_plain).
+    /// [`Ftl::write`] of one unit without FUA, if [`is_plain`](Ftl::is_plain).
     ///
     /// # Errors
     /// As [`Ftl::write`].
@@ -91,13 +91,13 @@ impl Ftl {
         let service = inner.reserve_buffering(Route::OWN, 1, changes);
         clock.sleep_until(service.end).await;
         let mut queued = service.queued;
-        if changes > 0 && !placement.site(Work::Buffer).is(placement.site(Work::Translate)) {
-            let service = placement.reserve(Work::Translate, changes);
+        if changes > 0 && !placement.site(WorkKind::Buffer).is(placement.site(WorkKind::Translate)) {
+            let service = placement.reserve(WorkKind::Translate, changes);
             clock.sleep_until(service.end).await;
             queued += service.queued;
         }
         spans.charge_split(span, clock.now(), queued, Stage::Firmware);
-        let passage = placement.site(Work::Buffer).dram("into the buffer", UNIT_BYTES as u64);
+        let passage = placement.site(WorkKind::Buffer).dram("into the buffer", UNIT_BYTES as u64);
         clock.sleep_until(passage.arrival).await;
         spans.charge_split(span, clock.now(), passage.queued, Stage::Dram);
         let permit = inner.credits.acquire(1).await;

@@ -1,7 +1,7 @@
-//! Units that the host has read from flash, kept in DRAM for the next time. The one that was not asked for longest makes room.
+//! The read cache: units that the host has read from flash, kept in DRAM, with least-recently-used eviction.
 //!
-//! A unit is kept with where flash had it, and how often that superblock had been erased: it is given only while the map says the
-//! same place, so nothing has to be taken out when a unit is written, deallocated or moved.
+//! A unit is kept with its flash address and the erase count of that superblock, and returned only while the
+//! map has the same address. So writes, deallocations and moves need not invalidate it.
 
 use crate::ftl::blocks::Blocks;
 use crate::ftl::recency::Recency;
@@ -9,7 +9,7 @@ use byteway_flash::Ppa;
 use byteway_wire::content::Content;
 use rustc_hash::FxHashMap;
 
-/// Where flash had a unit, which has the same content there as long as both are the same.
+/// Identity of a unit's version in flash: equal origins mean equal content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct Origin {
     ppa: Ppa,
@@ -17,7 +17,7 @@ pub(in crate::ftl) struct Origin {
 }
 
 impl Origin {
-    /// Of a unit that is read now.
+    /// Origin of a unit that is read now.
     pub(in crate::ftl) fn of(ppa: Ppa, blocks: &Blocks) -> Self {
         Origin { ppa, erases: blocks.erases(blocks.block_of(ppa)) }
     }
@@ -29,7 +29,7 @@ struct Frame {
     content: Content,
 }
 
-/// The cache.
+/// The read cache.
 pub(in crate::ftl) struct ReadCache {
     capacity: usize,
     frames: Vec<Frame>,
@@ -38,18 +38,18 @@ pub(in crate::ftl) struct ReadCache {
 }
 
 impl ReadCache {
-    /// For so many units, at least one.
+    /// A cache of `capacity` units, at least one.
     pub(in crate::ftl) fn new(capacity: u32) -> Self {
         let capacity = capacity.max(1) as usize;
         ReadCache { capacity, frames: Vec::new(), index: FxHashMap::default(), recency: Recency::default() }
     }
 
-    /// Units in it.
+    /// Units in the cache.
     pub(in crate::ftl) fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// What a unit holds that flash has there.
+    /// The content of a unit with this origin, if cached.
     pub(in crate::ftl) fn get(&mut self, lpa: u64, origin: Origin) -> Option<Content> {
         let index = *self.index.get(&lpa)?;
         if self.frames[index as usize].origin != origin {
@@ -59,7 +59,7 @@ impl ReadCache {
         Some(self.frames[index as usize].content.clone())
     }
 
-    /// Keeps what was read of a unit.
+    /// Caches the content of a unit.
     pub(in crate::ftl) fn put(&mut self, lpa: u64, origin: Origin, content: &Content) {
         let content = content.clone();
         if let Some(index) = self.index.get(&lpa).copied() {
@@ -85,7 +85,7 @@ impl ReadCache {
         self.recency.add(index);
     }
 
-    /// Keeps nothing any more.
+    /// Empties the cache.
     pub(in crate::ftl) fn clear(&mut self) {
         *self = ReadCache::new(self.capacity as u32);
     }
@@ -103,9 +103,9 @@ mod tests {
         lpas.filter(|lpa| cache.index.contains_key(lpa)).collect()
     }
 
-    // A list that loses a link loses frames: the cache would shrink, or go round in a circle.
+    // A list that loses a link loses frames: the cache would shrink, or a walk would never end.
     #[test]
-    fn the_one_not_asked_for_longest_makes_room() {
+    fn the_least_recently_used_unit_is_evicted() {
         let mut cache = ReadCache::new(3);
         (0..3).for_each(|lpa| cache.put(lpa, origin(lpa), &Content::Zero));
         assert!(cache.get(0, origin(0)).is_some());
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!((cache.len(), cache.get(2, origin(9))), (0, None));
     }
 
-    // What lies at a place after an erase is something else.
+    // After an erase the same address holds something else.
     #[test]
     fn an_erase_makes_another_place_of_it() {
         let mut cache = ReadCache::new(1);

@@ -1,12 +1,12 @@
-//! The order in which numbered things were used last: a list through an array, in which each step takes constant time.
+//! A least-recently-used list of numbers, in an array, with constant-time operations.
 
 const NONE: u32 = u32::MAX;
 
-/// The order. Each number is in it or not.
+/// The order of use of a set of numbers.
 #[derive(Default)]
 pub(in crate::ftl) struct Recency {
     links: Vec<Link>,
-    /// The newest and the oldest; none: it is empty.
+    /// The newest and the oldest; None if empty.
     ends: Option<(u32, u32)>,
 }
 
@@ -17,19 +17,19 @@ struct Link {
 }
 
 impl Recency {
-    /// The one that was used last.
+    /// The most recently used number.
     #[inline]
     pub(in crate::ftl) fn newest(&self) -> Option<u32> {
         self.ends.map(|(newest, _)| newest)
     }
 
-    /// All, those first that were used least recently.
+    /// All numbers, least recently used first.
     pub(in crate::ftl) fn oldest(&self) -> impl Iterator<Item = u32> {
         let first = self.ends.map(|(_, oldest)| oldest);
         std::iter::successors(first, |at| Some(self.links[*at as usize].newer).filter(|newer| *newer != NONE))
     }
 
-    /// One that is not in it was used.
+    /// Adds a number that is not in the set, as the newest.
     pub(in crate::ftl) fn add(&mut self, at: u32) {
         if self.links.len() <= at as usize {
             self.links.resize(at as usize + 1, Link { newer: NONE, older: NONE });
@@ -42,7 +42,7 @@ impl Recency {
         self.ends = Some((at, oldest));
     }
 
-    /// Takes one out that is in it.
+    /// Removes a number that is in the set.
     pub(in crate::ftl) fn remove(&mut self, at: u32) {
         let Link { newer, older } = self.links[at as usize];
         let (newest, oldest) = self.ends.unwrap_or((at, at));
@@ -57,7 +57,7 @@ impl Recency {
         self.ends = (newest != NONE).then_some((newest, oldest));
     }
 
-    /// One that is in it was used.
+    /// Makes a number that is in the set the newest.
     #[inline]
     pub(in crate::ftl) fn touch(&mut self, at: u32) {
         if self.newest() != Some(at) {

@@ -1,4 +1,4 @@
-//! Memory of reads of many units, used again and again.
+//! Reusable memory of reads of many units.
 
 use crate::ftl::read_cache::Origin;
 use crate::ftl::write::parts::Patch;
@@ -7,35 +7,35 @@ use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Units of one stripe, read at once.
+/// Units of one stripe that are read together.
 pub(super) struct Group {
     pub(super) first: Ppa,
     pub(super) mask: u64,
-    /// Where its units begin in what the ticket delivers.
+    /// Index of its first unit in the ticket's contents.
     pub(super) at: u32,
 }
 
-/// A unit that is to be read from flash.
+/// A unit to read from flash.
 pub(super) struct Wanted {
-    /// Its place in what the reader gets.
+    /// Index in the reader's result.
     pub(super) place: u32,
     pub(super) group: u32,
     pub(super) unit: u32,
-    /// If what is read is kept.
+    /// Set if the unit is to be cached.
     pub(super) origin: Option<Origin>,
 }
 
-/// Memory of a read of many units, used again and again.
+/// Reusable memory of a read of many units.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) groups: Vec<Group>,
     pub(super) wanted: Vec<Wanted>,
     pub(super) contents: Vec<Content>,
-    /// Parts of units that lie over what is read, by place.
+    /// Parts that overlay what is read, by index in the result.
     pub(super) patches: Vec<(u32, Rc<Patch>)>,
 }
 
-/// Lent, and given back also if the reader is dropped.
+/// Scratch memory on loan, returned even if the reader is dropped.
 pub(super) struct Lent<'a> {
     pub(super) pool: &'a RefCell<Vec<Scratch>>,
     pub(super) scratch: Scratch,

@@ -1,67 +1,67 @@
-//! The logical units of a drive: the host's, and behind them the translation layer's own.
+//! The logical units of a drive: the host's, followed by the translation layer's own.
 //!
-//! A translation page holds what the map says of 1024 units, or of 512 where places take more than 32 bits. It is a
-//! unit like the host's: it goes through the same buffer, lies in the same stripes, and is moved by the same collectors.
-//! The journal of deallocations is none of these: its pages lie in the system area (`journal`).
+//! A translation page holds the map entries of 1024 units, or of 512 where addresses exceed 32 bits. It is a
+//! unit like the host's: it goes through the same buffer, lies in the same stripes, and is moved by the same
+//! collectors. The pages of the deallocation journal are not units: they lie in the system area (`journal`).
 
 use crate::ftl::map::table::REGION_UNITS;
 use std::ops::Range;
 
-/// Where each kind of unit begins.
+/// The ranges of each kind of unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// The host's units.
+    /// Number of host units, from 0.
     pub user: u64,
-    /// The first translation page, and how many there are.
+    /// The first translation page, and their number.
     pub map: (u64, u64),
-    /// How many pages the journal of deallocations has at most.
+    /// Maximum pages of the deallocation journal.
     pub journal_pages: u64,
-    /// Entries of the map take 8 bytes, else 4.
+    /// Map entries take 8 bytes instead of 4.
     pub is_wide: bool,
 }
 
-/// What a unit is.
+/// Kind of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitKind {
-    /// The host's.
+    /// A host unit.
     User,
-    /// A translation page, by its number.
+    /// A translation page, with its number.
     Map(u64),
-    /// None.
+    /// Not a unit.
     Nothing,
 }
 
 impl Space {
-    /// For so many units of the host's. How many may come from a file.
+    /// The space of `user` host units. The number may come from a file.
     pub fn new(user: u64, is_wide: bool) -> Space {
         let first = user.checked_next_multiple_of(REGION_UNITS).unwrap_or(u64::MAX);
         let map = (first, user.div_ceil(page_units(is_wide)));
         Space { user, map, journal_pages: (user / 4096).clamp(4, 1024), is_wide }
     }
 
-    /// Units whose map entries are in one translation page.
+    /// Map entries in a translation page.
     pub fn page_units(&self) -> u64 {
         page_units(self.is_wide)
     }
 
-    /// The translation page that holds a unit's entry.
+    /// The translation page that holds a unit's map entry.
     #[inline]
     pub fn page_of(&self, lpa: u64) -> u32 {
         (lpa / self.page_units()) as u32
     }
 
-    /// The units of which a translation page says where they are.
+    /// The units whose map entries a translation page holds.
     pub fn units_of(&self, page: u32) -> Range<u64> {
         let first = u64::from(page) * self.page_units();
         first..(first + self.page_units()).min(self.user)
     }
 
-    /// All of them, gaps included.
+    /// End of the unit numbers, gaps included.
     pub fn units(&self) -> u64 {
         self.map.0.saturating_add(self.map.1)
     }
 
-    /// Whether the map has an entry for `lpa`. What a spare area says may come from damaged files.
+    /// Whether the map has an entry for `lpa`, which may come from the spare area of a damaged file.
     #[inline]
     pub fn holds(&self, lpa: u64) -> bool {
         lpa < self.units()
@@ -73,7 +73,7 @@ impl Space {
         lpa >= self.user && matches!(self.kind(lpa), UnitKind::Map(_))
     }
 
-    /// What the unit `lpa` is.
+    /// Kind of the unit `lpa`.
     pub fn kind(&self, lpa: u64) -> UnitKind {
         match lpa.checked_sub(self.map.0).filter(|page| *page < self.map.1) {
             _ if lpa < self.user => UnitKind::User,
@@ -83,7 +83,7 @@ impl Space {
     }
 }
 
-/// 4 KiB of so many bytes each.
+/// Map entries in 4 KiB.
 const fn page_units(is_wide: bool) -> u64 {
     if is_wide { 512 } else { 1024 }
 }
@@ -92,7 +92,7 @@ const fn page_units(is_wide: bool) -> u64 {
 mod tests {
     use super::*;
 
-    // A translation page taken for a unit of the host's would be read as data, and the other way round.
+    // A translation page taken for a host unit would be read as data, and vice versa.
     #[test]
     fn kinds_do_not_overlap() {
         for (user, is_wide) in

@@ -1,12 +1,12 @@
-//! One host, which waits for each of its commands: what is under way when the power goes is one command. Flash fails, too,
-//! and is looked after.
+//! One host, which waits for each of its commands: one command is in flight at the power cut. Flash fails,
+//! too, and is maintained.
 
 use crate::crash::fixture::{
     Case, Host, Model, cached_cases, cases, find_canaries, found, histories, lives, regions, share, tiny,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Background, Base, Ftl, FtlConfig, Refresh, Rhythm, Upkeep, WearConfig};
+use byteway_firmware::{Background, Base, Ftl, FtlConfig, Maintenance, Refresh, SteadyTiming, WearConfig};
 use byteway_flash::{FaultPlan, Geometry, Medium};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u3
     }
 }
 
-/// Runs until the power goes: `polls` after it came, or when the host has done what it had to do.
+/// Runs until the power cut: `polls` after power-on, or when the host is done.
 fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed: u64, what: &str) -> Medium {
     let executor = Executor::new();
     let powered = case.powered(&executor, medium, seed);
@@ -68,14 +68,14 @@ fn history(case: &Case, seed: u64, cuts: &[u64]) {
     lives(run, case, seed, cuts);
 }
 
-/// Drives that do for their flash what there is to do, while it fails.
+/// Drives with all background maintenance, while their flash fails.
 fn upkeep_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, name) in
         (0..).zip(["levels", "caches", "fails", "all", "all, three stripes", "all, protected"])
     {
         let is_all = index >= 3;
-        let upkeep = Upkeep {
+        let upkeep = Maintenance {
             wear: WearConfig { dynamic: true, static_spread: (is_all || index == 0).then_some(1) },
             spare_blocks: 5,
             factory_bad_blocks: index,
@@ -87,7 +87,7 @@ fn upkeep_cases() -> Vec<Case> {
         let wordline = if index == 4 { 3 } else { 1 };
         let config = FtlConfig {
             user_units: if wordline == 3 { 110 } else { 150 },
-            rhythm: Rhythm { wordline: wordline as u32, ..Rhythm::default() },
+            rhythm: SteadyTiming { wordline: wordline as u32, ..SteadyTiming::default() },
             write_buffer_units: 24,
             base,
             plp: index == 5,
@@ -105,7 +105,7 @@ fn upkeep_cases() -> Vec<Case> {
     cases
 }
 
-// A drive that lost what it had said was durable, or showed what nobody had written, or changed its mind.
+// A drive must not lose what it reported as durable, nor return what was never written, nor change its mind.
 #[test]
 fn what_was_durable_is_there_after_any_cut() {
     for case in cases() {
@@ -113,8 +113,8 @@ fn what_was_durable_is_there_after_any_cut() {
     }
 }
 
-// Pages that were evicted are newer than the root, and older than what was moved or written since: to believe one too much
-// or too little loses units.
+// Evicted pages are newer than the root, and older than what was moved or written since: trusting one too
+// much or too little loses units.
 #[test]
 fn translation_pages_that_were_evicted_are_found() {
     for case in cached_cases() {
@@ -122,7 +122,8 @@ fn translation_pages_that_were_evicted_are_found() {
     }
 }
 
-// A page that is given up when it is dirty must be on flash before the place is another's: or a cut between the two loses it.
+// A dirty page in a frame that is given up must be in flash before the frame is reused: otherwise a cut
+// between the two loses it.
 #[test]
 fn places_of_the_map_come_and_go_over_cuts() {
     for case in cached_cases() {
@@ -130,16 +131,17 @@ fn places_of_the_map_come_and_go_over_cuts() {
     }
 }
 
-// A die without a free superblock leaves the one that it was filling, and what was moved there goes back. A translation
-// page that was written in between says the place that is left, and what is in its stead may be older than the root.
+// A die without a free superblock leaves the one that it was filling, and the units moved there return. A
+// translation page written in between has the location that was left, and the copy that replaces it may be
+// older than the root.
 #[test]
 fn seed_40000_a_page_says_a_place_that_was_left() {
     let case = cached_cases().remove(2);
     history(&case, 40_000, &[521, 278, 163]);
 }
 
-// What fails, wears or is moved for its own sake must be found again like everything else: bad superblocks stay bad, and
-// what they still hold is there.
+// Failed, worn or refreshed units must be found again like all others: bad superblocks stay bad, and their
+// remaining data are there.
 #[test]
 fn so_it_is_while_flash_fails_and_is_looked_after() {
     for case in upkeep_cases() {
@@ -147,7 +149,7 @@ fn so_it_is_while_flash_fails_and_is_looked_after() {
     }
 }
 
-// A superblock that fails sends units back, and gives up what it holds: the tree of extents must follow that, too.
+// A failed superblock sends units back, and loses what it holds: the tree of extents must follow that, too.
 #[test]
 fn so_it_is_with_a_map_of_extents_while_flash_fails() {
     for case in upkeep_cases().into_iter().map(Case::in_extents) {
@@ -158,7 +160,7 @@ fn so_it_is_with_a_map_of_extents_while_flash_fails() {
     }
 }
 
-// Parts that wait when flash fails, or takes nothing more, must stay what they are, and a flush must say so.
+// Absorbed parts must stay intact when flash fails, or accepts nothing more, and a flush must then fail.
 #[test]
 fn so_it_is_where_parts_wait_while_flash_fails() {
     for case in cases().into_iter().chain(upkeep_cases()).map(Case::absorbing) {
@@ -173,8 +175,8 @@ fn so_it_is_where_parts_wait_while_flash_fails() {
     }
 }
 
-// The flash across a link goes on when the host's power goes, and what was on its way is there or isn't: whatever was said to
-// be durable is there when both come back, and what failed stays out of use.
+// Flash across a link survives the host's power cut, and operations in flight are done or not: everything
+// reported as durable is there when both are back, and what failed stays out of use.
 #[test]
 fn so_it_is_across_a_link() {
     for case in cases().into_iter().chain(cached_cases()).map(Case::across) {
@@ -185,8 +187,8 @@ fn so_it_is_across_a_link() {
     }
 }
 
-/// The host crashes again and again, after so many microseconds each; the drive with the flash stays on, and ends what it was
-/// told.
+/// The host crashes again and again, after this many microseconds each; the drive with the flash stays on,
+/// and completes its operations.
 fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -218,8 +220,8 @@ fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
     }
 }
 
-// Commands that were on the link when the host crashed take effect, or don't, after the next host might have looked: what it
-// finds must stay so.
+// Commands on the link when the host crashed take effect, or not, after the next host might have looked: what
+// it finds must stay so.
 #[test]
 fn what_was_durable_is_there_when_only_the_host_crashes() {
     for case in cases().into_iter().chain(cached_cases()).chain(upkeep_cases()).map(Case::across) {
@@ -232,22 +234,22 @@ fn what_was_durable_is_there_when_only_the_host_crashes() {
     }
 }
 
-// A test that finds nothing says something only if it would find what is broken.
+// A test that finds nothing is meaningful only if it finds deliberate defects.
 #[test]
 fn a_broken_recovery_is_found() {
     find_canaries(history, |case| case);
 }
 
-// What is sent back after a failure comes behind what is newer, so the first unit of a wordline need not be its oldest: a
-// flush waited for one whose wordline nobody completed.
+// Units sent back after a failure come behind newer ones, so the first unit of a wordline need not be its
+// oldest: a flush once waited for a unit whose wordline no task completed.
 #[test]
 fn seed_1268_a_flush_sees_to_what_was_sent_back() {
     let case = upkeep_cases().into_iter().find(|case| case.name == "all, three stripes").unwrap();
     history(&case, 1_268_000, &[15, 284, 5681, 14, 8, 127]);
 }
 
-// A root that named the stripes that were not finished, and not those behind one that had failed: what was settled there,
-// and was newer than a deallocation, was taken for older.
+// A root that named unfinished stripes, but not those behind a failed one: units settled there, newer than a
+// deallocation, were taken for older.
 #[test]
 fn seed_4921_what_came_behind_a_failure_is_newer_than_it() {
     let case = upkeep_cases().into_iter().find(|case| case.name == "all, three stripes").unwrap();

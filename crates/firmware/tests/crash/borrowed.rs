@@ -1,13 +1,14 @@
-//! Segments of the map in peers' DRAM, which come, are given back and are lost at any moment, and the drive's own power with them.
+//! Segments of the map in peers' DRAM, which are borrowed, returned and lost at any moment, together with
+//! power cuts of the drive.
 //!
-//! Verified: that no unit holds anything else when a lender is lost, at whatever moment; that what was written last is read while
-//! segments come and go; that what was durable is there after a cut. Each of four mistakes, made on purpose, is found.
-//! Not verified here: times (`borrowed`), and lenders' routes.
+//! Verified: no unit changes when a lender is lost, at whatever moment; the last write is read while segments
+//! come and go; durable data survive a cut. Each of four deliberate defects is found. Not verified here:
+//! times (`borrowed`), and lenders' routes.
 
 use crate::crash::fixture::{Case, Host, Model, cached_cases, content, found, histories, lives, share};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
-use byteway_firmware::{BorrowFigures, Canary, Distance, Ftl, FtlConfig, Lender, LenderId, Site};
+use byteway_firmware::{BorrowFigures, Ftl, FtlConfig, InjectedDefect, Lender, LenderId, Site, SiteLink};
 use byteway_flash::Medium;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use std::rc::Rc;
 /// Pages of a segment.
 const PAGES: u32 = 2;
 
-/// A drive with place for one page of its own, and segments of two.
+/// A drive with a frame for one page of its own, and segments of two.
 fn borrowing(case: Case) -> Case {
     let config = FtlConfig { map_cache_pages: Some(1), map_segment_pages: PAGES, ..case.config };
     Case { config, ..case }
@@ -26,12 +27,12 @@ fn lenders(clock: &Clock) -> [Lender; 2] {
     [1, 2].map(|number: u8| {
         let latency = Delay::from_ns(100 * u64::from(number));
         let memory = Site::new(clock, 1, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-        let distance = Distance::new(clock, latency, Rate::per_second(16_000_000_000));
+        let distance = SiteLink::new(clock, latency, Rate::per_second(16_000_000_000));
         Lender::new(LenderId(number), &memory, &distance)
     })
 }
 
-/// A lender is lost: no unit may hold anything else than before.
+/// A lender is lost: no unit may change.
 async fn lose(ftl: &Ftl, lender: &Lender, what: &str) {
     let before = found(ftl).await;
     ftl.lose_segments(lender.id());
@@ -44,7 +45,8 @@ async fn lose(ftl: &Ftl, lender: &Lender, what: &str) {
     );
 }
 
-/// Borrows, gives back and loses, until the power goes: in some runs all the time, in others so seldom that logs fill.
+/// Borrows, returns and loses, until the power cut: in some runs all the time, in others so seldom that logs
+/// fill.
 async fn peers(clock: Clock, ftl: Ftl, mut stream: Stream, what: String) {
     ftl.ready().await;
     let lenders = lenders(&clock);
@@ -71,8 +73,8 @@ async fn peers(clock: Clock, ftl: Ftl, mut stream: Stream, what: String) {
     }
 }
 
-/// One host, which waits for each of its commands, and reads what it wrote last. Most of what it writes lies in few pages, so that logs
-/// fill.
+/// One host, which waits for each of its commands, and reads what it last wrote. Most of its writes hit few
+/// pages, so that logs fill.
 async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u32, what: String) {
     let (user, spans, mut out) = (ftl.user_units(), Spans::default(), Vec::new());
     let all = model.borrow().all();
@@ -106,7 +108,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u3
 }
 
 thread_local! {
-    /// What was done in all, so that a test that does nothing fails.
+    /// Total work, so that a test that does nothing fails.
     static TOTAL: RefCell<BorrowFigures> = RefCell::default();
 }
 
@@ -124,7 +126,7 @@ fn add(figures: &BorrowFigures) {
     });
 }
 
-/// Runs until the power goes: `polls` after it came, or when the host has done what it had to do.
+/// Runs until the power cut: `polls` after power-on, or when the host is done.
 fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed: u64, what: &str) -> Medium {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -152,8 +154,8 @@ fn history(case: &Case, seed: u64, cuts: &[u64]) {
     lives(run, case, seed, cuts);
 }
 
-// Dirty entries are in DRAM of which the next moment may be the last, and their log is not where they are: one record too few or too many
-// and a unit is another.
+// Dirty entries are in DRAM that may be lost at any moment, with their log elsewhere: with one record too few
+// or too many a unit is another one.
 #[test]
 fn what_was_written_is_there_whatever_lenders_do() {
     TOTAL.take();
@@ -169,7 +171,7 @@ fn what_was_written_is_there_whatever_lenders_do() {
     assert!(total.pages_recovered > 300 && total.records_replayed > 3000, "{total:?}");
 }
 
-/// A drive in a short run, cut off after so many polls. None: it had ended before.
+/// A drive in a short run, cut off after `polls` polls; None if it ended before.
 fn cut_after(case: &Case, polls: u64, seed: u64) -> bool {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -202,7 +204,7 @@ fn cut_after(case: &Case, polls: u64, seed: u64) -> bool {
     executor.run(async move { lose(&inner, &lost, &what_then).await }).unwrap();
     executor.run(wait(done, clock.clone())).unwrap_or_else(|stalled| panic!("{what}: {stalled}"));
     add(&ftl.borrow_figures());
-    // And the power goes, whatever is still in the other lender's DRAM.
+    // And the power is cut, whatever is still in the other lender's DRAM.
     let medium = powered.off();
     let executor = Executor::new();
     let powered = case.powered(&executor, medium, seed);
@@ -218,10 +220,11 @@ fn cut_after(case: &Case, polls: u64, seed: u64) -> bool {
     goes_on
 }
 
-/// Of so many polls one is looked at: each of several drives has its own.
+/// One poll in this many is tested: each of several drives has its own.
 const STEP: u64 = 17;
 
-// A page that is being loaded, read back, captured or flushed when its lender is lost is in neither place, or in both.
+// A page that is being loaded, read back, captured or flushed when its lender is lost is in neither place, or
+// in both.
 #[test]
 fn a_lender_is_lost_at_every_poll_of_a_short_run() {
     TOTAL.take();
@@ -237,10 +240,15 @@ fn a_lender_is_lost_at_every_poll_of_a_short_run() {
     assert!(total.flushes > 100 && total.pages_recovered > 500, "{total:?}");
 }
 
-// A test that finds nothing says something only if it would find what is broken.
+// A test that finds nothing is meaningful only if it finds deliberate defects.
 #[test]
 fn what_is_broken_on_purpose_is_found() {
-    let canaries = [Canary::SkipCommit, Canary::ClearUnflushed, Canary::ReturnUnread, Canary::ReplayOld];
+    let canaries = [
+        InjectedDefect::SkipCommit,
+        InjectedDefect::ClearUnflushed,
+        InjectedDefect::ReturnUnread,
+        InjectedDefect::ReplayOld,
+    ];
     for canary in canaries {
         let found = (0..60).find(|seed| {
             cached_cases().into_iter().map(borrowing).any(|case| {

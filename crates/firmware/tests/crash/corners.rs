@@ -1,11 +1,12 @@
-//! Drives of every shape, as small and as full as they may be, that do for their flash what there is to do while it fails.
+//! Drives of every shape, as small and as full as possible, with all background maintenance and failing
+//! flash.
 
 use crate::crash::fixture::{Case, histories, regions, share};
 use crate::crash::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{
-    Background, Base, Ftl, FtlConfig, FtlError, Refresh, Rhythm, Upkeep, Victim, WearConfig,
+    Background, Base, Ftl, FtlConfig, FtlError, Maintenance, Refresh, SteadyTiming, VictimPolicy, WearConfig,
 };
 use byteway_flash::{FaultPlan, Geometry};
 
@@ -13,11 +14,11 @@ fn one_of<T: Copy>(stream: &mut Stream, values: &[T]) -> T {
     values[stream.below(values.len() as u64) as usize]
 }
 
-/// A drive, drawn at random; none if there can be no such one.
+/// A random drive; None if the parameters are impossible.
 fn drawn(seed: u64) -> Option<Case> {
     let stream = &mut Rng::new(seed).stream("drive");
     let is_large = stream.chance(0.15);
-    let upkeep = Upkeep {
+    let upkeep = Maintenance {
         wear: WearConfig {
             dynamic: stream.chance(0.5),
             static_spread: stream.chance(0.3).then(|| 1 + stream.below(3) as u32),
@@ -34,7 +35,7 @@ fn drawn(seed: u64) -> Option<Case> {
         slc_blocks: one_of(stream, &[0, 0, 0, 1, 2, 3]),
     };
     let upkeep =
-        Upkeep { factory_bad_blocks: stream.below(u64::from(upkeep.spare_blocks) + 1) as u32, ..upkeep };
+        Maintenance { factory_bad_blocks: stream.below(u64::from(upkeep.spare_blocks) + 1) as u32, ..upkeep };
     let geometry = Geometry {
         channels: 1 + stream.below(2) as u32,
         ways: 1 + stream.below(2) as u32,
@@ -56,7 +57,7 @@ fn drawn(seed: u64) -> Option<Case> {
     let mut config = FtlConfig {
         user_units: u64::from(u32::MAX >> 1),
         write_buffer_units: 1 + stream.below(64) as u32,
-        gc: one_of(stream, &[Victim::Greedy, Victim::CostBenefit]),
+        gc: one_of(stream, &[VictimPolicy::Greedy, VictimPolicy::CostBenefit]),
         gc_start_free_blocks: reserve + stream.below(3) as u32,
         gc_reserve_blocks: reserve,
         plp: stream.chance(0.25),
@@ -65,7 +66,7 @@ fn drawn(seed: u64) -> Option<Case> {
         wide_map: seed.is_multiple_of(3),
         upkeep,
         seed,
-        rhythm: Rhythm { wordline: wordline as u32, ..Rhythm::default() },
+        rhythm: SteadyTiming { wordline: wordline as u32, ..SteadyTiming::default() },
         base: one_of(stream, &[Base::Empty, Base::Filled, Base::Steady]),
         regions: regions(),
         ..Default::default()
@@ -80,7 +81,7 @@ fn drawn(seed: u64) -> Option<Case> {
         meddles: stream.chance(0.5),
         is_far: false,
     };
-    // As many units as there can be are the answer to more.
+    // The answer to a capacity that is too large is the largest possible one.
     for _ in 0..8 {
         let executor = Executor::new();
         let powered = Ftl::medium(geometry, &config)
@@ -101,12 +102,12 @@ fn drawn(seed: u64) -> Option<Case> {
     None
 }
 
-/// A drive that was drawn, with nothing but hosts: as a failure was found.
+/// A drawn drive with hosts only, as a failure was found.
 fn remembered(seed: u64) -> Case {
     Case { meddles: false, ..drawn(seed).unwrap() }
 }
 
-// Whatever a shape, a lack of room or a failure makes special must neither lose anything nor stand still.
+// No shape, shortage or failure may lose data or stall the drive.
 #[test]
 fn drives_of_every_shape_keep_what_was_durable() {
     let mut drives = 0;
@@ -119,7 +120,7 @@ fn drives_of_every_shape_keep_what_was_durable() {
     assert!(drives > 50, "{drives} of them are drives");
 }
 
-// So it is where the flash is across a link.
+// The same with the flash across a link.
 #[test]
 fn drives_of_every_shape_keep_what_was_durable_across_a_link() {
     for seed in 0..60 * share() {
@@ -130,34 +131,34 @@ fn drives_of_every_shape_keep_what_was_durable_across_a_link() {
     }
 }
 
-// Two states of a unit lie in one stripe if a failure has sent the older one back: it was stale before it had been
-// counted.
+// Two versions of a unit lie in one stripe if a failure has sent the older one back: it was once stale before
+// it had been counted.
 #[test]
 fn seed_703_what_was_sent_back_lies_beside_what_is_newer() {
     histories(&remembered(703), 703..704, history);
 }
 
-// Spare superblocks were taken for free ones: on a die without one the host went on with the collector's superblock, and the
-// collector left an empty one again and again.
+// Spare superblocks were once taken for free ones: on a die without one the host continued with the
+// collector's superblock, and the collector left an empty one again and again.
 #[test]
 fn seed_281_spare_superblocks_are_not_free() {
     history(&remembered(281), 281_000, &[21, 414, 387, 524, 523, 0]);
 }
 
-// When all superblocks waited to be refreshed none could be collected, and none refreshed without a free one.
+// When all superblocks waited for refresh none could be collected, and none refreshed without a free one.
 #[test]
 fn seed_447_what_waits_to_be_refreshed_can_be_collected() {
     history(&remembered(447), 447_000, &[46, 3450, 79, 1774, 1755, 23]);
 }
 
-// A collector that had found nothing of what it was to read again still valid rested, with a stripe that was to be padded.
+// A collector whose units to read again had all become stale once went idle with a stripe still to be padded.
 #[test]
 fn seed_9567_a_collector_pads_when_nothing_is_to_be_read_again() {
     history(&remembered(9567), 9_567_000, &[47, 5358, 55, 542]);
 }
 
-// A translation page that could not be read was moved as one that says nothing: after a cut units were where the base
-// state has them, which is zeroes, or another unit's.
+// An unreadable translation page was once moved as an empty one: after a cut its units were in their base
+// state, zeroes, or another unit's data.
 #[test]
 fn seeds_9355_and_40340_a_page_that_cannot_be_read_is_made_anew() {
     history(&remembered(9355), 9_355_000, &[15, 2330, 5088, 22, 8, 577]);

@@ -1,4 +1,4 @@
-//! The host's idea of a drive, the drives, and their power.
+//! The host's model of a drive, the drives, and their power.
 
 use crate::extents::SMALL_NODES;
 use crate::far;
@@ -6,7 +6,7 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_device::{Drive, DriveConfig};
 use byteway_firmware::{
-    Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
+    Base, Cycles, Ftl, FtlConfig, FtlError, InjectedDefect, MediaError, Placement, Region, Site, WorkKind,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 const TAG: u16 = 7;
 
-/// What a unit holds: the version of each of its blocks.
+/// Content of a unit: the version of each of its blocks.
 pub type Blocks = [u32; 8];
 
 /// The version of a block that holds zeroes.
@@ -50,7 +50,7 @@ pub fn content(lpa: u64, blocks: Blocks) -> Content {
     Content::of(&each.collect::<Vec<u8>>(), Keep::Stamps)
 }
 
-/// What a unit holds, in short.
+/// Content of a unit, in short.
 fn told(content: &Content) -> String {
     let mut bytes = [0; UNIT_BYTES];
     content.write_to(&mut bytes);
@@ -59,7 +59,7 @@ fn told(content: &Content) -> String {
     format!("{versions:?}, of which {:#010b} can't be read", content.marred())
 }
 
-/// Whether a unit of which some can't be read holds this where it can.
+/// Whether a partly unreadable unit matches this where it is readable.
 fn is_rest_of(lpa: u64, blocks: Blocks, found: &Content) -> bool {
     let (mut held, mut expected) = ([0; UNIT_BYTES], [0; UNIT_BYTES]);
     found.write_to(&mut held);
@@ -68,7 +68,7 @@ fn is_rest_of(lpa: u64, blocks: Blocks, found: &Content) -> bool {
     each.filter(|(block, _)| found.marred() >> block & 1 == 0).all(|(_, (held, expected))| held == expected)
 }
 
-/// The host's idea of the drive: of each unit what was durable last, and anything that was written to it since.
+/// The host's model of the drive: for each unit the last durable version, and everything written to it since.
 #[derive(Clone)]
 pub struct Model {
     pub units: Vec<Vec<Blocks>>,
@@ -76,8 +76,8 @@ pub struct Model {
     pub plp: bool,
     /// Reads fail, so that flash loses units.
     loses: bool,
-    /// Of each unit, whether it was found to be unreadable, so that it is not known which of its states is beneath. Parts are not
-    /// written over that, but the whole unit.
+    /// For each unit, whether it was found unreadable, so that its version is unknown. Only whole units are
+    /// written over that, not parts.
     is_lost: Vec<bool>,
     /// Hosts write parts of units, too.
     pub has_parts: bool,
@@ -98,7 +98,7 @@ impl Model {
         }
     }
 
-    /// A write of units is under way: what they will hold is added to `contents`.
+    /// A write of units is in flight: their new contents are added to `contents`.
     pub fn begin_write(&mut self, lpas: Range<u64>, contents: &mut Vec<Content>) {
         for lpa in lpas {
             self.is_lost[lpa as usize] = false;
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    /// A write of blocks of a unit is under way: what they will hold.
+    /// A write of blocks of a unit is in flight, with their new contents.
     pub fn begin_part(&mut self, lpa: u64, blocks: Range<usize>) -> Vec<u8> {
         let version = self.next_version;
         self.next_version += 1;
@@ -119,7 +119,7 @@ impl Model {
         bytes_of(lpa, blocks, version)
     }
 
-    /// A deallocation is under way.
+    /// A deallocation is in flight.
     pub fn begin_trim(&mut self, lpas: Range<u64>) {
         for lpa in lpas {
             self.is_lost[lpa as usize] = false;
@@ -132,7 +132,7 @@ impl Model {
         0..self.units.len() as u64
     }
 
-    /// How many states each of a host's units has had: what a flush of its that begins now makes durable.
+    /// Number of versions of each of a host's units: what a flush that begins now makes durable.
     pub fn mark(&self, own: &Range<u64>) -> Vec<usize> {
         self.units[own.start as usize..own.end as usize].iter().map(Vec::len).collect()
     }
@@ -141,20 +141,21 @@ impl Model {
     pub fn settle(&mut self, own: &Range<u64>, mark: &[usize]) {
         let own = own.start as usize..own.end as usize;
         let units = self.units[own.clone()].iter_mut().zip(&self.is_lost[own]);
-        // Of what was lost any state may come back, until there is a new one.
+        // Any version of a lost unit may return, until there is a new one.
         for ((possible, _), count) in units.zip(mark).filter(|((_, is_lost), _)| !**is_lost) {
             possible.drain(..count - 1);
         }
     }
 
-    /// Looks at what every unit was found to hold: each holds what it may, and from now on nothing else.
+    /// Checks the contents found of every unit: each is possible, and from now on the only one.
     pub fn look(&mut self, found: Vec<Content>, what: &str) {
         let units = (0..).zip(&mut self.units).zip(&mut self.is_lost);
         for (((lpa, possible), is_lost), found) in units.zip(found) {
             let blocks = possible.iter().rev().find(|blocks| content(lpa, **blocks) == found);
             match blocks.copied() {
                 Some(blocks) => (*possible, *is_lost) = (vec![blocks], false),
-                // What was there may come back: what could not be read when it was moved still lies where it was.
+                // Earlier data may return: a unit that could not be read when it was moved still lies at its
+                // old address.
                 None if self.loses
                     && found.marred() != 0
                     && possible.iter().any(|blocks| is_rest_of(lpa, *blocks, &found)) =>
@@ -168,7 +169,7 @@ impl Model {
     }
 }
 
-/// What all units hold: over own flash at this instant and at no cost, else by reads.
+/// Contents of all units: over own flash at this instant and without cost, otherwise by reads.
 pub async fn found(ftl: &Ftl) -> Vec<Content> {
     if ftl.data_end().own().is_some() {
         return (0..ftl.user_units()).map(|lpa| ftl.peek(lpa)).collect();
@@ -181,14 +182,14 @@ pub async fn found(ftl: &Ftl) -> Vec<Content> {
     all
 }
 
-/// A translation layer under power, with the drive that has its flash if that is another.
+/// A powered translation layer, with the drive that has its flash if that is another one.
 pub struct Powered {
     pub ftl: Ftl,
     raw: Option<PoweredDrive>,
 }
 
 impl Powered {
-    /// The power goes everywhere.
+    /// Cuts the power everywhere.
     pub fn off(&self) -> Medium {
         match &self.raw {
             Some(drive) => {
@@ -208,41 +209,43 @@ pub struct Case {
     /// Page types: stripes of a wordline.
     pub wordline: usize,
     pub config: FtlConfig,
-    /// Somebody reads, rewrites, purges and shuts down beside the hosts.
+    /// A task reads, rewrites, purges and shuts down in parallel to the hosts.
     pub meddles: bool,
     /// Its flash is across a link from the translation layer.
     pub is_far: bool,
 }
 
 impl Case {
-    /// The same over flash across a link, which holds nothing at first, and without power-loss protection. Reads don't fail:
-    /// a translation page that can't be read when the power comes ends the start there, where own flash has it all the same.
+    /// The same over flash across a link, with empty base state, and without power-loss protection. Reads do
+    /// not fail: an unreadable translation page would prevent the start, whereas own flash provides it
+    /// anyway.
     pub fn across(self) -> Case {
         let config = FtlConfig { base: Base::Empty, plp: false, ..self.config };
         let faults = FaultPlan { read: 0.0, ..self.faults };
         Case { config, faults, is_far: true, ..self }
     }
 
-    /// The same drive with places for a few pages of the map, which come and go one by one.
+    /// The same drive with frames for a few pages of the map, which are added and given up one by one.
     pub fn lending(self) -> Case {
         let config = FtlConfig { map_cache_pages: Some(4), map_segment_pages: 1, ..self.config };
         Case { config, ..self }
     }
 
-    /// The same with a map of extents, all of it in DRAM, on a drive that holds nothing at first.
+    /// The same with a map of extents, all of it in DRAM, on a drive with empty base state.
     pub fn in_extents(self) -> Case {
         let config =
             FtlConfig { extents: Some(SMALL_NODES), base: Base::Empty, map_cache_pages: None, ..self.config };
         Case { config, ..self }
     }
 
-    /// The same that takes parts of units, a few at a time.
+    /// The same with absorption of partial writes, a few units at a time.
     pub fn absorbing(self) -> Case {
         let config = FtlConfig { absorbs_parts: Some(6), ..self.config };
         Case { config, ..self }
     }
 
-    /// If the drive is [`Case::lending`]: takes places for pages of the map, and gives them up, until the power goes.
+    /// If the drive is [`Case::lending`]: adds frames for pages of the map, and gives them up, until the
+    /// power cut.
     pub fn lend(&self, clock: &Clock, ftl: &Ftl, seed: u64) {
         if self.config.map_segment_pages == FtlConfig::MAP_SEGMENT_PAGES {
             return;
@@ -261,7 +264,7 @@ impl Case {
         });
     }
 
-    pub fn broken(self, canary: Canary) -> Case {
+    pub fn broken(self, canary: InjectedDefect) -> Case {
         let config = FtlConfig { canary: Some(canary), ..self.config };
         Case { config, ..self }
     }
@@ -273,7 +276,7 @@ impl Case {
         }
     }
 
-    /// The drive of one that is [across](Case::across) a link, new.
+    /// The drive of a case that is [across](Case::across) a link, new.
     pub fn raw(&self, clock: &Clock, seed: u64) -> PoweredDrive {
         far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, None)
     }
@@ -289,7 +292,7 @@ impl Case {
         far::raw_drive(self.geometry, timing(self.wordline), &self.config)
     }
 
-    /// With its power on, after as many polls of `executor` as that takes.
+    /// Powered on, after as many polls of `executor` as that takes.
     pub fn powered(&self, executor: &Executor, medium: Medium, seed: u64) -> Powered {
         let clock = executor.clock();
         if !self.is_far {
@@ -312,7 +315,7 @@ impl Case {
 
 fn placement(clock: &Clock) -> Placement {
     let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-    let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+    let cycles = WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
     Placement::all_at(&site, cycles)
 }
 
@@ -332,8 +335,8 @@ fn timing(wordline: usize) -> Timing {
     }
 }
 
-/// A host that waits for each of its commands, so that it knows what is durable of its own units. What it does gives false at
-/// the end of the drive's life.
+/// A host that waits for each of its commands, so that it knows what is durable of its own units. Its actions
+/// return false at the end of the drive's life.
 pub struct Host {
     pub ftl: Ftl,
     pub model: Rc<RefCell<Model>>,
@@ -352,7 +355,7 @@ impl Host {
         self.model.borrow().mark(&self.own)
     }
 
-    /// A command has ended; if `durable`, what came up to the mark is durable.
+    /// A command has ended; if `durable`, everything up to the mark is durable.
     fn end(&self, result: Result<(), MediaError>, durable: bool, mark: &[usize]) -> bool {
         let goes_on = !is_over(result);
         if goes_on && durable {
@@ -395,7 +398,7 @@ impl Host {
         self.end(flushed, true, &mark)
     }
 
-    /// As a host that ends in order.
+    /// A clean shutdown of the host.
     pub async fn shut_down(&mut self) -> bool {
         let mark = self.mark();
         let ended = self.ftl.shutdown(SpanId::NONE, &self.spans).await;
@@ -403,10 +406,10 @@ impl Host {
     }
 }
 
-/// One life: from this medium, until the power goes after so many polls.
+/// One life: from this medium, until the power cut after `polls` polls.
 pub type Life = fn(&Case, Medium, &Rc<RefCell<Model>>, u64, u64, &str) -> Medium;
 
-/// A history of cuts: after some polls each, in the end none.
+/// A history of cuts, after given numbers of polls, and finally none.
 pub fn lives(life: Life, case: &Case, seed: u64, cuts: &[u64]) {
     let mut medium = case.medium();
     let model = Rc::new(RefCell::new(Model::new(case)));
@@ -425,7 +428,7 @@ pub fn tiny(pages: u32) -> Geometry {
     Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pages, page_bytes: 8192 }
 }
 
-/// Units that hold patterns where the drive begins with something.
+/// Units that hold patterns, if the base state has any.
 pub fn regions() -> Vec<Region> {
     vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B512 }]
 }
@@ -470,7 +473,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Drives of five translation pages, of which one or two are in DRAM: they are written and moved all the time.
+/// Drives of five translation pages, one or two of them in DRAM: they are written and moved all the time.
 pub fn cached_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, base, wordline, plp, checkpoint_units, pages) in [
@@ -499,7 +502,7 @@ pub fn cached_cases() -> Vec<Case> {
     cases
 }
 
-/// Random histories of a case, each of which is a seed and after how many polls the power goes, each time.
+/// Random histories of a case, each a seed and the poll of each power cut.
 pub fn histories(case: &Case, seeds: Range<u64>, history: fn(&Case, u64, &[u64])) {
     for seed in seeds {
         let mut stream = Rng::new(seed).stream("cuts");
@@ -515,10 +518,15 @@ pub fn histories(case: &Case, seeds: Range<u64>, history: fn(&Case, u64, &[u64])
     }
 }
 
-/// Each recovery that is broken on purpose is found by histories of drives that `alter` makes of the others.
+/// Each deliberate defect of recovery is found by histories of drives that `alter` derives from the others.
 pub fn find_canaries(history: fn(&Case, u64, &[u64]), alter: fn(Case) -> Case) {
-    let canaries =
-        [Canary::IgnoreTrims, Canary::OlderCopy, Canary::TrustTorn, Canary::ForgetDump, Canary::EraseEarly];
+    let canaries = [
+        InjectedDefect::IgnoreTrims,
+        InjectedDefect::OlderCopy,
+        InjectedDefect::TrustTorn,
+        InjectedDefect::ForgetDump,
+        InjectedDefect::EraseEarly,
+    ];
     for canary in canaries {
         let found = (0..400).find(|seed| {
             cases().into_iter().any(|case| {
@@ -531,7 +539,7 @@ pub fn find_canaries(history: fn(&Case, u64, &[u64]), alter: fn(Case) -> Case) {
     }
 }
 
-/// How many times as much is done: for a long run by hand.
+/// Factor of the amount of work, for a long run by hand.
 pub fn share() -> u64 {
     std::env::var("BYTEWAY_CRASH_SHARE").ok().and_then(|share| share.parse().ok()).unwrap_or(1)
 }

@@ -11,7 +11,8 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A host, of several: it keeps to its own units. Whether the drive has taken all of its commands.
+/// One of several hosts, which keeps to its own units. Returns whether the drive has accepted all of its
+/// commands.
 async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, own: Range<u64>, steps: u32) -> bool {
     let (first_own, end, size) = (own.start, own.end, own.end - own.start);
     let is_alone = size == ftl.user_units();
@@ -48,7 +49,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, own: Rang
     true
 }
 
-/// Does whatever changes nothing that hosts see.
+/// Maintenance that changes nothing visible to hosts.
 async fn meddle(ftl: Ftl, mut stream: Stream) {
     let (spans, span) = (Spans::default(), SpanId::NONE);
     let (user, mut out) = (ftl.user_units(), Vec::new());
@@ -67,7 +68,7 @@ async fn meddle(ftl: Ftl, mut stream: Stream) {
     }
 }
 
-/// Hosts do what they have to do, and all of it is flushed.
+/// The hosts do their work, and all of it is flushed.
 pub async fn work(
     ftl: &Ftl,
     clock: &Clock,
@@ -98,7 +99,7 @@ pub async fn work(
     let end = clock.now() + Delay::from_s(20);
     while left.get() > 0 {
         clock.sleep(Delay::from_ms(1)).await;
-        assert!(clock.now() < end, "{what}: the hosts wait for ever: {:?}", ftl.counters());
+        assert!(clock.now() < end, "{what}: the hosts wait endlessly: {:?}", ftl.counters());
     }
     if !model.borrow().plp && !is_over(ftl.flush(SpanId::NONE, &Spans::default()).await) {
         let found = found(ftl).await;
@@ -116,7 +117,7 @@ pub async fn work(
     }
 }
 
-/// Runs until the power goes: `polls` after it came, or when the hosts have done what they had to do.
+/// Runs until the power cut: `polls` after power-on, or when the hosts are done.
 pub fn run(
     case: &Case,
     medium: Medium,
@@ -149,7 +150,7 @@ pub fn run(
     powered.off()
 }
 
-/// Each unit that holds something is valid in one place, if none is in the buffer, nor a part of one.
+/// Each mapped unit is valid in one place, with nothing in the buffer.
 fn count(ftl: &Ftl, model: &Model, what: &str) {
     let blocks = (0..ftl.data_end().geometry().total_blocks()).map(BlockId);
     let valid: u64 = blocks.map(|block| u64::from(ftl.valid_units(block).0)).sum();
@@ -164,7 +165,7 @@ pub fn history(case: &Case, seed: u64, cuts: &[u64]) {
     lives(run, case, seed, cuts);
 }
 
-// A drive that lost what it had said was durable, or showed what nobody had written, or changed its mind.
+// A drive must not lose what it reported as durable, nor return what was never written, nor change its mind.
 #[test]
 fn what_was_durable_is_there_after_any_cut() {
     for case in cases() {
@@ -172,8 +173,8 @@ fn what_was_durable_is_there_after_any_cut() {
     }
 }
 
-// Pages that were evicted are newer than the root, and older than what was moved or written since: to believe one too much
-// or too little loses units.
+// Evicted pages are newer than the root, and older than what was moved or written since: trusting one too
+// much or too little loses units.
 #[test]
 fn translation_pages_that_were_evicted_are_found() {
     for case in cached_cases() {
@@ -181,16 +182,17 @@ fn translation_pages_that_were_evicted_are_found() {
     }
 }
 
-// A die without a free superblock leaves the one that it was filling, and what was moved there goes back. A translation
-// page that was written in between says the place that is left, and what is in its stead may be older than the root.
+// A die without a free superblock leaves the one that it was filling, and the units moved there return. A
+// translation page written in between has the location that was left, and the copy that replaces it may be
+// older than the root.
 #[test]
 fn seed_40000_a_page_says_a_place_that_was_left() {
     let case = cached_cases().remove(2);
     history(&case, 40_000, &[521, 278, 163]);
 }
 
-// The tree of extents is made anew when the power has come back, of numbers that are in spare areas: those that were not read are
-// not known across a link. And whatever a cut or a failure does to stripes, the tree follows the map.
+// The tree of extents is rebuilt at power-on from numbers in spare areas: those that were not read are
+// unknown across a link. And whatever a cut or a failure does to stripes, the tree follows the map.
 #[test]
 fn so_it_is_with_a_map_of_extents() {
     for case in cases().into_iter().map(Case::in_extents) {
@@ -201,8 +203,8 @@ fn so_it_is_with_a_map_of_extents() {
     }
 }
 
-// A part that was acknowledged and flushed must be there, merged or saved; one that was not may be lost, and then all of it.
-// Whatever else comes to its unit meanwhile, in whatever order.
+// A part that was acknowledged and flushed must be there, merged or saved; one that was not flushed may be
+// lost, but only as a whole. Regardless of what else happens to its unit meanwhile, in whatever order.
 #[test]
 fn so_it_is_where_parts_of_units_wait() {
     for case in cases().into_iter().map(Case::absorbing) {
@@ -213,12 +215,12 @@ fn so_it_is_where_parts_of_units_wait() {
     }
     for case in cases().into_iter().map(Case::absorbing).map(Case::across) {
         histories(&case, 0..3 * share(), history);
-        // As firmware on a host is.
+        // As in firmware on a host.
         histories(&case.in_extents(), 0..3 * share(), history);
     }
 }
 
-// Several hosts have several programs and erases on the link at once when the power goes.
+// Several hosts have several programs and erases on the link at the power cut.
 #[test]
 fn so_it_is_across_a_link() {
     for case in cases().into_iter().chain(cached_cases()).map(Case::across) {
@@ -226,13 +228,13 @@ fn so_it_is_across_a_link() {
     }
 }
 
-// A test that finds nothing says something only if it would find what is broken.
+// A test that finds nothing is meaningful only if it finds deliberate defects.
 #[test]
 fn a_broken_recovery_is_found() {
     find_canaries(history, |case| case);
 }
 
-// So are they where parts of units wait in DRAM, whose own recovery is one of them.
+// The same with absorbed parts in DRAM, whose own recovery has such a defect.
 #[test]
 fn a_broken_recovery_of_parts_is_found() {
     find_canaries(history, Case::absorbing);

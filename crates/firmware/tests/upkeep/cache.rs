@@ -1,18 +1,18 @@
-//! Superblocks of one bit a cell that take what the host writes first.
+//! Superblocks in one-bit mode that take host writes first.
 
 use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Background, Base, Ftl, Upkeep};
+use byteway_firmware::{Background, Base, Ftl, Maintenance};
 use byteway_flash::{BlockId, FaultPlan, Geometry, Mode, SlcTiming, Timing};
 
-fn cache(slc_blocks: u32) -> Upkeep {
-    Upkeep { slc_blocks, ..Upkeep::default() }
+fn cache(slc_blocks: u32) -> Maintenance {
+    Maintenance { slc_blocks, ..Maintenance::default() }
 }
 
-/// One die: superblocks of 6 stripes, or of 2 with one bit a cell.
+/// One die: superblocks of 6 stripes, or of 2 in one-bit mode.
 const ONE_DIE: Geometry = Geometry { channels: 1, ..TINY };
 
-// Writes that fit into the cache must take its times, lie there, and be found; the rest goes past it.
+// Writes that fit into the cache must take its times, lie there, and be found; the rest bypasses it.
 #[test]
 fn writes_go_to_the_cache_while_there_is_room() {
     let executor = Executor::new();
@@ -28,7 +28,7 @@ fn writes_go_to_the_cache_while_there_is_room() {
             let time = clock.now().since(begin);
             assert!(time > Delay::from_us(100) && time < Delay::from_us(200), "{time}");
             assert_eq!(ftl.valid_units(BlockId(10)).0, 4);
-            // Four stripes are all that the cache has; what comes then is programmed at the usual pace.
+            // The cache has four stripes; later ones are programmed at the usual pace.
             write(&ftl, 4, 24, 1).await.unwrap();
             flush(&ftl).await.unwrap();
             let counters = ftl.counters();
@@ -36,7 +36,7 @@ fn writes_go_to_the_cache_while_there_is_room() {
             for lpa in 0..28 {
                 assert_eq!(version(&ftl, lpa).await, Some(1), "unit {lpa}");
             }
-            // It is full, so it is folded behind the host's back, and free again.
+            // It is full, so it is folded in the background, and free again.
             clock.sleep(Delay::from_ms(50)).await;
             let counters = ftl.counters();
             assert!(counters.blocks_folded > 0 && counters.units_programmed_folding >= 8, "{counters:?}");
@@ -51,13 +51,13 @@ fn writes_go_to_the_cache_while_there_is_room() {
         .unwrap();
 }
 
-// An idle drive empties its cache, so that the next burst finds room there.
+// An idle drive empties its cache, so that the next burst finds space there.
 #[test]
 fn an_idle_drive_folds_its_cache() {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let background = Some(Background { idle: Delay::from_ms(1), free_blocks: 2 });
-    let upkeep = Upkeep { background, ..cache(4) };
+    let upkeep = Maintenance { background, ..cache(4) };
     let ftl = ftl(&clock, ONE_DIE, three_bits(), config(60, Base::Empty, upkeep));
     executor
         .run(async move {
@@ -71,7 +71,7 @@ fn an_idle_drive_folds_its_cache() {
         .unwrap();
 }
 
-// What is overwritten in the cache need not be folded: that is what a cache saves.
+// Units overwritten in the cache need not be folded: that is the saving of a cache.
 #[test]
 fn what_is_stale_in_the_cache_is_not_moved() {
     let executor = Executor::new();
@@ -98,14 +98,14 @@ fn faults(seed: u64) -> FaultPlan {
     }
 }
 
-// With a cache, as without, what was written last is what is read; also when it fails, wears out, or everything that can
-// be asked for is asked for at once.
+// With a cache, as without, the last write is what is read; also when it fails, wears out, or everything is
+// requested at once.
 #[test]
 fn what_was_written_last_is_read() {
     let mut folded = 0;
     for seed in 0..24 {
         for base in [Base::Empty, Base::Filled, Base::Steady] {
-            let mut upkeep = Upkeep { spare_blocks: 1, ..cache(1 + seed as u32 % 3) };
+            let mut upkeep = Maintenance { spare_blocks: 1, ..cache(1 + seed as u32 % 3) };
             if seed % 2 == 1 {
                 upkeep.wear.static_spread = Some(3);
                 upkeep.background = Some(Background { idle: Delay::from_us(700), free_blocks: 4 });
@@ -125,7 +125,8 @@ fn what_was_written_last_is_read() {
     assert!(folded > 500, "{folded}");
 }
 
-// Without times of one bit a cell there is no such cache: a file that asks for it must be told.
+// Without times of one-bit mode there is no such cache: a file that asks for it must be refused with the
+// reason.
 #[test]
 fn a_cache_needs_its_times() {
     let executor = Executor::new();

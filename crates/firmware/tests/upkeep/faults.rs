@@ -1,25 +1,25 @@
-//! Programs, erases and reads that fail, one by one and by chance, until the drive's end.
+//! Programs, erases and reads that fail, one by one and by chance, until the drive's end of life.
 
 use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Base, MediaError, Upkeep};
-use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Geometry};
+use byteway_firmware::{Base, Maintenance, MediaError};
+use byteway_flash::{BlockId, Fault, FaultKind, FaultPlan, Geometry};
 
-fn spares(spare_blocks: u32) -> Upkeep {
-    Upkeep { spare_blocks, ..Upkeep::default() }
+fn spares(spare_blocks: u32) -> Maintenance {
+    Maintenance { spare_blocks, ..Maintenance::default() }
 }
 
-fn fault(die: u32, verb: FaultVerb, nth: u64) -> Fault {
-    Fault { die, verb, nth }
+fn fault(die: u32, kind: FaultKind, nth: u64) -> Fault {
+    Fault { die, kind, nth }
 }
 
-// A stripe that failed must be placed again, and what else its superblock holds must leave it; else data is lost, or the
-// superblock that lost it once is trusted again.
+// A failed stripe must be placed again, and the rest of its superblock must be moved away; otherwise data are
+// lost, or the superblock is trusted again.
 #[test]
 fn a_failed_program_is_done_again_elsewhere() {
     let executor = Executor::new();
     let one_die = Geometry { channels: 1, ..TINY };
-    let faults = FaultPlan::exactly([fault(0, FaultVerb::Program, 3)]);
+    let faults = FaultPlan::exactly([fault(0, FaultKind::Program, 3)]);
     let ftl =
         ftl(executor.clock(), one_die, with_faults(timing(), faults, 1), config(96, Base::Empty, spares(2)));
     let then = ftl.clone();
@@ -52,12 +52,12 @@ fn a_failed_program_is_done_again_elsewhere() {
     assert_eq!((then.health().available_spare_percent, then.health().is_read_only), (50, false));
 }
 
-// A superblock that can't be erased must never be programmed.
+// A superblock that cannot be erased must never be programmed.
 #[test]
 fn a_failed_erase_costs_a_spare() {
     let executor = Executor::new();
     let one_die = Geometry { channels: 1, ..TINY };
-    let faults = FaultPlan::exactly([fault(0, FaultVerb::Erase, 1), fault(0, FaultVerb::Erase, 3)]);
+    let faults = FaultPlan::exactly([fault(0, FaultKind::Erase, 1), fault(0, FaultKind::Erase, 3)]);
     let ftl =
         ftl(executor.clock(), one_die, with_faults(timing(), faults, 1), config(96, Base::Filled, spares(4)));
     let then = ftl.clone();
@@ -79,7 +79,8 @@ fn a_failed_erase_costs_a_spare() {
     assert_eq!(then.health().available_spare_percent, 50);
 }
 
-/// Overwrites every other unit of a drive, again and again, in an order that leaves no superblock without valid units.
+/// Overwrites every other unit of a drive, again and again, in an order that leaves no superblock without
+/// valid units.
 async fn scatter(ftl: &byteway_firmware::Ftl, version: u32) {
     let half = ftl.user_units() / 2;
     for step in 0..half {
@@ -87,8 +88,8 @@ async fn scatter(ftl: &byteway_firmware::Ftl, version: u32) {
     }
 }
 
-// What a collector can't read must not be moved as if it had been read: as zeroes it would be wrong, and left out it
-// would be what the unit held before.
+// A unit that a collector cannot read must not be moved as if it had been read: as zeroes it would be wrong,
+// and left out it would be an older version.
 #[test]
 fn what_cannot_be_moved_stays_unreadable() {
     let executor = Executor::new();
@@ -119,12 +120,12 @@ fn what_cannot_be_moved_stays_unreadable() {
     assert!(then.health().unreadable > 1);
 }
 
-// One failure is not the end of a unit: a second look often reads it.
+// One failure is not the end of a unit: a second read often succeeds.
 #[test]
 fn a_collector_looks_twice() {
     let executor = Executor::new();
     let one_die = Geometry { channels: 1, ..TINY };
-    let faults = FaultPlan::exactly([fault(0, FaultVerb::Read, 1), fault(0, FaultVerb::Read, 4)]);
+    let faults = FaultPlan::exactly([fault(0, FaultKind::Read, 1), fault(0, FaultKind::Read, 4)]);
     let ftl = ftl(
         executor.clock(),
         one_die,
@@ -147,8 +148,8 @@ fn a_collector_looks_twice() {
     assert!(then.flash().counters().failed >= 2);
 }
 
-// Whatever fails, what was written last is what is read, or nothing is; and a drive at its end says so and goes on
-// being read.
+// Whatever fails, a read returns the last write or an error; and a drive at its end of life reports so and
+// stays readable.
 #[test]
 fn nothing_wrong_is_read_whatever_fails() {
     let mut ends = 0;
@@ -170,7 +171,7 @@ fn nothing_wrong_is_read_whatever_fails() {
     assert!((20..100).contains(&ends), "{ends} drives came to their end");
 }
 
-// A program that fails takes the earlier stripes of its wordline with it: what they held must not be let go before.
+// A failed program destroys the earlier stripes of its wordline: their units must stay buffered until then.
 #[test]
 fn a_failure_takes_its_wordline_along() {
     for seed in 0..40 {
@@ -184,7 +185,7 @@ fn a_failure_takes_its_wordline_along() {
     }
 }
 
-// The same without a unit to spare: moving what failed must not take the room that collection needs.
+// The same without a unit to spare: moving failed data must not take the space that garbage collection needs.
 #[test]
 fn a_full_drive_survives_failures() {
     for seed in 0..30 {
@@ -203,7 +204,7 @@ fn a_full_drive_survives_failures() {
     }
 }
 
-// Everything fails: the drive must come to its end at once and answer, not turn for ever nor wait.
+// Everything fails: the drive must reach its end of life at once and answer, neither loop nor hang.
 #[test]
 fn when_everything_fails_it_answers() {
     for (program, erase) in [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.3, 0.3)] {
@@ -222,7 +223,7 @@ fn when_everything_fails_it_answers() {
     }
 }
 
-// A host that waits for room when the last spare goes must hear of it; so must one that flushes.
+// A host that waits for space when the last spare goes must get an error; so must one that flushes.
 #[test]
 fn who_waits_at_the_end_is_told() {
     let executor = Executor::new();
@@ -247,11 +248,11 @@ fn who_waits_at_the_end_is_told() {
         .unwrap();
 }
 
-// Superblocks that are bad from the factory must not be used, nor count as lost.
+// Factory-bad superblocks must not be used, nor count as lost.
 #[test]
 fn bad_ones_from_the_factory_are_left_alone() {
     for seed in 0..6 {
-        let upkeep = Upkeep { spare_blocks: 4, factory_bad_blocks: 3, ..Upkeep::default() };
+        let upkeep = Maintenance { spare_blocks: 4, factory_bad_blocks: 3, ..Maintenance::default() };
         let config = byteway_firmware::FtlConfig { seed, ..config(2 * 5 * 20, Base::Steady, upkeep) };
         let ran = check(seed, TINY, timing(), config, 300);
         assert_eq!((ran.health.available_spare_percent, ran.counters.blocks_retired), (100, 0));

@@ -3,7 +3,8 @@
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlCounters, Health, MediaError, Placement, Region, Site, Upkeep, Work,
+    Base, Cycles, Ftl, FtlConfig, FtlCounters, Health, Maintenance, MediaError, Placement, Region, Site,
+    WorkKind,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, SlcTiming, Timing};
 use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
@@ -44,7 +45,7 @@ pub fn with_faults(timing: Timing, faults: FaultPlan, seed: u64) -> FlashConfig 
     FlashConfig { faults, rng: Rng::new(seed), ..FlashConfig::from(timing) }
 }
 
-pub fn config(user_units: u64, base: Base, upkeep: Upkeep) -> FtlConfig {
+pub fn config(user_units: u64, base: Base, upkeep: Maintenance) -> FtlConfig {
     FtlConfig {
         user_units,
         write_buffer_units: 24,
@@ -57,7 +58,7 @@ pub fn config(user_units: u64, base: Base, upkeep: Upkeep) -> FtlConfig {
 
 pub fn placement(clock: &Clock) -> Placement {
     let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-    let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+    let cycles = WorkKind::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
     Placement::all_at(&site, cycles)
 }
 
@@ -81,7 +82,7 @@ pub async fn flush(ftl: &Ftl) -> Result<(), MediaError> {
     ftl.flush(SPAN, &Spans::default()).await
 }
 
-/// Reads one unit: its version, or none if it can't be read. Panics if it is another's, or none at all.
+/// Reads one unit: its version; None if unreadable. Panics if it is another's or empty.
 pub async fn version(ftl: &Ftl, lpa: u64) -> Option<u32> {
     let mut out = Vec::new();
     match ftl.read(SPAN, &Spans::default(), lpa, 1, &mut out).await {
@@ -99,10 +100,10 @@ pub async fn version(ftl: &Ftl, lpa: u64) -> Option<u32> {
     }
 }
 
-/// What the drive must hold: of each unit, the versions that it may have, the last one written first.
+/// Expected contents: for each unit, its possible versions, the last one written first.
 pub type Model = Rc<RefCell<Vec<Vec<u32>>>>;
 
-/// One host of several: it keeps to the units that are its own, so that it knows what it wrote last. Ends early when
+/// One of several hosts, which keeps to its own units, so that it knows what it last wrote. Ends early when
 /// the drive is read-only.
 async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u64, steps: u32) {
     let spans = Spans::default();
@@ -159,7 +160,7 @@ async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u6
         match result {
             Ok(new) => units.for_each(|lpa| model[lpa as usize] = vec![new]),
             Err((MediaError::WriteProtected, new)) => {
-                // A part of it may have been taken.
+                // Part of it may have been buffered.
                 units.for_each(|lpa| model[lpa as usize].push(new));
                 return;
             }
@@ -168,15 +169,15 @@ async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u6
     }
 }
 
-/// What came of a random run.
+/// Result of a random run.
 pub struct Ran {
     pub counters: FtlCounters,
     pub health: Health,
-    /// Units that can't be read at the end, for good.
+    /// Units that are permanently unreadable at the end.
     pub lost: usize,
 }
 
-/// Random hosts over a drive; then every unit is looked at.
+/// Random hosts over a drive; then every unit is checked.
 pub fn check(
     seed: u64,
     geometry: Geometry,

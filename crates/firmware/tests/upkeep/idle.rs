@@ -1,14 +1,17 @@
-//! Collection while the host is idle.
+//! Garbage collection while the host is idle.
 
 use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Background, Base, Upkeep};
+use byteway_firmware::{Background, Base, Maintenance};
 
-fn idle(us: u64, free_blocks: u32) -> Upkeep {
-    Upkeep { background: Some(Background { idle: Delay::from_us(us), free_blocks }), ..Upkeep::default() }
+fn idle(us: u64, free_blocks: u32) -> Maintenance {
+    Maintenance {
+        background: Some(Background { idle: Delay::from_us(us), free_blocks }),
+        ..Maintenance::default()
+    }
 }
 
-// Space that is made while nobody waits is what the next burst of writes needs; a host that comes must not wait for it.
+// Space made while idle serves the next burst of writes; a host that comes must not wait for it.
 #[test]
 fn an_idle_drive_makes_room_and_stops_when_the_host_comes() {
     let executor = Executor::new();
@@ -25,7 +28,7 @@ fn an_idle_drive_makes_room_and_stops_when_the_host_comes() {
             assert!(before <= 2 * 3, "{before} free under load");
             clock.sleep(Delay::from_us(900)).await;
             assert_eq!(ftl.counters().blocks_collected_idle, 0, "not idle yet");
-            // The host comes just before, and again and again: it never is idle.
+            // The host comes just before, and again and again: it is never idle.
             for _ in 0..20 {
                 assert!(version(&ftl, 3).await.is_some());
                 clock.sleep(Delay::from_us(900)).await;
@@ -55,7 +58,7 @@ fn an_idle_drive_makes_room_and_stops_when_the_host_comes() {
         .unwrap();
 }
 
-// A drive that is only read from must be found as it was: what is measured on it would be something else.
+// A drive that is only read must stay as it was: measurements on it would describe something else.
 #[test]
 fn a_drive_never_written_to_stays_as_it_was() {
     let executor = Executor::new();
@@ -76,7 +79,7 @@ fn a_drive_never_written_to_stays_as_it_was() {
         .unwrap();
 }
 
-// Whatever is asked for can be more than there is: it must end all the same, and lose nothing.
+// More may be requested than is possible: it must end all the same, and lose nothing.
 #[test]
 fn it_ends_whatever_is_asked_for() {
     for seed in 0..12 {

@@ -1,9 +1,9 @@
-//! How evenly superblocks are worn.
+//! Wear leveling: how evenly superblocks are worn.
 
 use crate::upkeep::fixture::*;
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Base, Ftl, FtlConfig, Upkeep, WearConfig};
+use byteway_firmware::{Base, Ftl, FtlConfig, Maintenance, WearConfig};
 use byteway_flash::{BlockId, Geometry, Timing};
 
 /// Two dies of 40 superblocks of 8 stripes of 4 units.
@@ -28,15 +28,15 @@ impl Wear {
         }
     }
 
-    /// Over the mean.
+    /// Relative to the mean.
     fn spread(&self) -> f64 {
         f64::from(self.most - self.least) / self.mean
     }
 }
 
-/// Writes single units until the mean of all erase counts is `mean`: nine of ten go to a tenth of the drive, and half of it
-/// is never written again.
-fn skewed(upkeep: Upkeep, base: Base, mean: u64, seed: u64) -> Wear {
+/// Writes single units until the mean of all erase counts is `mean`: nine of ten go to a tenth of the drive,
+/// and half of it is never written again.
+fn skewed(upkeep: Maintenance, base: Base, mean: u64, seed: u64) -> Wear {
     let executor = Executor::new();
     let fast = Timing { erase: Delay::from_us(500), program: vec![Delay::from_us(50)], ..timing() };
     let units = FtlConfig::user_units_at(&Geometry { blocks: SMALL.blocks - 1, ..SMALL }, 1, 0.15);
@@ -78,17 +78,17 @@ fn skewed(upkeep: Upkeep, base: Base, mean: u64, seed: u64) -> Wear {
     wear
 }
 
-fn levelled(dynamic: bool, static_spread: Option<u32>) -> Upkeep {
-    Upkeep { wear: WearConfig { dynamic, static_spread }, ..Upkeep::default() }
+fn levelled(dynamic: bool, static_spread: Option<u32>) -> Maintenance {
+    Maintenance { wear: WearConfig { dynamic, static_spread }, ..Maintenance::default() }
 }
 
-// Data that never changes keeps its superblocks from being worn, and the others wear out for them.
+// Data that never change keep their superblocks from being worn, while the others wear out.
 #[test]
 fn static_levelling_keeps_the_spread_under_a_tenth_of_the_mean() {
     for base in [Base::Filled, Base::Empty] {
-        // Levelling has a superblock open for cold data, so the others have one less as well.
-        let without = skewed(Upkeep { spare_blocks: 1, ..levelled(false, None) }, base, 200, 1);
-        let dynamic = skewed(Upkeep { spare_blocks: 1, ..levelled(true, None) }, base, 200, 1);
+        // Wear leveling keeps a superblock open for cold data, so the others have one less as well.
+        let without = skewed(Maintenance { spare_blocks: 1, ..levelled(false, None) }, base, 200, 1);
+        let dynamic = skewed(Maintenance { spare_blocks: 1, ..levelled(true, None) }, base, 200, 1);
         assert!(without.spread() > 0.5 && dynamic.spread() > 0.5, "the workload is skewed");
         for seed in 1..3 {
             let with = skewed(levelled(true, Some(8)), base, 200, seed);
@@ -99,7 +99,7 @@ fn static_levelling_keeps_the_spread_under_a_tenth_of_the_mean() {
     }
 }
 
-// A levelling that moved the same data to and fro would wear the drive out by itself.
+// Wear leveling that moved the same data to and fro would itself wear the drive out.
 #[test]
 fn levelling_comes_to_rest() {
     let executor = Executor::new();
@@ -123,7 +123,7 @@ fn levelling_comes_to_rest() {
     assert!(counters.blocks_levelled < counters.blocks_collected, "{counters:?}");
 }
 
-// The one that was erased least must be opened next, or it never catches up.
+// The superblock with the fewest erases must be opened next, or it never catches up.
 #[test]
 fn a_worn_superblock_is_spared() {
     let run = |dynamic| {

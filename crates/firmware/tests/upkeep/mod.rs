@@ -1,4 +1,4 @@
-//! What the translation layer does for its flash: wear, bad superblocks, the end of life, refresh, the cache, idle time.
+//! Background maintenance of the flash: wear, bad superblocks, end of life, refresh, the cache, idle time.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 

@@ -2,16 +2,16 @@
 
 use crate::upkeep::fixture::*;
 use byteway_clock::Executor;
-use byteway_firmware::{Base, Ftl, MediaError, Upkeep};
-use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Geometry};
+use byteway_firmware::{Base, Ftl, Maintenance, MediaError};
+use byteway_flash::{BlockId, Fault, FaultKind, FaultPlan, Geometry};
 
 const ONE_DIE: Geometry = Geometry { channels: 1, ..TINY };
 
-/// Writes a drive with two spare superblocks a die, deallocates all of it or every other unit, and purges it while that
-/// fails.
+/// Writes a drive with two spare superblocks a die, deallocates all of it or every other unit, and purges it
+/// with failing flash.
 fn purged(geometry: Geometry, keeps_half: bool, faults: FaultPlan) -> (Result<(), MediaError>, Ftl) {
     let executor = Executor::new();
-    let upkeep = Upkeep { spare_blocks: 2, ..Upkeep::default() };
+    let upkeep = Maintenance { spare_blocks: 2, ..Maintenance::default() };
     let units = 96 * u64::from(geometry.dies());
     let ftl = ftl(executor.clock(), geometry, timing(), config(units, Base::Empty, upkeep));
     let then = ftl.clone();
@@ -36,10 +36,11 @@ fn purged(geometry: Geometry, keeps_half: bool, faults: FaultPlan) -> (Result<()
     (result.unwrap_or_else(|stalled| panic!("it waits for what can't come: {stalled}")), then)
 }
 
-// A superblock whose erase failed may hold what was deleted: if nobody erases it again a purge that says it is done lies.
+// A superblock whose erase failed may hold deallocated data: unless it is erased again, a purge that reports
+// success lies.
 #[test]
 fn what_failed_is_erased_again() {
-    let erase = |nth| Fault { die: 0, verb: FaultVerb::Erase, nth };
+    let erase = |nth| Fault { die: 0, kind: FaultKind::Erase, nth };
     let (result, ftl) = purged(ONE_DIE, false, FaultPlan::exactly([erase(1), erase(3)]));
     assert_eq!(result, Ok(()));
     assert_eq!(ftl.counters().erase_failures, 2);
@@ -49,7 +50,7 @@ fn what_failed_is_erased_again() {
     assert_eq!(blocks.filter(|block| ftl.flash().is_bad(*block)).count(), 2, "it is out of use all the same");
 }
 
-// A purge that reports success although nothing could be erased would have the drive sold with its data.
+// A purge that reported success although nothing could be erased would have the drive sold with its data.
 #[test]
 fn what_cannot_be_erased_is_told() {
     for geometry in [ONE_DIE, TINY] {
@@ -59,7 +60,7 @@ fn what_cannot_be_erased_is_told() {
     }
 }
 
-// When spares run out no superblock can be emptied any more: who waits for that would wait for ever.
+// Without spares no superblock can be emptied any more: a purge must not wait for that indefinitely.
 #[test]
 fn a_purge_ends_with_the_spares() {
     for geometry in [ONE_DIE, TINY] {
@@ -69,7 +70,7 @@ fn a_purge_ends_with_the_spares() {
     }
     let mut ends = 0;
     for seed in 1..30 {
-        let exact = (0..20).map(|nth| Fault { die: 0, verb: FaultVerb::Program, nth: 1 + nth * seed });
+        let exact = (0..20).map(|nth| Fault { die: 0, kind: FaultKind::Program, nth: 1 + nth * seed });
         let (result, ftl) = purged(TINY, true, FaultPlan::exactly(exact));
         ends += u32::from(result.is_err());
         assert!(result.is_ok() || ftl.health().is_read_only, "{seed}");

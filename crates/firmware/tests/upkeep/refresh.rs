@@ -1,18 +1,18 @@
-//! Moving what was read too often, or lies too long.
+//! Refresh: moving data that were read too often, or are too old.
 
 use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Base, Ftl, Refresh, Upkeep};
+use byteway_firmware::{Base, Ftl, Maintenance, Refresh};
 use byteway_flash::{Flash, Geometry};
 use std::time::Duration;
 
-fn refresh(reads: u32, age: Delay) -> Upkeep {
-    Upkeep { refresh: Some(Refresh { reads, age }), ..Upkeep::default() }
+fn refresh(reads: u32, age: Delay) -> Maintenance {
+    Maintenance { refresh: Some(Refresh { reads, age }), ..Maintenance::default() }
 }
 
 const ONE_DIE: Geometry = Geometry { channels: 1, ..TINY };
 
-// Reads disturb the rest of a superblock: after so many it must be somewhere else, and only that one.
+// Reads disturb the rest of a superblock: after so many its data must be moved, and only those.
 #[test]
 fn a_superblock_is_moved_after_so_many_reads() {
     let executor = Executor::new();
@@ -39,7 +39,7 @@ fn a_superblock_is_moved_after_so_many_reads() {
         .unwrap();
 }
 
-// Charge leaks while the power is off: what is too old when it comes back must be written anew, once.
+// Charge leaks while the power is off: data that are too old at power-on must be rewritten, once.
 #[test]
 fn what_is_old_is_moved_when_the_power_comes() {
     let config = config(96, Base::Filled, refresh(u32::MAX, Delay::from_s(1000)));
@@ -65,7 +65,7 @@ fn what_is_old_is_moved_when_the_power_comes() {
     }
 }
 
-// Refresh under load must not take the room that the host's writes wait for, nor lose what is written meanwhile.
+// Refresh under load must not take the space that host writes wait for, nor lose what is written meanwhile.
 #[test]
 fn refresh_goes_on_beside_the_host() {
     for seed in 0..12 {

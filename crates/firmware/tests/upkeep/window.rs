@@ -1,16 +1,16 @@
-//! Collection windows: a host lets a drive collect ahead.
+//! Collection windows: a host lets a drive run garbage collection ahead.
 
 use crate::upkeep::fixture::*;
 use byteway_clock::{Clock, Delay, Executor};
-use byteway_firmware::{Base, Ftl, Upkeep};
+use byteway_firmware::{Base, Ftl, Maintenance};
 use std::cell::Cell;
 use std::rc::Rc;
 
 fn small(clock: &Clock, base: Base) -> Ftl {
-    ftl(clock, TINY, timing(), config(2 * 6 * 21, base, Upkeep::default()))
+    ftl(clock, TINY, timing(), config(2 * 6 * 21, base, Maintenance::default()))
 }
 
-/// Counts how often the drive says that it has begun to collect.
+/// Counts how often the drive reports that it has begun garbage collection.
 fn listen(clock: &Clock, ftl: &Ftl) -> Rc<Cell<u32>> {
     let (heard, ftl) = (Rc::new(Cell::new(0)), ftl.clone());
     let count = heard.clone();
@@ -23,8 +23,8 @@ fn listen(clock: &Clock, ftl: &Ftl) -> Rc<Cell<u32>> {
     heard
 }
 
-// The host opens a window so that it has some time without collection afterwards: without more free superblocks there is none, and a
-// window that did not end would be collection all the time.
+// The host opens a window to have some time without garbage collection afterwards: without more free
+// superblocks there is none, and a window that did not end would be garbage collection all the time.
 #[test]
 fn a_window_frees_what_was_asked_for_and_ends() {
     let executor = Executor::new();
@@ -50,12 +50,12 @@ fn a_window_frees_what_was_asked_for_and_ends() {
             assert!(after.free_least > after.free_start + 1, "{after:?}");
             assert!(ftl.counters().blocks_collected_window > 0);
             assert_eq!(heard.get(), said, "what is done in a window is no news");
-            // Where that is so already there is nothing to do.
+            // If enough are free already there is nothing to do.
             let erases = ftl.flash().counters().erases;
             ftl.open_collection_window(1);
             clock.sleep(Delay::from_ms(100)).await;
             assert_eq!((ftl.collection().windows, ftl.flash().counters().erases), (1, erases));
-            // What the window has freed is written before anything must be collected.
+            // The space freed by the window is written before any garbage collection is needed.
             for step in 0..20 {
                 write(&ftl, step * 11 % 252, 1, step as u32 + 1000).await.unwrap();
             }
@@ -73,7 +73,7 @@ fn a_window_frees_what_was_asked_for_and_ends() {
         .unwrap();
 }
 
-// A drive that is only read from must be found as it was: what is measured on it would be something else.
+// A drive that is only read must stay as it was: measurements on it would describe something else.
 #[test]
 fn a_drive_never_written_to_stays_as_it_was() {
     let executor = Executor::new();
@@ -88,8 +88,8 @@ fn a_drive_never_written_to_stays_as_it_was() {
         .unwrap();
 }
 
-// More may be asked for than there is, again and again, under load: it must end all the same, hold no write back for good, and lose
-// nothing.
+// More may be requested than is possible, again and again, under load: it must end all the same, block no
+// write for good, and lose nothing.
 #[test]
 fn it_ends_whatever_is_asked_for() {
     for (blocks, every) in [(0, 3), (1, 7), (u32::MAX, 1), (u32::MAX, 40)] {

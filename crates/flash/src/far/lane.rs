@@ -1,7 +1,7 @@
-//! The tasks that carry operations across, one at a time each.
+//! The tasks that carry operations across the link, one operation at a time each.
 
 use crate::far::Far;
-use crate::far::link::{FarFlash, FarProgram, FarRead, FarStripe, Gone, Mark, SystemVerb};
+use crate::far::link::{BlockMark, FarFlash, FarProgram, FarRead, FarStripe, Gone, SystemRequest};
 use crate::far::outbox::{Operation, Verb};
 use crate::geometry::BlockId;
 use crate::priority::Priority;
@@ -11,9 +11,9 @@ use std::cell::RefCell;
 use std::future;
 use std::rc::Rc;
 
-/// A request of the system area, and who waits for its answer.
-pub(super) struct SystemRequest {
-    pub(super) verb: SystemVerb,
+/// A request of the system area, with the task that waits for the answer.
+pub(super) struct PendingRequest {
+    pub(super) request: SystemRequest,
     pub(super) answer: Option<Rc<Answer>>,
 }
 
@@ -37,7 +37,7 @@ impl Answer {
     }
 }
 
-/// Carries out one operation after another.
+/// Executes operations one after another.
 pub(super) async fn run<L: FarFlash>(far: Far, link: Rc<L>, lane: usize) {
     let mut stripe = FarStripe::default();
     loop {
@@ -54,14 +54,14 @@ pub(super) async fn run<L: FarFlash>(far: Far, link: Rc<L>, lane: usize) {
     }
 }
 
-/// Carries out one request of the system area after another.
+/// Executes requests of the system area one after another.
 pub(super) async fn run_system<L: FarFlash>(far: Far, link: Rc<L>) {
     loop {
-        let Some(SystemRequest { verb, answer }) = far.next_system() else {
+        let Some(PendingRequest { request, answer }) = far.next_system() else {
             far.0.requested.notified().await;
             continue;
         };
-        match (link.system(verb).await, answer) {
+        match (link.system(request).await, answer) {
             (Ok(pages), Some(answer)) => {
                 answer.pages.replace(Some(pages));
                 answer.there.notify_one();
@@ -73,11 +73,11 @@ pub(super) async fn run_system<L: FarFlash>(far: Far, link: Rc<L>) {
 }
 
 impl Far {
-    fn next_system(&self) -> Option<SystemRequest> {
+    fn next_system(&self) -> Option<PendingRequest> {
         if self.0.is_off.get() { None } else { self.0.system.borrow_mut().pop_front() }
     }
 
-    /// The next operation that may be sent.
+    /// Waits for the next operation that may be sent.
     async fn next(&self) -> Operation {
         loop {
             if self.0.is_off.get() {
@@ -122,8 +122,8 @@ impl Far {
                 inner.mirror.borrow_mut().begin_erase(block);
                 link.erase(lane, block, priority).await?
             }
-            Verb::MarkBad => link.mark(block, Mark::Bad).await.map(|()| true)?,
-            Verb::SetMode(mode) => link.mark(block, Mark::Mode(*mode)).await.map(|()| true)?,
+            Verb::MarkBad => link.mark(block, BlockMark::Bad).await.map(|()| true)?,
+            Verb::SetMode(mode) => link.mark(block, BlockMark::Mode(*mode)).await.map(|()| true)?,
             Verb::Sync => link.sync().await.map(|()| true)?,
         };
         match (&mut operation.verb, done) {
@@ -154,7 +154,7 @@ impl Far {
         Ok(())
     }
 
-    /// A program or an erase has failed: what is left of the superblock is asked for.
+    /// Queries the state of a superblock after a failed program or erase.
     #[cold]
     async fn look_again<L: FarFlash>(
         &self,
@@ -178,7 +178,7 @@ impl Far {
         Ok(())
     }
 
-    /// A read has come.
+    /// Delivers the result of a read.
     fn deliver(&self, operation: &Operation, mask: u64, landed: &mut FarStripe) -> Outcome {
         let inner = &*self.0;
         let Operation { block, stripe, at, .. } = *operation;
@@ -201,12 +201,12 @@ impl Far {
         Outcome { failed: bad != 0, unreadable: bad.count_ones(), ..Outcome::default() }
     }
 
-    /// An operation is done.
+    /// Completes an operation.
     fn conclude(&self, operation: Operation, outcome: Outcome) {
         let inner = &*self.0;
         let others_wait = inner.outbox.borrow_mut().done(&operation);
         if others_wait {
-            // It may be what one of them waited for, and this lane may take another.
+            // Another lane's operation may have waited for this one.
             inner.sendable.notify_one();
         }
         if let Verb::Program(mut batch) | Verb::Move(_, mut batch) = operation.verb {

@@ -1,4 +1,4 @@
-//! What an end beyond a link must do, and what crosses.
+//! The contract of flash across a link, and the messages that cross.
 
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::priority::Priority;
@@ -10,12 +10,12 @@ use std::future::Future;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Why an end beyond a link is not there, or not to be believed.
+/// The far end is lost, or its answers are invalid; with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone(pub Rc<str>);
 
 impl Gone {
-    /// For this reason.
+    /// From a reason.
     pub fn because(why: impl ToString) -> Gone {
         Gone(why.to_string().into())
     }
@@ -29,41 +29,41 @@ impl fmt::Display for Gone {
 
 impl std::error::Error for Gone {}
 
-/// What a flash says of itself.
+/// Properties that a far flash reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FarShape {
-    /// Its shape.
+    /// Geometry.
     pub geometry: Geometry,
-    /// Stripes that share the cells of a wordline, where these hold more than one bit: at least 1.
+    /// Stripes that share the cells of a wordline, at least 1.
     pub wordline: u32,
-    /// Superblocks can hold one bit a cell.
+    /// Superblocks have a one-bit mode.
     pub has_one_bit_mode: bool,
     /// Programs, erases and reads can fail.
     pub can_fail: bool,
-    /// Nothing was ever programmed, erased or kept in the system area.
+    /// Nothing was ever programmed, erased or written to the system area.
     pub is_new: bool,
-    /// Nanoseconds since the medium was made.
+    /// Age of the medium in nanoseconds.
     pub calendar_ns: u64,
 }
 
-/// What a flash says of a superblock.
+/// State that a far flash reports of a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockReport {
-    /// Stripes that are programmed.
+    /// Programmed stripes.
     pub programmed: u32,
     /// Program/erase cycles, those before the medium was made included.
     pub erases: u32,
-    /// The same without those.
+    /// Program/erase cycles since the medium was made.
     pub erases_since_made: u32,
     /// Sensings since the erase.
     pub reads: u32,
-    /// When the first stripe was programmed, nanoseconds of the calendar.
+    /// When the first stripe was programmed, in nanoseconds of the calendar.
     pub programmed_at_ns: u64,
     /// Bits a cell.
     pub mode: Mode,
     /// It is marked as bad.
     pub is_bad: bool,
-    /// It must be erased before it is programmed.
+    /// It must be erased before it can be programmed.
     pub is_unstable: bool,
 }
 
@@ -72,100 +72,100 @@ pub struct BlockReport {
 pub struct FarRead {
     /// Superblock.
     pub block: BlockId,
-    /// Stripe in it.
+    /// Stripe within the superblock.
     pub stripe: u32,
-    /// Units of the stripe, a bit each.
+    /// The units to read, one bit each.
     pub mask: u64,
-    /// The units' contents are wanted, beside their spare areas.
+    /// Contents are wanted in addition to the spare areas.
     pub contents: bool,
-    /// For whom.
+    /// Priority at the far end.
     pub priority: Priority,
 }
 
-/// What a read has brought. Its memory is used again.
+/// Result of a read. Its memory is reused.
 #[derive(Clone, Debug, Default)]
 pub struct FarStripe {
-    /// The number of the stripe; none if it can't be read or isn't programmed.
+    /// Number of the stripe; None if unreadable or not programmed.
     pub number: Option<u64>,
-    /// Of each unit in the mask; [`Spare::PADDING`] where there is none.
+    /// Spare area of each unit in the mask; [`Spare::PADDING`] where there is none.
     pub spares: Vec<Spare>,
-    /// Of each unit in the mask, if contents were wanted.
+    /// Content of each unit in the mask, if contents were wanted.
     pub contents: Vec<Content>,
-    /// Units that can't be read, a bit each.
+    /// The unreadable units, one bit each.
     pub unreadable: u64,
 }
 
-/// A program of a stripe, of units that cross or that are there already.
+/// A program of a stripe, with units that cross the link or are copied at the far end.
 #[derive(Clone, Copy, Debug)]
 pub struct FarProgram<'a> {
     /// Superblock.
     pub block: BlockId,
-    /// Stripe in it.
+    /// Stripe within the superblock.
     pub stripe: u32,
-    /// What is programmed. Of units that are moved contents are of no account.
+    /// The units to program. The contents of copied units are ignored.
     pub batch: &'a Batch,
-    /// Where the units lie that are moved, one for each of the batch; none: contents cross.
+    /// Addresses of the units to copy, one for each of the batch; None if contents cross.
     pub sources: Option<&'a [Ppa]>,
-    /// For whom.
+    /// Priority at the far end.
     pub priority: Priority,
 }
 
-/// A state of a superblock that is set rather than come to.
+/// A state of a superblock that is set explicitly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Bad, for ever.
+pub enum BlockMark {
+    /// Bad, permanently.
     Bad,
-    /// Bits a cell, of one that is erased.
+    /// Bits a cell, for an erased superblock.
     Mode(Mode),
 }
 
-/// A request of the system area.
+/// A request to the system area.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SystemVerb {
-    /// One of the two roots.
+pub enum SystemRequest {
+    /// Reads root slot 0 or 1.
     ReadRoot(usize),
-    /// Replaces a root.
+    /// Replaces root slot 0 or 1.
     WriteRoot(usize, Rc<[u8]>),
-    /// The record.
+    /// Reads the record.
     ReadRecord,
     /// Replaces the record.
     WriteRecord(Rc<[u8]>),
-    /// All pages of the journal, the oldest first.
+    /// Reads all pages of the journal, oldest first.
     ReadJournal,
-    /// Adds a page to the journal.
+    /// Appends a page to the journal.
     AppendJournal(Rc<[u8]>),
-    /// Takes the oldest pages off the journal.
+    /// Drops the oldest pages of the journal.
     CutJournal(usize),
 }
 
-/// An end beyond a link.
+/// The far end of flash across a link.
 ///
-/// [`Far`](super::Far) keeps the order of what must be in order and calls each verb only when it may be carried out; those
-/// of several lanes are under way at once, of one lane one at a time, so a lane's buffers can be used again. Each verb ends
-/// when its answer is here. An error is for good: nothing is asked afterwards. What comes back is believed as far as it is
-/// within the shape; addresses that are asked for always are.
+/// [`Far`](super::Far) keeps all required ordering: it calls a method only when the operation may execute.
+/// Each lane has at most one call in flight, different lanes have several; a lane's buffers are reused. Each
+/// method ends when its answer is here. An error is permanent: no call follows. Results are used only as far
+/// as they are within the shape; requested addresses always are.
 pub trait FarFlash: 'static {
-    /// Operations that may be under way at once: at least one.
+    /// Operations that may be in flight at once, at least one.
     fn lanes(&self) -> usize;
 
-    /// What the flash says of itself.
+    /// Properties of the flash.
     fn describe(&self) -> impl Future<Output = Result<FarShape, Gone>>;
 
-    /// What it says of superblocks: adds one for each.
+    /// Appends the state of each superblock to the result.
     fn report(
         &self,
         blocks: Range<u32>,
         out: &mut Vec<BlockReport>,
     ) -> impl Future<Output = Result<(), Gone>>;
 
-    /// Reads units of a stripe, or only their spare areas; `out` is overwritten.
+    /// Reads units of a stripe, or only their spare areas, into `out`, which is overwritten.
     fn read(&self, lane: usize, read: FarRead, out: &mut FarStripe)
     -> impl Future<Output = Result<(), Gone>>;
 
-    /// Programs a stripe; false: it failed, and the superblock is to be reported.
+    /// Programs a stripe. False if it failed; the caller then asks for the superblock's state.
     fn program(&self, lane: usize, program: FarProgram<'_>) -> impl Future<Output = Result<bool, Gone>>;
 
-    /// Erases a superblock; false: it failed, and the superblock is to be reported.
+    /// Erases a superblock. False if it failed; the caller then asks for the superblock's state.
     fn erase(
         &self,
         lane: usize,
@@ -174,11 +174,12 @@ pub trait FarFlash: 'static {
     ) -> impl Future<Output = Result<bool, Gone>>;
 
     /// Sets a state of a superblock.
-    fn mark(&self, block: BlockId, mark: Mark) -> impl Future<Output = Result<(), Gone>>;
+    fn mark(&self, block: BlockId, mark: BlockMark) -> impl Future<Output = Result<(), Gone>>;
 
-    /// Ends when everything that has been answered outlives more than the power.
+    /// Waits until every answered operation is durable beyond a crash.
     fn sync(&self) -> impl Future<Output = Result<(), Gone>>;
 
-    /// Carries out a request of the system area: one at a time. Gives the root or the record if there is one, or the pages.
-    fn system(&self, verb: SystemVerb) -> impl Future<Output = Result<Vec<Rc<[u8]>>, Gone>>;
+    /// Executes a request of the system area, one at a time. Returns the root or the record if there is one,
+    /// or the journal's pages.
+    fn system(&self, request: SystemRequest) -> impl Future<Output = Result<Vec<Rc<[u8]>>, Gone>>;
 }

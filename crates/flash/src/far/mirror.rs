@@ -1,14 +1,14 @@
-//! What is known of the flash at the near end.
+//! The near end's copy of superblock states and spare areas.
 //!
-//! A superblock takes 88 bytes, and while it is programmed 16 bytes a unit and 8 a stripe: half a per cent of what is
-//! programmed, 4.2 GiB of 1 TiB in stripes of 64 KiB.
+//! A superblock takes 88 bytes, and while it is programmed 16 bytes a unit and 8 a stripe in addition: half a
+//! per cent of the programmed data, or 4.2 GiB for 1 TiB in stripes of 64 KiB.
 
 use crate::far::link::{BlockReport, FarShape, FarStripe, Gone};
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::{Batch, NO_LPA, Spare};
 use crate::timing::Mode;
 
-/// The number of a stripe that can't be read. It is no number that firmware gives out.
+/// Number of an unreadable stripe. Firmware never assigns it.
 const NO_NUMBER: u64 = u64::MAX;
 
 pub(super) struct Known {
@@ -20,9 +20,9 @@ pub(super) struct Known {
     pub(super) mode: Mode,
     pub(super) is_bad: bool,
     pub(super) is_unstable: bool,
-    /// Of each programmed stripe.
+    /// Number of each programmed stripe.
     numbers: Vec<u64>,
-    /// Of each unit of these.
+    /// Spare area of each of their units.
     spares: Vec<Spare>,
 }
 
@@ -70,7 +70,11 @@ impl Mirror {
         &mut self.blocks[block.0 as usize]
     }
 
-    /// Takes over what the flash says of a superblock. Of stripes that were not known to be programmed nothing more is known.
+    /// Adopts the reported state of a superblock. Stripes newly known to be programmed have unknown spare
+    /// areas.
+    ///
+    /// # Errors
+    /// [`Gone`] if the report is not within the shape.
     pub(super) fn report(&mut self, block: BlockId, report: &BlockReport) -> Result<(), Gone> {
         if report.programmed > self.geometry.pages {
             return Err(Gone::because("a superblock has more programmed stripes than stripes"));
@@ -83,13 +87,13 @@ impl Mirror {
         known.reads = report.reads;
         known.programmed_at_ns = report.programmed_at_ns;
         known.mode = report.mode;
-        known.is_bad |= report.is_bad; // a mark may be on its way
+        known.is_bad |= report.is_bad; // a mark may still be in flight
         known.is_unstable = report.is_unstable;
         known.resize(units);
         Ok(())
     }
 
-    /// The first stripe that a failed program of `stripe` may have spoilt.
+    /// First stripe that a failed program of `stripe` may have damaged.
     pub(super) fn spoilt_from(&self, block: BlockId, stripe: u32) -> u32 {
         match self.block(block).mode {
             Mode::Full => stripe / self.wordline * self.wordline,
@@ -97,7 +101,7 @@ impl Mirror {
         }
     }
 
-    /// What a read of `mask` has brought.
+    /// Adopts the result of a read of `mask`.
     pub(super) fn learn(&mut self, block: BlockId, stripe: u32, mask: u64, read: &FarStripe) {
         let units = self.geometry.units_per_stripe() as usize;
         let known = self.block_mut(block);
@@ -112,7 +116,7 @@ impl Mirror {
         }
     }
 
-    /// A stripe was programmed.
+    /// Records that a stripe was programmed.
     pub(super) fn programmed(&mut self, block: BlockId, stripe: u32, batch: &Batch, now_ns: u64) {
         let units = self.geometry.units_per_stripe();
         let known = self.block_mut(block);
@@ -128,7 +132,7 @@ impl Mirror {
         }
     }
 
-    /// An erase is on its way: it may begin at any moment.
+    /// Records that an erase was sent, which may start at any moment.
     pub(super) fn begin_erase(&mut self, block: BlockId) {
         let known = self.block_mut(block);
         (known.programmed, known.reads, known.is_unstable) = (0, 0, true);
@@ -157,7 +161,8 @@ impl Mirror {
         (spare[0].lpa != NO_LPA).then_some(spare[0])
     }
 
-    /// The spare areas of consecutive units of a stripe, from `first` on; of a stripe that can't be read, as of padding.
+    /// The spare areas of consecutive units of a stripe from `first` on; [`Spare::PADDING`] for an unreadable
+    /// stripe.
     pub(super) fn spares(&self, first: Ppa, spares: &mut [Spare]) {
         let (block, stripe) = (self.geometry.block_of(first), self.geometry.stripe_of(first));
         match self.number(block, stripe) {
@@ -171,7 +176,7 @@ impl Mirror {
 }
 
 impl Known {
-    /// Room for what is programmed.
+    /// Allocates space for the programmed stripes.
     fn resize(&mut self, units_per_stripe: u32) {
         self.numbers.resize(self.programmed as usize, NO_NUMBER);
         self.spares.resize((self.programmed * units_per_stripe) as usize, Spare::PADDING);

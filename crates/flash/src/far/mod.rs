@@ -1,25 +1,26 @@
-//! Flash across a link, as a translation layer at the other end has it.
+//! Flash across a link, as seen by a translation layer at the near end.
 //!
-//! [`FarFlash`] is what an end beyond a link must do; whoever adds one implements that and nothing else. [`Far`] is what all
-//! such ends have in common at the near side:
+//! [`FarFlash`] is the contract of a far end; a new kind of link implements only that. [`Far`] is the near
+//! side that all kinds share:
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`link`] | [`FarFlash`], and what crosses |
-//! | `mirror` | what is known of the flash without crossing |
-//! | `outbox` | operations that wait, and which of them may be sent |
-//! | `lane` | the tasks that carry them out |
+//! | [`link`] | [`FarFlash`], and the messages that cross |
+//! | `mirror` | state of the flash that is known without crossing |
+//! | `outbox` | waiting operations, and which of them may be sent |
+//! | `lane` | the tasks that execute them |
 //!
-//! **Order.** A link may carry commands out in any order, so an operation that must not pass another is kept at this end
-//! until the other one's answer is there: programs of one superblock go one at a time, an erase waits for all that came
-//! before it. Reads wait for a lane, and for an erase that is under way.
+//! **Order.** A link may execute commands in any order, so an operation that must not pass another is kept at
+//! this end until the other one's answer is here: programs of one superblock go one at a time, and an erase
+//! waits for all earlier operations. Reads wait for a lane, and for an erase in flight.
 //!
-//! **What is known.** At attach every superblock is reported, and the spare areas of what is programmed are read: it takes
-//! the time of sensing each stripe once. From then on what is programmed and erased here is noted when its answer comes. After
-//! a failure the superblock is reported again, before the ticket says that something failed.
+//! **State.** At attach every superblock reports its state, and the spare areas of all programmed stripes are
+//! read, which takes the time of sensing each stripe once. From then on the answers to programs and erases
+//! update the state. After a failure the superblock reports its state again, before the ticket completes as
+//! failed.
 //!
-//! What it does not do: nothing is learned without crossing, so what a unit holds is to be read. Contents are
-//! not cached. When the link is gone, nothing that was asked ends, as with an array whose power is off.
+//! What it does not do: it learns nothing without crossing, so contents must be read; they are not cached.
+//! Once the link is lost, no operation completes, as with an array whose power is off.
 
 mod lane;
 pub mod link;
@@ -33,8 +34,8 @@ use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::Mode;
 use byteway_clock::{Clock, Notify, TaskId, Time};
 use byteway_wire::content::Content;
-use lane::SystemRequest;
-use link::{FarFlash, FarShape, Gone, SystemVerb};
+use lane::PendingRequest;
+use link::{FarFlash, FarShape, Gone, SystemRequest};
 use mirror::Mirror;
 use outbox::{Operation, Outbox, Verb};
 use std::cell::{Cell, RefCell};
@@ -44,7 +45,7 @@ use std::future::{self, Future};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Flash across a link. Cheap to clone.
+/// A translation layer's flash across a link. Cheap to clone.
 #[derive(Clone)]
 pub struct Far(Rc<Inner>);
 
@@ -55,27 +56,27 @@ struct Inner {
     attached: Time,
     mirror: RefCell<Mirror>,
     outbox: RefCell<Outbox>,
-    /// There may be an operation for a lane that rests.
+    /// Notified when an operation may have become sendable.
     sendable: Notify,
-    system: RefCell<VecDeque<SystemRequest>>,
+    system: RefCell<VecDeque<PendingRequest>>,
     requested: Notify,
     record: RefCell<Option<Rc<[u8]>>>,
     batches: RefCell<Vec<Batch>>,
-    /// Why nothing goes on any more.
+    /// The reason why the link is lost; None while it works.
     gone: RefCell<Option<Rc<str>>>,
     failed: Notify,
     is_off: Cell<bool>,
     tasks: RefCell<Vec<TaskId>>,
 }
 
-/// How often what a unit holds is asked for before it counts as unreadable.
+/// Attempts to read a unit before its content counts as unreadable.
 const CONTENT_READS: u32 = 4;
 
 impl Far {
-    /// Takes up the flash behind `link`.
+    /// Attaches to the flash behind `link`.
     ///
     /// # Errors
-    /// The link is gone, or says what can't be.
+    /// [`Gone`] if the link is lost, or the reported shape or state is invalid.
     pub async fn attach<L: FarFlash>(clock: &Clock, link: L) -> Result<Far, Gone> {
         let shape = link.describe().await?;
         shape.geometry.validate().map_err(|error| Gone::because(&error))?;
@@ -85,7 +86,7 @@ impl Far {
         let mut reports = Vec::new();
         link.report(0..shape.geometry.total_blocks(), &mut reports).await?;
         let mirror = Mirror::new(&shape, &reports)?;
-        let record = link.system(SystemVerb::ReadRecord).await?.into_iter().next();
+        let record = link.system(SystemRequest::ReadRecord).await?.into_iter().next();
         let far = Far(Rc::new(Inner {
             clock: clock.clone(),
             desk: Desk::new(clock),
@@ -112,18 +113,18 @@ impl Far {
         Ok(far)
     }
 
-    /// Reads the spare areas of all that is programmed, all dies at once.
+    /// Reads the spare areas of all programmed stripes, all dies in parallel.
     async fn scan(&self) -> Result<(), Gone> {
         let geometry = self.geometry();
         let ticket = self.ticket();
-        // A superblock of each die at a time, so that little waits at this end.
+        // One superblock of each die at a time, so that few operations queue at this end.
         for number in 0..geometry.blocks {
             for block in (0..geometry.dies()).map(|die| geometry.block(die, number)) {
                 for stripe in 0..self.programmed_stripes(block) {
                     self.submit(Verb::Learn, block, stripe, Priority::HostRead, &ticket);
                 }
             }
-            // Nothing comes from a link that is gone.
+            // A lost link never answers, so wait for either.
             let mut wait = std::pin::pin!(ticket.wait());
             let mut failed = std::pin::pin!(self.failed());
             let why = future::poll_fn(|context| {
@@ -139,7 +140,7 @@ impl Far {
         Ok(())
     }
 
-    /// Ends its tasks: whatever was asked never ends.
+    /// Ends the tasks: operations in flight never complete.
     pub fn stop(&self) {
         self.0.is_off.set(true);
         for task in self.0.tasks.take() {
@@ -147,32 +148,32 @@ impl Far {
         }
     }
 
-    /// Its shape.
+    /// Geometry of the far flash.
     pub fn geometry(&self) -> &Geometry {
         &self.0.shape.geometry
     }
 
-    /// What it said of itself at attach.
+    /// Properties reported at attach.
     pub fn shape(&self) -> &FarShape {
         &self.0.shape
     }
 
-    /// The clock that this end goes by.
+    /// The clock of this end.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
 
-    /// A ticket to submit under.
+    /// A new ticket.
     pub fn ticket(&self) -> Ticket {
         self.0.desk.ticket()
     }
 
-    /// Tickets that are held, or whose operations are not done.
+    /// Tickets that are held or have operations in flight.
     pub fn tickets_in_use(&self) -> usize {
         self.0.desk.tickets(|tickets| tickets.in_use())
     }
 
-    /// An empty batch, with the memory of an earlier one.
+    /// An empty batch, which reuses the memory of an earlier one.
     pub fn take_batch(&self) -> Batch {
         self.0.batches.borrow_mut().pop().unwrap_or_default()
     }
@@ -187,8 +188,8 @@ impl Far {
         self.submit(Verb::Read(mask), block, stripe, priority, ticket)
     }
 
-    /// A read of what the flash has not: it fails at once, and crosses no link. What names such an address may come from the
-    /// flash itself.
+    /// A read out of range fails at once, without crossing the link. Such an address may come from the flash
+    /// itself.
     #[cold]
     fn fail_read(&self, mask: u64, ticket: &Ticket) -> usize {
         let units = mask.count_ones();
@@ -213,7 +214,7 @@ impl Far {
         self.submit(Verb::Program(batch), block, stripe, priority, ticket);
     }
 
-    /// As [`Flash::submit_move`](crate::Flash::submit_move): what is moved doesn't cross.
+    /// As [`Flash::submit_move`](crate::Flash::submit_move). The data do not cross the link.
     pub fn submit_move(
         &self,
         sources: Vec<Ppa>,
@@ -233,8 +234,8 @@ impl Far {
 
     fn submit(&self, verb: Verb, block: BlockId, stripe: u32, priority: Priority, ticket: &Ticket) -> usize {
         let inner = &*self.0;
-        debug_assert!(block.0 < self.geometry().total_blocks(), "an address is one of the flash");
-        debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the data end that it is used with");
+        debug_assert!(block.0 < self.geometry().total_blocks(), "the superblock is within the geometry");
+        debug_assert!(inner.desk.has_issued(ticket), "a ticket belongs to the data end that it is used with");
         let at = inner.desk.tickets(|tickets| tickets.add(ticket.index, verb.units_delivered()));
         let submitted = inner.clock.now();
         let ticket = Some(ticket.index);
@@ -242,7 +243,7 @@ impl Far {
         at
     }
 
-    /// Without a ticket: nobody waits for it.
+    /// Submits without a ticket: no task waits for it.
     fn post(&self, verb: Verb, block: BlockId) {
         let (submitted, priority) = (self.0.clock.now(), Priority::HostProgram);
         self.send(Operation { verb, block, stripe: 0, priority, ticket: None, at: 0, submitted });
@@ -253,8 +254,8 @@ impl Far {
         self.0.sendable.notify_one();
     }
 
-    /// What a unit holds, by a read; none if it can't be read, tried several times: a read may fail for once, and who asks here has
-    /// nothing else to go by.
+    /// Content of a unit, by a read; None if unreadable. Tries several times, because a single read may fail,
+    /// and the caller has no other source.
     pub async fn content(&self, ppa: Ppa) -> Option<Content> {
         let geometry = self.geometry();
         if ppa.0 >= geometry.total_units() {
@@ -303,7 +304,7 @@ impl Far {
         self.0.mirror.borrow().block(block).mode
     }
 
-    /// As [`Flash::set_mode`](crate::Flash::set_mode): the flash learns of it before it is programmed.
+    /// As [`Flash::set_mode`](crate::Flash::set_mode). The far end receives the mode before any program.
     pub fn set_mode(&self, block: BlockId, mode: Mode) -> bool {
         let has_mode = mode == Mode::Full || self.0.shape.has_one_bit_mode;
         if !has_mode || block.0 >= self.geometry().total_blocks() {
@@ -321,7 +322,8 @@ impl Far {
         true
     }
 
-    /// As [`Flash::mark_bad`](crate::Flash::mark_bad): known here at once, and there when the mark has crossed.
+    /// As [`Flash::mark_bad`](crate::Flash::mark_bad): effective here at once, and at the far end when the
+    /// mark has crossed.
     pub fn mark_bad(&self, block: BlockId) {
         if block.0 < self.geometry().total_blocks() {
             self.0.mirror.borrow_mut().block_mut(block).is_bad = true;
@@ -354,7 +356,8 @@ impl Far {
         self.0.mirror.borrow().each_erases().for_each(take);
     }
 
-    /// As [`Flash::reads_since_erase`](crate::Flash::reads_since_erase): those before attach, and those that came from here.
+    /// As [`Flash::reads_since_erase`](crate::Flash::reads_since_erase): those before attach, and those from
+    /// this end.
     pub fn reads_since_erase(&self, block: BlockId) -> u32 {
         self.0.mirror.borrow().block(block).reads
     }
@@ -368,7 +371,7 @@ impl Far {
         self.0.shape.calendar_ns + self.0.clock.now().since(self.0.attached).0 / 1000
     }
 
-    /// As [`Flash::programmed_at`](crate::Flash::programmed_at): when the answer came.
+    /// As [`Flash::programmed_at`](crate::Flash::programmed_at), as of the answer's arrival.
     pub fn programmed_at(&self, block: BlockId) -> Option<Duration> {
         let mirror = self.0.mirror.borrow();
         let known = mirror.block(block);
@@ -377,12 +380,12 @@ impl Far {
 
     /// As [`Flash::read_root`](crate::Flash::read_root).
     pub async fn read_root(&self, slot: usize) -> Option<Rc<[u8]>> {
-        self.system(SystemVerb::ReadRoot(slot)).await.into_iter().next()
+        self.system(SystemRequest::ReadRoot(slot)).await.into_iter().next()
     }
 
     /// As [`Flash::write_root`](crate::Flash::write_root).
     pub async fn write_root(&self, slot: usize, bytes: Rc<[u8]>) {
-        self.system(SystemVerb::WriteRoot(slot, bytes)).await;
+        self.system(SystemRequest::WriteRoot(slot, bytes)).await;
     }
 
     /// As [`Flash::record`](crate::Flash::record).
@@ -392,50 +395,51 @@ impl Far {
 
     /// As [`Flash::write_record`](crate::Flash::write_record).
     pub async fn write_record(&self, bytes: Rc<[u8]>) {
-        self.system(SystemVerb::WriteRecord(bytes.clone())).await;
+        self.system(SystemRequest::WriteRecord(bytes.clone())).await;
         self.0.record.replace(Some(bytes));
     }
 
     /// As [`Flash::read_journal`](crate::Flash::read_journal).
     pub async fn read_journal(&self) -> Vec<Rc<[u8]>> {
-        self.system(SystemVerb::ReadJournal).await
+        self.system(SystemRequest::ReadJournal).await
     }
 
     /// As [`Flash::append_journal`](crate::Flash::append_journal).
     pub async fn append_journal(&self, page: Rc<[u8]>) {
-        self.system(SystemVerb::AppendJournal(page)).await;
+        self.system(SystemRequest::AppendJournal(page)).await;
     }
 
-    /// As [`Flash::cut_journal`](crate::Flash::cut_journal). If the power goes before it has crossed, the pages are there again.
+    /// As [`Flash::cut_journal`](crate::Flash::cut_journal). If the power is cut before the request has
+    /// crossed, the pages reappear.
     pub fn cut_journal(&self, pages: usize) {
         self.0
             .system
             .borrow_mut()
-            .push_back(SystemRequest { verb: SystemVerb::CutJournal(pages), answer: None });
+            .push_back(PendingRequest { request: SystemRequest::CutJournal(pages), answer: None });
         self.0.requested.notify_one();
     }
 
-    /// One request of the system area at a time, in their order.
-    async fn system(&self, verb: SystemVerb) -> Vec<Rc<[u8]>> {
+    /// Sends one request of the system area at a time, in order.
+    async fn system(&self, request: SystemRequest) -> Vec<Rc<[u8]>> {
         let answer = Rc::new(lane::Answer::new(&self.0.clock));
-        self.0.system.borrow_mut().push_back(SystemRequest { verb, answer: Some(answer.clone()) });
+        self.0.system.borrow_mut().push_back(PendingRequest { request, answer: Some(answer.clone()) });
         self.0.requested.notify_one();
         answer.wait().await
     }
 
-    /// As [`Flash::sync`](crate::Flash::sync): asks the flash, and waits for its answer.
+    /// As [`Flash::sync`](crate::Flash::sync): asks the far end, and waits for its answer.
     pub async fn sync(&self) {
         let ticket = self.ticket();
         self.submit(Verb::Sync, BlockId(0), 0, Priority::HostProgram, &ticket);
         ticket.wait().await;
     }
 
-    /// What is kept beyond the link makes no sense to firmware: it counts as failed from now on, for this reason.
+    /// Declares the far end's data unusable by firmware: it counts as failed from now on, for this reason.
     pub fn refuse(&self, why: String) {
         self.end(&Gone(why.into()));
     }
 
-    /// Waits until nothing goes on any more, and says why.
+    /// Waits until the link is lost, and returns the reason.
     pub async fn failed(&self) -> Rc<str> {
         loop {
             if let Some(why) = &*self.0.gone.borrow() {

@@ -8,12 +8,12 @@ use byteway_clock::Time;
 use std::collections::VecDeque;
 
 pub(super) enum Verb {
-    /// The units of a stripe, as a mask.
+    /// Units of a stripe, by mask.
     Read(u64),
-    /// The spare areas of a stripe.
+    /// Spare areas of a stripe.
     Learn,
     Program(Batch),
-    /// Of units that lie in the flash already, one for each of the batch.
+    /// A program with the addresses of the units to copy, one for each of the batch.
     Move(Vec<Ppa>, Batch),
     Erase,
     MarkBad,
@@ -29,7 +29,7 @@ impl Verb {
         }
     }
 
-    /// Whether it changes what a superblock holds, or can hold.
+    /// Whether it changes the contents or the mode of a superblock.
     fn is_write(&self) -> bool {
         matches!(self, Verb::Program(_) | Verb::Move(..) | Verb::Erase | Verb::SetMode(_))
     }
@@ -45,23 +45,23 @@ pub(super) struct Operation {
     pub(super) stripe: u32,
     pub(super) priority: Priority,
     pub(super) ticket: Option<u32>,
-    /// Where in the ticket's contents a read delivers.
+    /// Index of a read's first unit in the ticket's contents.
     pub(super) at: u32,
     pub(super) submitted: Time,
 }
 
-/// What of a superblock is under way.
+/// Operations of a superblock that restrict others.
 #[derive(Clone, Copy, Default)]
 struct Traffic {
-    /// Reads that were submitted and are not done, and moves of its units.
+    /// Reads and copies from it that were submitted and have not completed.
     reads: u32,
-    /// A program, a move to it, an erase or a change of its mode has been sent and is not done.
+    /// A program, a copy to it, an erase or a mode change is in flight.
     is_written: bool,
-    /// It is an erase.
+    /// The one in flight is an erase.
     is_erased: bool,
 }
 
-/// Operations that wait, most urgent first, in the order of submission.
+/// Waiting operations by priority, in order of submission.
 pub(super) struct Outbox {
     waiting: [VecDeque<Operation>; Priority::COUNT],
     traffic: Vec<Traffic>,
@@ -79,11 +79,13 @@ impl Outbox {
         self.waiting[operation.priority as usize].push_back(operation);
     }
 
-    /// The most urgent that may be sent; it counts as sent then.
+    /// Takes the most urgent operation that may be sent, and counts it as in flight.
     pub(super) fn take(&mut self) -> Option<Operation> {
         let Outbox { waiting, traffic, .. } = self;
         for line in waiting {
             let may_go = |operation: &Operation| {
+                // An erase would destroy data that earlier reads, and copies from this superblock, still
+                // need; a program would be refused if it passed another.
                 let Traffic { reads, is_written, is_erased } = traffic[operation.block.0 as usize];
                 match operation.verb {
                     Verb::Erase => !is_written && reads == 0,
@@ -102,9 +104,11 @@ impl Outbox {
         None
     }
 
-    /// One that was taken is done. Whether others wait.
+    /// Completes an operation that was taken. Returns whether others wait.
     pub(super) fn done(&mut self, operation: &Operation) -> bool {
-        self.count_reads(operation, |reads| *reads -= 1);
+        self.count_reads(operation, |reads| {
+            *reads = reads.checked_sub(1).expect("a completed read was counted")
+        });
         if operation.verb.is_write() {
             let traffic = &mut self.traffic[operation.block.0 as usize];
             (traffic.is_written, traffic.is_erased) = (false, false);
@@ -136,8 +140,8 @@ mod tests {
         std::iter::from_fn(|| outbox.take()).map(|operation| operation.stripe).collect()
     }
 
-    // A link keeps no order: a program that passes another is refused by the flash, and an erase that passes a read takes
-    // its data away.
+    // A link keeps no order: the flash refuses a program that passes another, and an erase that passes a read
+    // destroys its data.
     #[test]
     fn what_must_not_pass_waits_for_what_is_before_it() {
         let executor = Executor::new();

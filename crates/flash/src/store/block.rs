@@ -1,11 +1,11 @@
-//! The state of a superblock.
+//! State of a superblock.
 
 use crate::timing::Mode;
 
-/// A superblock. Its first `programmed` stripes can be read.
+/// A superblock, whose first `programmed` stripes are readable.
 pub(super) struct Block {
-    /// [`BASE`] if the closed form has its contents. Else, in memory where they are, and in files which of its lives between
-    /// two erases it is in.
+    /// [`BASE`] if the contents are those of the closed form. Otherwise, in memory the location of the
+    /// contents, and in files the generation: the number of its erases since the medium was made.
     pub(super) live: u32,
     pub(super) programmed: u32,
     pub(super) erases: u32,
@@ -13,18 +13,18 @@ pub(super) struct Block {
     pub(super) reads: u32,
     /// When its first stripe was programmed, by the medium's calendar.
     pub(super) programmed_at_ns: u64,
-    pub(super) work: Work,
+    pub(super) ongoing: OngoingChange,
     pub(super) mode: Mode,
     /// It is marked as bad.
     pub(super) is_bad: bool,
 }
 
-/// What is being done to a superblock. Its stripes that are not programmed are torn meanwhile.
+/// The program or erase in progress on a superblock. Its unprogrammed stripes count as torn meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum OngoingChange {
     None,
     Program,
-    /// Also when the power was cut meanwhile: only another erase ends it.
+    /// Also an erase interrupted by a power cut: only another erase ends it.
     Erase,
 }
 

@@ -1,36 +1,36 @@
-//! What units and their spare areas hold: in the base state, in a program, and in what is saved when the power goes.
+//! Contents of units and spare areas: in the base state, in a program, and in the save at a power cut.
 
 use crate::geometry::{BlockId, Ppa};
 use crate::timing::Mode;
 use byteway_wire::content::Content;
 
-/// The logical unit of one that belongs to none: padding.
+/// The logical unit of padding.
 pub const NO_LPA: u64 = u64::MAX;
 
-/// What the array held when the run began, in closed form, so that any size is ready at once.
-///
-/// All methods must give the same answer for the same argument at any time; they are asked about addresses of the
-/// geometry only, and must not call the array. `lpas` is only asked about units of stripes that `stripes` counts, and `content`
-/// about logical units that it has given.
+/// Contents of the array at the start of the run, in closed form, so that an array of any size is ready at
+/// once.
+/// All methods are pure: the same argument always gives the same result. They are called only for addresses
+/// of the geometry, and must not call the array. `lpas` is called only for units of stripes that `stripes`
+/// counts, and `content` only for logical units that `lpas` has returned.
 pub trait BaseContent {
-    /// How many stripes of a superblock, from its first, were programmed. More than there are counts as all.
+    /// Programmed stripes of a superblock, from its first. More than its stripes counts as all.
     fn stripes(&self, block: BlockId) -> u32 {
         let _ = block;
         u32::MAX
     }
-    /// How many bits the cells of a superblock held.
+    /// Bits a cell in a superblock.
     fn mode(&self, block: BlockId) -> Mode {
         let _ = block;
         Mode::Full
     }
-    /// Writes into `lpas` which logical units consecutive units of a superblock, from `first` on, were programmed for;
-    /// [`NO_LPA`] for none: such a one holds zeroes.
+    /// Writes into `lpas` the logical unit of each consecutive unit of a superblock from `first` on;
+    /// [`NO_LPA`] for a unit that belongs to none and holds zeroes.
     fn lpas(&self, first: Ppa, lpas: &mut [u64]);
-    /// What a logical unit held.
+    /// Content of a logical unit.
     fn content(&self, lpa: u64) -> Content;
 }
 
-/// The base state of a drive out of the factory: every block is erased.
+/// The base state of a factory-new drive: every block is erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blank;
 
@@ -46,49 +46,49 @@ impl BaseContent for Blank {
     }
 }
 
-/// What firmware writes into the spare area beside a unit.
+/// Contents of the spare area of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
-    /// The logical unit that it is of; [`NO_LPA`] for padding.
+    /// The logical unit; [`NO_LPA`] for padding.
     pub lpa: u64,
-    /// Which of that unit's states it is: the later one has the greater number. 0 in the base state.
+    /// Version of the logical unit: a later version has a greater number. 0 in the base state.
     pub sequence: u64,
 }
 
 impl Spare {
-    /// Of padding.
+    /// The spare area of padding.
     pub const PADDING: Spare = Spare { lpa: NO_LPA, sequence: 0 };
 }
 
-/// A unit that holds an older state of a logical unit than anybody will ask for.
+/// A unit with an outdated version of its logical unit, which no read will ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outdated {
-    /// The unit.
+    /// Address of the unit.
     pub ppa: Ppa,
-    /// The logical unit that it is of.
+    /// Its logical unit.
     pub lpa: u64,
-    /// A later state than what it holds: see [`Spare::sequence`].
+    /// A later version than the one that the unit holds: see [`Spare::sequence`].
     pub sequence: u64,
 }
 
-/// What a program writes.
+/// Data of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Stands in the spare area of the stripe: which one it is, in the order in which firmware gave them out. 0 in the
-    /// base state.
+    /// Number in the spare area of the stripe: the order in which firmware assigned stripes. 0 in the base
+    /// state.
     pub number: u64,
-    /// The units, from the first of the stripe on; what is missing is padding.
+    /// The units, from the first of the stripe on. Missing units are padding.
     pub units: Vec<(Spare, Content)>,
 }
 
-/// What a drive with power-loss protection saves on its capacitors' charge.
+/// Volatile state that a drive with power-loss protection saves on its capacitors' charge.
 #[derive(Clone, Debug, Default)]
 pub struct Dump {
-    /// The units of its write buffer, oldest first.
+    /// Units of the write buffer, oldest first.
     pub units: Vec<(Spare, Content)>,
-    /// Parts of units that lie over what is older of these, by blocks of 512 bytes: those that "can't be read"
-    /// ([`Content::marred`]) are not there.
+    /// Parts of units that overlay older units of the above, by blocks of 512 bytes. Blocks that are marked
+    /// unreadable ([`Content::marred`]) are not part of it.
     pub parts: Vec<(Spare, Content)>,
-    /// Whatever else firmware must not lose.
+    /// Further state of the firmware, encoded by it.
     pub records: Vec<u8>,
 }

@@ -1,12 +1,12 @@
-//! What the array holds: a base state in closed form, and what was programmed over it, in memory (`ram`) or in files
-//! ([`mod@file`]).
+//! Contents of the array: a base state in closed form, and what was programmed since, in memory (`ram`) or in
+//! files ([`mod@file`]).
 //!
-//! A superblock costs 32 bytes, wherever its contents are. Whether a test pattern is kept as a stamp or as its 4096 bytes
-//! is decided where contents come in (`Content::of`, by its `Keep`).
+//! A superblock costs 32 bytes, wherever its contents are. Whether a test pattern is kept as a stamp or as
+//! its 4096 bytes is decided where contents enter (`Content::of`, by its `Keep`).
 //!
-//! What a power cut does to it: the stripe that is being programmed and the earlier ones of its wordline are torn, that
-//! is unreadable until the superblock is erased, and the rest of the wordline is lost to programs; a superblock that is
-//! being erased holds nothing, and takes no program before another erase.
+//! Effects of a power cut: the stripe being programmed and the earlier ones of its wordline are torn, that
+//! is, unreadable until the superblock is erased, and the rest of the wordline cannot be programmed. A
+//! superblock being erased is empty, and rejects programs until the next erase.
 
 mod block;
 mod content;
@@ -15,20 +15,20 @@ mod ram;
 
 pub use content::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};
 
+use crate::failure::Cells;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::timing::Mode;
-use crate::trouble::Cells;
-use block::{BASE, Block, Work};
+use block::{BASE, Block, OngoingChange};
 use byteway_clock::Inbox;
 use byteway_wire::content::Content;
-use file::{FileContents, Files, Format, OpenError, Opened, Tuning};
+use file::{FileContents, Files, Format, OpenError, OpenReport, Tuning};
 use ram::Ram;
 use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Where contents are.
+/// Location of the contents.
 enum Contents {
     Ram(Ram),
     Files(Box<FileContents>),
@@ -39,15 +39,15 @@ pub(crate) struct Store {
     base: Rc<dyn BaseContent>,
     blocks: Vec<Block>,
     contents: Contents,
-    /// Stripes that a power cut or a failed program has torn, by superblock.
+    /// Stripes torn by a power cut or a failed program, by superblock.
     torn: BTreeSet<(u32, u32)>,
-    /// How many stripes a wordline has, where cells hold more than one bit.
+    /// Stripes of a wordline; 1 for single-level cells.
     wordline: u32,
-    /// Erases of each superblock before the medium was made; empty if there were none.
+    /// Program/erase cycles of each superblock before the medium was made; empty if none.
     worn: Box<[u32]>,
 }
 
-/// A program that is out of order, or of a block that isn't erased.
+/// A program out of order, or of a superblock that is not erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
@@ -61,7 +61,7 @@ impl Store {
                 erases: 0,
                 reads: 0,
                 programmed_at_ns: 0,
-                work: Work::None,
+                ongoing: OngoingChange::None,
                 mode: base.mode(BlockId(id)),
                 is_bad: false,
             })
@@ -70,21 +70,21 @@ impl Store {
         Store { geometry, base, blocks, contents, torn: BTreeSet::new(), wordline: 1, worn: Box::default() }
     }
 
-    /// One whose contents are in files; with what was saved when the power went.
+    /// A store whose contents are in files, with the state saved at the last power cut.
     pub(crate) fn open(
         files: Arc<dyn Files>,
         format: &Format,
         base: Rc<dyn BaseContent>,
         tuning: Tuning,
-    ) -> Result<(Self, Option<Dump>, Opened), OpenError> {
+    ) -> Result<(Self, Option<Dump>, OpenReport), OpenError> {
         let geometry = format.geometry;
         let stripes = |block| base.stripes(block).min(geometry.pages);
         let found = file::open(files, format, tuning, stripes)?;
-        let is_one_bit = |id, found: &file::FoundBlock| {
+        let is_one_bit = |id, found: &file::RecoveredBlock| {
             let is_base = found.generation == 0 && found.programmed > 0;
             found.is_one_bit || is_base && base.mode(BlockId(id)) == Mode::OneBit
         };
-        let block = |(id, found): (u32, &file::FoundBlock)| Block {
+        let block = |(id, found): (u32, &file::RecoveredBlock)| Block {
             live: if found.generation == 0 { BASE } else { found.generation },
             programmed: found.programmed,
             erases: found.erases,
@@ -92,7 +92,7 @@ impl Store {
             programmed_at_ns: found.programmed_at_ns,
             mode: if is_one_bit(id, found) { Mode::OneBit } else { Mode::Full },
             is_bad: found.is_bad,
-            work: if found.is_erasing { Work::Erase } else { Work::None },
+            ongoing: if found.is_erasing { OngoingChange::Erase } else { OngoingChange::None },
         };
         let blocks = (0..).zip(&found.blocks).map(block).collect();
         let contents = Contents::Files(Box::new(found.contents));
@@ -101,13 +101,13 @@ impl Store {
         Ok((store, found.dump, found.opened))
     }
 
-    /// Stripes of a block that can be read.
+    /// Readable stripes of a superblock.
     pub(crate) fn programmed(&self, block: BlockId) -> u32 {
         self.blocks[block.0 as usize].programmed
     }
 
-    /// Brings a block's state into the cache for an operation that will end later: the table is larger than the cache,
-    /// and nothing waits for this load.
+    /// Prefetches a superblock's state for an operation that will end later: the table exceeds the cache, and
+    /// no wait depends on this load.
     pub(crate) fn warm(&self, block: BlockId) {
         std::hint::black_box(self.blocks[block.0 as usize].programmed);
     }
@@ -117,7 +117,7 @@ impl Store {
         self.blocks[block.0 as usize].erases.saturating_add(before)
     }
 
-    /// Those since the medium was made.
+    /// Program/erase cycles since the medium was made.
     pub(crate) fn erases_since_made(&self, block: BlockId) -> u32 {
         self.blocks[block.0 as usize].erases
     }
@@ -131,19 +131,19 @@ impl Store {
         self.blocks[block.0 as usize].reads
     }
 
-    /// It was sensed so often.
+    /// Adds `times` sensings.
     pub(crate) fn sensed(&mut self, block: BlockId, times: u32) {
         let reads = &mut self.blocks[block.0 as usize].reads;
         *reads = reads.saturating_add(times);
     }
 
-    /// When its first stripe was programmed; none if there is none.
+    /// When its first stripe was programmed; None if none is.
     pub(crate) fn programmed_at_ns(&self, block: BlockId) -> Option<u64> {
         let state = &self.blocks[block.0 as usize];
         (state.programmed > 0).then_some(state.programmed_at_ns)
     }
 
-    /// What its cells have been through.
+    /// Wear, retention and reads of its cells.
     pub(crate) fn cells(&self, block: BlockId, now_ns: u64) -> Cells {
         let state = &self.blocks[block.0 as usize];
         let age_ns = now_ns.saturating_sub(state.programmed_at_ns);
@@ -155,12 +155,12 @@ impl Store {
         }
     }
 
-    /// How many stripes a wordline has, where cells hold more than one bit.
+    /// Sets the stripes of a wordline.
     pub(crate) fn set_wordline(&mut self, stripes: u32) {
         self.wordline = stripes;
     }
 
-    /// How many stripes share the cells of a wordline of this superblock.
+    /// Stripes that share the cells of a wordline in this superblock's mode.
     pub(crate) fn wordline(&self, block: BlockId) -> u32 {
         match self.mode(block) {
             Mode::Full => self.wordline,
@@ -168,11 +168,11 @@ impl Store {
         }
     }
 
-    /// Stripes that a superblock takes.
+    /// Stripes of a superblock in its mode.
     pub(crate) fn stripes(&self, block: BlockId) -> u32 {
         match self.mode(block) {
             Mode::Full => self.geometry.pages,
-            // A last wordline that the pages don't fill has its one bit all the same.
+            // Rounded up: a last wordline that the pages do not fill still holds its one bit.
             Mode::OneBit => self.geometry.pages.div_ceil(self.wordline),
         }
     }
@@ -181,10 +181,10 @@ impl Store {
         self.blocks[block.0 as usize].mode
     }
 
-    /// Sets the mode of a superblock that is erased; else changes nothing, and gives false.
+    /// Sets the mode of an erased superblock; otherwise returns false, with nothing changed.
     pub(crate) fn set_mode(&mut self, block: BlockId, mode: Mode) -> bool {
         let state = &mut self.blocks[block.0 as usize];
-        let is_erased = state.programmed == 0 && state.work == Work::None;
+        let is_erased = state.programmed == 0 && state.ongoing == OngoingChange::None;
         if is_erased && state.mode != mode {
             state.mode = mode;
             self.note(block);
@@ -192,12 +192,12 @@ impl Store {
         is_erased
     }
 
-    /// Sets the erases that were before the medium was made.
+    /// Sets the program/erase cycles before the medium was made.
     pub(crate) fn wear_in(&mut self, erases: impl FnMut(BlockId) -> u32) {
         self.worn = (0..self.geometry.total_blocks()).map(BlockId).map(erases).collect();
     }
 
-    /// Units that are held in memory rather than in closed form.
+    /// Units held in memory rather than in closed form.
     pub(crate) fn live_units(&self) -> u64 {
         match &self.contents {
             Contents::Ram(ram) => ram.live_units(),
@@ -209,10 +209,10 @@ impl Store {
         &self.geometry
     }
 
-    /// Whether a stripe can't be read: it is half programmed or half erased.
+    /// Whether a stripe is unreadable because it is partly programmed or erased.
     pub(crate) fn is_torn(&self, block: BlockId, stripe: u32) -> bool {
         let state = &self.blocks[block.0 as usize];
-        (state.work != Work::None && stripe >= state.programmed)
+        (state.ongoing != OngoingChange::None && stripe >= state.programmed)
             || (!self.torn.is_empty() && self.torn.contains(&(block.0, stripe)))
     }
 
@@ -225,40 +225,43 @@ impl Store {
     pub(crate) fn is_untouched(&self) -> bool {
         let is_as_made = |(id, block): (u32, &Block)| {
             let stripes = self.base.stripes(BlockId(id)).min(self.geometry.pages);
-            block.live == BASE && block.erases == 0 && block.work == Work::None && block.programmed == stripes
+            block.live == BASE
+                && block.erases == 0
+                && block.ongoing == OngoingChange::None
+                && block.programmed == stripes
         };
         (0..).zip(&self.blocks).all(is_as_made)
     }
 
     /// Whether a superblock must be erased before it can be used.
     pub(crate) fn is_unstable(&self, block: BlockId) -> bool {
-        self.blocks[block.0 as usize].work == Work::Erase
+        self.blocks[block.0 as usize].ongoing == OngoingChange::Erase
     }
 
-    /// Marks a superblock as bad, for ever. That changes nothing here: whoever looks for the mark knows what it means.
+    /// Marks a superblock as bad, permanently. The store works with it as before; the mark is for firmware.
     pub(crate) fn mark_bad(&mut self, block: BlockId) {
         self.blocks[block.0 as usize].is_bad = true;
         self.note(block);
     }
 
-    /// Whether it is marked.
+    /// Whether a superblock is marked as bad.
     pub(crate) fn is_bad(&self, block: BlockId) -> bool {
         self.blocks[block.0 as usize].is_bad
     }
 
-    /// The power is gone.
+    /// Applies a power cut.
     pub(crate) fn cut(&mut self, now_ns: u64) {
-        let under_way = (0..).zip(&self.blocks).filter(|(_, block)| block.work == Work::Program);
+        let under_way = (0..).zip(&self.blocks).filter(|(_, block)| block.ongoing == OngoingChange::Program);
         let under_way: Vec<u32> = under_way.map(|(id, _)| id).collect();
         under_way.into_iter().for_each(|id| self.tear(BlockId(id), now_ns));
     }
 
-    /// The program of a stripe has failed.
+    /// Applies a failed program of a stripe.
     pub(crate) fn fail_program(&mut self, block: BlockId, now_ns: u64) {
         self.tear(block, now_ns);
     }
 
-    /// The stripe that was begun is torn, and what shares its cells.
+    /// Tears the stripe in progress, and those that share its cells.
     fn tear(&mut self, block: BlockId, now_ns: u64) {
         let (wordline, stripes) = (self.wordline(block), self.stripes(block));
         let state = &mut self.blocks[block.0 as usize];
@@ -269,10 +272,10 @@ impl Store {
             ram.add_live(u64::from((end - state.programmed) * self.geometry.units_per_stripe()));
         }
         if state.programmed == 0 {
-            state.programmed_at_ns = now_ns; // what comes behind it is no older
+            state.programmed_at_ns = now_ns; // later stripes are no older
         }
-        (state.programmed, state.work) = (end, Work::None);
-        // The rest of the wordline holds nothing either, and nobody can tell.
+        (state.programmed, state.ongoing) = (end, OngoingChange::None);
+        // The rest of the wordline is unusable too, and reads as torn.
         self.torn.extend((first..end).map(|stripe| (block.0, stripe)));
         self.note(block);
         if let Contents::Files(files) = &mut self.contents {
@@ -280,15 +283,15 @@ impl Store {
         }
     }
 
-    /// What has become of a superblock, other than by a program, outlives the process.
+    /// Records a change of a superblock other than by a program, so that it outlives the process.
     fn note(&mut self, block: BlockId) {
         if let Contents::Files(files) = &mut self.contents {
             files.note(block.0, &self.blocks[block.0 as usize]);
         }
     }
 
-    /// Hands the units of `mask` to `take`, in order; what isn't programmed is zero. Gives those of them that aren't
-    /// what was written.
+    /// Calls `take` with the content of each unit in `mask`, in order; an unprogrammed unit is zero. Returns
+    /// the units whose contents are not what was written.
     pub(crate) fn read(&self, block: BlockId, stripe: u32, mask: u64, mut take: impl FnMut(Content)) -> u64 {
         let first = stripe * self.geometry.units_per_stripe();
         let state = &self.blocks[block.0 as usize];
@@ -314,14 +317,15 @@ impl Store {
         wrong
     }
 
-    /// What a unit holds of which the closed form has the stripe.
+    /// Content of a unit in a stripe of the closed form.
     fn base_content(&self, ppa: Ppa) -> Content {
         let mut lpa = [NO_LPA];
         self.base.lpas(ppa, &mut lpa);
         if lpa == [NO_LPA] { Content::Zero } else { self.base.content(lpa[0]) }
     }
 
-    /// Whether the closed form has a stripe. A superblock in memory takes over what it has of it at its first program.
+    /// Whether a stripe is in closed form. In memory, a superblock's stripes are copied from the closed form
+    /// at its first program.
     fn is_base(&self, block: BlockId, stripe: u32) -> bool {
         self.blocks[block.0 as usize].live == BASE
             && match self.contents {
@@ -334,7 +338,7 @@ impl Store {
         matches!(self.contents, Contents::Ram(_))
     }
 
-    /// Lets go of the bytes of a unit, if it holds an older state of that logical unit.
+    /// Discards the bytes of a unit, if it holds an older version of that logical unit.
     pub(crate) fn forget(&mut self, outdated: Outdated) {
         let Outdated { ppa, lpa, sequence } = outdated;
         let geometry = &self.geometry;
@@ -353,7 +357,7 @@ impl Store {
         self.intact(ppa).unwrap_or_default()
     }
 
-    /// None if it isn't what was written.
+    /// Content of a unit; None if it is not what was written.
     pub(crate) fn intact(&self, ppa: Ppa) -> Option<Content> {
         let mut content = Content::Zero;
         let geometry = &self.geometry;
@@ -367,14 +371,14 @@ impl Store {
         self.spare(ppa).map(|spare| spare.lpa)
     }
 
-    /// The spare area of a unit; none of padding, and of what is not programmed or torn.
+    /// The spare area of a unit; None for padding, and if unprogrammed or torn.
     pub(crate) fn spare(&self, ppa: Ppa) -> Option<Spare> {
         let mut spare = [Spare::PADDING];
         self.spares(ppa, &mut spare);
         (spare[0].lpa != NO_LPA).then_some(spare[0])
     }
 
-    /// The spare areas of consecutive units of a stripe, from `first` on; of what is not programmed or torn, as of padding.
+    /// The spare areas of consecutive units of a stripe from `first` on; as padding if unprogrammed or torn.
     pub(crate) fn spares(&self, first: Ppa, spares: &mut [Spare]) {
         let (id, stripe) = (self.geometry.block_of(first), self.geometry.stripe_of(first));
         let block = &self.blocks[id.0 as usize];
@@ -401,7 +405,7 @@ impl Store {
         }
     }
 
-    /// The number of a stripe that can be read: [`Batch::number`].
+    /// The number of a readable stripe: [`Batch::number`].
     pub(crate) fn number(&self, block: BlockId, stripe: u32) -> Option<u64> {
         let state = &self.blocks[block.0 as usize];
         if stripe >= state.programmed || self.is_torn(block, stripe) {
@@ -414,19 +418,22 @@ impl Store {
         }
     }
 
-    /// Begins to program a stripe of `units` units; it is torn until [`Store::end_program`].
+    /// Starts the program of a stripe with `units` units; it is torn until [`Store::end_program`].
+    ///
+    /// # Errors
+    /// [`Refused`] if the stripe is not the next one, or the superblock is not erased.
     pub(crate) fn begin_program(&mut self, block: BlockId, stripe: u32, units: usize) -> Result<(), Refused> {
         let stripes = self.stripes(block);
         let state = &mut self.blocks[block.0 as usize];
         let fits = units <= self.geometry.units_per_stripe() as usize;
-        if state.work != Work::None || stripe != state.programmed || stripe >= stripes || !fits {
+        if state.ongoing != OngoingChange::None || stripe != state.programmed || stripe >= stripes || !fits {
             return Err(Refused);
         }
-        state.work = Work::Program;
+        state.ongoing = OngoingChange::Program;
         Ok(())
     }
 
-    /// The stripe that was begun is there, padded if `batch` is short.
+    /// Completes the program: the stripe is readable, padded if `batch` is short.
     pub(crate) fn end_program(&mut self, block: BlockId, batch: &mut Batch, now_ns: u64) {
         let state = &mut self.blocks[block.0 as usize];
         if state.programmed == 0 {
@@ -443,15 +450,15 @@ impl Store {
             }
         }
         state.programmed += 1;
-        state.work = Work::None;
-        self.go_on();
+        state.ongoing = OngoingChange::None;
+        self.collect_jobs();
     }
 
-    /// Begins to erase: from now on the block holds nothing.
+    /// Starts an erase: from now on the superblock is empty.
     pub(crate) fn begin_erase(&mut self, block: BlockId) {
         let state = &mut self.blocks[block.0 as usize];
         let programmed = std::mem::take(&mut state.programmed);
-        state.work = Work::Erase;
+        state.ongoing = OngoingChange::Erase;
         state.reads = 0;
         if !self.torn.is_empty() {
             self.torn.retain(|(torn, _)| *torn != block.0);
@@ -464,51 +471,51 @@ impl Store {
                 }
             }
             Contents::Files(files) => {
-                state.live = file::next_life(state.live);
+                state.live = file::next_generation(state.live);
                 files.erase(block.0, state);
             }
         }
-        self.go_on();
+        self.collect_jobs();
     }
 
     pub(crate) fn end_erase(&mut self, block: BlockId) {
         let state = &mut self.blocks[block.0 as usize];
-        state.work = Work::None;
+        state.ongoing = OngoingChange::None;
         state.erases += 1;
         if let Contents::Files(files) = &mut self.contents {
             files.end_erase(block.0, state);
         }
     }
 
-    /// The erase that was begun has failed: its cells have been stressed, and are not to be relied on.
+    /// Fails the erase in progress: the cells were stressed and cannot be relied on.
     pub(crate) fn fail_erase(&mut self, block: BlockId) {
         self.blocks[block.0 as usize].erases += 1;
         self.note(block);
     }
 
-    /// Whether what is being done to a superblock must not end yet, though it has taken its time: an erase ends when what
-    /// it follows is durable.
-    pub(crate) fn holds_up(&self, block: BlockId) -> bool {
+    /// Whether the end of the operation on a superblock must wait although its time is over: an erase ends
+    /// only once everything before it is durable.
+    pub(crate) fn delays_end(&self, block: BlockId) -> bool {
         match &self.contents {
             Contents::Ram(_) => false,
             Contents::Files(files) => {
-                files.holds_up(block.0, self.blocks[block.0 as usize].work == Work::Erase)
+                files.delays_end(block.0, self.blocks[block.0 as usize].ongoing == OngoingChange::Erase)
             }
         }
     }
 
-    /// Wants everything durable that was done until now. Gives what to ask [`Store::is_synced`] about.
-    pub(crate) fn want_sync(&mut self) -> u64 {
+    /// Requests a sync of everything done so far. Returns the argument for [`Store::is_synced`].
+    pub(crate) fn request_sync(&mut self) -> u64 {
         let Contents::Files(files) = &mut self.contents else { return 0 };
-        let job = files.want_sync();
-        self.go_on();
+        let job = files.request_sync();
+        self.collect_jobs();
         job
     }
 
-    /// Everything that waits for files is told what has been done to them.
-    pub(crate) fn tell(&mut self) {
+    /// Marks the completed file jobs as reported to their waiters.
+    pub(crate) fn mark_reported(&mut self) {
         if let Contents::Files(files) = &mut self.contents {
-            files.tell();
+            files.mark_reported();
         }
     }
 
@@ -519,43 +526,43 @@ impl Store {
         }
     }
 
-    /// Learns what has been done to files, and has done what is wanted next.
-    pub(crate) fn go_on(&mut self) {
+    /// Collects completed file jobs, and starts the next one if requested.
+    pub(crate) fn collect_jobs(&mut self) {
         if let Contents::Files(files) = &mut self.contents {
             let (blocks, torn, base) = (&self.blocks, &self.torn, &self.base);
-            files.go_on(|| file::Table::of(blocks, torn, |block| base.stripes(block)));
+            files.collect_jobs(|| file::Table::of(blocks, torn, |block| base.stripes(block)));
         }
     }
 
-    /// What a slot for roots holds from now on.
+    /// Records the content of a root slot.
     pub(crate) fn note_root(&mut self, slot: usize, root: Option<&[u8]>) {
         if let Contents::Files(files) = &mut self.contents {
             files.note_root(slot, root);
         }
     }
 
-    /// What the record is from now on.
+    /// Records the content of the record.
     pub(crate) fn note_record(&mut self, record: &[u8]) {
         if let Contents::Files(files) = &mut self.contents {
             files.note_record(record);
         }
     }
 
-    /// A page is added to the journal of the system area.
+    /// Records a page appended to the system area's journal.
     pub(crate) fn note_page(&mut self, page: &[u8]) {
         if let Contents::Files(files) = &mut self.contents {
             files.note_page(page);
         }
     }
 
-    /// So many pages are taken off it.
+    /// Records pages dropped from it.
     pub(crate) fn note_cut(&mut self, pages: usize) {
         if let Contents::Files(files) = &mut self.contents {
             files.note_cut(pages);
         }
     }
 
-    /// The files, if there are any.
+    /// The files; None if contents are in memory.
     pub(crate) fn files(&self) -> Option<&FileContents> {
         match &self.contents {
             Contents::Ram(_) => None,
@@ -563,12 +570,12 @@ impl Store {
         }
     }
 
-    /// Whether a file has failed: what has happened since may not be there.
+    /// Whether a file has failed, so that recent changes may be missing in it.
     pub(crate) fn has_failed(&self) -> bool {
         self.files().is_some_and(FileContents::has_failed)
     }
 
-    /// From now on a thread does what takes the wall's time, and reports through `inbox`.
+    /// Starts the thread that does the file jobs, and reports through `inbox`.
     pub(crate) fn begin_thread(&mut self, inbox: &Inbox) -> io::Result<()> {
         match &mut self.contents {
             Contents::Ram(_) => Ok(()),
@@ -576,21 +583,21 @@ impl Store {
         }
     }
 
-    /// Ends that, when all of it is done.
+    /// Ends the thread after its last job.
     pub(crate) fn end_thread(&mut self) {
         if let Contents::Files(files) = &mut self.contents {
             files.end_thread();
         }
     }
 
-    /// Makes durable what is known of all superblocks.
+    /// Writes a checkpoint with the state of all superblocks.
     pub(crate) fn write_table(&mut self) {
         if let Contents::Files(files) = &mut self.contents {
             files.write_table(file::Table::of(&self.blocks, &self.torn, |block| self.base.stripes(block)));
         }
     }
 
-    /// Makes everything durable, and says that the drive was ended in order.
+    /// Makes everything durable, and marks the directory as cleanly closed.
     pub(crate) fn close(&mut self, dump: Option<&Dump>, now_ns: u64) -> Result<(), Rc<str>> {
         let Contents::Files(files) = &mut self.contents else { return Ok(()) };
         let table = file::Table::of(&self.blocks, &self.torn, |block| self.base.stripes(block));

@@ -1,47 +1,48 @@
-//! Contents in memory: 32 bytes for each unit of a superblock that was ever programmed, and the bytes of those that are
-//! kept as bytes.
+//! Contents in memory: 32 bytes for each unit of a superblock that was ever programmed, plus the bytes of
+//! units kept as bytes.
 
 use super::block::{BASE, Block};
 use super::content::{BaseContent, Batch, NO_LPA, Spare};
 use crate::geometry::{BlockId, Geometry};
 use byteway_wire::content::Content;
 
-/// Places for the contents of superblocks: made several at a time, so that a drive that is written all over makes few.
+/// Content slots of superblocks, allocated several at a time, so that a fully written drive makes few
+/// allocations.
 struct Places {
     units: Box<[Content]>,
     lpas: Box<[u64]>,
     sequences: Box<[u64]>,
-    /// Of each stripe.
+    /// Number of each stripe.
     numbers: Box<[u64]>,
 }
 
-/// Superblocks whose places are made at once.
+/// Superblocks whose slots are allocated together.
 const PLACES: u32 = 16;
 
-/// The contents of an array, in memory.
+/// Contents of an array in memory.
 #[derive(Default)]
 pub(super) struct Ram {
     places: Vec<Places>,
-    /// Places that belong to no block; they hold nothing.
+    /// Slots that belong to no superblock.
     free: Vec<u32>,
     live_units: u64,
-    /// What a unit holds whose bytes were let go of.
+    /// The content of a unit whose bytes were discarded.
     forgotten: Option<Content>,
 }
 
-/// Where the contents of place `live` begin: in which of `places`, and at which unit.
+/// Location of slot `live`: index in `places`, and first unit there.
 fn place(geometry: &Geometry, live: u32) -> (usize, usize) {
     let units = geometry.units_per_block() as usize;
     ((live / PLACES) as usize, (live % PLACES) as usize * units)
 }
 
 impl Ram {
-    /// Units that are held.
+    /// Units held.
     pub(super) fn live_units(&self) -> u64 {
         self.live_units
     }
 
-    /// So many more count as held.
+    /// Counts `units` more as held.
     pub(super) fn add_live(&mut self, units: u64) {
         self.live_units += units;
     }
@@ -62,7 +63,7 @@ impl Ram {
         }
     }
 
-    /// Lets go of a unit's bytes, if they are of an older state of `lpa` than `sequence`.
+    /// Discards a unit's bytes, if they are of an older version of `lpa` than `sequence`.
     pub(super) fn forget(&mut self, geometry: &Geometry, live: u32, unit: u32, lpa: u64, sequence: u64) {
         let (places, first) = place(geometry, live);
         let (places, at) = (&mut self.places[places], first + unit as usize);
@@ -95,7 +96,7 @@ impl Ram {
         self.live_units += units as u64;
     }
 
-    /// A superblock of which so many stripes were programmed holds nothing any more.
+    /// Empties a superblock of which `programmed` stripes were programmed.
     pub(super) fn erase(&mut self, geometry: &Geometry, live: u32, programmed: u32) {
         let held = (programmed * geometry.units_per_stripe()) as usize;
         let (places, first) = place(geometry, live);
@@ -104,7 +105,7 @@ impl Ram {
         self.free.push(live);
     }
 
-    /// Gives a block contents of its own, if it has none: what the base state says that it holds already.
+    /// Gives a superblock a slot, if it has none, with the contents of its base state.
     pub(super) fn make_live(
         &mut self,
         geometry: &Geometry,

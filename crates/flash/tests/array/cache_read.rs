@@ -1,4 +1,4 @@
-//! Reads that sense while the data of the one before moves out, to the nanosecond.
+//! Reads that sense while the previous read's data move out, to the nanosecond.
 
 use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, ends, read_one, run_with, timing, went,
@@ -20,7 +20,7 @@ fn read_all(flash: &Flash, stripe: u32) -> Ticket {
     ticket
 }
 
-// Otherwise a die that is read in a row is idle while its data moves, which is most of the time of long reads.
+// Otherwise a die with consecutive reads is idle while data move, which is most of the time of long reads.
 #[test]
 fn a_read_senses_while_the_data_of_the_one_before_moves() {
     run_with(GEOMETRY, cached(), async |flash, _| {
@@ -28,7 +28,7 @@ fn a_read_senses_while_the_data_of_the_one_before_moves() {
         assert_eq!(
             ends(&flash, &tickets).await,
             [
-                // The second's command goes first.
+                // The second read's command goes first.
                 (went(COMMAND, ns(30_000), COMMAND + UNIT), at_ns(30_200 + 5_120)),
                 (went(ns(30_100), ns(45_000), COMMAND + UNIT), at_ns(30_200 + 45_000 + 5_120)),
             ]
@@ -44,8 +44,8 @@ fn a_read_keeps_its_data_until_the_register_is_free() {
     run_with(GEOMETRY, cached(), async |flash, _| {
         let tickets = [0, 3, 0].map(|stripe| read_all(&flash, stripe));
         assert_eq!(flash.pending(0), 3);
-        // All sense in 30 us and move in 40.96. The first moves from 30.2 to 71.16; then the command of the third, the
-        // data of the second until 112.22, and of the third.
+        // All sense in 30 us and move in 40.96. The first moves from 30.2 to 71.16; then the command of the
+        // third, the data of the second until 112.22, and of the third.
         let ends: Vec<_> = ends(&flash, &tickets).await.iter().map(|end| end.1).collect();
         assert_eq!(ends, [71_160, 112_220, 153_180].map(at_ns));
         for (ticket, first) in tickets.iter().zip([0, 24, 0]) {
@@ -54,7 +54,7 @@ fn a_read_keeps_its_data_until_the_register_is_free() {
     });
 }
 
-// A program needs the register that the data is in.
+// A program needs the register that holds the data.
 #[test]
 fn only_reads_begin_while_data_moves_out() {
     run_with(GEOMETRY, cached(), async |flash, clock| {
@@ -71,7 +71,8 @@ fn only_reads_begin_while_data_moves_out() {
     });
 }
 
-// The channel is one: a command that comes while data moves waits for it, and data of other dies waits for commands.
+// The channel is shared: a command that comes while data move waits, and data of other dies wait for
+// commands.
 #[test]
 fn the_rules_of_the_channel_hold() {
     run_with(GEOMETRY, cached(), async |flash, clock| {
@@ -82,7 +83,7 @@ fn the_rules_of_the_channel_hold() {
         let late = read_one(&flash, 0, 0, Priority::HostRead);
         first.wait().await;
         assert_eq!(clock.now(), at_ns(71_060));
-        // The late one's command has gone before the data that waited since 30.2.
+        // The late read's command went before the data that had waited since 30.2.
         other.wait().await;
         assert_eq!(clock.now(), at_ns(71_160 + 5_120));
         late.wait().await;

@@ -1,4 +1,4 @@
-//! Which die a channel serves first, to the nanosecond.
+//! Which waiting die a channel serves first, to the nanosecond.
 
 use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run_with, timing};
 use byteway_clock::{Delay, Time};
@@ -8,8 +8,8 @@ fn ordered(channel_order: ChannelOrder) -> Timing {
     Timing { channel_order, ..timing() }
 }
 
-/// Dies 0, 2, 4 and 6 share a channel. The first two have sensed when the third is asked for a read and the fourth for a
-/// program, while the data of the first moves. Gives when each ended.
+/// Dies 0, 2, 4 and 6 share a channel. The first two have sensed when the third gets a read and the fourth a
+/// program, while the data of the first move. Returns when each ended.
 fn race(channel_order: ChannelOrder) -> [Time; 4] {
     run_with(GEOMETRY, ordered(channel_order), async |flash, clock| {
         let first = flash.ticket();
@@ -29,7 +29,7 @@ fn race(channel_order: ChannelOrder) -> [Time; 4] {
     })
 }
 
-// A default that moved would change every busy channel; an order that were not obeyed would be a key without effect.
+// A changed default would change every busy channel; an ignored order would be a key without effect.
 #[test]
 fn a_busy_channel_serves_its_dies_in_the_order_that_is_set() {
     // The data of the first, eight units, moves from 30.1 us to 71.06.
@@ -50,7 +50,7 @@ fn a_busy_channel_serves_its_dies_in_the_order_that_is_set() {
     );
 }
 
-/// How long four dies of one channel take for `count` reads each that are all there from the beginning.
+/// Duration for four dies of one channel with `count` reads each, all submitted at the start.
 fn read_all(channel_order: ChannelOrder, cache_read: bool, count: u32) -> Delay {
     const ONE: Geometry = Geometry { channels: 1, ways: 4, ..GEOMETRY };
     let timing = Timing { cache_read, ..ordered(channel_order) };
@@ -64,20 +64,20 @@ fn read_all(channel_order: ChannelOrder, cache_read: bool, count: u32) -> Delay 
     })
 }
 
-// Data first puts dies into step: none is told to sense while another has data, so sensing and moving add up instead of
-// overlapping. On a channel of four dies that is what most of a busy drive's reads wait for.
+// Data first puts dies into step: none starts to sense while another has data, so sensing and moving add up
+// instead of overlapping. On a channel of four dies that is most of what a busy drive's reads wait for.
 #[test]
 fn data_first_brings_dies_into_step() {
     let sense = Delay::from_us(30);
     let round = COMMAND + sense + UNIT * 4;
     let in_step = read_all(ChannelOrder::DataOutFirst, false, 100);
     assert_eq!(in_step, round * 100);
-    // A die by itself, and at most one command of each other in its way.
+    // A die by itself, delayed by at most one command of each other die.
     let apart = read_all(ChannelOrder::CommandsFirst, false, 100);
     assert!(apart > (COMMAND + sense + UNIT) * 100 && apart < (COMMAND * 4 + sense + UNIT) * 102, "{apart}");
 }
 
-// A die that reads in a row has both of them at once: its own data, and the command of its next read.
+// A die with consecutive reads has both of them at once: its own data, and the command of its next read.
 #[test]
 fn with_cache_reads_the_channel_is_the_limit_in_either_order() {
     for order in [ChannelOrder::CommandsFirst, ChannelOrder::DataOutFirst] {

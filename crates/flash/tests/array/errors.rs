@@ -15,7 +15,7 @@ fn ns(ns: u64) -> Delay {
     Delay::from_ns(ns)
 }
 
-/// Cells that have `errors` wrong bits in each unit, whatever happens, and a code that corrects 100.
+/// Cells with `errors` bit errors in each unit, always, and a code that corrects 100.
 fn always(errors: f64) -> Reliability {
     let cells = CellErrors {
         fresh: errors / 32768.0,
@@ -46,7 +46,7 @@ fn run_at<T: 'static>(
     let mut medium = medium(GEOMETRY);
     medium.rest(rest);
     let flash = Flash::new(&clock, GEOMETRY, config, medium);
-    executor.run(async move { main(flash, clock).await }).expect("no wait is for ever")
+    executor.run(async move { main(flash, clock).await }).expect("every wait must end")
 }
 
 fn run_with<T: 'static>(reliability: Reliability, main: impl AsyncFnOnce(Flash, Clock) -> T + 'static) -> T {
@@ -54,7 +54,7 @@ fn run_with<T: 'static>(reliability: Reliability, main: impl AsyncFnOnce(Flash, 
     run_at(config, Duration::ZERO, main)
 }
 
-// A retry is a sensing and a crossing; a model that charged less would make worn drives look young.
+// A retry is a sensing and a transfer; a model that charged less would make worn drives look young.
 #[test]
 fn each_retry_costs_a_command_a_sensing_and_the_data() {
     // 150 x 0.75 x 0.75 is 84: the third sensing corrects it.
@@ -74,7 +74,8 @@ fn each_retry_costs_a_command_a_sensing_and_the_data() {
     });
 }
 
-// One who knows what a unit holds must still hear that it can't be read: else what is lost would be made up.
+// A caller who knows a unit's content must still learn that it is unreadable: otherwise lost data would be
+// made up.
 #[test]
 fn a_known_read_differs_from_another_in_what_it_delivers_alone() {
     run_with(Reliability { spread: 0.6, ..always(200.0) }, async |flash, clock| {
@@ -97,7 +98,7 @@ fn a_known_read_differs_from_another_in_what_it_delivers_alone() {
     });
 }
 
-// A unit that can't be corrected must not come out as something, and must not take the others with it.
+// An uncorrectable unit must not be delivered as data, nor make the others fail.
 #[test]
 fn units_beyond_correction_are_named_and_the_others_delivered() {
     run_with(always(300.0), async |flash, clock| {
@@ -117,7 +118,7 @@ fn units_beyond_correction_are_named_and_the_others_delivered() {
         ticket.clear();
         assert!(!ticket.is_unreadable(place));
     });
-    // With a spread some fail and some don't, and retries move only those that do.
+    // With a spread some units fail and some do not, and retries move only those that do.
     run_with(Reliability { spread: 0.6, ..always(200.0) }, async |flash, _| {
         let mut seen = [0; 3];
         for _ in 0..50 {
@@ -143,7 +144,7 @@ fn units_beyond_correction_are_named_and_the_others_delivered() {
     });
 }
 
-// A read that is retried would lose what was sensed behind it, so the next waits.
+// A retried read would lose what was sensed behind it, so the next read waits.
 #[test]
 fn a_read_that_is_retried_keeps_the_die_to_itself() {
     let timing = Timing { cache_read: true, ..timing() };
@@ -151,7 +152,7 @@ fn a_read_that_is_retried_keeps_the_die_to_itself() {
     run_at(config, Duration::ZERO, async |flash, clock| {
         let [first, second] = [0, 0].map(|stripe| read_one(&flash, 0, stripe, Priority::HostRead));
         first.wait().await;
-        // The retry has corrected it; its data leaves while the second senses, whose command went first.
+        // The retry has corrected it; its data leave while the second read senses, whose command went first.
         assert_eq!(clock.now(), at_ns(35_220 + 30_100 + 100 + 5_120));
         second.wait().await;
         assert_eq!(clock.now(), at_ns(35_220 + 30_200 + 30_000 + 5_120 + 35_220));
@@ -159,7 +160,7 @@ fn a_read_that_is_retried_keeps_the_die_to_itself() {
     });
 }
 
-// Data that ages only while the power is on, or that stays old when it is written anew, would make refresh pointless.
+// Data that age only while powered, or stay old when rewritten, would make refresh pointless.
 #[test]
 fn data_ages_with_the_calendar_and_is_new_when_it_is_programmed() {
     let aging = |years_rate: f64| Reliability {
@@ -197,7 +198,7 @@ fn data_ages_with_the_calendar_and_is_new_when_it_is_programmed() {
     assert_eq!(sensings(YEAR), (4, 1));
 }
 
-// Reads disturb their neighbours: without it refresh after so many reads is a rule without a reason.
+// Reads disturb their neighbours: without it refresh by read count would have no reason.
 #[test]
 fn reads_since_the_erase_add_up() {
     let disturbed = Reliability {
@@ -221,7 +222,7 @@ fn reads_since_the_erase_add_up() {
     });
 }
 
-// Worn cells fail; a drive whose blocks last for ever has no end of life.
+// Worn cells fail; a drive whose blocks last forever has no end of life.
 #[test]
 fn programs_and_erases_fail_beyond_the_endurance() {
     let part = Reliability { program_failures: 1.0, erase_failures: 1.0, ..always(0.0) };
@@ -258,7 +259,8 @@ fn programs_and_erases_fail_beyond_the_endurance() {
     bad.unwrap();
 }
 
-// The same run must give the same errors, another drive others; and a die's must not depend on another's reads.
+// The same run must give the same errors, another drive others; and a die's must not depend on another's
+// reads.
 #[test]
 fn errors_follow_from_the_seed_and_the_die() {
     let run = |seed: u64, others: bool| {
@@ -279,7 +281,8 @@ fn errors_follow_from_the_seed_and_the_die() {
     assert_ne!(run(1, false), run(2, false));
 }
 
-// A served drive without modelled latencies must not wait for timers that nobody armed, however often it reads.
+// A served drive without modelled latencies must not wait for timers that are never armed, however often it
+// reads.
 #[test]
 fn retries_take_no_time_where_nothing_does() {
     let timing = Timing { cache_read: true, ..timing() };
@@ -298,7 +301,7 @@ fn retries_take_no_time_where_nothing_does() {
     executor.run_real(byteway_clock::Timing::None, None, main).expect("nothing hangs");
 }
 
-// What is not programmed has no bits that could be wrong.
+// An unprogrammed unit has no bits that could be wrong.
 #[test]
 fn erased_stripes_read_as_zeroes() {
     run_with(always(16_000.0), async |flash, _| {

@@ -1,12 +1,12 @@
-//! Injected failures, and what they leave.
+//! Injected failures, and their consequences.
 
 use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, read_one, run, stamp, went};
 use byteway_clock::Delay;
-use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Flash, Outcome, Priority};
+use byteway_flash::{BlockId, Fault, FaultKind, FaultPlan, Flash, Outcome, Priority};
 use byteway_wire::content::Content;
 
-fn inject(flash: &Flash, faults: impl IntoIterator<Item = (FaultVerb, u64)>) {
-    let of_die = |(verb, nth)| Fault { die: 0, verb, nth };
+fn inject(flash: &Flash, faults: impl IntoIterator<Item = (FaultKind, u64)>) {
+    let of_die = |(kind, nth)| Fault { die: 0, kind, nth };
     flash.inject(FaultPlan::exactly(faults.into_iter().map(of_die)));
 }
 
@@ -15,11 +15,12 @@ async fn program(flash: &Flash, stripe: u32) -> Outcome {
     flash.program(BlockId(2), stripe, batch, Priority::HostProgram).await
 }
 
-// A failed program spoils what it shares cells with, and no more; it takes its time, and the next wordline is good.
+// A failed program destroys what it shares cells with, and no more; it takes its time, and the next wordline
+// is good.
 #[test]
 fn a_failed_program_takes_its_wordline_along() {
     run(async |flash, clock| {
-        inject(&flash, [(FaultVerb::Program, 5)]);
+        inject(&flash, [(FaultKind::Program, 5)]);
         for stripe in 0..4 {
             assert!(!program(&flash, stripe).await.failed);
         }
@@ -44,11 +45,11 @@ fn a_failed_program_takes_its_wordline_along() {
     });
 }
 
-// A superblock that may hold anything must not be programmed before an erase of it has succeeded.
+// A superblock with undefined contents must not be programmed before a successful erase.
 #[test]
 fn a_failed_erase_leaves_a_superblock_that_must_be_erased_again() {
     run(async |flash, clock| {
-        inject(&flash, [(FaultVerb::Erase, 1), (FaultVerb::Erase, 2)]);
+        inject(&flash, [(FaultKind::Erase, 1), (FaultKind::Erase, 2)]);
         program(&flash, 0).await;
         for _ in 0..2 {
             assert!(flash.erase(BlockId(2)).await.failed);
@@ -66,11 +67,11 @@ fn a_failed_erase_leaves_a_superblock_that_must_be_erased_again() {
     });
 }
 
-// A read that fails once must not fail for ever, nor on another die.
+// A read that fails once must not fail forever, nor on another die.
 #[test]
 fn a_failed_read_delivers_nothing_and_the_next_does() {
     run(async |flash, clock| {
-        inject(&flash, [(FaultVerb::Read, 2)]);
+        inject(&flash, [(FaultKind::Read, 2)]);
         let read = async |die| {
             let ticket = read_one(&flash, die, 0, Priority::HostRead);
             let outcome = ticket.wait().await;
@@ -82,8 +83,8 @@ fn a_failed_read_delivers_nothing_and_the_next_does() {
         assert_eq!(clock.now(), at_ns(3 * 35_220));
         assert_eq!(read(0).await, (true, 1, Content::Zero));
         assert_eq!((read(0).await, clock.now()), (good(0), at_ns(5 * 35_220)));
-        // A new plan counts from the beginning; an empty one ends all failures.
-        inject(&flash, [(FaultVerb::Read, 1)]);
+        // A new plan restarts the counts; an empty one ends all failures.
+        inject(&flash, [(FaultKind::Read, 1)]);
         assert!(read(0).await.0);
         flash.inject(FaultPlan { read: 1.0, ..FaultPlan::default() });
         assert!(read(0).await.0 && read(1).await.0);
@@ -92,7 +93,7 @@ fn a_failed_read_delivers_nothing_and_the_next_does() {
     });
 }
 
-// Chance must be what is asked for, and fail nothing else.
+// The failure rate must be the requested one, and nothing else may fail.
 #[test]
 fn faults_by_chance_come_as_often_as_asked_for() {
     run(async |flash, _| {

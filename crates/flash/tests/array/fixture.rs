@@ -32,7 +32,7 @@ pub fn stamp(lba: u64, version: u32) -> Content {
     Content::Stamp(Stamp { lba, version, tag: 7, block: BlockSize::B4096 })
 }
 
-/// What a unit of the base state holds.
+/// Content of a unit in the base state.
 pub fn base(ppa: u64) -> Content {
     if is_padding(ppa) { Content::Zero } else { stamp(ppa, 0) }
 }
@@ -42,7 +42,8 @@ fn is_padding(ppa: u64) -> bool {
     ppa % 48 == 42
 }
 
-/// Block 0 of each die is full, block 1 has two stripes, the others are erased. Each unit holds a pattern of its address.
+/// Block 0 of each die is full, block 1 has two stripes, the others are erased. Each unit holds a pattern of
+/// its address.
 pub struct Base(pub Geometry);
 
 impl BaseContent for Base {
@@ -66,7 +67,7 @@ pub fn flash(clock: &Clock, geometry: Geometry, timing: Timing) -> Flash {
     Flash::new(clock, geometry, timing, medium(geometry))
 }
 
-/// A new one.
+/// A new medium.
 pub fn medium(geometry: Geometry) -> Medium {
     Medium::new(geometry, Rc::new(Base(geometry)))
 }
@@ -84,7 +85,7 @@ pub fn run_with<T: 'static>(
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let flash = flash(&clock, geometry, timing);
-    executor.run(async move { main(flash, clock).await }).expect("no wait is for ever")
+    executor.run(async move { main(flash, clock).await }).expect("every wait must end")
 }
 
 /// A stripe's worth of stamps whose logical units begin at `lpa`.
@@ -116,12 +117,12 @@ pub fn at_ns(ns: u64) -> Time {
     Time::ZERO + Delay::from_ns(ns)
 }
 
-/// How an operation went that took so long.
+/// Outcome of an operation that took this long.
 pub fn went(queued: Delay, cell: Delay, channel: Delay) -> Outcome {
     Outcome { queued, cell, channel, ..Outcome::default() }
 }
 
-/// Waits for each in turn; gives how it went and when it ended. To be given in the order of their ends.
+/// Waits for each in turn. Returns each outcome and end time. Pass them in the order of their ends.
 pub async fn ends(flash: &Flash, tickets: &[Ticket]) -> Vec<(Outcome, Time)> {
     let mut ends = Vec::new();
     for ticket in tickets {

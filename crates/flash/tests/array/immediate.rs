@@ -1,10 +1,10 @@
-//! Under `timing = "none"` modelled times take none.
+//! Under `timing = "none"` modelled times are zero.
 
 use crate::array::fixture::{GEOMETRY, at, batch, flash, stamp, timing};
 use byteway_clock::{Executor, Timing};
 use byteway_flash::{BlockId, Priority};
 
-// A served drive without modelled latencies must not wait, or stop, for timers that nobody armed.
+// A served drive without modelled latencies must not wait, or stop, for timers that are never armed.
 #[test]
 fn operations_are_done_when_they_are_submitted() {
     let executor = Executor::new();

@@ -1,4 +1,4 @@
-//! The array against tables written by hand, and against a model.
+//! The array against hand-computed tables, and against a model.
 
 mod cache_read;
 mod channel_order;

@@ -1,4 +1,4 @@
-//! Superblocks whose cells hold one bit.
+//! Superblocks in one-bit mode.
 
 use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, batch, flash, run, run_with, stamp, timing, went};
 use byteway_clock::{Delay, Executor};
@@ -21,7 +21,7 @@ async fn read(flash: &Flash, stripe: u32) -> (Outcome, byteway_wire::content::Co
     (ticket.wait().await, ticket.content(0))
 }
 
-// The point of one bit is speed, its price two stripes of three: a cache that had both would be a lie.
+// The purpose of one bit is speed, its price two stripes of three: a cache that had both would be wrong.
 #[test]
 fn a_superblock_of_one_bit_is_faster_and_takes_a_stripe_a_wordline() {
     run_with(GEOMETRY, with_slc(), async |flash, _| {
@@ -37,7 +37,7 @@ fn a_superblock_of_one_bit_is_faster_and_takes_a_stripe_a_wordline() {
             let time = went(Delay::ZERO, Delay::from_us(20), COMMAND + UNIT);
             assert_eq!(read(&flash, stripe).await, (time, stamp(u64::from(stripe) * 8, 1)));
         }
-        // It stays as it is, and is erased as it is, until it is set otherwise.
+        // It stays in its mode, and is erased in its mode, until it is set otherwise.
         assert_eq!(flash.erase(BLOCK).await, went(Delay::ZERO, Delay::from_us(1000), COMMAND));
         assert_eq!(flash.mode(BLOCK), Mode::OneBit);
         assert!(flash.set_mode(BLOCK, Mode::Full));
@@ -45,7 +45,7 @@ fn a_superblock_of_one_bit_is_faster_and_takes_a_stripe_a_wordline() {
     });
 }
 
-// Bits that are there would be read by the wrong thresholds.
+// Present bits would be read by the wrong thresholds.
 #[test]
 fn the_mode_is_set_of_what_is_erased_only() {
     run_with(GEOMETRY, with_slc(), async |flash, clock| {
@@ -69,7 +69,7 @@ fn the_mode_is_set_of_what_is_erased_only() {
     });
 }
 
-// One bit shares its cells with nobody, so a cut takes nothing along; and the mode must outlive it.
+// One bit shares its cells with no other, so a cut destroys nothing else; and the mode must survive it.
 #[test]
 fn a_power_cut_tears_one_stripe() {
     let executor = Executor::new();

@@ -1,4 +1,4 @@
-//! Many who work on superblocks of the same dies, at any time.
+//! Many users of superblocks of the same dies, at any time.
 
 use crate::array::fixture::{Dice, GEOMETRY, batch, medium, stamp, timing};
 use byteway_clock::{Clock, Delay, Executor, Time};
@@ -6,8 +6,8 @@ use byteway_flash::{BlockId, Flash, FlashConfig, Mode, Priority, Reliability, Sl
 use std::cell::Cell;
 use std::rc::Rc;
 
-// Whoever works on a superblock must find there what it left, whatever others have the die do meanwhile: programs that
-// are suspended, reads that overlap, retries.
+// Each user of a superblock must find there what it left, whatever others make the die do meanwhile:
+// suspended programs, overlapping reads, retries.
 #[test]
 fn owners_of_superblocks_agree_with_themselves_at_any_time() {
     let us = Delay::from_us;

@@ -1,4 +1,4 @@
-//! Latencies to the picosecond, each from a table that was written by hand.
+//! Latencies to the picosecond, each from a hand-computed table.
 
 use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, ends, read_one, run, run_with, timing, went,
@@ -12,7 +12,7 @@ fn us(us: u64) -> Delay {
     Delay::from_us(us)
 }
 
-// Every latency that a run reports stands on these three sums.
+// Every latency that a run reports is based on these three sums.
 #[test]
 fn a_read_a_program_and_an_erase_take_what_their_parts_take() {
     run(async |flash, clock| {
@@ -36,7 +36,8 @@ fn a_read_a_program_and_an_erase_take_what_their_parts_take() {
     });
 }
 
-// A stripe read senses its planes together, and moves every unit; else multi-plane reads cost twice the sense.
+// A stripe read senses its planes together, and moves every unit; otherwise multi-plane reads would cost
+// twice the sensing.
 #[test]
 fn the_planes_of_a_stripe_sense_together_and_move_one_after_another() {
     run(async |flash, clock| {
@@ -66,7 +67,8 @@ fn a_part_of_a_page_is_sensed_in_its_own_time() {
     });
 }
 
-// Firmware that keeps its map in faster pages must find it faster, and nothing else: a host's read of such a page takes its type's time.
+// Firmware that keeps its map in faster pages must find it faster, and nothing else: a host read of such a
+// page takes its type's time.
 #[test]
 fn a_page_of_the_map_is_sensed_in_its_own_time() {
     let timing = Timing { map_read: Some(Delay::from_ns(20_000)), ..timing() };
@@ -99,14 +101,15 @@ fn two_reads_of_a_die_take_twice_as_long() {
     });
 }
 
-// Dies of one channel sense side by side but move one after the other; those of two channels don't meet.
+// Dies of one channel sense in parallel but move data one after the other; those of two channels are
+// independent.
 #[test]
 fn dies_share_their_channel_only() {
     run(async |flash, clock| {
         // Dies 0 and 2 are on channel 0, die 1 on channel 1.
         let tickets = [0, 1, 2].map(|die| read_one(&flash, die, 0, Priority::HostRead));
         clock.sleep(Delay::from_ns(32_000)).await;
-        assert_eq!(flash.die_busy(0), Delay::from_ns(32_000));
+        assert_eq!((flash.die_busy(0), flash.die_array(0)), (Delay::from_ns(32_000), NONE));
         assert_eq!(flash.channel_busy(0), Delay::from_ns(100 + 100 + 1_900));
         let alone = went(NONE, us(30), COMMAND + UNIT);
         assert_eq!(
@@ -118,10 +121,12 @@ fn dies_share_their_channel_only() {
                 (went(Delay::from_ns(5_120), us(30), COMMAND + UNIT), at_ns(40_340)),
             ]
         );
+        // A die that waits for the channel is held, but its cells are done: this separates their energy.
+        assert_eq!((flash.die_busy(2), flash.die_array(2)), (Delay::from_ns(40_340), us(30)));
     });
 }
 
-// A host that reads must not wait for the collector's backlog, nor for programs that have not begun.
+// A host read must not wait for the backlog of garbage collection, nor for programs that have not begun.
 #[test]
 fn the_more_urgent_goes_first_but_what_has_begun_ends() {
     run(async |flash, _| {
@@ -143,7 +148,7 @@ fn the_more_urgent_goes_first_but_what_has_begun_ends() {
     });
 }
 
-// A channel under programs would keep sensed dies waiting if data in went in the order in which it came.
+// A channel under programs would keep sensed dies waiting if data in were served in order of arrival.
 #[test]
 fn on_the_channel_commands_go_first_then_data_out_then_data_in() {
     run(async |flash, clock| {
@@ -160,19 +165,20 @@ fn on_the_channel_commands_go_first_then_data_out_then_data_in() {
         let [first, second] = reads;
         assert_eq!(first.wait().await, went(Delay::from_ns(61_060 - 30_100), us(30), COMMAND + UNIT));
         assert_eq!(clock.now(), at_ns(61_060 + 5_120));
-        // Die 0 is free again: the command of a read that comes now overtakes the program that has waited since 25.
+        // Die 0 is free again: the command of a read that comes now overtakes the program that has waited
+        // since 25.
         let late = read_one(&flash, 0, 1, Priority::HostRead);
         second.wait().await;
         assert_eq!(clock.now(), at_ns(61_060 + 2 * 5_120));
         let [first, second] = programs;
         let ends: Vec<_> = ends(&flash, &[late, first, second]).await.iter().map(|end| end.1).collect();
-        // After data out at 71.3 us the command until 71.4, then data in until 112.46; the late read has sensed at
-        // 116.4.
+        // After data out at 71.3 us the command until 71.4, then data in until 112.46; the late read has
+        // sensed at 116.4.
         assert_eq!(ends, [71_400 + 45_000 + 5_120, 61_060 + 200_000, 71_400 + 41_060 + 200_000].map(at_ns));
     });
 }
 
-// Without a command's time there is nothing to ask the channel for; the read must begin all the same.
+// Without a command time no channel request is needed; the read must begin all the same.
 #[test]
 fn a_command_may_take_no_time() {
     run_with(GEOMETRY, Timing { command: NONE, ..timing() }, async |flash, _| {
@@ -182,7 +188,7 @@ fn a_command_may_take_no_time() {
     });
 }
 
-// A die that is never without host reads would never be collected: after eight of them the erase has its turn.
+// A die with steady host reads would never be garbage collected: after eight of them the erase has its turn.
 #[test]
 fn an_erase_waits_for_eight_reads_at_most() {
     run(async |flash, clock| {

@@ -1,4 +1,4 @@
-//! What a power cut leaves behind.
+//! Effects of a power cut.
 
 use crate::array::fixture::{GEOMETRY, at, batch, flash, medium, stamp, timing};
 use byteway_clock::{Delay, Executor};
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 const US: u64 = 1000;
 
-/// Programs three stripes of block 2 of die 0, a wordline, and has a fourth under way when the power goes, `into` ns
-/// after that was submitted.
+/// Programs three stripes of block 2 of die 0, a wordline, and has a fourth in flight at the power cut,
+/// `into` ns after its submission.
 fn cut(into: u64, protected: bool) -> Medium {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -28,22 +28,22 @@ fn cut(into: u64, protected: bool) -> Medium {
             inner.clock().sleep(Delay::from_ns(into)).await;
             inner.power_off(protected)
         })
-        .expect("no wait is for ever")
+        .expect("every wait must end")
 }
 
-/// Looks at what is left.
+/// Checks what is left.
 fn look<T: 'static>(medium: Medium, look: impl AsyncFnOnce(Flash) -> T + 'static) -> T {
     let executor = Executor::new();
     let flash = Flash::new(executor.clock(), GEOMETRY, timing(), medium);
-    executor.run(async move { look(flash).await }).expect("no wait is for ever")
+    executor.run(async move { look(flash).await }).expect("every wait must end")
 }
 
 fn first(flash: &Flash, stripe: u32) -> Ppa {
     at(flash, 0, 2, stripe)
 }
 
-// A stripe that is half there must not be taken for one that holds something, and what comes after it must not be
-// programmed into cells that it has spoilt.
+// A partly programmed stripe must not count as holding data, and later data must not be programmed into cells
+// that it has damaged.
 #[test]
 fn a_stripe_that_was_being_programmed_is_torn() {
     look(cut(100 * US, false), async |flash| {
@@ -73,7 +73,8 @@ fn a_stripe_that_was_being_programmed_is_torn() {
     });
 }
 
-// The cells of a wordline hold the bits of several pages: what was programmed before goes with the one that fails.
+// The cells of a wordline hold the bits of several pages: earlier ones are destroyed together with the
+// failing one.
 #[test]
 fn the_earlier_stripes_of_a_wordline_go_with_it() {
     let executor = Executor::new();
@@ -92,13 +93,13 @@ fn the_earlier_stripes_of_a_wordline_go_with_it() {
     look(medium, async |flash| {
         assert_eq!(flash.programmed_stripes(BlockId(2)), 3);
         assert_eq!([0, 1, 2].map(|stripe| flash.spare(first(&flash, stripe))), [None; 3]);
-        // Programming goes on behind them.
+        // Programming continues behind them.
         assert!(!flash.program(BlockId(2), 3, batch(&flash, 50, 2), Priority::HostProgram).await.failed);
         assert_eq!(flash.content(first(&flash, 3)), stamp(50, 2));
     });
 }
 
-// Capacitors end what has begun; an erase takes longer than they last.
+// Capacitors complete what has begun; an erase takes longer than they last.
 #[test]
 fn protection_ends_programs_and_not_erases() {
     look(cut(100 * US, true), async |flash| {
@@ -108,7 +109,7 @@ fn protection_ends_programs_and_not_erases() {
     });
 }
 
-// What the base state says of a stripe must not shine through a torn one.
+// The base state of a stripe must not show through a torn one.
 #[test]
 fn a_torn_stripe_of_a_base_block_holds_nothing() {
     let executor = Executor::new();
@@ -130,7 +131,7 @@ fn a_torn_stripe_of_a_base_block_holds_nothing() {
     });
 }
 
-// Firmware must find a whole root, whichever moment the power goes: the other slot's, or this one's.
+// Firmware must find a whole root, at whatever moment the power is cut: the other slot's, or this one's.
 #[test]
 fn a_root_is_whole_or_not_there() {
     for (after, expected) in [(1, None), (10_000, Some(b"second".to_vec()))] {
@@ -165,8 +166,8 @@ fn a_root_is_whole_or_not_there() {
     }
 }
 
-// What is programmed behind a first wordline that was torn would be as old as the medium: it would be refreshed at once, and
-// read with errors that it has not.
+// Data programmed behind a torn first wordline would be as old as the medium: they would be refreshed at
+// once, and read with errors that they do not have.
 #[test]
 fn a_superblock_that_begins_with_a_torn_wordline_is_as_old_as_that() {
     let executor = Executor::new();
@@ -180,7 +181,7 @@ fn a_superblock_that_begins_with_a_torn_wordline_is_as_old_as_that() {
         inner.clock().sleep(Delay::from_ns(100 * US)).await;
         inner.power_off(false)
     });
-    look(cut.expect("no wait is for ever"), async |flash| {
+    look(cut.expect("every wait must end"), async |flash| {
         let stripe = flash.programmed_stripes(BlockId(2));
         flash.program(BlockId(2), stripe, batch(&flash, 8, 1), Priority::HostProgram).await;
         let age = flash.calendar() - flash.programmed_at(BlockId(2)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What may be programmed when, and what a read then gives.
+//! Which programs are allowed, and the results of reads.
 
 use crate::array::fixture::{Dice, GEOMETRY, at, base, batch, run, run_with, stamp, timing};
 use byteway_clock::{Delay, Executor};
@@ -13,7 +13,8 @@ use std::rc::Rc;
 const FAILED: Outcome =
     Outcome { queued: Delay::ZERO, cell: Delay::ZERO, channel: Delay::ZERO, failed: true, unreadable: 0 };
 
-// NAND programs pages in order, after an erase. A drive that broke this unnoticed would work in simulation only.
+// NAND programs pages in order, after an erase. A drive that broke this unnoticed would work in simulation
+// only.
 #[test]
 fn programs_out_of_order_fail_and_change_nothing() {
     run(async |flash, clock| {
@@ -63,7 +64,7 @@ fn addresses_beyond_the_array_fail() {
     });
 }
 
-// What was programmed over the base, and only that, must differ from it.
+// Exactly what was programmed over the base state must differ from it.
 #[test]
 fn reads_give_the_base_what_was_programmed_or_zeroes() {
     run(async |flash, _| {
@@ -80,7 +81,7 @@ fn reads_give_the_base_what_was_programmed_or_zeroes() {
         assert_eq!([40, 42, 64, 96].map(|ppa| flash.oob(Ppa(ppa))), [Some(40), None, None, None]);
         assert_eq!(flash.live_units(), 0);
 
-        // On in the half full block: what was there stays.
+        // Further into the half full block: its earlier data stay.
         let mut short = batch(&flash, 500, 9);
         short.units.truncate(3);
         short.units[1].0 = Spare::PADDING;
@@ -102,7 +103,7 @@ fn reads_give_the_base_what_was_programmed_or_zeroes() {
     });
 }
 
-// One read of many units, in any order, must give them in that order, and sense each stripe once if it can.
+// A read of many units, in any order, must return them in that order, and sense each stripe once if possible.
 #[test]
 fn units_come_back_in_the_order_asked_for() {
     run(async |flash, _| {
@@ -117,7 +118,7 @@ fn units_come_back_in_the_order_asked_for() {
     });
 }
 
-// A unit that could be seen before its program ends would survive a power cut that it should not.
+// A unit that was visible before its program ends would survive a power cut that it should not.
 #[test]
 fn a_stripe_is_not_there_before_its_program_ends_and_gone_when_its_erase_begins() {
     run(async |flash, clock| {
@@ -134,7 +135,8 @@ fn a_stripe_is_not_there_before_its_program_ends_and_gone_when_its_erase_begins(
     });
 }
 
-// A read that waits behind others under the same ticket is done for: its block may be erased before anyone looks.
+// A read that waits behind others under the same ticket is complete: its block may be erased before the
+// caller looks.
 #[test]
 fn what_was_read_outlives_the_erase_of_its_block() {
     run(async |flash, _| {
@@ -150,7 +152,7 @@ fn what_was_read_outlives_the_erase_of_its_block() {
     });
 }
 
-// Also one that is more urgent than the read must not: what it read would be gone.
+// Nor may a more urgent erase overtake the read: its data would be gone.
 #[test]
 fn an_erase_never_overtakes_a_less_urgent_read_of_its_block() {
     run(async |flash, _| {
@@ -164,7 +166,7 @@ fn an_erase_never_overtakes_a_less_urgent_read_of_its_block() {
     });
 }
 
-// The collector's turn after eight reads must not come before a ninth that still wants the block.
+// The collector's turn after eight reads must not come before a ninth read of that block.
 #[test]
 fn an_erase_never_overtakes_a_read_of_its_block() {
     run(async |flash, _| {
@@ -184,7 +186,7 @@ fn an_erase_never_overtakes_a_read_of_its_block() {
     });
 }
 
-// Terabytes must cost what is touched, or no machine could hold them.
+// Terabytes must cost only what is touched, or no machine could hold them.
 #[test]
 fn an_untouched_array_of_eight_tebibytes_is_a_table_of_blocks() {
     let geometry =
@@ -203,7 +205,7 @@ fn an_untouched_array_of_eight_tebibytes_is_a_table_of_blocks() {
     });
 }
 
-// A drive out of the factory is erased everywhere.
+// A factory-new drive is erased everywhere.
 #[test]
 fn a_blank_array_is_zeroes() {
     let executor = Executor::new();
@@ -211,8 +213,8 @@ fn a_blank_array_is_zeroes() {
     assert!((0..flash.geometry().total_units()).map(Ppa).all(|ppa| flash.content(ppa) == Content::Zero));
 }
 
-// Whatever the order in which dies and channels serve them, each read gives what was last programmed, and the times
-// of each operation sum to what it took.
+// Whatever the order in which dies and channels serve them, each read returns what was last programmed, and
+// the times of each operation sum to its duration.
 #[test]
 fn a_model_agrees_under_random_operations() {
     let us = Delay::from_us;
@@ -224,7 +226,7 @@ fn a_model_agrees_under_random_operations() {
         run_with(GEOMETRY, timing, async move |flash, clock| {
             let mut dice = Dice(seed * 0x9e37_79b9);
             let geometry = *flash.geometry();
-            // The stripes of each block, and what each unit that isn't the base's holds.
+            // The stripes of each block, and the content of each unit that is not in the base state.
             let mut stripes: Vec<u32> =
                 (0..geometry.total_blocks()).map(|id| [6, 2, 0, 0][id as usize % 4]).collect();
             let mut model: BTreeMap<u64, Content> = BTreeMap::new();
@@ -234,7 +236,7 @@ fn a_model_agrees_under_random_operations() {
                 }
             }
             for round in 0..60u32 {
-                // Each round touches each block once: what goes on at once doesn't depend on order.
+                // Each round touches each block once: concurrent operations do not depend on order.
                 let mut under_way = Vec::new();
                 let begin = clock.now();
                 for id in 0..geometry.total_blocks() {

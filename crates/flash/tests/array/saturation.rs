@@ -6,7 +6,7 @@ use byteway_flash::{Flash, Geometry, Ppa, Priority, Timing};
 
 const WIDE: Geometry = Geometry { channels: 2, ways: 8, planes: 2, blocks: 4, pages: 6, page_bytes: 16384 };
 
-/// Reads `count` units for each die, `depth` at once on each, and gives the time that it took.
+/// Reads `count` units for each die, `depth` in flight on each. Returns the duration.
 async fn read_all(flash: &Flash, depth: u32, count: u32) -> Delay {
     let clock = flash.clock().clone();
     let begin = clock.now();
@@ -25,7 +25,7 @@ async fn read_all(flash: &Flash, depth: u32, count: u32) -> Delay {
             });
         }
     }
-    // Each reader is done when as many reads have been served as were asked for.
+    // Each reader is done when as many reads have been served as were requested.
     let all = u64::from(flash.geometry().dies() * count);
     while flash.counters().reads[0] < all {
         clock.sleep(Delay::from_us(1)).await;
@@ -52,7 +52,7 @@ fn slow_dies_are_the_limit() {
     });
 }
 
-// The same for a channel: every command and every unit takes its turn, with no gap while anybody waits.
+// The same for a channel: every command and every unit takes its turn, without a gap while any request waits.
 #[test]
 fn a_slow_channel_is_the_limit() {
     run_with(WIDE, timing(), async |flash, _| {
@@ -63,7 +63,7 @@ fn a_slow_channel_is_the_limit() {
     });
 }
 
-// And for programs, whose data comes in while other dies program.
+// And for programs, whose data come in while other dies program.
 #[test]
 fn a_slow_channel_is_the_limit_of_programs() {
     let geometry = Geometry { pages: 600, ..WIDE };
@@ -104,7 +104,7 @@ fn reads_do_not_starve_programs_on_the_channel() {
     });
 }
 
-/// What a read costs the executor. `cargo test -p byteway-flash -- --ignored --nocapture`
+/// Cost of a read in the executor. `cargo test -p byteway-flash -- --ignored --nocapture`
 #[test]
 #[ignore = "prints figures, and takes a while"]
 fn polls_per_read() {
@@ -117,7 +117,7 @@ fn polls_per_read() {
             let before = clock.counters();
             let took = read_all(&flash, depth, 20_000).await;
             let reads = f64::from(16 * 20_000);
-            // Less the sleeps of the one that waits for the end.
+            // Minus the sleeps of the task that waits for the end.
             let idle = took.0 as f64 / 1e6;
             let polls = (clock.counters().polls - before.polls) as f64 - idle;
             let timers = (clock.counters().timers - before.timers) as f64 - idle;

@@ -1,4 +1,4 @@
-//! Programs and erases that stand back for reads, to the nanosecond.
+//! Programs and erases that are suspended for reads, to the nanosecond.
 
 use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run_with, stamp, timing, went,
@@ -33,7 +33,7 @@ fn erase(flash: &Flash, block: u32) -> Ticket {
     ticket
 }
 
-// Without it a read waits for the whole of a program: the tail of every mixed workload.
+// Without suspension a read waits for a whole program: the tail of every mixed workload.
 #[test]
 fn a_program_stands_back_for_a_read_and_loses_only_the_time_that_it_takes() {
     run_with(GEOMETRY, suspending(16), async |flash, clock| {
@@ -67,7 +67,7 @@ fn what_ends_sooner_is_not_suspended() {
     });
 }
 
-// Data that moves in can't be stopped; the cells stop as soon as they could have begun.
+// Data moving in cannot be stopped; the cells stop as soon as they could have begun.
 #[test]
 fn a_read_during_the_data_in_suspends_the_cells_when_they_begin() {
     run_with(GEOMETRY, suspending(16), async |flash, clock| {
@@ -80,7 +80,8 @@ fn a_read_during_the_data_in_suspends_the_cells_when_they_begin() {
     });
 }
 
-// A die that is never without reads would never end an erase: eight reads a suspension, and so many suspensions.
+// A die with steady reads would never finish an erase: eight reads a suspension, and a limited number of
+// suspensions.
 #[test]
 fn an_erase_ends_however_many_reads_there_are() {
     run_with(GEOMETRY, suspending(2), async |flash, clock| {
@@ -91,7 +92,7 @@ fn an_erase_ends_however_many_reads_there_are() {
         let eighth = 15_000 + 8 * READ;
         assert_eq!(clock.now(), at_ns(eighth));
         reads[15].wait().await;
-        // Taken up again, and suspended after the latency: so much is done between.
+        // Resumed, and suspended after the latency: this much is done in between.
         let sixteenth = eighth + 7_000 + 5_000 + 8 * READ;
         assert_eq!(clock.now(), at_ns(sixteenth));
         let went = erase.wait().await;
@@ -104,7 +105,7 @@ fn an_erase_ends_however_many_reads_there_are() {
     });
 }
 
-// What is being changed can't be read: it would come out torn, or be read out of cells that are being pulsed.
+// Data being changed cannot be read: they would come out torn, or be read from cells that are being pulsed.
 #[test]
 fn reads_of_what_is_being_changed_wait_for_its_end() {
     run_with(GEOMETRY, suspending(16), async |flash, clock| {
@@ -141,7 +142,7 @@ fn reads_of_what_is_being_changed_wait_for_its_end() {
     });
 }
 
-// The collector's reads would suspend programs for nobody.
+// The collector's reads would suspend programs although no host waits for them.
 #[test]
 fn only_what_a_host_waits_for_suspends() {
     run_with(GEOMETRY, suspending(16), async |flash, clock| {
@@ -174,7 +175,7 @@ fn reads_of_a_suspension_follow_each_other() {
     });
 }
 
-// Data of a suspended program is in a register: without charge it is gone, and with it the wordline.
+// Data of a suspended program are in a register: without charge they are gone, and with them the wordline.
 #[test]
 fn a_power_cut_finds_a_suspended_program_too() {
     for protected in [false, true] {

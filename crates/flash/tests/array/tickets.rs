@@ -1,12 +1,12 @@
-//! Waiting, and not waiting any more.
+//! Waiting for tickets, and dropping them.
 
 use crate::array::fixture::{GEOMETRY, at_ns};
 use crate::array::fixture::{at, base, batch, flash, read_one, run, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{BlockId, Priority};
 
-// A command that is aborted drops its ticket; its operations belong to the drive and must neither stop a die nor keep
-// the ticket's place for ever.
+// An aborted command drops its ticket; its operations belong to the drive and must neither stop a die nor
+// keep the ticket's node forever.
 #[test]
 fn dropped_tickets_leave_their_operations_and_nothing_else() {
     run(async |flash, clock| {
@@ -14,7 +14,7 @@ fn dropped_tickets_leave_their_operations_and_nothing_else() {
         flash.submit_program(BlockId(2), 0, batch(&flash, 0, 1), Priority::HostProgram, &ticket);
         flash.submit_read(at(&flash, 0, 0, 0), 0xff, Priority::HostRead, &ticket);
         drop(ticket);
-        // Takes another place: the first is in use until its operations are done.
+        // Takes another node: the first is in use until its operations are done.
         let other = read_one(&flash, 1, 0, Priority::HostRead);
         assert_eq!(flash.tickets_in_use(), 2);
         other.wait().await;
@@ -54,7 +54,7 @@ fn a_task_may_be_killed_at_any_time() {
     }
 }
 
-// A ticket may be used again, and its outcome must then be the new one's.
+// A reused ticket must report the outcome of its latest job, not of the earlier one.
 #[test]
 fn a_ticket_serves_again() {
     run(async |flash, clock| {
@@ -79,7 +79,7 @@ fn a_ticket_serves_again() {
     });
 }
 
-// A drive that is taken out of a running simulation must not leave its dies behind.
+// A drive that is removed from a running simulation must not leave its dies behind.
 #[test]
 fn the_dies_go_with_the_array() {
     let executor = Executor::new();

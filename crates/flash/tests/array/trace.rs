@@ -1,4 +1,4 @@
-//! What a trace shows of dies that do several things.
+//! Traces of dies that do several things at once.
 
 use crate::array::fixture::{Dice, GEOMETRY, at, batch, flash, timing};
 use byteway_clock::{Delay, Executor, Resource, Time, Tracer, Usage};
@@ -6,7 +6,7 @@ use byteway_flash::{BlockId, Priority, Suspend, Timing};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Uses of dies: which, from when, to when, what for.
+/// Uses of dies: which, from when, to when, for what.
 #[derive(Default)]
 struct Dies(RefCell<Vec<(u32, Time, Time, &'static str)>>);
 
@@ -18,8 +18,8 @@ impl Tracer for Dies {
     }
 }
 
-// A program that is shown across the reads it stands back for, or a read across the next, can't be drawn on one track,
-// and the die would seem to be busier than it is.
+// A program that is shown across the reads it is suspended for, or a read across the next, cannot be drawn on
+// one track, and the die would seem busier than it is.
 #[test]
 fn uses_of_a_die_never_overlap_and_sum_to_its_busy_time() {
     let us = Delay::from_us;

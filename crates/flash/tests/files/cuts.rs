@@ -1,4 +1,4 @@
-//! Power cuts by the simulated files: at any step, with anything lost, torn or put in another order that was not synced.
+//! Power cuts of the simulated files: at any step, with anything unsynced lost, torn or reordered.
 
 use crate::files::fixture::{BLOCKS, STRIPES, Seen, batch, open, run};
 use byteway_clock::random::Rng;
@@ -11,28 +11,29 @@ use std::sync::Arc;
 /// What may be found of a superblock.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// Numbers of the stripes of the life that is durable, in order; none of one that couldn't be read then.
+    /// Numbers of the stripes of the durable generation, in order; None for a stripe that was unreadable
+    /// then.
     durable: Vec<Option<u64>>,
-    /// Of those that were programmed since.
+    /// Numbers of the stripes programmed since.
     since: Vec<u64>,
-    /// The erase that ended last is durable as begun, perhaps not as ended.
+    /// The last completed erase is durable as begun, perhaps not as ended.
     may_be_unstable: bool,
     /// It was found so, and not erased since.
     is_unstable: bool,
-    /// An erase is under way.
+    /// An erase is in flight.
     is_erasing: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Model {
     blocks: Vec<Known>,
-    /// Durable, and what may have come since.
+    /// The durable state, and what may have come since.
     record: (Option<u8>, Vec<u8>),
     next: u64,
 }
 
 impl Model {
-    /// What was found: it is durable.
+    /// The state found, which is durable.
     fn of(seen: &Seen, record: Option<u8>, next: u64) -> Model {
         let block = |(unstable, _, stripes): &(bool, u32, Vec<Option<u64>>)| Known {
             durable: stripes.clone(),
@@ -110,7 +111,7 @@ async fn play(flash: &Flash, model: &RefCell<Model>, seed: u64, count: u32) {
                 };
                 flash.erase(block).await;
                 let mut model = model.borrow_mut();
-                // An erase ends only when what was programmed before it is durable.
+                // An erase ends only when everything programmed before it is durable.
                 model.synced(&then);
                 model.blocks[index] = Known { may_be_unstable: true, ..Known::default() };
             }
@@ -139,7 +140,7 @@ fn torture(seed: u64, cuts: u32) {
     let mut expected: Option<Model> = None;
     for cut in 0..cuts {
         let what = format!("seed {seed}, cut {cut}");
-        // The power may go while the directory is opened, too, or made.
+        // The power may be cut while the directory is opened, too, or created.
         while stream.chance(0.2) {
             files.end_at(files.steps() + stream.below(14));
             let _ = open(Arc::new(files.clone()));
@@ -150,7 +151,7 @@ fn torture(seed: u64, cuts: u32) {
         if let Some(model) = &expected {
             model.check(&seen, record, &what);
         }
-        // Whatever was found is there for good.
+        // Whatever was found is permanent.
         let again = files.cut(stream.next_u64());
         let (seen_again, record_again, _) = seen_of(open(Arc::new(again)).unwrap().0);
         assert_eq!(
@@ -168,14 +169,14 @@ fn torture(seed: u64, cuts: u32) {
     }
 }
 
-// A drive that loses what it said was durable, or that finds what nobody wrote, is none.
+// A drive must not lose what it reported as durable, nor find what was never written.
 #[test]
 fn what_is_durable_is_there_after_any_cut() {
     let cuts: u32 = std::env::var("BYTEWAY_FILE_CUTS").map_or(600, |cuts| cuts.parse().unwrap());
     (0..u64::from(cuts / 10)).for_each(|seed| torture(seed, 10));
 }
 
-// Else the simulation proves nothing: without a sync everything must be able to go, in part, too.
+// Otherwise the simulation would prove nothing: without a sync anything must be able to vanish, even in part.
 #[test]
 fn the_simulation_loses_tears_and_keeps() {
     let (mut lost, mut torn, mut kept) = (0, 0, 0);

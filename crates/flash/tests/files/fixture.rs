@@ -1,7 +1,7 @@
-//! A tiny array in files, and what is programmed to it.
+//! A tiny array in files, and its test data.
 
 use byteway_clock::{Clock, Delay, Executor, Rate};
-use byteway_flash::file::{Files, Format, OpenError, Opened, Tuning};
+use byteway_flash::file::{Files, Format, OpenError, OpenReport, Tuning};
 use byteway_flash::{BaseContent, Batch, BlockId, Flash, Geometry, Medium, Ppa, Spare, Timing};
 use byteway_wire::content::{BlockSize, Content, Stamp, UNIT_BYTES};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ pub const BLOCKS: u32 = 6;
 pub const STRIPES: u32 = 4;
 pub const UNITS: u32 = 4;
 
-/// Checkpoints come often.
+/// Frequent checkpoints.
 pub const TUNING: Tuning = Tuning { image_units: 40, journal_bytes: 600 };
 
 pub fn timing() -> Timing {
@@ -30,7 +30,7 @@ pub fn timing() -> Timing {
     }
 }
 
-/// Superblock 1 begins with two stripes.
+/// Superblock 1 has two stripes in the base state.
 pub struct Base;
 
 impl BaseContent for Base {
@@ -49,11 +49,11 @@ pub fn format() -> Format {
     Format { geometry: GEOMETRY, traits: vec![("units".to_owned(), "48".to_owned())] }
 }
 
-pub fn open(files: Arc<dyn Files>) -> Result<(Medium, Opened), OpenError> {
+pub fn open(files: Arc<dyn Files>) -> Result<(Medium, OpenReport), OpenError> {
     Medium::open(files, &format(), Rc::new(Base), TUNING)
 }
 
-/// Unit `unit` of the stripe that is the `number`th to be programmed.
+/// Unit `unit` of the `number`th stripe to be programmed.
 pub fn unit(number: u64, unit: u32) -> (Spare, Content) {
     let lpa = number * u64::from(UNITS) + u64::from(unit);
     let content = match (number + u64::from(unit)) % 5 {
@@ -73,7 +73,7 @@ pub fn batch(number: u64) -> Batch {
     Batch { number, units: (0..UNITS).map(|index| unit(number, index)).collect() }
 }
 
-/// The number of a stripe, if all of it is as it was programmed; none if none of it can be read.
+/// The number of a stripe, if all of it is as programmed; None if none of it is readable.
 pub fn stripe(flash: &Flash, block: u32, stripe: u32) -> Option<u64> {
     let number = flash.stripe_number(BlockId(block), stripe);
     for index in 0..UNITS {
@@ -94,10 +94,10 @@ pub fn stripe(flash: &Flash, block: u32, stripe: u32) -> Option<u64> {
     number
 }
 
-/// What can be seen of an array.
+/// Visible state of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Of each superblock: whether it is unstable, how often it was erased, and the number of each stripe.
+    /// By superblock: whether it is unstable, its erases, and the number of each stripe.
     pub blocks: Vec<(bool, u32, Vec<Option<u64>>)>,
 }
 
@@ -112,7 +112,7 @@ impl Seen {
     }
 }
 
-/// Runs `main` on an array with this medium. None if it waits for ever: its files have failed.
+/// Runs `main` on an array with this medium. None if it never completes, because its files have failed.
 pub fn run<T: 'static>(medium: Medium, main: impl AsyncFnOnce(Flash, Clock) -> T + 'static) -> Option<T> {
     let executor = Executor::new();
     let clock = executor.clock().clone();

@@ -1,4 +1,4 @@
-//! Contents in files: the same as in memory, there again when they are opened, and true whatever a power cut leaves.
+//! Contents in files: the same as in memory, recovered at every open, and consistent after any power cut.
 
 mod cuts;
 mod fixture;

@@ -1,4 +1,4 @@
-//! Directories of the system: made, opened again, refused, checked, and given back what is erased.
+//! Data directories of the system: created, reopened, refused, verified, and shrunk by erases.
 
 use crate::files::fixture::{Base, Seen, TUNING, batch, format, open, run};
 use byteway_flash::file::{Directory, DirectoryError, Finding, Format, SimulatedFiles, check, look};
@@ -12,7 +12,7 @@ async fn fill(flash: &Flash, block: u32, first: u64) {
     }
 }
 
-// A simulation alone would not show that the system is asked for the right things.
+// A simulation alone would not show that the system calls are right.
 #[test]
 fn a_directory_of_the_system_keeps_what_was_written_and_gives_back_what_was_erased() {
     let folder = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn a_directory_of_the_system_keeps_what_was_written_and_gives_back_what_was_eras
     assert_eq!((summary.stripes, summary.erases.iter().sum::<u32>()), (2, 2));
 }
 
-// Whoever names a wrong directory must not lose what is in it, and must be told what is wrong.
+// A wrong directory must not lose its contents, and the error must say what is wrong.
 #[test]
 fn what_is_not_this_drives_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn what_is_not_this_drives_is_refused() {
     assert!(message.contains("`checkpoint` is missing"), "{message}");
 }
 
-// A disk that rots must be found out by who asks, and never be read as data.
+// Corruption by the disk must be found by a verification, and never be read as data.
 #[test]
 fn a_changed_byte_is_found() {
     let files = SimulatedFiles::new();
@@ -92,7 +92,8 @@ fn a_changed_byte_is_found() {
     .unwrap();
 }
 
-// A directory that an older program has made must go on, and then say what that one did not.
+// A directory created by an older program must keep working, and then have the parameters that the old one
+// lacked.
 #[test]
 fn a_directory_of_version_1_is_opened_and_says_more_from_then_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The same operations on an array in memory and on one in files: the same times, contents, spare areas and counters.
+//! The same operations on an array in memory and on one in files: the same times, contents, spare areas and
+//! counters.
 
 use crate::files::fixture::{BLOCKS, Base, GEOMETRY, STRIPES, Seen, batch, open, timing};
 use byteway_clock::random::Rng;
@@ -8,10 +9,10 @@ use byteway_flash::{BlockId, Counters, Flash, Medium, Priority};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a run shows.
+/// Observable result of a run.
 type Shown = (Time, Counters, Seen, Vec<Option<Vec<u8>>>);
 
-/// Random operations, some of them under way when the power goes.
+/// Random operations, some of them in flight at the power cut.
 fn play(medium: Medium, seed: u64, first: u64) -> (Shown, Medium) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -46,7 +47,8 @@ fn play(medium: Medium, seed: u64, first: u64) -> (Shown, Medium) {
     (ran.unwrap(), flash.power_off(seed.is_multiple_of(2)))
 }
 
-// A drive in files that behaves otherwise than one in memory would make every test of the one worthless for the other.
+// A drive in files that behaves differently from one in memory would invalidate every test of either for the
+// other.
 #[test]
 fn files_and_memory_give_the_same_results() {
     for seed in 0..40 {
@@ -58,7 +60,7 @@ fn files_and_memory_give_the_same_results() {
             let (shown_of_files, left_in_files) = play(in_files, seed, 1 + round * 100);
             assert_eq!(shown, shown_of_files, "seed {seed}, round {round}");
             in_memory = left;
-            // Ended and begun again, it must have everything from the files.
+            // After closing and reopening, everything must come from the files.
             left_in_files.close().unwrap();
             let (medium, opened) = open(Arc::new(files.clone())).unwrap();
             assert!(opened.clean && opened.journal_bytes == 0, "{opened:?}");

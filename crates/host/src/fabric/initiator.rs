@@ -1,4 +1,4 @@
-//! One association with a controller of a target: what a host's driver for fabrics and its adapter do below the queues.
+//! The initiator: one association with a target's controller, below the queues of its driver.
 
 use super::adapter::{Adapter, Generated};
 use super::login::{Authenticator, ConnectError, Talk, authenticate};
@@ -6,7 +6,7 @@ use super::message::{Connection, ToHost, ToTarget};
 use super::rings::{Completions, Ring};
 use byteway_auth::GeneratedPsk;
 use byteway_clock::{Channel, Clock, Delay, Notify, Semaphore, SpanId, Stage};
-use byteway_link::{Memory, Parcel};
+use byteway_link::{Memory, MessageKind};
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, SecureChannel, SecurityProtocol};
 use byteway_wire::fabrics::connect::CNTLID_DYNAMIC;
@@ -23,39 +23,40 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
-/// The identifier of commands of the initiator's own on the admin queue, which the driver doesn't give.
+/// Identifier of the initiator's own commands on the admin queue; the driver does not use it.
 const OWN_CID: u16 = 0xFFFE;
-/// The identifier of a Property Set, whose response nobody waits for.
+/// Identifier of Property Sets, whose responses are ignored.
 const POSTED_CID: u16 = 0xFFFD;
 /// The identifier of a Disconnect.
 const DISCONNECT_CID: u16 = 0xFFFC;
 /// The identifier of an Authentication Send or Receive.
 const AUTH_CID: u16 = 0xFFFB;
-/// Identifiers of a driver's commands are below.
+/// Identifiers of the driver's commands are below.
 const CID_MAX: u16 = 0xFFF0;
-/// How often a controller that was lost is looked for, and how long after each time: as Linux does, one that doesn't come back for ten
+/// Reconnection attempts, and the delay between them: as in Linux, a controller that does not come back for ten minutes
+/// is given up.
 /// minutes is given up.
 const RECONNECTS_MAX: u32 = 60;
 const RECONNECT_DELAY: Delay = Delay::from_s(10);
-/// Bytes of an authentication message that are taken: a page.
+/// Maximum length of an authentication message, in bytes: a page.
 const AUTH_BYTES: u32 = 4096;
-/// Data of a command that the target takes in its capsule on the admin queue.
+/// In-capsule data that the target accepts on the admin queue, in bytes.
 const ADMIN_CAPSULE_BYTES: u32 = 8192;
 
-/// What an association is.
+/// Configuration of an association.
 #[derive(Clone, Debug)]
 pub struct InitiatorConfig {
     /// The subsystem.
     pub subsystem: Nqn,
     /// This host.
     pub host: Nqn,
-    /// Its Host Identifier.
+    /// The Host Identifier.
     pub host_id: [u8; 16],
     /// Entries of the admin queue.
     pub admin_entries: u16,
-    /// The most data that goes in the capsule of a command of an I/O queue.
+    /// Maximum in-capsule data of commands on I/O queues, in bytes.
     pub in_capsule_bytes: u32,
-    /// How it authenticates where it has to.
+    /// How to authenticate if required.
     pub authenticator: Option<Authenticator>,
 }
 
@@ -68,20 +69,20 @@ pub struct Initiator {
     memory: Memory,
     config: InitiatorConfig,
     rings: RefCell<BTreeMap<u16, Ring>>,
-    /// The number of each queue's connection, and of the next one.
+    /// The connection number of each queue, and the next number.
     open: RefCell<BTreeMap<u16, u32>>,
     next: Cell<u32>,
     completions: RefCell<BTreeMap<u16, Completions>>,
     vectors: RefCell<Vec<Rc<Notify>>>,
-    /// Create and Delete I/O Submission Queue commands that wait for their Connect or Disconnect: by queue, their identifiers.
+    /// Create and Delete I/O Submission Queue commands that wait for their Connect or Disconnect: identifiers by queue.
     waiting: RefCell<BTreeMap<u16, u16>>,
-    /// One question at a time, and its answer.
+    /// Serializes the initiator's own commands, and passes their completions.
     asking: Semaphore,
     answers: Channel<Cqe>,
-    /// One queue authenticates at a time, with one command.
+    /// Serializes authentication: one queue, one command at a time.
     authenticating: Semaphore,
     auth_answers: Channel<Cqe>,
-    /// Transactions that have begun.
+    /// Number of transactions begun.
     transactions: Cell<u16>,
     cntlid: Cell<u16>,
     aqa: Cell<Aqa>,
@@ -90,9 +91,9 @@ pub struct Initiator {
     is_gone: Cell<bool>,
     is_given_up: Cell<bool>,
     losses: Cell<u64>,
-    /// One of both has changed.
+    /// Notifies changes of both.
     lost: Notify,
-    /// Responses that nothing was asked for.
+    /// Unexpected responses.
     strays: Cell<u64>,
 }
 
@@ -100,7 +101,7 @@ impl Initiator {
     /// Connects the admin queue.
     ///
     /// # Errors
-    /// The target refuses, or either end does not authenticate.
+    /// [`ConnectError`] if the target refuses, or an end fails to authenticate.
     pub async fn connect(
         adapter: &Adapter,
         memory: Memory,
@@ -139,17 +140,17 @@ impl Initiator {
         Ok(initiator)
     }
 
-    /// Connects the admin queue, and so gets a controller. With secure channel concatenation twice: in the clear, to generate a key,
-    /// and with TLS by that (NVMe Base 2.1, 8.3.4.3, figure 730).
+    /// Connects the admin queue, which creates a controller. With secure channel concatenation it connects twice: in
+    /// the clear, to generate a key, and with TLS and that key (NVMe Base 2.1, 8.3.4.3, figure 730).
     async fn associate(&self) -> Result<(), ConnectError> {
         let _turn = self.asking.acquire(1).await;
         if self.concatenates() {
-            // The key of an association that is over is of no use any more.
+            // The key of a former association is invalid.
             self.adapter.secure(self.association, None).map_err(|_| ConnectError::NoChannel)?;
-            // Whatever it requires.
+            // The requirements matter only on the second connection.
             self.connect_admin().await?;
             let generated = self.authenticate(0, SecureChannel::NEW_TLS_PSK).await?;
-            // None: the login would have failed.
+            // `None`: the login would have failed.
             let psk = generated.as_ref().ok_or(ConnectError::SecureChannel)?;
             self.close(0);
             let InitiatorConfig { host, subsystem, .. } = self.config;
@@ -163,7 +164,7 @@ impl Initiator {
         Ok(())
     }
 
-    /// Connects the admin queue: what the target requires then.
+    /// Connects the admin queue; returns the target's requirements.
     async fn connect_admin(&self) -> Result<AuthRequirements, ConnectError> {
         self.cntlid.set(CNTLID_DYNAMIC);
         while self.answers.try_receive().is_some() {}
@@ -178,7 +179,7 @@ impl Initiator {
         self.config.authenticator.as_ref().is_some_and(|own| own.concatenates)
     }
 
-    /// Does what the target requires of a queue that is connected, and lies in the channel in which it is to be used.
+    /// Satisfies the target's requirements for a connected queue, in the channel in which it will be used.
     async fn meet(&self, qid: u16, required: AuthRequirements) -> Result<(), ConnectError> {
         if required.ascr() {
             return Err(ConnectError::SecureChannel);
@@ -189,7 +190,7 @@ impl Initiator {
         Ok(())
     }
 
-    /// Authenticates a queue. Gives the generated key if one is asked for.
+    /// Authenticates a queue. Returns the generated key if one is requested.
     async fn authenticate(
         &self,
         qid: u16,
@@ -206,35 +207,35 @@ impl Initiator {
         authenticated
     }
 
-    /// Waits until the controller is lost: only a reset, which connects again, brings one back.
+    /// Waits until the controller is lost: only a reset, which reconnects, brings one back.
     pub(crate) async fn lost(&self) {
         while !self.is_gone.get() {
             self.lost.notified().await;
         }
     }
 
-    /// Whether the controller is lost, and no other one is connected.
+    /// Whether the controller is lost, and none is connected again.
     pub(crate) fn is_lost(&self) -> bool {
         self.is_gone.get()
     }
 
-    /// How often a controller was lost; once none is looked for any more, none has ever been.
+    /// Number of times a controller was lost; `None` once reconnection was given up.
     pub(crate) fn losses(&self) -> Option<u64> {
         (!self.is_given_up.get()).then(|| self.losses.get())
     }
 
-    /// Waits until there is one again, or none is looked for any more.
+    /// Waits until a controller is connected again, or reconnection is given up.
     pub(crate) async fn found(&self) {
         while self.is_gone.get() && !self.is_given_up.get() {
             self.lost.notified().await;
         }
     }
 
-    /// The target has closed a connection: what is under way on any of them has no end any more.
+    /// The target has closed a connection: commands in flight on all of them can't complete.
     fn lose(&self) {
         let open: Vec<u16> = self.open.borrow().keys().copied().collect();
         open.into_iter().for_each(|qid| self.close(qid));
-        // Whoever asks is told.
+        // A task that waits for an answer is notified.
         if self.asking.available() == 0 {
             let _ = self.answers.try_send(Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0));
         }
@@ -252,12 +253,12 @@ impl Initiator {
         &self.clock
     }
 
-    /// The memory in which rings and buffers lie.
+    /// The memory of rings and buffers.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Whether all of it is one simulation.
+    /// Whether the network is simulated.
     pub fn is_simulated(&self) -> bool {
         self.adapter.network().is_some()
     }
@@ -267,12 +268,12 @@ impl Initiator {
         &self.adapter
     }
 
-    /// Responses that nothing was asked for.
+    /// Unexpected responses.
     pub fn strays(&self) -> u64 {
         self.strays.get()
     }
 
-    /// The connection of a queue; none: it is not open.
+    /// The connection of a queue; `None`: it is not open.
     fn connection(&self, qid: u16) -> Option<Connection> {
         let number = *self.open.borrow().get(&qid)?;
         Some(Connection { association: self.association, qid, number })
@@ -282,7 +283,7 @@ impl Initiator {
         let bytes = (Sqe::SIZE + data.len()) as u64;
         if let Some(connection) = self.connection(qid) {
             let message = |queued| ToTarget::Command { span, queued, sqe, data };
-            self.adapter.send(Parcel::Command, bytes, connection, message);
+            self.adapter.send(MessageKind::Command, bytes, connection, message);
         }
     }
 
@@ -290,7 +291,7 @@ impl Initiator {
     fn close(&self, qid: u16) {
         if let Some(connection) = self.connection(qid) {
             self.open.borrow_mut().remove(&qid);
-            self.adapter.send(Parcel::Connection, 0, connection, |_| ToTarget::Close);
+            self.adapter.send(MessageKind::Connection, 0, connection, |_| ToTarget::Close);
         }
     }
 
@@ -300,7 +301,7 @@ impl Initiator {
         let number = self.next.replace(self.next.get() + 1);
         self.open.borrow_mut().insert(qid, number);
         let connection = Connection { association: self.association, qid, number };
-        self.adapter.send(Parcel::Connection, 0, connection, |_| ToTarget::Open);
+        self.adapter.send(MessageKind::Connection, 0, connection, |_| ToTarget::Open);
         let InitiatorConfig { subsystem, host, host_id, .. } = &self.config;
         let data = ConnectData::new(*host_id, self.cntlid.get(), subsystem, host);
         let connect = Connect { qid, sqsize_z: entries - 1, ..Connect::default() };
@@ -309,7 +310,7 @@ impl Initiator {
         self.send(qid, SpanId::NONE, sqe, data.as_bytes().to_vec());
     }
 
-    /// Reads a register; of a controller that was lost, when there is another one. All ones: there is none, or no such property.
+    /// Reads a register, waiting for a new controller if it was lost. All ones: there is none, or no such property.
     pub(crate) async fn read(&self, offset: u64, bytes: u32) -> u64 {
         let property = u32::try_from(offset).ok().and_then(PropertySize::of);
         let Some(size) = property.filter(|size| size.bytes() == Some(bytes)) else { return u64::MAX };
@@ -340,13 +341,13 @@ impl Initiator {
         }
     }
 
-    /// Sends a command of the initiator's own, and waits for its completion.
+    /// Executes a command of the initiator's own.
     async fn ask(&self, sqe: Sqe) -> Cqe {
         let _turn = self.asking.acquire(1).await;
         if self.connection(0).is_none() {
             return Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0);
         }
-        while self.answers.try_receive().is_some() {} // of a controller that was lost
+        while self.answers.try_receive().is_some() {} // stale answers of a lost controller
         self.send(0, SpanId::NONE, sqe, Vec::new());
         self.answers.receive().await
     }
@@ -366,7 +367,7 @@ impl Initiator {
         }
     }
 
-    /// CC.EN is written: the admin rings begin, and the I/O queues end.
+    /// Handles a write of CC.EN: the admin rings start over, and the I/O queues end.
     fn begin_life(&self, is_enabled: bool) {
         let open: Vec<u16> = self.open.borrow().keys().copied().filter(|qid| *qid > 0).collect();
         open.into_iter().for_each(|qid| self.close(qid));
@@ -382,7 +383,7 @@ impl Initiator {
         }
     }
 
-    /// A doorbell is rung.
+    /// Handles a doorbell write.
     pub(crate) fn ring(&self, offset: u64, value: u32) {
         let Some(Doorbell::SubmissionTail(qid)) = Doorbell::decode(offset, 0) else { return };
         loop {
@@ -400,7 +401,7 @@ impl Initiator {
         }
     }
 
-    /// Takes the entry at the tail out of a ring, with the train behind it.
+    /// Takes the entry at the tail of a ring, and the train after it.
     fn take(&self, ring: &mut Ring) -> (Sqe, SpanId, Vec<u8>) {
         let mut entry = [0; Sqe::SIZE];
         self.read_slot(ring, &mut entry);
@@ -426,7 +427,7 @@ impl Initiator {
         read.expect("the ring's memory is the driver's own");
     }
 
-    /// An admin command: queues are created and deleted by their connections.
+    /// Handles an admin command: queues are created and deleted by their connections.
     fn admin(&self, sqe: Sqe, span: SpanId, data: Vec<u8>) {
         let cid = sqe.cid();
         match AdminOpcode(sqe.opcode()) {
@@ -461,12 +462,12 @@ impl Initiator {
         }
     }
 
-    /// A command of the driver's goes into a capsule. Its data pointer becomes one of fabrics.
+    /// Sends a driver's command in a capsule, with a fabrics data pointer.
     fn command(&self, qid: u16, mut sqe: Sqe, span: SpanId, mut data: Vec<u8>) {
         let in_capsule = if qid == 0 { ADMIN_CAPSULE_BYTES } else { self.config.in_capsule_bytes };
         let is_to_controller = sqe.opcode() & 3 == 1;
         let block = sqe.sgl();
-        // Other descriptors the target refuses: a fabric has none of them.
+        // Targets refuse other descriptors: fabrics do not have them.
         let is_block = sqe.psdt() != 0
             && (block.sgl_type(), block.sub_type()) == (SglType::DATA_BLOCK, SglSubType::ADDRESS);
         if is_block && data.is_empty() {
@@ -485,11 +486,11 @@ impl Initiator {
         self.send(qid, span, sqe, data);
     }
 
-    /// A message has come.
+    /// Handles a received message.
     pub(crate) fn receive(&self, connection: Connection, message: ToHost) {
         let qid = connection.qid;
         if self.connection(qid) != Some(connection) {
-            return; // of a connection that was closed since
+            return; // for a connection closed since
         }
         match message {
             ToHost::Closed => self.lose(),
@@ -500,10 +501,10 @@ impl Initiator {
                     data.clear();
                 }
                 let message = |_| ToTarget::Data { tag, data };
-                self.adapter.send(Parcel::Data, u64::from(bytes), connection, message);
+                self.adapter.send(MessageKind::Data, u64::from(bytes), connection, message);
             }
             ToHost::Deliver { address, data } => {
-                // The buffer of a command that was given up may be gone.
+                // The buffer of an abandoned command may be gone.
                 let _ = self.memory.write(address, &data);
                 self.adapter.reuse(data);
             }
@@ -532,7 +533,7 @@ impl Initiator {
         }
     }
 
-    /// A queue is there, or is not (any more): who has asked for that is told.
+    /// Reports to the waiting admin command that a queue exists, or not (any more).
     fn settle(&self, qid: u16, status: Status, is_there: bool) {
         let waiting = self.waiting.borrow_mut().remove(&qid);
         if !is_there {
@@ -544,7 +545,7 @@ impl Initiator {
         }
     }
 
-    /// Does what the target requires of an I/O queue, which is there after that.
+    /// Satisfies the target's requirements for an I/O queue, and then reports that it exists.
     fn meet_later(&self, qid: u16, required: AuthRequirements) {
         let (Some(own), Some(connection)) = (self.own.upgrade(), self.connection(qid)) else { return };
         self.clock.spawn("authentication of a queue", async move {
@@ -557,12 +558,12 @@ impl Initiator {
         });
     }
 
-    /// A command of the driver's that needed no capsule, or another, has ended.
+    /// Completes a driver's command that the initiator has handled itself.
     fn answer(&self, cid: u16, status: Status) {
         self.complete(0, Cqe::new(cid, status, 0, 0));
     }
 
-    /// Puts a completion where the driver looks for it, and interrupts. All that was rung was read.
+    /// Writes a completion to the driver's ring, and interrupts. SQHD: all submitted entries were read.
     fn complete(&self, qid: u16, cqe: Cqe) {
         let (sqhd, cqid) = match self.rings.borrow().get(&qid) {
             Some(ring) => (ring.tail as u16, ring.cqid),
@@ -584,7 +585,7 @@ impl Initiator {
         self.interrupt(vector).notify_one();
     }
 
-    /// A nudge at each interrupt of `vector`.
+    /// Notified at each interrupt of `vector`.
     pub(crate) fn interrupt(&self, vector: u16) -> Rc<Notify> {
         let mut vectors = self.vectors.borrow_mut();
         while vectors.len() <= usize::from(vector) {
@@ -593,7 +594,7 @@ impl Initiator {
         vectors[usize::from(vector)].clone()
     }
 
-    /// Says which I/O the command in `slot` of a queue belongs to.
+    /// Sets the span of the command in `slot` of a queue.
     pub(crate) fn follow(&self, qid: u16, slot: u16, span: SpanId) {
         if let Some(place) =
             self.rings.borrow_mut().get_mut(&qid).and_then(|ring| ring.spans.get_mut(usize::from(slot)))
@@ -603,7 +604,7 @@ impl Initiator {
     }
 }
 
-/// Authentication commands of a queue, with a page for what comes.
+/// Authentication commands of a queue, and a page for their data.
 struct QueueTalk<'a> {
     initiator: &'a Initiator,
     qid: u16,
@@ -613,7 +614,7 @@ struct QueueTalk<'a> {
 impl QueueTalk<'_> {
     async fn ask(&self, sqe: Sqe, data: Vec<u8>) -> Result<(), ConnectError> {
         let answers = &self.initiator.auth_answers;
-        while answers.try_receive().is_some() {} // of a queue that was lost
+        while answers.try_receive().is_some() {} // stale answers of a lost connection
         if self.initiator.connection(self.qid).is_none() {
             return Err(ConnectError::Refused(Status::INTERNAL_PATH_ERROR));
         }
@@ -642,7 +643,7 @@ impl Talk for QueueTalk<'_> {
             invalidate: true,
         };
         let mut message = vec![0; AUTH_BYTES as usize];
-        // What an earlier message has left is no part of the next one.
+        // Clear what an earlier message has left.
         let cleared = self.initiator.memory.write(self.page, &message);
         self.ask(command.sqe(AUTH_CID, pointer.descriptor()), Vec::new()).await?;
         let read = self.initiator.memory.read(self.page, &mut message);

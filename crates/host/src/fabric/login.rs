@@ -1,5 +1,5 @@
-//! How a queue authenticates by DH-HMAC-CHAP: messages go by Authentication Send and are asked for by Authentication Receive. What they say
-//! is [`byteway_auth`]'s.
+//! Authentication of a queue by DH-HMAC-CHAP: messages are sent by Authentication Send and fetched by Authentication
+//! Receive. [`byteway_auth`] implements their contents.
 
 use byteway_auth::{Endpoint, GeneratedPsk, HostSecrets, Login, LoginError};
 use byteway_wire::fabrics::auth::SecureChannel;
@@ -7,57 +7,57 @@ use byteway_wire::fabrics::{Nqn, status};
 use byteway_wire::nvme::Status;
 use std::rc::Rc;
 
-/// What a host authenticates with.
+/// Credentials of a host.
 #[derive(Clone, Debug)]
 pub struct Authenticator {
-    /// Its secret, and, if the controller has to authenticate too, the controller's.
+    /// Its secret, and the controller's if the controller must authenticate, too.
     pub secrets: HostSecrets,
     /// Algorithms and random bytes.
     pub endpoint: Rc<Endpoint>,
-    /// Whether it generates a key for TLS on an admin queue in the clear, and connects again with that, whatever the target requires
-    /// (NVMe Base 2.1, 8.3.4.5.11, figure 752: TLS Required).
+    /// Generate a TLS key on an admin queue in the clear and reconnect with it, whatever the target requires (NVMe Base
+    /// 2.1, 8.3.4.5.11, figure 752: TLS Required).
     pub concatenates: bool,
 }
 
-/// Why there is no association.
+/// Why an association failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The target refuses Connect, or an authentication command.
+    /// The target refused Connect, or an authentication command.
     #[error("the target refuses: {}", status::name(*.0))]
     Refused(Status),
-    /// The target asks for a secret.
-    #[error("the subsystem asks for authentication, and this host has no secret")]
+    /// The target requires authentication, and the host has no secret.
+    #[error("the subsystem requires authentication, and this host has no secret")]
     NoSecret,
-    /// The target requires TLS with a key from authentication.
-    #[error("the subsystem requires TLS with a key from authentication, which this host is not told to use")]
+    /// The target requires TLS with a generated key.
+    #[error("the subsystem requires TLS with a generated key, which is not enabled on this host")]
     SecureChannel,
-    /// Authentication has generated a key for TLS, which there is not.
-    #[error("no TLS can be used on this network")]
+    /// A TLS key was generated, but TLS is not available.
+    #[error("TLS is not available on this network")]
     NoChannel,
-    /// Either end has not authenticated.
+    /// An end failed to authenticate.
     #[error(transparent)]
     Login(#[from] LoginError),
-    /// The host's memory has no page for messages.
-    #[error("the host has no memory left")]
+    /// No memory is available for a page of messages.
+    #[error("no host memory is available for authentication")]
     NoMemory,
 }
 
 impl ConnectError {
-    /// Whether it is so whenever it is tried again.
+    /// Whether another attempt would fail in the same way.
     pub fn is_final(&self) -> bool {
         !matches!(self, ConnectError::Refused(_) | ConnectError::NoMemory)
     }
 }
 
-/// Authentication commands of a queue.
+/// The authentication commands of a queue.
 pub(crate) trait Talk {
     /// Sends a message.
     async fn send(&self, message: Vec<u8>) -> Result<(), ConnectError>;
-    /// Asks for one.
+    /// Fetches a message.
     async fn receive(&self) -> Result<Vec<u8>, ConnectError>;
 }
 
-/// Authenticates a queue of the host and subsystem with these names. Gives the generated key if one is asked for.
+/// Authenticates a queue of this host and subsystem. Returns the generated key if one is requested.
 pub(crate) async fn authenticate(
     authenticator: &Authenticator,
     names: (Nqn, Nqn),
@@ -71,7 +71,7 @@ pub(crate) async fn authenticate(
     if let Err(ConnectError::Login(error)) = &ended
         && let Some(failure) = login.failure(error)
     {
-        // That it fails is known already.
+        // The failure is reported anyway.
         let _ = talk.send(failure).await;
     }
     ended.map(|()| login.generated().cloned())

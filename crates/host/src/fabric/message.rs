@@ -1,42 +1,44 @@
-//! What crosses a network between a host and a target, as both ends' adapters know it: with RDMA as on NVMe/TCP.
+//! Messages between a host and a target, independent of the transport (NVMe/TCP or RDMA).
 
 use byteway_clock::{Delay, SpanId};
 use byteway_wire::nvme::{Cqe, Sqe};
 
-/// A connection: a queue of an association. Which queue Connect says; this is only who sends and receives.
+/// A connection: a queue of an association. Connect tells which queue; this only identifies the sender and the
+/// receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Connection {
-    /// The association, of those that this network carries.
+    /// Number of the association in this network.
     pub association: u16,
-    /// The queue.
+    /// Identifier of the queue.
     pub qid: u16,
-    /// How many connections the association has opened before: what was sent on one is never taken for another's.
+    /// Number of connections that the association opened before, so that messages of a former connection are
+    /// recognized.
     pub number: u32,
 }
 
 /// From a host to the target.
 #[derive(Debug)]
 pub enum ToTarget {
-    /// A connection is opened: nothing came before on it.
+    /// Opens the connection; it is the first message.
     Open,
-    /// It is closed: nothing comes after.
+    /// Closes the connection; it is the last message.
     Close,
     /// A command capsule.
     Command {
-        /// The I/O that it belongs to.
+        /// Trace span of the I/O.
         span: SpanId,
-        /// How long it has waited for the wire.
+        /// Time spent waiting for the wire.
         queued: Delay,
         /// The command.
         sqe: Sqe,
         /// In-capsule data.
         data: Vec<u8>,
     },
-    /// The data that a [`ToHost::Fetch`] asked for, with its tag.
+    /// The data that a [`ToHost::Fetch`] requested, with its tag.
     Data {
-        /// Whose it is.
+        /// Tag of the request.
         tag: u16,
-        /// The data; empty, if the host's memory does not have what was asked for.
+        /// The data; empty if the host's memory does not contain the requested range.
         data: Vec<u8>,
     },
 }
@@ -46,27 +48,27 @@ pub enum ToTarget {
 pub enum ToHost {
     /// The connection is closed.
     Closed,
-    /// Reads memory of the host's: an RDMA read, which its processors have no part in.
+    /// Reads host memory: an RDMA read, without processor time.
     Fetch {
-        /// Comes back with the data.
+        /// Returned with the data.
         tag: u16,
-        /// Where, as the command's data pointer says.
+        /// Address, from the command's data pointer.
         address: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Writes memory of the host's: an RDMA write.
+    /// Writes host memory: an RDMA write.
     Deliver {
-        /// Where.
+        /// Address.
         address: u64,
-        /// What.
+        /// The data.
         data: Vec<u8>,
     },
     /// A response capsule.
     Response {
-        /// The I/O that it belongs to.
+        /// Trace span of the I/O.
         span: SpanId,
-        /// How long it, or the data before it, has waited for the wire.
+        /// Time that it, or its data, spent waiting for the wire.
         queued: Delay,
         /// The completion.
         cqe: Cqe,

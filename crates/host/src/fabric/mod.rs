@@ -1,18 +1,19 @@
-//! A controller beyond a network, simulated or real: what of a host's adapter and its driver for fabrics stands between the queues of
-//! a [`Driver`](crate::Driver), which are those of any controller, and the messages that cross.
+//! A controller beyond a network, simulated or real: the layer between the queues of a [`Driver`](crate::Driver), which
+//! are the same for any controller, and the messages on the network.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`message`] | what crosses, either way |
-//! | [`tcp`] | a connection to a real target: messages become PDUs of NVMe/TCP |
-//! | [`adapter`] | the adapter: gives what comes to the association that it is for |
-//! | [`initiator`] | one association: rings become capsules, responses become completion queue entries |
+//! | [`message`] | messages in both directions |
+//! | [`tcp`] | a connection to a real target: messages as NVMe/TCP PDUs |
+//! | [`adapter`] | the adapter: dispatches messages to associations |
+//! | [`initiator`] | one association: ring entries become capsules, responses become completion queue entries |
 //! | `rings.rs` | the rings of its queues |
-//! | [`login`] | how a queue of it authenticates |
+//! | [`login`] | authentication of a queue |
 //!
-//! A queue pair is used as over a link: an entry and what is behind it are placed in a ring, a doorbell is rung, a completion
-//! arrives and an interrupt with it. So every client, method and oracle works over a fabric as it is. What is data in a ring, the
-//! train of an inline payload, is in-capsule data here. Creating a queue is Connect, and a register is a property.
+//! A queue pair is used as over a link: an entry, with any payload after it, is written to a ring, a doorbell is
+//! written, and a completion arrives with an interrupt. So every client, method and oracle works over a fabric
+//! unchanged. The payload of a train becomes in-capsule data. Creating a queue is a Connect, and a register is a
+//! property.
 
 pub mod adapter;
 pub mod initiator;

@@ -1,13 +1,13 @@
-//! The rings of an association's queues, as its driver has made them.
+//! The rings of an association's queues, created by its driver.
 
 use byteway_clock::SpanId;
 
-/// A ring of commands.
+/// A submission ring.
 pub(super) struct Ring {
     pub address: u64,
     pub entries: u32,
     pub tail: u32,
-    /// The I/O of the command in each slot.
+    /// Trace span of the command in each slot.
     pub spans: Vec<SpanId>,
     pub cqid: u16,
 }
@@ -23,7 +23,7 @@ impl Ring {
     }
 }
 
-/// A ring of completions.
+/// A completion ring.
 pub(super) struct Completions {
     pub address: u64,
     pub entries: u32,

@@ -1,5 +1,5 @@
-//! A host's connection over NVMe/TCP (TCP Transport 1.0), without I/O of its own: messages of the initiator's become PDUs, and PDUs
-//! of the target's messages. What comes is not believed: data goes only to where a command that is under way has its own.
+//! A host's NVMe/TCP connection (TCP Transport 1.0), without I/O: converts the initiator's messages to PDUs, and the
+//! target's PDUs to messages. Received PDUs are checked: data is accepted only for the buffer of a command in flight.
 
 use super::adapter::Adapter;
 use super::message::{Connection, ToHost, ToTarget};
@@ -13,23 +13,23 @@ use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::collections::BTreeMap;
 
-/// Data of one PDU that is taken, at most.
+/// Maximum data of a received PDU, in bytes.
 const DATA_BYTES_MAX: u32 = 16 << 20;
 
-/// A command that is under way, and its data.
+/// A command in flight, and its data buffer.
 struct Described {
     address: u64,
     bytes: u32,
     direction: Direction,
-    /// Some of its data has come with a wrong digest.
+    /// A data digest was wrong.
     is_damaged: bool,
 }
 
-/// The data of a PDU on its way to memory.
+/// The data of a PDU being received.
 struct Coming {
     cid: u16,
     address: u64,
-    /// The command ends with it, successfully.
+    /// The command ends successfully with it.
     ends: bool,
 }
 
@@ -37,25 +37,25 @@ struct Coming {
 pub struct TcpConnection {
     connection: Connection,
     decoder: Decoder,
-    /// Of what goes to the target; none: the connection is not initialized yet.
+    /// Layout of sent PDUs; `None`: the connection is not initialized yet.
     framing: Option<Framing>,
     request: IcReq,
-    /// Data of an H2CData PDU, at most.
+    /// Maximum data of an H2CData PDU, in bytes.
     h2c_bytes_max: u32,
-    /// By identifier.
+    /// By command identifier.
     commands: BTreeMap<u16, Described>,
-    /// What the target has asked for, by transfer tag: the command, and the offset.
+    /// Requested data, by transfer tag: the command, and the offset.
     asked: BTreeMap<u16, (u16, u32)>,
     coming: Option<Coming>,
     /// Commands that wait for the initialization.
     early: Vec<(Sqe, Vec<u8>)>,
     out: Outgoing,
-    /// The target has said that the connection ends: that gets no answer.
+    /// The target has terminated the connection: that gets no answer.
     is_told: bool,
 }
 
 impl TcpConnection {
-    /// One that has just been opened, which asks for these digests.
+    /// A newly opened connection that requests these digests.
     pub fn new(connection: Connection, digests: Digests) -> Self {
         let limits = Limits { plen_max: DATA_BYTES_MAX, maxh2cdata: u32::MAX, dwords: false };
         let mut opened = TcpConnection {
@@ -76,12 +76,12 @@ impl TcpConnection {
         opened
     }
 
-    /// Which it is.
+    /// Identity of the connection.
     pub fn connection(&self) -> Connection {
         self.connection
     }
 
-    /// A message to the target.
+    /// Sends a message to the target.
     pub fn send(&mut self, adapter: &Adapter, message: ToTarget) {
         match message {
             ToTarget::Open | ToTarget::Close => {}
@@ -123,10 +123,11 @@ impl TcpConnection {
         }
     }
 
-    /// Takes bytes that have come, and gives what they mean to the adapter.
+    /// Consumes received bytes, and passes the messages to the adapter.
     ///
     /// # Errors
-    /// The target breaks the protocol, or has ended the connection: it is to be closed, once what is unsent was sent.
+    /// [`PduError`] if the target violates the protocol, or has terminated the connection: close it, once unsent bytes
+    /// were sent.
     pub fn receive(&mut self, adapter: &Adapter, mut bytes: &[u8]) -> Result<(), PduError> {
         let received = self.decode(adapter, &mut bytes);
         if let (Err(PduError::Fatal(fatal)), false) = (received, self.is_told) {
@@ -153,7 +154,7 @@ impl TcpConnection {
                 }
                 Event::End { intact } => {
                     let Some(Coming { cid, ends, .. }) = self.coming.take() else { continue };
-                    // A wrong data digest is the end of its command, not of the connection (TCP Transport 1.0, 3.5).
+                    // A wrong data digest fails its command, not the connection (TCP Transport 1.0, 3.5).
                     if let (false, Some(described)) = (intact, self.commands.get_mut(&cid)) {
                         described.is_damaged = true;
                     }
@@ -213,7 +214,7 @@ impl TcpConnection {
                 self.is_told = true;
                 return Err(term.fatal());
             }
-            // What only a host sends the decoder refuses.
+            // The decoder refuses PDUs that only a host sends.
             Pdu::IcReq(_) | Pdu::CapsuleCmd(_) | Pdu::H2cData(_) => {}
         }
         Ok(())
@@ -228,12 +229,12 @@ impl TcpConnection {
         adapter.deliver(self.connection, response);
     }
 
-    /// What waits to be sent.
+    /// Bytes to be sent.
     pub fn unsent(&self) -> &[u8] {
         self.out.unsent()
     }
 
-    /// So many bytes of it were.
+    /// Notes that `bytes` bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.out.sent(bytes);
     }

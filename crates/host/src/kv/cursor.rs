@@ -1,4 +1,4 @@
-//! A namespace's pairs in order, as they were when the cursor was made ([`byteway_wire::nvme::vendor::kv`]).
+//! Cursors: the pairs of a namespace in key order, as of the cursor's creation ([`byteway_wire::nvme::vendor::kv`]).
 
 use super::oracle::KvRead;
 use super::{KvClient, KvOracle};
@@ -11,13 +11,13 @@ use byteway_wire::nvme::vendor::kv::{Close, Next, pairs, seek};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What the oracle remembers of a cursor.
+/// The oracle's view of a cursor.
 struct View {
     oracle: Rc<RefCell<KvOracle>>,
     read: KvRead,
-    /// When the drive had begun it: what was stored later it must not show.
+    /// Moment at which the drive had created it: later stores must not appear.
     until: u64,
-    /// Where the next pair may be: from the first key on, or behind the last that came.
+    /// The last key returned; `None`: the next key may be the first one.
     after: Option<Key>,
 }
 
@@ -27,7 +27,7 @@ impl Drop for View {
     }
 }
 
-/// An iterator of the drive. One that is dropped without [`KvCursor::close`] stays the drive's until that gives it up.
+/// An iterator of the drive. If it is dropped without [`KvCursor::close`], the drive keeps it until its timeout.
 pub struct KvCursor {
     client: KvClient,
     iterator: u32,
@@ -36,10 +36,10 @@ pub struct KvCursor {
 }
 
 impl KvClient {
-    /// Begins at `first`, or at the beginning.
+    /// Creates a cursor at `first`, or at the first key.
     ///
     /// # Errors
-    /// The command failed or was lost; with Command Sequence Error the drive has too many iterators.
+    /// [`KvIoError`] if the command failed or was lost; with Command Sequence Error the drive has too many iterators.
     pub async fn seek(&self, first: Option<Key>) -> Result<KvCursor, KvIoError> {
         let oracle = self.oracle().cloned();
         let mut view = oracle.map(|oracle| {
@@ -59,12 +59,13 @@ impl KvClient {
 }
 
 impl KvCursor {
-    /// Fetches the pairs that follow into the first `bytes` of `buffer` and shows each to `show`, verified. False: there are
+    /// Reads the next pairs into the first `bytes` of `buffer` and passes each to `show`, verified. `false`: there are
     /// no more.
     ///
     /// # Errors
-    /// The command failed or was lost; what came are no pairs ([`IoError::BrokenResult`]), or not the right ones
-    /// ([`KvError::Mismatch`]); or the buffer is too small for the next pair ([`KvError::TooSmall`]), which is not lost.
+    /// [`KvIoError`] if the command failed or was lost; [`IoError::BrokenResult`] if the data is malformed,
+    /// [`KvError::Mismatch`] if it is wrong, [`KvError::TooSmall`] if the buffer is too small for the next pair, which
+    /// is not lost.
     pub async fn next(
         &mut self,
         buffer: &mut IoBuffer,
@@ -111,10 +112,10 @@ impl KvCursor {
         Ok(!self.is_at_end)
     }
 
-    /// Gives the iterator back.
+    /// Ends the iterator.
     ///
     /// # Errors
-    /// The command failed or was lost: the drive has given it up already.
+    /// [`KvIoError`] if the command failed or was lost: the drive has ended the iterator already.
     pub async fn close(self) -> Result<(), KvIoError> {
         let sqe = Close { iterator: self.iterator }.sqe(0, self.client.nsid());
         let opened = Opened::open(self.client.port());
@@ -124,7 +125,7 @@ impl KvCursor {
     }
 }
 
-/// A pair has come: it was there, and nothing between it and the one before.
+/// Verifies a pair: it existed, and no key between it and the previous one is missing.
 fn verify(view: &mut View, key: Key, value: &[u8]) -> Result<(), KvIoError> {
     let mut oracle = view.oracle.borrow_mut();
     let window = view.read.view(view.until);
@@ -139,7 +140,7 @@ fn verify(view: &mut View, key: Key, value: &[u8]) -> Result<(), KvIoError> {
     Ok(())
 }
 
-/// There are no more.
+/// Verifies the end: no key is missing.
 fn verify_end(view: &mut View) -> Result<(), KvIoError> {
     let mut oracle = view.oracle.borrow_mut();
     oracle
@@ -147,7 +148,7 @@ fn verify_end(view: &mut View) -> Result<(), KvIoError> {
         .map_err(|error| IoError::Client(KvError::Mismatch(error)))
 }
 
-/// The first key behind `key`; of the greatest, itself.
+/// The least key greater than `key`; the greatest key itself.
 fn successor(key: Key) -> Option<Key> {
     let mut bytes = key.as_bytes().to_vec();
     if bytes.len() < 16 {

@@ -1,15 +1,15 @@
-//! Key value operations over a queue pair: values go to the device by every method, each operation is followed from start to
-//! end by a span, and verified if there is an oracle.
+//! KV client: key-value operations over a queue pair, with every transfer method, traced by spans, and verified if
+//! there is an oracle.
 //!
 //! | file | what |
 //! |---|---|
-//! | `kv/mod.rs` | [`KvClient`]: one operation at a time for each buffer, any number under way |
-//! | `kv/noted.rs` | operations under way, in the oracle |
-//! | [`bulk`] | [`KvBulk`]: pairs gathered in host memory and stored many at once |
-//! | [`window`] | [`LossWindow`]: what such pairs would lose with the host |
-//! | [`batch`] | [`KvBatch`]: stores with several outstanding, by tasks that are made once |
-//! | [`cursor`] | [`KvCursor`]: a namespace's pairs in order, as they were at one moment |
-//! | [`oracle`] | [`KvOracle`]: what each key must hold |
+//! | `kv/mod.rs` | [`KvClient`]: one operation per buffer, any number in flight |
+//! | `kv/noted.rs` | operations in flight, in the oracle |
+//! | [`bulk`] | [`KvBulk`]: pairs gathered in host memory and stored together |
+//! | [`window`] | [`LossWindow`]: what a crash of the host would lose of these |
+//! | [`batch`] | [`KvBatch`]: several outstanding stores, executed by tasks created once |
+//! | [`cursor`] | [`KvCursor`]: the pairs of a namespace in key order, as a snapshot |
+//! | [`oracle`] | [`KvOracle`]: expected contents of each key |
 
 pub mod batch;
 pub mod bulk;
@@ -26,15 +26,15 @@ pub use window::{LossFigures, LossWindow};
 
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
-use crate::carrier::{Carrier, Counts, Results, TransferConfig};
+use crate::carrier::{Carrier, Counts, Results, TransferConfig, succeeded};
 use crate::error::Lost;
-use crate::error::{ClientError, IoError, Meaning};
+use crate::error::{ClientError, ClientErrorKind, IoError};
 use crate::io::Opened;
 use crate::port::Port;
 use crate::queue::{Came, QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord};
 use byteway_transfer::host::Buffer;
-use byteway_transfer::{Choice, Way};
+use byteway_transfer::{TransferChoice, TransferKind};
 use byteway_wire::nvme::kv::{Key, List, Retrieve, Store, list};
 use byteway_wire::nvme::vendor::ResultSlot;
 use byteway_wire::nvme::{Cqe, Flush, KvOpcode, Sqe, Status, VendorOpcode};
@@ -42,41 +42,41 @@ use noted::{Reading, Writing};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// When a store is carried out.
+/// Precondition of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreIf {
-    /// Always.
+    /// None.
     #[default]
     Any,
-    /// If there is such a key.
+    /// The key exists.
     Exists,
-    /// If there is none.
+    /// The key does not exist.
     Absent,
 }
 
-/// How a client moves its values. Those that are rounded up to DMA units must have room for that in their buffers. Its
-/// oracle is shared by the clients of one namespace; without one buffers are stored as they are, and nothing is verified.
+/// How a client transfers its values. Buffers must have space for results rounded up to DMA units. Clients of a
+/// namespace share the oracle; without one buffers are stored unchanged, and nothing is verified.
 pub type KvConfig = TransferConfig<KvOracle>;
 
-/// What can go wrong with pairs, beside what can with any I/O.
+/// Errors specific to key-value pairs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KvError {
-    /// A key holds what it must not.
+    /// The contents of a key are wrong.
     #[error(transparent)]
     Mismatch(Box<KvMismatch>),
     /// The buffer is too small for a pair.
-    #[error("the next pair takes {bytes} bytes")]
+    #[error("the buffer is too small for the next pair of {bytes} bytes")]
     TooSmall {
-        /// What it takes.
+        /// Bytes that the pair takes.
         bytes: u32,
     },
 }
 
 impl ClientError for KvError {
-    fn meaning(&self) -> Meaning {
+    fn kind(&self) -> ClientErrorKind {
         match self {
-            KvError::Mismatch(_) => Meaning::WrongData,
-            KvError::TooSmall { .. } => Meaning::Refused,
+            KvError::Mismatch(_) => ClientErrorKind::WrongData,
+            KvError::TooSmall { .. } => ClientErrorKind::Refused,
         }
     }
 }
@@ -90,14 +90,14 @@ impl From<IoError> for KvIoError {
     }
 }
 
-/// What became of an operation that looks for a key.
+/// The answer of an operation that looks up a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether there was such a key.
+    /// Whether the key exists.
     pub found: bool,
-    /// Of a retrieve: bytes of the whole value. The beginning of the buffer holds what it has room for.
+    /// Of a retrieve: length of the whole value, in bytes. The buffer holds as much of it as fits.
     pub value_bytes: u32,
-    /// Where the time went.
+    /// Trace record of the operation.
     pub span: SpanRecord,
 }
 
@@ -108,13 +108,13 @@ struct Inner {
     oracle: Option<Rc<RefCell<KvOracle>>>,
 }
 
-/// Key value operations on one namespace over one queue pair. Cheap to clone; any number may be under way, each with a
-/// buffer of its own.
+/// KV operations on one namespace over one queue pair. Cheap to clone; any number may be in flight, each with a buffer
+/// of its own.
 #[derive(Clone)]
 pub struct KvClient(Rc<Inner>);
 
 impl KvClient {
-    /// A client of the key value namespace `nsid` on `queue`, which has been enabled for [`KvConfig::methods`].
+    /// A client of KV namespace `nsid` on `queue`, which has been enabled for [`KvConfig::methods`].
     pub fn new(queue: QueuePair, nsid: u32, config: KvConfig) -> KvClient {
         let carrier = Carrier::new(queue, &config).for_pairs(nsid);
         let KvConfig { results, oracle, .. } = config;
@@ -131,37 +131,37 @@ impl KvClient {
         self.0.nsid
     }
 
-    /// Values by the way that they went.
+    /// Counts of values by transfer method.
     pub fn counts(&self) -> Counts {
         self.0.carrier.counts.get()
     }
 
-    /// What its operations are compared with.
+    /// The oracle that verifies its operations.
     pub fn oracle(&self) -> Option<&Rc<RefCell<KvOracle>>> {
         self.0.oracle.as_ref()
     }
 
-    /// The way of a value of the first `bytes` of `buffer` to the device, if its store has no conditions.
-    pub fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
+    /// The transfer method of a value of `bytes` bytes in `buffer`, for a store without precondition.
+    pub fn choose(&self, buffer: &IoBuffer, bytes: u32) -> TransferChoice {
         self.0.carrier.choose(buffer, bytes)
     }
 
-    /// A buffer for values and lists of up to [`KvConfig::bytes_max`], in pages that follow one another.
+    /// A buffer for values and lists of up to [`KvConfig::bytes_max`], in consecutive pages.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         self.0.carrier.buffer()
     }
 
-    /// Takes a buffer that was made elsewhere: scattered, or with an offset in its first page.
+    /// Wraps a buffer that was allocated elsewhere: scattered, or with an offset in its first page.
     pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
         self.0.carrier.adopt(buffer)
     }
 
-    /// Fills the beginning of a buffer, for stores without an oracle.
+    /// Writes the beginning of a buffer, for stores without an oracle.
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
         self.0.carrier.put(buffer, from)
     }
 
-    /// Copies the beginning of a buffer out.
+    /// Reads the beginning of a buffer.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
         self.0.carrier.get(buffer, into)
     }
@@ -169,8 +169,8 @@ impl KvClient {
     /// Stores the first `bytes` of `buffer`, filled with a new pattern if there is an oracle, under `key`.
     ///
     /// # Errors
-    /// The command failed or was lost; with [`Status::KEY_EXISTS`] or [`Status::KEY_DOES_NOT_EXIST`] because of `when`.
-    /// Or it found what it must not ([`KvError::Mismatch`]).
+    /// [`KvIoError`] if the command failed or was lost; with [`Status::KEY_EXISTS`] or [`Status::KEY_DOES_NOT_EXIST`]
+    /// because of `when`. [`KvError::Mismatch`] if the answer is wrong.
     pub async fn store(
         &self,
         buffer: &mut IoBuffer,
@@ -201,11 +201,10 @@ impl KvClient {
         Ok(record)
     }
 
-    /// Fetches the value of `key` from `offset` on into the beginning of `buffer`, of which `bytes` may be used, and verifies
-    /// it.
+    /// Retrieves the value of `key` from `offset` on into the first `bytes` of `buffer`, and verifies it.
     ///
     /// # Errors
-    /// The command failed or was lost, or what came must not be there ([`KvError::Mismatch`]).
+    /// [`KvIoError`] if the command failed or was lost; [`KvError::Mismatch`] if the value is wrong.
     pub async fn retrieve(
         &self,
         buffer: &mut IoBuffer,
@@ -236,7 +235,7 @@ impl KvClient {
         }
     }
 
-    /// Whether there is such a key.
+    /// Checks whether a key exists.
     ///
     /// # Errors
     /// As [`KvClient::retrieve`].
@@ -258,7 +257,7 @@ impl KvClient {
         }
     }
 
-    /// Deletes a key; that there was none is an answer.
+    /// Deletes a key. A missing key is an answer, not an error.
     ///
     /// # Errors
     /// As [`KvClient::retrieve`].
@@ -275,12 +274,12 @@ impl KvClient {
         Ok(Answer { found, value_bytes: 0, span })
     }
 
-    /// Adds to `keys` those from `first` on, or from the beginning, in order, as many as a list of `bytes` holds, and
-    /// verifies them. True: there are no more.
+    /// Appends to `keys` the keys from `first` on, or from the first one, in order, as many as fit in a list of
+    /// `bytes`, and verifies them. Returns `true` if there are no more.
     ///
     /// # Errors
-    /// The command failed or was lost, what came is no list ([`IoError::BrokenResult`]), or not the right one
-    /// ([`KvError::Mismatch`]).
+    /// [`KvIoError`] if the command failed or was lost; [`IoError::BrokenResult`] if the list is malformed,
+    /// [`KvError::Mismatch`] if it is wrong.
     pub async fn list(
         &self,
         buffer: &mut IoBuffer,
@@ -305,7 +304,7 @@ impl KvClient {
             })
         })?;
         let used = used.ok_or(KvIoError::BrokenResult)?;
-        // Where the longest key would have had room, nothing was left out.
+        // If the longest key would have fit, no key was left out.
         let is_whole = bytes as usize - used.min(bytes as usize) >= list::entry_bytes(16);
         if let Some(reading) = reading {
             let mut oracle = reading.oracle.borrow_mut();
@@ -315,7 +314,7 @@ impl KvClient {
         Ok(is_whole)
     }
 
-    /// Waits until everything that was completed is on the medium.
+    /// Waits until everything completed is on the media.
     pub async fn flush(&self) -> Result<SpanRecord, KvIoError> {
         let opened = Opened::open(self.port());
         let begun = self.0.oracle.as_deref().map(|oracle| oracle.borrow_mut().begin_flush());
@@ -328,14 +327,14 @@ impl KvClient {
         Ok(record)
     }
 
-    /// Sends a Store by the way that rules and limits choose. While values are placed by the host, those that the controller
-    /// places wait for them, and tell of their places.
+    /// Sends a Store by the method that rules and limits choose. While the host places values, stores that the
+    /// controller places wait for those, and report their positions.
     async fn send(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, KvIoError> {
         let carrier = &self.0.carrier;
         let Some(owner) = carrier.page_owner() else { return self.send_by(span, store, buffer).await };
-        let way = carrier.choose(buffer, store.bytes).way;
-        if matches!(way, Way::CxlMem | Way::CxlCommit) {
-            match carrier.send_placed(way, span, &store, self.0.nsid, buffer).await {
+        let kind = carrier.choose(buffer, store.bytes).kind;
+        if matches!(kind, TransferKind::CxlMem | TransferKind::CxlCommit) {
+            match carrier.send_placed(kind, span, &store, self.0.nsid, buffer).await {
                 Err(Lost::NotPlaced) => {}
                 sent => return succeeded(sent?),
             }
@@ -358,21 +357,21 @@ impl KvClient {
         let choice = carrier.choose(buffer, store.bytes);
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: store.bytes };
         let mut head = sqe;
-        // Where options would stand, a head has payload.
+        // A piggybacked command has payload in the field for options.
         let has_options = store.must_exist || store.must_not_exist || store.no_compression;
-        let streamed = match choice.way {
-            Way::Piggyback if !has_options => {
+        let streamed = match choice.kind {
+            TransferKind::Piggyback if !has_options => {
                 head.set_opcode(VendorOpcode::KV_STORE_PIGGYBACK);
                 carrier.send_serialized(span, payload, head).await
             }
-            Way::PiggybackPipelined if !has_options => {
+            TransferKind::PiggybackPipelined if !has_options => {
                 head.set_opcode(VendorOpcode::KV_STORE_PIPELINED);
-                carrier.send_pipelined(span, payload, head, 0).await
+                carrier.send_pipelined(span, payload, head, Some(0)).await
             }
             _ => Err(Lost::NotPlaced),
         };
         let completed = match streamed {
-            // It is not a stream, or cannot be one: there is no room for it, or a reset has changed what the queue takes.
+            // Not a stream, or it can't be one: it does not fit, or a reset has changed the enabled methods.
             Err(Lost::NotPlaced) => carrier.send(span, sqe, buffer, store.bytes).await?,
             streamed => {
                 carrier.note(choice);
@@ -382,7 +381,7 @@ impl KvClient {
         succeeded(completed)
     }
 
-    /// Receives up to `bytes` into the beginning of `buffer`; gives dword 0 of the completion.
+    /// Receives up to `bytes` into the beginning of `buffer`; returns dword 0 of the completion.
     async fn receive(&self, span: SpanId, sqe: Sqe, buffer: &IoBuffer, bytes: u32) -> Result<u32, KvIoError> {
         let carrier = &self.0.carrier;
         let pointer = carrier.plan(carrier.result_kind(bytes), buffer, bytes)?;
@@ -405,7 +404,7 @@ impl KvClient {
         carrier.queue.submit(request).await?.with_result(taken).await?
     }
 
-    /// The same where results come by data pointer only; gives the completion.
+    /// As [`Inner::receive`], with the result by data pointer only; returns the completion.
     async fn receive_by_pointer(
         &self,
         span: SpanId,
@@ -416,12 +415,12 @@ impl KvClient {
         succeeded(self.0.carrier.receive(span, sqe, buffer, bytes).await?)
     }
 
-    /// A command without data.
+    /// Executes a command without data.
     async fn execute(&self, span: SpanId, sqe: Sqe) -> Result<Cqe, KvIoError> {
         succeeded(self.queue().execute(Request { span, ..sqe.into() }).await?)
     }
 
-    /// Whether a result of up to `bytes` may come behind its completion.
+    /// Whether a result of up to `bytes` may follow its completion.
     fn results_behind(&self, bytes: u32) -> bool {
         let queue = self.queue();
         let fits = ResultSlot::count(bytes.min(queue.capabilities().inline_result_bytes_max)) + 1
@@ -433,7 +432,7 @@ impl KvClient {
         self.queue().port()
     }
 
-    /// Fills a buffer with the value that a store is to store.
+    /// Fills a buffer with the new value of a store.
     fn fill(&self, writing: &Writing<'_>, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
         self.0.carrier.with_payload_mut(&buffer.buffer, bytes, |payload| {
             if let Some(write) = &writing.write {
@@ -448,7 +447,7 @@ impl KvClient {
         Some(Reading { oracle, read })
     }
 
-    /// `when`: what it is to look for before.
+    /// Notes the start of a store or delete; `when`: its precondition.
     fn note_write(&self, when: StoreIf, begin: impl FnOnce(&mut KvOracle) -> KvWrite) -> Option<Writing<'_>> {
         let oracle = self.0.oracle.as_deref()?;
         let reading = if when == StoreIf::Any { None } else { self.note_read() };
@@ -474,7 +473,7 @@ impl KvClient {
         completed.map(drop)
     }
 
-    /// The answer of an operation that failed because there is no such key, which is verified.
+    /// Verifies an operation that failed because the key does not exist, and returns its answer.
     fn not_found(
         &self,
         error: KvIoError,
@@ -491,12 +490,5 @@ impl KvClient {
             verified.map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
         }
         Ok(Answer { found: false, value_bytes: 0, span })
-    }
-}
-
-fn succeeded(cqe: Cqe) -> Result<Cqe, KvIoError> {
-    match cqe.status() {
-        status if status.is_success() => Ok(cqe),
-        status => Err(IoError::Status(status)),
     }
 }

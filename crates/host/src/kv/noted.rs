@@ -1,4 +1,4 @@
-//! Operations under way, as the oracle knows them.
+//! Operations in flight, as the oracle knows them.
 
 use super::oracle::{KvRead, KvWrite};
 use super::{KvOracle, KvOutcome, StoreIf};
@@ -8,7 +8,7 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;
 
-/// Ends a read in the oracle, however it ends.
+/// Ends a read in the oracle, even if the read is dropped.
 pub(super) struct Reading<'a> {
     pub(super) oracle: &'a RefCell<KvOracle>,
     pub(super) read: KvRead,
@@ -20,17 +20,16 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Ends a store or delete in the oracle: as uncertain, if it was dropped before its end.
+/// Ends a store or delete in the oracle; as uncertain, if it is dropped.
 pub(super) struct Writing<'a> {
     pub(super) oracle: &'a RefCell<KvOracle>,
-    /// If it looks for its key, too.
+    /// Set if it looks up its key, too.
     pub(super) reading: Option<Reading<'a>>,
     pub(super) write: Option<KvWrite>,
 }
 
 impl Writing<'_> {
-    /// The operation has ended with `status`; it was to be carried out only `when` that held, or found what it is to
-    /// delete.
+    /// Ends the operation with `status`; its precondition was `when`, or for a delete that the key exists.
     pub(super) fn end(
         mut self,
         key: Key,
@@ -70,7 +69,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Whether a status says that a command has changed nothing.
+/// Whether a status means that the command changed nothing.
 pub(super) fn is_refusal(status: Status) -> bool {
     let refusals = [
         Status::CAPACITY_EXCEEDED,

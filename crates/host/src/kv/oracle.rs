@@ -1,19 +1,19 @@
-//! The host's own memory of what a key value namespace must hold.
+//! The KV oracle: the host's own record of the expected contents of a KV namespace.
 //!
-//! Every store gives its key a new version, and the bytes of a value follow from key and version, so they say which store
-//! they are of. The oracle shares nothing with the drive's index.
+//! Every store gives its key a new version, and the bytes of a value are derived from key and version, so they identify
+//! their store. The oracle shares nothing with the drive's index.
 //!
-//! Each key is a register with concurrent operations. A value is *replaced* for readers once an operation of its key that
-//! began after its own had ended has succeeded and ended; a retrieve may return whatever had not been replaced when it
-//! began. It is replaced on the medium once such an operation is *durable*: it has succeeded, and the drive is protected
-//! from power loss, or a Flush that was submitted after its completion has completed. After a power cut each key holds one
-//! of the things that had not been replaced on the medium, and always the same once it was read. An operation that failed
-//! or was lost may have taken effect before it ended, or not at all; one that was refused for what it found has not.
+//! Each key is a register with concurrent operations. A value is *replaced* for readers once an operation of its key
+//! that began after the value's store had ended has succeeded and ended; a retrieve may return whatever had not been
+//! replaced when it began. A value is replaced on the media once such an operation is *durable*: it has succeeded, and
+//! either the drive has power-loss protection, or a Flush submitted after its completion has completed. After a power
+//! cut each key holds one of the things that had not been replaced on the media, and always the same one after it was
+//! read. An operation that failed or was lost may have taken effect before it ended, or not at all; one that was
+//! refused by its precondition has not.
 //!
-//! What it verifies: length and every byte of what is retrieved; that a key is found only if it may be there, and missing
-//! only if it may be missing; of a List and of an iterator, in addition, order and completeness; and of an iterator that it
-//! shows nothing that was stored after it had begun. What it does not: the order among different keys, so it doesn't find
-//! a view that is not one moment's.
+//! It verifies length and every byte of retrieved values; that a key is found only if it may exist, and missing only if
+//! it may be missing; for lists and iterators also order and completeness; and for iterators that no later store
+//! appears. It does not verify the order among different keys, so it does not detect a view that mixes several moments.
 
 mod value;
 mod verify;
@@ -26,31 +26,31 @@ use std::fmt;
 use value::pattern;
 use verify::replaced_at;
 
-/// A moment that has not come.
+/// A moment that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// What a key holds.
+/// The contents of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// No such key.
+    /// The key does not exist.
     Nothing,
     /// A value.
     Value {
-        /// Which store it is of.
+        /// Version: the store that it comes from.
         version: u32,
-        /// Its length.
+        /// Its length in bytes.
         bytes: u32,
     },
 }
 
-/// A value, or a key, that must not be.
+/// A value or a key that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvMismatch {
     /// The key.
     pub key: Key,
     /// What was found, in words.
     pub found: String,
-    /// What may be there.
+    /// Allowed contents.
     pub expected: Vec<Held>,
 }
 
@@ -62,18 +62,18 @@ impl fmt::Display for KvMismatch {
 
 impl std::error::Error for KvMismatch {}
 
-/// How a store or delete ended.
+/// The outcome of a store or delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvOutcome {
     /// It succeeded.
     Done,
-    /// It failed or was lost: it may have taken effect or not.
+    /// It failed or was lost, and may have taken effect.
     Uncertain,
-    /// It was refused, and has changed nothing.
+    /// It was refused, and changed nothing.
     Refused,
 }
 
-/// A store or delete under way; ends by [`KvOracle::end`].
+/// A store or delete in flight; ends by [`KvOracle::end`].
 #[must_use = "an operation that doesn't end leaves its key undecided"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct KvWrite {
@@ -83,12 +83,12 @@ pub struct KvWrite {
     history: u32,
 }
 
-/// A deletion of all pairs under way; ends by [`KvOracle::end_clear`].
+/// A deletion of all pairs in flight; ends by [`KvOracle::end_clear`].
 #[must_use = "one that doesn't end leaves all keys undecided"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct KvClear(Vec<KvWrite>);
 
-/// A retrieve, exist, list or iterator under way; ends by [`KvOracle::end_read`].
+/// A retrieve, exist, list or iterator in flight; ends by [`KvOracle::end_read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvRead {
     index: u64,
@@ -96,72 +96,72 @@ pub struct KvRead {
 }
 
 impl KvRead {
-    /// From when to when it may look: for [`KvOracle::verify_list`].
+    /// The period in which it may observe the namespace, for [`KvOracle::verify_list`].
     pub const fn window(self) -> (u64, u64) {
         (self.begin, NEVER)
     }
 
-    /// The same of a view that was complete at a moment that [`KvOracle::now`] gave.
+    /// The same for a snapshot that was complete at `until`, from [`KvOracle::now`].
     pub const fn view(self, until: u64) -> (u64, u64) {
         (self.begin, until)
     }
 }
 
-/// A flush under way; ends by [`KvOracle::end_flush`].
+/// A flush in flight; ends by [`KvOracle::end_flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvFlush(u64);
 
-/// An operation of a key, or what the key held before the first of them.
+/// An operation of a key, or the key's contents before the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     held: Held,
-    /// When it was submitted: who looked before cannot have found it.
+    /// When it was submitted: earlier readers cannot have seen it.
     submitted: u64,
-    /// The same, until it was found to be what has replaced the others: then that moment.
+    /// As `submitted`, until a reader proves that it has replaced the others: then that moment.
     begin: u64,
     end: u64,
-    /// It has taken effect, certainly.
+    /// It has certainly taken effect.
     is_certain: bool,
-    /// And that survives a power cut.
+    /// It survives a power cut.
     is_durable: bool,
-    /// It was left by a cut: the key holds this on the medium, or something else and never this again.
+    /// It was left by a power cut: the media hold it, or something else and never this again.
     is_left: bool,
 }
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
 enum Known {
-    /// It holds a value, which is durable if cuts are followed, with nothing under way.
+    /// It holds this value, durably if cuts are followed, with no operation in flight.
     Settled { version: u32, bytes: u32 },
-    /// It has a history: which one.
+    /// It has a history, with this index.
     Open(u32),
 }
 
-/// What a key that is not settled may hold.
+/// The possible contents of an unsettled key.
 #[derive(Debug)]
 struct History {
     key: Key,
-    /// Empty: it is nobody's.
+    /// Empty: the history is unused.
     records: Vec<Record>,
 }
 
-/// What a key value namespace must hold.
+/// The expected contents of a KV namespace.
 pub struct KvOracle {
     tag: u16,
-    /// Those of which anything is to be known.
+    /// Keys of which something is known.
     keys: FxHashMap<Key, Known>,
     histories: Vec<History>,
-    /// Histories that are nobody's.
+    /// Unused histories.
     spare: Vec<u32>,
-    /// All keys of either, once a list has asked for their order.
+    /// All keys, once a list has needed their order.
     ordered: Option<BTreeSet<Key>>,
-    /// Reads that may be under way, by age: when each began, and whether it still is.
+    /// Reads that may be in flight, by age: when each began, and whether it is in flight.
     reads: VecDeque<(u64, bool)>,
     /// Index of the first of them.
     reads_first: u64,
-    /// Histories that only a read keeps.
+    /// Histories that only a read in flight keeps.
     kept: Vec<Key>,
-    /// If power cuts are followed: whether whatever is acknowledged is durable.
+    /// If power cuts are followed: whether acknowledged operations are durable.
     cuts: Option<bool>,
     /// Keys with an operation that has succeeded and is not durable.
     unflushed: BTreeSet<Key>,
@@ -171,7 +171,7 @@ pub struct KvOracle {
 }
 
 impl KvOracle {
-    /// For a namespace that is empty. Values are made with `tag`.
+    /// An oracle for an empty namespace. `tag` is part of the generated values.
     pub fn new(tag: u16) -> KvOracle {
         KvOracle {
             tag,
@@ -190,23 +190,23 @@ impl KvOracle {
         }
     }
 
-    /// Follows from now on what a power cut may leave. `protected`: whatever the drive has acknowledged is durable.
-    /// To be called before the first operation.
+    /// Follows what power cuts may leave, from now on. `protected`: acknowledged operations are durable. Call it before
+    /// the first operation.
     pub fn with_power_cuts(self, protected: bool) -> KvOracle {
         KvOracle { cuts: Some(protected), ..self }
     }
 
-    /// Keys that hold a value, as far as that is certain, with nothing under way.
+    /// Number of keys that certainly hold a value, with no operation in flight.
     pub fn settled_keys(&self) -> usize {
         self.keys.len() - self.unsettled_keys()
     }
 
-    /// Keys of which it isn't certain what they hold, now or after a cut.
+    /// Number of keys whose contents are uncertain, now or after a cut.
     pub fn unsettled_keys(&self) -> usize {
         self.histories.len() - self.spare.len()
     }
 
-    /// What was read and found right: values, and answers to whether there is a key.
+    /// Number of verified reads: values, and answers whether a key exists.
     pub fn verified(&self) -> u64 {
         self.verified
     }
@@ -216,7 +216,7 @@ impl KvOracle {
         self.moment
     }
 
-    /// A store of a value of `bytes` is about to be submitted: [`KvOracle::fill`] gives the value.
+    /// Notes that a store of a value of `bytes` is about to be submitted: [`KvOracle::fill`] generates the value.
     ///
     /// # Panics
     /// After 2^32 - 1 stores.
@@ -225,7 +225,7 @@ impl KvOracle {
         self.begin(key, Held::Value { version: self.version, bytes })
     }
 
-    /// A delete is about to be submitted.
+    /// Notes that a delete is about to be submitted.
     pub fn begin_delete(&mut self, key: Key) -> KvWrite {
         self.begin(key, Held::Nothing)
     }
@@ -281,7 +281,7 @@ impl KvOracle {
         KvWrite { key, held, begin, history }
     }
 
-    /// The value or the history of a key; neither: nothing was ever there, or is known to be.
+    /// The value or the history of a key; neither if the key is not known to have existed.
     fn known(&self, key: &Key) -> (Option<Held>, &[Record]) {
         match self.keys.get(key) {
             None => (None, &[]),
@@ -299,24 +299,24 @@ impl KvOracle {
         }
     }
 
-    /// All records that there are.
+    /// All records.
     fn records_mut(&mut self) -> impl Iterator<Item = &mut Record> {
         self.histories.iter_mut().flat_map(|history| &mut history.records)
     }
 
-    /// The value that a store under way is to store, from its beginning, as far as `into` has room.
+    /// Generates the value of a store in flight, from its beginning, as far as it fits into `into`.
     pub fn fill(&self, write: &KvWrite, into: &mut [u8]) {
         if let Held::Value { version, .. } = write.held {
             pattern(write.key, version, self.tag, 0, into);
         }
     }
 
-    /// A store or delete has ended.
+    /// Ends a store or delete.
     pub fn end(&mut self, write: KvWrite, outcome: KvOutcome) {
         self.end_as(write, outcome, self.cuts != Some(false));
     }
 
-    /// The same; `is_durable`: if it has succeeded, a power cut changes nothing of it.
+    /// As [`KvOracle::end`]; `is_durable`: if it has succeeded, it survives a power cut.
     fn end_as(&mut self, write: KvWrite, outcome: KvOutcome, is_durable: bool) {
         let end = self.next_moment();
         let Some(History { key, records: history }) = self.histories.get_mut(write.history as usize) else {
@@ -345,7 +345,7 @@ impl KvOracle {
         }
     }
 
-    /// Forgets what nobody can find any more in a history.
+    /// Removes records from a history that no reader can see any more.
     fn prune(&mut self, index: u32) {
         let oldest = self.reads.front().map_or(NEVER, |(begin, _)| *begin);
         let History { key, records: history } = &mut self.histories[index as usize];
@@ -383,18 +383,18 @@ impl KvOracle {
         }
     }
 
-    /// All pairs are about to be deleted at once, by a format or the like.
+    /// Notes that all pairs are about to be deleted, by a format or the like.
     pub fn begin_clear(&mut self) -> KvClear {
         let keys: BTreeSet<Key> = self.keys.keys().copied().collect();
         KvClear(keys.into_iter().map(|key| self.begin_delete(key)).collect())
     }
 
-    /// That has ended. If it has succeeded it is durable.
+    /// Ends a deletion of all pairs. If it has succeeded it is durable.
     pub fn end_clear(&mut self, clear: KvClear, outcome: KvOutcome) {
         clear.0.into_iter().for_each(|write| self.end_as(write, outcome, true));
     }
 
-    /// Bytes of the values that may be there at most, each rounded up to a multiple of `round`.
+    /// Upper bound of the bytes of all values, each rounded up to a multiple of `round`.
     pub fn bytes_max(&self, round: u32) -> u64 {
         let rounded = |bytes: u32| u64::from(bytes).next_multiple_of(round.max(1).into());
         let of = |held: Held| match held {
@@ -411,14 +411,14 @@ impl KvOracle {
         self.keys.values().map(longest).sum()
     }
 
-    /// A retrieve, exist or list is about to be submitted, or an iterator begun.
+    /// Notes that a retrieve, exist or list is about to be submitted, or an iterator created.
     pub fn begin_read(&mut self) -> KvRead {
         let begin = self.next_moment();
         self.reads.push_back((begin, true));
         KvRead { index: self.reads_first + self.reads.len() as u64 - 1, begin }
     }
 
-    /// It has ended, verified or not.
+    /// Ends a read, verified or not.
     pub fn end_read(&mut self, read: KvRead) {
         let index = read.index.wrapping_sub(self.reads_first);
         if let Some((_, under_way)) = self.reads.get_mut(index as usize) {
@@ -437,17 +437,17 @@ impl KvOracle {
         }
     }
 
-    /// A moment that is now, for [`KvRead::view`].
+    /// The current moment, for [`KvRead::view`].
     pub fn now(&mut self) -> u64 {
         self.next_moment()
     }
 
-    /// A Flush is about to be submitted, or an orderly shutdown.
+    /// Notes that a Flush is about to be submitted, or an orderly shutdown.
     pub fn begin_flush(&mut self) -> KvFlush {
         KvFlush(self.next_moment())
     }
 
-    /// A Flush has succeeded: everything is durable that had succeeded before it was submitted.
+    /// Notes that a Flush has succeeded: everything that had succeeded before its submission is durable.
     pub fn end_flush(&mut self, flush: KvFlush) {
         let mut later = BTreeSet::new();
         for key in std::mem::take(&mut self.unflushed) {
@@ -464,7 +464,7 @@ impl KvOracle {
         self.unflushed = later;
     }
 
-    /// The host has lost every command under way: operations may have taken effect or not.
+    /// Notes that every command in flight is lost: operations may have taken effect.
     pub fn abandon(&mut self) {
         let now = self.next_moment();
         self.reads_first += self.reads.len() as u64;
@@ -475,10 +475,10 @@ impl KvOracle {
         }
     }
 
-    /// The power is cut: every command under way is lost, and each key holds one of the things that may survive.
+    /// Notes a power cut: every command in flight is lost, and each key holds one of the things that may survive.
     ///
     /// # Panics
-    /// If cuts are not followed ([`KvOracle::with_power_cuts`]).
+    /// If power cuts are not followed ([`KvOracle::with_power_cuts`]).
     pub fn cut_power(&mut self) {
         assert!(self.cuts.is_some(), "an oracle that follows power cuts");
         self.abandon();
@@ -510,17 +510,17 @@ impl KvOracle {
         }
     }
 
-    /// What is not durable may be gone although the power was not cut: the drive has looked anew what its flash holds, as
-    /// that took no deletion of all pairs. Nothing is under way.
+    /// Notes that what is not durable may be gone without a power cut: the drive has recovered its contents anew,
+    /// because a deletion of all pairs failed. No operation is in flight.
     pub fn reopen(&mut self) {
         let now = self.next_moment();
         for record in self.records_mut() {
-            record.end = now; // none has replaced another
+            record.end = now; // none has replaced another yet
             record.is_certain &= record.is_durable;
         }
     }
 
-    /// The namespace was formatted, or made anew: it is empty, and nothing is under way.
+    /// Notes that the namespace was formatted, or created anew: it is empty, with no operation in flight.
     pub fn clear(&mut self) {
         self.abandon();
         self.keys.clear();

@@ -1,46 +1,46 @@
-//! The loss window of a client that gathers pairs: what it has told its caller as put and the drive doesn't have yet. All of
-//! it is lost if the host crashes.
+//! The loss window of a client that gathers pairs: pairs acknowledged to its caller that the drive does not have yet,
+//! all of which a crash of the host loses.
 //!
-//! It counts from the moment when the caller is told until the command that brings the pair has completed. What a drive
-//! without power-loss protection holds only in its DRAM is not in it: that survives the host.
+//! A pair is in it from its acknowledgment until the command with the pair has completed. What a drive without
+//! power-loss protection holds in its DRAM is not in it: that survives the host.
 
 use byteway_clock::{Delay, Time};
 
-/// What is told as put and not on the drive, now and over time.
+/// Acknowledged pairs that are not on the drive, now and over time.
 #[derive(Clone, Debug, Default)]
 pub struct LossWindow {
     pairs: u64,
     bytes: u64,
-    /// The figures are right up to then.
+    /// The time up to which the figures are accumulated.
     at: Time,
     begun: Time,
     figures: LossFigures,
 }
 
-/// A loss window over a stretch of time. A pair counts the bytes of its key and its value.
+/// Figures of a loss window over a period. A pair counts the bytes of its key and its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossFigures {
-    /// The stretch.
+    /// Length of the period.
     pub elapsed: Delay,
-    /// Pairs in the window, times picoseconds: divided by `elapsed`, the mean.
+    /// Pairs in the window, integrated over picoseconds: divided by `elapsed`, the mean.
     pub pair_time: u128,
-    /// The same of bytes.
+    /// Bytes in the window, integrated over picoseconds.
     pub byte_time: u128,
-    /// Pairs in the window at once, at most.
+    /// Maximum number of pairs in the window.
     pub pairs_max: u64,
-    /// Bytes in the window at once, at most.
+    /// Maximum number of bytes in the window.
     pub bytes_max: u64,
-    /// Pairs that came to the drive after they had been told.
+    /// Pairs that reached the drive after their acknowledgment.
     pub landed: u64,
-    /// How long all of them were in the window, picoseconds.
+    /// Total time of these pairs in the window, in picoseconds.
     pub landed_time: u128,
-    /// How long one of them was, at most.
+    /// Maximum time of a pair in the window.
     pub time_max: Delay,
-    /// Pairs that were told, and of which the drive may have nothing: their command failed, or the client went away.
+    /// Acknowledged pairs that the drive may not have: their command failed, or the client was dropped.
     pub lost: u64,
-    /// Commands that brought pairs.
+    /// Commands with gathered pairs.
     pub batches: u64,
-    /// Pairs that they brought.
+    /// Pairs in these commands.
     pub batch_pairs: u64,
 }
 
@@ -50,14 +50,14 @@ impl LossWindow {
         (self.pairs, self.bytes)
     }
 
-    /// The figures from the beginning, or [`LossWindow::restart`], to `now`.
+    /// The figures from the beginning, or the last [`LossWindow::restart`], to `now`.
     pub fn figures(&self, now: Time) -> LossFigures {
         let mut then = self.clone();
         then.pass(now);
         LossFigures { elapsed: now.since(self.begun), ..then.figures }
     }
 
-    /// The figures begin `now`; what is in the window stays there.
+    /// Restarts the figures at `now`; the contents of the window stay.
     pub fn restart(&mut self, now: Time) {
         self.figures = LossFigures::default();
         (self.at, self.begun) = (now, now);
@@ -76,7 +76,7 @@ impl LossWindow {
         self.figures.bytes_max = self.figures.bytes_max.max(self.bytes);
     }
 
-    /// A pair of `bytes` has been told as put.
+    /// Notes that a pair of `bytes` was acknowledged.
     pub(super) fn told(&mut self, now: Time, bytes: u64) {
         self.pass(now);
         self.pairs += 1;
@@ -84,7 +84,7 @@ impl LossWindow {
         self.note_most();
     }
 
-    /// One that was told at `told` has come to the drive.
+    /// Notes that a pair acknowledged at `told` has reached the drive.
     pub(super) fn landed(&mut self, now: Time, told: Time, bytes: u64) {
         self.leave(now, bytes);
         let time = now.since(told);
@@ -93,7 +93,7 @@ impl LossWindow {
         self.figures.time_max = self.figures.time_max.max(time);
     }
 
-    /// One that was told is lost, or may be.
+    /// Notes that an acknowledged pair is lost, or may be.
     pub(super) fn lost(&mut self, now: Time, bytes: u64) {
         self.leave(now, bytes);
         self.figures.lost += 1;
@@ -105,7 +105,7 @@ impl LossWindow {
         self.bytes -= bytes;
     }
 
-    /// A command with so many pairs has ended.
+    /// Notes that a command with `pairs` pairs has ended.
     pub(super) fn sent(&mut self, pairs: u64) {
         self.figures.batches += 1;
         self.figures.batch_pairs += pairs;
@@ -116,8 +116,8 @@ impl LossWindow {
 mod tests {
     use super::*;
 
-    // A window that forgets who was in it when measuring began, or whose mean is not over time, tells people that they lose
-    // less than they do. By hand: one pair of 10 B for 4 s, another of 30 B for the last 2 s of them.
+    // A window that forgets its contents when measuring begins, or whose mean is not over time, understates the loss.
+    // By hand: one pair of 10 B for 4 s, another of 30 B for the last 2 s.
     #[test]
     fn the_window_by_hand() {
         let at = |seconds: u64| Time(seconds * 1_000_000_000_000);

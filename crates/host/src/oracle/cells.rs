@@ -1,11 +1,11 @@
-//! What each block holds at rest: one 32-bit cell a block, in closed form where nothing was touched.
+//! The cells of settled blocks: one 32-bit cell per block, in closed form for untouched blocks.
 
 use byteway_wire::words::Words;
 use rustc_hash::FxHashMap;
 
-/// Up to this many blocks (256 MiB of cells, of which only what is touched becomes memory) cells lie in an array.
+/// Number of blocks up to which cells are an array (256 MiB, of which only touched pages take memory).
 pub(super) const DENSE_BLOCKS_MAX: u64 = 64 << 20;
-/// Above: an array anyway once more than one block in this many differs from the base.
+/// Above that, cells become an array once more than one block in this many differs from the base.
 const SPARSE_SHARE: u64 = 6;
 
 pub(super) enum Cells {

@@ -1,69 +1,71 @@
-//! What a block holds, as somebody who looks at its bytes sees it.
+//! The contents of a block, as determined from its bytes.
 
 use byteway_wire::content::Stamp;
 use std::fmt;
 
-/// What a block should hold, or does.
+/// Contents of a block, expected or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Zeroes throughout.
+pub enum BlockContents {
+    /// Zeroes only.
     Zeroes,
-    /// A stamp's pattern throughout.
+    /// Exactly a stamp's pattern.
     Stamp(Stamp),
-    /// It begins as a stamp's pattern, but the rest isn't.
+    /// The beginning of a stamp's pattern, with other bytes after it.
     Damaged(Stamp),
-    /// Nothing: reading it fails.
+    /// Unreadable.
     Unreadable,
     /// Anything else.
     Other,
 }
 
-impl Found {
-    /// What `block` is.
-    pub(super) fn of(block: &[u8]) -> Found {
+impl BlockContents {
+    /// Classifies `block`.
+    pub(super) fn of(block: &[u8]) -> BlockContents {
         match Stamp::read_header(block) {
-            Some(stamp) if stamp.block.bytes() == block.len() && stamp.matches(block) => Found::Stamp(stamp),
-            Some(stamp) => Found::Damaged(stamp),
-            None if block.iter().all(|byte| *byte == 0) => Found::Zeroes,
-            None => Found::Other,
+            Some(stamp) if stamp.block.bytes() == block.len() && stamp.matches(block) => {
+                BlockContents::Stamp(stamp)
+            }
+            Some(stamp) => BlockContents::Damaged(stamp),
+            None if block.iter().all(|byte| *byte == 0) => BlockContents::Zeroes,
+            None => BlockContents::Other,
         }
     }
 
-    /// Whether `block` is exactly that.
+    /// Whether `block` has exactly these contents.
     pub(super) fn holds(self, block: &[u8]) -> bool {
         match self {
-            Found::Zeroes => block.iter().all(|byte| *byte == 0),
-            Found::Stamp(stamp) => stamp.matches(block),
-            Found::Damaged(_) | Found::Unreadable | Found::Other => false,
+            BlockContents::Zeroes => block.iter().all(|byte| *byte == 0),
+            BlockContents::Stamp(stamp) => stamp.matches(block),
+            BlockContents::Damaged(_) | BlockContents::Unreadable | BlockContents::Other => false,
         }
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for BlockContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = |f: &mut fmt::Formatter<'_>, stamp: &Stamp| {
             write!(f, "version {} of logical block {} (tag {})", stamp.version, stamp.lba, stamp.tag)
         };
         match self {
-            Found::Zeroes => write!(f, "zeroes"),
-            Found::Stamp(stamp) => named(f, stamp),
-            Found::Damaged(stamp) => named(f, stamp).and_then(|()| write!(f, ", damaged")),
-            Found::Unreadable => write!(f, "nothing that can be read"),
-            Found::Other => write!(f, "bytes that nobody wrote"),
+            BlockContents::Zeroes => write!(f, "zeroes"),
+            BlockContents::Stamp(stamp) => named(f, stamp),
+            BlockContents::Damaged(stamp) => named(f, stamp).and_then(|()| write!(f, ", damaged")),
+            BlockContents::Unreadable => write!(f, "nothing that can be read"),
+            BlockContents::Other => write!(f, "bytes of no known write"),
         }
     }
 }
 
-/// A block that holds what it must not.
+/// A block with wrong contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The block.
     pub lba: u64,
-    /// What it could hold without any other I/O under way; the likeliest last.
-    pub expected: Vec<Found>,
-    /// What it holds.
-    pub found: Found,
-    /// The first byte of the block that differs from the likeliest.
+    /// Allowed contents without any other I/O in flight, the most likely last.
+    pub expected: Vec<BlockContents>,
+    /// Its contents.
+    pub found: BlockContents,
+    /// Offset of the first byte that differs from the most likely contents.
     pub offset: usize,
 }
 

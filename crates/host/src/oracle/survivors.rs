@@ -1,51 +1,51 @@
-//! What of each block may survive a power cut.
+//! Survivors: which values of each block may survive a power cut.
 //!
-//! A block that was written since it was last durable has a history: what it held then, and every write since, with the
-//! moments between which each was under way. What of it is *superseded* can't come back: a write that had ended before
-//! another began, of which it is certain that it is on the medium. All else may be what a cut leaves, so a cut's
-//! outcome is one of a set; the first read afterwards says which, and from then on it is that one.
+//! A block that was written since it was last durable has a history: its contents then, and every write since, with the
+//! moments at which each began and ended. *Superseded* values can't come back: those of writes that had ended before
+//! another one began that is certainly on the media. A cut may leave any of the others; the first read afterwards
+//! decides, and from then on the block has that value.
 
 use super::Value;
 use std::collections::BTreeMap;
 
-/// A moment that has not come.
+/// A moment that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// A write of a block, or what it held before the first of them.
+/// A write of a block, or its contents before the first of them.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     value: Value,
-    /// When it began, and when it ended.
+    /// When it began; `end`: when it ended.
     begin: u64,
     end: u64,
-    /// When it was acknowledged: a flush that begins later makes it durable.
+    /// When it was acknowledged: a later flush makes it durable.
     acknowledged: u64,
     durable: bool,
-    /// It was left by a cut: the block holds this on the medium, or something else and never this again.
+    /// It was left by a cut: the media hold it, or something else and never this again.
     left: bool,
 }
 
-/// The histories of the blocks that have one.
+/// The histories of blocks that have one.
 #[derive(Debug, Default)]
 pub(super) struct Survivors {
-    /// Whatever is acknowledged is durable.
+    /// Acknowledged writes are durable.
     protected: bool,
-    /// By block; of one that isn't here, what it holds is durable, and nothing is under way.
+    /// By block. The contents of other blocks are durable, without writes in flight.
     blocks: BTreeMap<u64, Vec<Record>>,
-    /// Histories that have ended, to be used again.
+    /// Emptied histories, reused.
     spare: Vec<Vec<Record>>,
-    /// For a moment: blocks that a flush or cut is done with.
+    /// Blocks that a flush or cut has settled, temporarily.
     ended: Vec<u64>,
 }
 
-/// How certain a write's end makes it.
+/// Certainty of a write that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Certainty {
-    /// It is on the medium.
+    /// It is on the media.
     Durable,
     /// It has taken effect.
     Acknowledged,
-    /// Nobody knows.
+    /// Unknown.
     None,
 }
 
@@ -54,12 +54,12 @@ impl Survivors {
         Survivors { protected, ..Survivors::default() }
     }
 
-    /// Blocks of which a cut may leave one of several things.
+    /// Number of blocks of which a cut may leave one of several values.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
     }
 
-    /// A write of a block begins. `held`: what it holds if it is at rest.
+    /// Notes that a write of a block begins. `held`: the block's value, if it is settled.
     pub(super) fn begin(&mut self, lba: u64, held: Value, value: Value, begin: u64) {
         let spare = &mut self.spare;
         let history = self.blocks.entry(lba).or_insert_with(|| {
@@ -77,7 +77,7 @@ impl Survivors {
         history.push(Record { value, begin, end: NEVER, acknowledged: NEVER, durable: false, left: false });
     }
 
-    /// It has ended.
+    /// Notes that a write has ended.
     pub(super) fn end(&mut self, lba: u64, value: Value, begin: u64, end: u64, certainty: Certainty) {
         let Some(history) = self.blocks.get_mut(&lba) else { return };
         let own =
@@ -93,7 +93,7 @@ impl Survivors {
         }
     }
 
-    /// It has ended, and has had no effect.
+    /// Notes that a write has ended without effect.
     pub(super) fn undo(&mut self, lba: u64, value: Value, begin: u64) {
         let Some(history) = self.blocks.get_mut(&lba) else { return };
         let own = |record: &Record| record.value == value && record.begin == begin && record.end == NEVER;
@@ -105,7 +105,7 @@ impl Survivors {
         }
     }
 
-    /// Everything that was acknowledged before the moment `begin` is durable.
+    /// Makes everything durable that was acknowledged before the moment `begin`.
     pub(super) fn flushed(&mut self, begin: u64) {
         for (lba, history) in &mut self.blocks {
             let mut changed = false;
@@ -120,11 +120,11 @@ impl Survivors {
         self.forget_ended();
     }
 
-    /// At the moment `now` a block was seen to hold what `is_held` recognises, with nothing under way: whatever else
-    /// happened to it came before.
+    /// Notes that at the moment `now` a block had the contents that `is_held` matches, with no write in flight:
+    /// everything else that happened to it came before.
     pub(super) fn seen(&mut self, lba: u64, now: u64, is_held: impl Fn(Value) -> bool) {
         let Some(history) = self.blocks.get_mut(&lba) else { return };
-        // Of writes of the same thing it is the latest: the earlier ones may be long gone.
+        // Among writes of the same contents take the latest: earlier ones may have been replaced long ago.
         let held = history.iter_mut().filter(|record| is_held(record.value)).max_by_key(|record| record.end);
         let Some(held) = held else { return };
         (held.begin, held.end) = (now, now);
@@ -135,7 +135,7 @@ impl Survivors {
         }
     }
 
-    /// The power is cut: calls `leave` with each block and what it may hold from now on. Every write has ended.
+    /// Handles a power cut: calls `leave` with each block and its possible values from now on. Every write has ended.
     pub(super) fn cut(&mut self, now: u64, mut leave: impl FnMut(u64, &[Value])) {
         let mut values = Vec::new();
         for (lba, history) in &mut self.blocks {
@@ -177,7 +177,7 @@ impl Survivors {
     }
 }
 
-/// Drops what is superseded. True if only one thing is left, and it is durable.
+/// Removes superseded values. `true` if a single durable one is left.
 fn prune(history: &mut Vec<Record>) -> bool {
     let last = history.iter().filter(|record| record.durable).map(|record| record.begin).max();
     if let Some(last) = last {

@@ -1,4 +1,4 @@
-//! Histories that the oracle must accept, and broken ones that it must refuse.
+//! Histories that the oracle must accept, and broken ones that it must reject.
 
 use super::cells::DENSE_BLOCKS_MAX;
 use super::*;
@@ -29,7 +29,7 @@ fn write(oracle: &mut Oracle, lba: u64) -> u32 {
     stamp.version
 }
 
-// A lost or undone write, or another block's data, must not pass as the block's content.
+// A lost or undone write, or another block's data, must not pass as the block's contents.
 #[test]
 fn a_block_holds_its_last_version() {
     let mut oracle = oracle();
@@ -51,8 +51,8 @@ fn a_block_holds_its_last_version() {
     assert_eq!(oracle.verified_blocks(), 3);
 }
 
-// The names of patterns stand for bytes that nobody looks at: only the very name of what is at rest will do, whatever
-// else the oracle would let a read return, and in doubt nothing counts as verified.
+// Pattern names replace bytes that are not read: only the exact name of the settled contents may count, whatever else a
+// read may return, and in doubt nothing counts as verified.
 #[test]
 fn a_name_stands_for_what_is_at_rest_alone() {
     let unit = |lba, version, tag, block| Some(Pattern::Stamp(Stamp { lba, version, tag, block }));
@@ -74,7 +74,7 @@ fn a_name_stands_for_what_is_at_rest_alone() {
         assert!(!oracle.verify_patterns(8, [wrong].into_iter()), "{wrong:?}");
         assert!(!oracle.verify_patterns(0, [unit(0, 0, 3, BLOCK), wrong].into_iter()), "{wrong:?}");
     }
-    // One block of the unit is another version, or may be.
+    // One block of the unit has another version, or may have.
     let version = write(&mut oracle, 15);
     assert!(!oracle.verify_patterns(8, [right].into_iter()));
     assert!(!oracle.verify_patterns(8, [unit(8, version, 7, BLOCK)].into_iter()));
@@ -94,7 +94,7 @@ fn a_name_stands_for_what_is_at_rest_alone() {
     assert_eq!(oracle.verified_blocks(), 32);
 }
 
-// A single wrong byte at the end of a block must be seen and named.
+// A single wrong byte at the end of a block must be detected and located.
 #[test]
 fn every_byte_counts() {
     let mut oracle = oracle();
@@ -102,7 +102,7 @@ fn every_byte_counts() {
     bytes[511] ^= 1;
     let mismatch = read(&mut oracle, 9, &bytes).unwrap_err();
     assert_eq!(mismatch.offset, 511);
-    assert!(matches!(mismatch.found, Found::Damaged(_)));
+    assert!(matches!(mismatch.found, BlockContents::Damaged(_)));
     let token = oracle.begin_zeroes(9, 1);
     oracle.end_write(token, Outcome::Done);
     let mut zeroes = [0; 512];
@@ -110,7 +110,7 @@ fn every_byte_counts() {
     assert_eq!(read(&mut oracle, 9, &zeroes).unwrap_err().offset, 300);
 }
 
-// A read that overlaps a write may see either; a later one may not see the old any more.
+// A read that overlaps a write may see either version; a later one must not see the old one.
 #[test]
 fn a_read_during_a_write_sees_old_or_new() {
     let mut oracle = oracle();
@@ -133,7 +133,7 @@ fn a_read_during_a_write_sees_old_or_new() {
     assert!(oracle.replaced.is_empty() && oracle.reads.is_empty());
 }
 
-// After two writes at the same time either may stand, until somebody has looked.
+// After two concurrent writes either version may be there, until a read decides.
 #[test]
 fn a_read_decides_between_concurrent_writes() {
     let mut oracle = oracle();
@@ -162,7 +162,7 @@ fn a_write_replaces_what_had_ended_before_it_began() {
     read(&mut oracle, 4, &bytes_of(4, two.version)).unwrap();
 }
 
-// A failed write may have landed or not; a later write decides.
+// A failed write may have taken effect; a later write decides.
 #[test]
 fn a_failed_write_leaves_old_or_new() {
     let mut oracle = oracle();
@@ -186,7 +186,7 @@ fn a_failed_write_leaves_old_or_new() {
     assert_eq!(bytes, bytes_of(20, version));
 }
 
-// After a power cut nothing may be left under way, or its blocks would be undecided for ever.
+// After a power cut no write may stay in flight, or its blocks would be undecided indefinitely.
 #[test]
 fn abandoned_writes_are_uncertain() {
     let mut oracle = oracle();
@@ -199,7 +199,7 @@ fn abandoned_writes_are_uncertain() {
     assert!(oracle.reads.is_empty() && oracle.writes.iter().all(Option::is_none));
 }
 
-// A drive of terabytes must not cost memory for blocks that nobody touches, nor one that is filled cost a map.
+// A drive of terabytes must not cost memory for untouched blocks, and a full one must not cost a map.
 #[test]
 fn cells_are_sparse_until_that_costs_more() {
     let mut cells = Cells::new(DENSE_BLOCKS_MAX + 1);
@@ -215,7 +215,7 @@ fn cells_are_sparse_until_that_costs_more() {
     assert!(matches!(Cells::new(u64::MAX), Cells::Sparse { .. }));
 }
 
-// Blocks beyond the namespace come from a hostile workload: they must not panic.
+// Blocks past the namespace come from a hostile workload: they must not panic.
 #[test]
 fn blocks_beyond_the_end_are_nothing() {
     let mut oracle = oracle();
@@ -226,7 +226,7 @@ fn blocks_beyond_the_end_are_nothing() {
     read(&mut oracle, u64::MAX, &[bytes_of(1, 0), bytes_of(2, 0)].concat()).unwrap_err();
 }
 
-// From here on: power cuts. A cut leaves what may survive, and what it left stays.
+// From here on: power cuts. A cut leaves what may survive, and the result is final.
 
 fn volatile(protected: bool) -> Oracle {
     oracle().with_power_cuts(protected)
@@ -237,7 +237,7 @@ fn flush(oracle: &mut Oracle) {
     oracle.end_flush(token, Outcome::Done);
 }
 
-/// Versions of block 5 of which one may be read; each is tried in a history of its own.
+/// The versions of block 5 that a read may return; each is tried in a history of its own.
 fn left(history: impl Fn(&mut Oracle), protected: bool) -> Vec<u32> {
     let may_be = |version: &u32| {
         let mut oracle = volatile(protected);
@@ -247,7 +247,7 @@ fn left(history: impl Fn(&mut Oracle), protected: bool) -> Vec<u32> {
     (0..4).filter(may_be).collect()
 }
 
-// What was flushed and is gone after a cut, or what was undone before the flush and is back, must not pass.
+// Flushed data that is missing after a cut, or data replaced before the flush that comes back, must not pass.
 #[test]
 fn a_flush_decides_what_a_cut_may_leave() {
     let unflushed = |oracle: &mut Oracle| {
@@ -273,7 +273,7 @@ fn a_flush_decides_what_a_cut_may_leave() {
     assert_eq!(left(forced, false), [2]);
 }
 
-// A flush covers what had completed before it was submitted: more would blame a drive that is right.
+// A flush covers what had completed before its submission: more would blame a correct drive.
 #[test]
 fn a_flush_covers_what_had_completed_before_it() {
     let during = |oracle: &mut Oracle| {
@@ -293,7 +293,7 @@ fn a_flush_covers_what_had_completed_before_it() {
     assert_eq!(left(failed, false), [0, 1]);
 }
 
-// A write under way at the cut may be there or not, however the drive is protected; one that failed likewise.
+// A write in flight at the cut may be there or not, even with power-loss protection; so may a failed one.
 #[test]
 fn a_cut_write_is_old_or_new() {
     let under_way = |oracle: &mut Oracle| {
@@ -308,10 +308,10 @@ fn a_cut_write_is_old_or_new() {
         oracle.end_write(token, Outcome::Done);
         oracle.cut_power();
     };
-    assert_eq!(left(several, true), [1, 2, 3], "two were under way beside the one that is durable");
+    assert_eq!(left(several, true), [1, 2, 3], "two were in flight in addition to the durable one");
 }
 
-// A trim that is undone by a cut after a flush would give deleted data back.
+// A deallocation undone by a cut after a flush would restore deleted data.
 #[test]
 fn flushed_trims_stay_trimmed() {
     let mut oracle = volatile(false);
@@ -326,7 +326,7 @@ fn flushed_trims_stay_trimmed() {
     assert_eq!(oracle.volatile_blocks(), 0);
 }
 
-// A block that is old after one cut and new after the next one was never settled by recovery.
+// A block that is old after one cut and new after the next was not settled by recovery.
 #[test]
 fn what_was_read_after_a_cut_stays() {
     for seen in [0, 1] {
@@ -344,7 +344,7 @@ fn what_was_read_after_a_cut_stays() {
     }
 }
 
-// Written again after the cut, what the cut may have left still may survive the next one, until that is durable.
+// After a new write, what the cut may have left may still survive the next cut, until the new write is durable.
 #[test]
 fn what_a_cut_left_is_history_once_something_newer_is_durable() {
     let mut oracle = volatile(false);
@@ -361,7 +361,8 @@ fn what_a_cut_left_is_history_once_something_newer_is_durable() {
     read(&mut oracle, 5, &bytes_of(5, 2)).unwrap();
 }
 
-// Of two writes at once a read tells which came last; a flush makes that one durable, so the other can't come back.
+// Of two concurrent writes a read decides which came last; a flush makes that one durable, so the other can't come
+// back.
 #[test]
 fn what_was_read_and_flushed_survives() {
     let mut oracle = volatile(false);
@@ -376,7 +377,7 @@ fn what_was_read_and_flushed_survives() {
     read(&mut oracle, 5, &bytes_of(5, one.version)).unwrap();
 }
 
-// A drive that gives anything but an error for what was marked as unreadable, or an error for anything else, is wrong.
+// A drive that returns data for blocks marked unreadable, or an error for others, is wrong.
 #[test]
 fn marred_blocks_fail_and_others_don_t() {
     let mut oracle = volatile(false);
@@ -397,7 +398,7 @@ fn marred_blocks_fail_and_others_don_t() {
     assert!(!fails(&mut oracle, 4, 3));
 }
 
-// A copy holds what its source held, under the source's name; a later write to the source doesn't change it.
+// A copy has its source's contents, under the source's name; a later write to the source does not change it.
 #[test]
 fn a_copy_holds_what_its_source_held() {
     let mut oracle = volatile(true);
@@ -413,8 +414,8 @@ fn a_copy_holds_what_its_source_held() {
     assert_eq!(oracle.begin_copy(30, &[(2, 2)]), Err(3));
 }
 
-// A block that was written and trimmed while a Compare was under way holds what it held before, and the Compare may still
-// have found what was there between: it is no proof of anything.
+// A block that was written and deallocated during a Compare has its former contents, but the Compare may have found
+// those in between: it proves nothing.
 #[test]
 fn what_was_touched_meanwhile_is_known() {
     let mut oracle = Oracle::new(100, BLOCK, 7, BaseState::Zeroes);
@@ -436,7 +437,7 @@ fn what_was_touched_meanwhile_is_known() {
     oracle.end_read(later);
 }
 
-// A Compare and Write whose Compare has failed has written nothing: its value must not pass, not even after a cut, and the
+// A Compare and Write with a failed Compare has written nothing: its value must not pass, not even after a cut, and the
 // block must be as certain as before.
 #[test]
 fn a_write_that_was_undone_is_as_if_it_had_never_begun() {

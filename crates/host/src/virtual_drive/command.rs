@@ -1,11 +1,10 @@
-//! What becomes of each command of a tenant's.
+//! Handling of a tenant's commands.
 
-use super::lock::{RangeLock, Use};
 use super::map::{Part, Run};
 use super::{Counted, Inner};
 use crate::error::Lost;
 use crate::queue::{Carried, QueuePair, Request, Routed, Routes};
-use byteway_clock::{Notify, Stage};
+use byteway_clock::{Notify, RangeLock, RangeUse, Stage};
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::{
     Cqe, DatasetManagement, Flush, NvmOpcode, Range as Ranged, ReadWrite, Sqe, Status, WriteZeroes,
@@ -14,10 +13,10 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// All namespaces.
+/// The broadcast NSID.
 const BROADCAST: u32 = u32::MAX;
 
-/// A tenant's queue pair: everything that is executed by it goes through the virtual drive.
+/// A tenant's queue pair: everything executed on it goes through the virtual drive.
 struct TenantQueue {
     drive: Rc<Inner>,
     own: QueuePair,
@@ -34,17 +33,17 @@ impl Routes for TenantQueue {
         Box::pin(self.drive.go(&self.own, request))
     }
 
-    /// They would not be looked at one by one.
+    /// Batches would bypass the handling of each command.
     fn takes_batches(&self) -> bool {
         false
     }
 }
 
-/// Blocks of a command.
+/// The blocks of a command.
 #[derive(Clone, Debug)]
 struct Extent {
     blocks: Range<u64>,
-    /// The units that they lie in.
+    /// The units that contain them.
     units: Range<u64>,
     /// They are whole units.
     is_whole: bool,
@@ -61,7 +60,7 @@ impl Inner {
             return self.flush(own, request).await;
         }
         if sqe.nsid == self.own_drive().spare.nsid || sqe.nsid == BROADCAST {
-            // It holds others' data.
+            // The spare namespace holds others' data.
             return Ok(refused(Status::INVALID_NAMESPACE.with_dnr()));
         }
         if sqe.nsid != tenant {
@@ -84,27 +83,27 @@ impl Inner {
         if !is_plain || !is_known.contains(&opcode) {
             return self.bring_home_and(own, request).await;
         }
-        let rw = ReadWrite::parse(sqe); // of Write Zeroes the fields are the same
+        let rw = ReadWrite::parse(sqe); // Write Zeroes has the same fields
         let Some(extent) = self.extent(rw.slba, rw.blocks().into()) else {
-            return self.at(self.home, own, request).await; // which refuses it
+            return self.at(self.home, own, request).await; // the drive refuses it
         };
         match opcode {
             NvmOpcode::WRITE => self.write(own, request, extent).await,
             NvmOpcode::WRITE_ZEROES => {
-                let lock = self.lock(request, &extent.units, Use::Change).await;
+                let lock = self.lock(request, &extent.units, RangeUse::Change).await;
                 let done = self.at(self.home, own, request).await?;
                 let ended = if done.status().is_success() { self.zeroed(extent).await? } else { None };
                 drop(lock);
                 Ok(ended.map_or(done, refused))
             }
             _ => {
-                let lock = self.lock(request, &extent.units, Use::Read).await;
+                let lock = self.lock(request, &extent.units, RangeUse::Read).await;
                 self.follow(own, request, extent, lock).await
             }
         }
     }
 
-    /// The blocks of a command, if the tenant's namespace has them all.
+    /// The blocks of a command, if they lie within the tenant's namespace.
     fn extent(&self, slba: u64, count: u64) -> Option<Extent> {
         let end = slba.checked_add(count).filter(|end| *end <= self.own_drive().tenant.blocks)?;
         let per = self.blocks_per_unit;
@@ -112,13 +111,13 @@ impl Inner {
         Some(Extent { blocks: slba..end, units: slba / per..end.div_ceil(per), is_whole })
     }
 
-    async fn lock(&self, request: &Request<'_>, units: &Range<u64>, usage: Use) -> RangeLock {
+    async fn lock(&self, request: &Request<'_>, units: &Range<u64>, usage: RangeUse) -> RangeLock {
         let lock = self.locks.lock(units.clone(), usage).await;
         self.clock.spans().charge(request.span, self.clock.now(), Stage::Queueing);
         lock
     }
 
-    /// Carries a command out at a drive.
+    /// Executes a command at a drive.
     pub(super) async fn at(
         &self,
         drive: usize,
@@ -129,8 +128,8 @@ impl Inner {
         queue.execute_placed(request).await
     }
 
-    /// Where a write of `count` units goes, if not home: to a lender with fewer commands outstanding than any other and than home, and
-    /// with a place for it.
+    /// The run for a redirected write of `count` units: at the lender with the fewest outstanding commands, if those
+    /// are fewer than at home, and it has free space. `None`: write at home.
     fn choose(&self, count: u64) -> Option<Run> {
         let drives = &self.hypervisor.drives;
         let load = |drive: usize| drives[drive].load.now.get();
@@ -152,7 +151,7 @@ impl Inner {
         extent: Extent,
     ) -> Result<Cqe, Lost> {
         self.count(|figures| figures.writes += 1);
-        let lock = self.lock(request, &extent.units, Use::Change).await;
+        let lock = self.lock(request, &extent.units, RangeUse::Change).await;
         if !extent.is_whole {
             return self.follow(own, request, extent, lock).await;
         }
@@ -171,7 +170,7 @@ impl Inner {
                     self.is_at_home(extent.units.clone());
                     self.map.borrow_mut().insert(extent.units.start, run);
                     if self.is_reclaimed(run.lender) {
-                        self.to_copy.notify_all(); // it was while the write was under way
+                        self.to_copy.notify_all(); // units may have been waiting for this write
                     }
                     self.count(|figures| {
                         figures.redirected += 1;
@@ -179,7 +178,7 @@ impl Inner {
                     });
                     return Ok(done);
                 }
-                // What has no completion may still be written there: nothing else is to be.
+                // A lost write may still take effect there: never reuse this space.
                 Err(_) => {
                     drive.is_lost.set(true);
                     self.lenders.borrow_mut().retain(|lender| *lender != run.lender);
@@ -196,13 +195,13 @@ impl Inner {
         Ok(done)
     }
 
-    /// The same command for blocks of a lender's spare namespace.
+    /// The command for blocks in a lender's spare namespace.
     fn at_lender(&self, sqe: &Sqe, slba: u64, blocks: u64, lender: usize) -> Sqe {
         let nsid = self.hypervisor.drives[lender].config.spare.nsid;
         Sqe { nsid, ..with_blocks(sqe, slba, blocks) }
     }
 
-    /// Carries a command out wherever its blocks are, all parts at once.
+    /// Executes a command wherever its blocks are, all parts at the same time.
     async fn follow(
         self: &Rc<Self>,
         own: &QueuePair,
@@ -235,13 +234,13 @@ impl Inner {
         done
     }
 
-    /// The block of a lender's spare namespace that `block` is, of a run whose first unit is `first`.
+    /// The block in a lender's spare namespace for `block`, in a run whose first unit is `first`.
     fn block_at(&self, run: &Run, first: u64, block: u64) -> u64 {
         run.at * self.blocks_per_unit + (block - first * self.blocks_per_unit)
     }
 
-    /// The parts of a command as commands of their own, each in a task: one that waited for a place at a drive with others already
-    /// placed could wait for a command that waits for it.
+    /// Executes the parts of a command as commands of their own, each in a task: a part that waited for a slot at one
+    /// drive, with parts at another already placed, could wait for a command that waits for it.
     async fn split(
         self: &Rc<Self>,
         own: &QueuePair,
@@ -260,7 +259,7 @@ impl Inner {
                 match self.pointers.pages(sqe, bytes, opcode == NvmOpcode::READ) {
                     Some(pages) => Some(pages),
                     None => {
-                        drop(lock); // what is to come is all that is away, under a lock of its own
+                        drop(lock); // the rest concerns units away from home, which are locked separately
                         return self.bring_home_and(own, request).await;
                     }
                 }
@@ -313,8 +312,8 @@ impl Inner {
         gather.ended.get()
     }
 
-    /// Blocks were zeroed at home. Whole units are at home from now on; parts of units that are at lenders are zeroed there. Gives what
-    /// went wrong.
+    /// Handles blocks zeroed at home: whole units are at home from now on; parts of units at lenders are zeroed there.
+    /// Returns an error, if any.
     async fn zeroed(&self, extent: Extent) -> Result<Option<Status>, Lost> {
         let Extent { blocks, units, .. } = extent;
         let per = self.blocks_per_unit;
@@ -344,7 +343,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// Dataset Management. What is deallocated is so at home, in one command, and is at no lender afterwards.
+    /// Dataset Management: deallocates at home, in one command, and removes the units from lenders.
     async fn deallocate(&self, own: &QueuePair, request: &Request<'_>) -> Result<Cqe, Lost> {
         let command = DatasetManagement::parse(&request.sqe);
         if !command.ad {
@@ -362,7 +361,7 @@ impl Inner {
         let first = extents.iter().map(|extent| extent.units.start).min();
         let end = extents.iter().map(|extent| extent.units.end).max();
         let (Some(first), Some(end)) = (first, end) else { return self.at(self.home, own, request).await };
-        let lock = self.lock(request, &(first..end), Use::Change).await;
+        let lock = self.lock(request, &(first..end), RangeUse::Change).await;
         let done = self.at(self.home, own, request).await?;
         if !done.status().is_success() {
             return Ok(done);
@@ -376,8 +375,8 @@ impl Inner {
         Ok(done)
     }
 
-    /// Everything that has completed is on the medium, wherever it is: lenders first, so that what is copied home meanwhile, which is
-    /// durable there before it is at home, is in one of the places that are flushed.
+    /// Flush: everything completed becomes durable, wherever it is. Lenders are flushed first: data copied home
+    /// meanwhile is durable there before the map says that it is at home, so it is in one of the flushed places.
     async fn flush(&self, own: &QueuePair, request: &Request<'_>) -> Result<Cqe, Lost> {
         for (number, drive) in self.hypervisor.drives.iter().enumerate() {
             if self.map.borrow().held(number) == 0 {
@@ -393,9 +392,9 @@ impl Inner {
         self.at(self.home, own, request).await
     }
 
-    /// Brings everything home, and then carries out a command with no other under way.
+    /// Copies everything home, and then executes a command with no other in flight.
     async fn bring_home_and(&self, own: &QueuePair, request: &Request<'_>) -> Result<Cqe, Lost> {
-        let lock = self.lock(request, &(0..u64::MAX), Use::Change).await;
+        let lock = self.lock(request, &(0..u64::MAX), RangeUse::Change).await;
         if !self.map.borrow().is_empty() && !self.bring_home().await {
             return Ok(refused(Status::INTERNAL_ERROR));
         }
@@ -405,10 +404,10 @@ impl Inner {
     }
 }
 
-/// Where the parts of a command meet again. It keeps the units locked until the last has ended.
+/// Joins the parts of a command. It keeps the units locked until the last part has ended.
 struct Gather {
     left: Cell<usize>,
-    /// The first error, or what the last one was.
+    /// The first error, otherwise the last result.
     ended: Cell<Result<Cqe, Lost>>,
     last: Notify,
     _lock: RefCell<Option<RangeLock>>,
@@ -429,7 +428,7 @@ impl Gather {
     }
 }
 
-/// The same command for other blocks.
+/// The command with other blocks.
 fn with_blocks(sqe: &Sqe, slba: u64, blocks: u64) -> Sqe {
     let nlb_z = (blocks - 1) as u32 & 0xFFFF;
     Sqe { cdw10: slba as u32, cdw11: (slba >> 32) as u32, cdw12: sqe.cdw12 & !0xFFFF | nlb_z, ..*sqe }

@@ -1,18 +1,17 @@
-//! Bringing data home from lenders that are reclaimed: read there, written here.
+//! Copyback: copying data home from reclaimed lenders.
 //!
-//! A copy holds its units as a command that changes them does. What the tenant writes meanwhile waits, and what it has written before is
-//! not copied: whole units that are written anew are at home, or at another lender.
+//! A copy locks its units like a command that changes them. Concurrent writes of the tenant wait; units that the tenant
+//! overwrote before are not copied, because they are already at home or at another lender.
 
-use super::lock::Use;
 use super::{CopybackConfig, Inner, UNIT};
 use crate::queue::Request;
-use byteway_clock::SpanId;
+use byteway_clock::{RangeUse, SpanId};
 use byteway_transfer::host::Buffer;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A copier: copies as long as there is something to copy, and waits for more.
+/// A copier: copies while there is something to copy, and waits for more.
 pub(super) async fn run(inner: Rc<Inner>, buffer: Buffer, config: CopybackConfig) {
     let units = u64::from(buffer.bytes()) / UNIT;
     loop {
@@ -23,7 +22,7 @@ pub(super) async fn run(inner: Rc<Inner>, buffer: Buffer, config: CopybackConfig
         };
         inner.copying.set(inner.copying.get() + 1);
         inner.hypervisor.manage(SpanId::NONE).await;
-        let lock = inner.locks.lock(range.clone(), Use::Change).await;
+        let lock = inner.locks.lock(range.clone(), RangeUse::Change).await;
         let copied = inner.copy(&buffer, range, |lender| inner.is_reclaimed(lender)).await;
         drop(lock);
         if copied {
@@ -38,17 +37,17 @@ pub(super) async fn run(inner: Rc<Inner>, buffer: Buffer, config: CopybackConfig
 }
 
 impl Inner {
-    /// Whether what a lender holds is to be copied back.
+    /// Whether the data of a lender must be copied back.
     pub(super) fn is_reclaimed(&self, lender: usize) -> bool {
         self.copyback.is_some() && !self.lenders.borrow().contains(&lender)
     }
 
-    /// The next units to copy, and the lender that has the first of them.
+    /// The next units to copy, and the lender of the first of them.
     fn next_copy(&self, units: u64) -> Option<(Range<u64>, usize)> {
         let map = self.map.borrow();
         let wanted = |lender| self.is_reclaimed(lender);
         let (first, run) = map.next(self.cursor.get(), wanted).or_else(|| map.next(0, wanted))?;
-        // A run whose beginning another copier is at is in the map as a whole.
+        // A run whose beginning another copier is copying is still in the map as a whole.
         let first =
             if (first..first + run.count).contains(&self.cursor.get()) { self.cursor.get() } else { first };
         let end = (first + units).min(self.own_drive().tenant.blocks / self.blocks_per_unit);
@@ -56,7 +55,7 @@ impl Inner {
         Some((first..end, run.lender))
     }
 
-    /// Copies what of `units` is at lenders that are `wanted`. The units are locked. False: some are still there.
+    /// Copies those of `units` that are at `wanted` lenders. The units are locked. `false`: some are still there.
     async fn copy(&self, buffer: &Buffer, units: Range<u64>, wanted: impl Fn(usize) -> bool) -> bool {
         let mut parts = self.parts.borrow_mut().pop().unwrap_or_default();
         self.map.borrow().parts(units, &mut parts);
@@ -101,7 +100,7 @@ impl Inner {
         };
         let steps = [
             (lender, from, rw(at, false).sqe(NvmOpcode::READ, 0, from.spare.nsid)),
-            // Durable before what it replaces is given up, which may have been flushed.
+            // With FUA: the copy must be durable before the lender's one is given up, which may have been flushed.
             (self.home, home, rw(first, true).sqe(NvmOpcode::WRITE, 0, home.tenant.nsid)),
         ];
         let mut is_done = true;
@@ -118,7 +117,7 @@ impl Inner {
         is_done
     }
 
-    /// Brings everything home. All units are locked. False: something could not be copied.
+    /// Copies everything home. All units are locked. `false`: something could not be copied.
     pub(super) async fn bring_home(&self) -> bool {
         let memory = self.own_drive().queue.port().memory().clone();
         let bytes = (self.transfer_units().min(64) * UNIT) as u32;

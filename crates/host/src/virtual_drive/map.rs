@@ -1,31 +1,31 @@
-//! Which of a tenant's units lie at lenders, and where: in the host's memory, and only there.
+//! The map of a tenant's units at lenders, in host memory only.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Units that follow one another, at a lender.
+/// Consecutive units at a lender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) lender: usize,
-    /// The first one's unit of the lender's spare namespace.
+    /// First unit in the lender's spare namespace.
     pub(super) at: u64,
     pub(super) count: u64,
 }
 
-/// Units that follow one another wherever they are.
+/// Consecutive units in the same place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) units: Range<u64>,
-    /// None: at home.
+    /// `None`: at home.
     pub(super) run: Option<Run>,
 }
 
-/// The map of a tenant's units at lenders. What is not in it is at home.
+/// The map of a tenant's units at lenders. Other units are at home.
 #[derive(Default)]
 pub(super) struct RedirectionMap {
-    /// By the first unit. None overlap.
+    /// By first unit, without overlaps.
     runs: BTreeMap<u64, Run>,
-    /// Units at each drive.
+    /// Number of units at each drive.
     held: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ impl RedirectionMap {
         RedirectionMap { runs: BTreeMap::new(), held: vec![0; drives] }
     }
 
-    /// Units at a lender.
+    /// Number of units at a lender.
     pub(super) fn held(&self, lender: usize) -> u64 {
         self.held[lender]
     }
@@ -52,7 +52,7 @@ impl RedirectionMap {
         (!units.is_empty()).then_some((*found.0, *found.1))
     }
 
-    /// Where `units` are, part by part in their order.
+    /// The places of `units`, part by part in order.
     pub(super) fn parts(&self, units: Range<u64>, out: &mut Vec<Part>) {
         out.clear();
         let mut next = units.start;
@@ -70,7 +70,7 @@ impl RedirectionMap {
         }
     }
 
-    /// `units` are at home from now on. Adds to `freed` what of them was at lenders.
+    /// Removes `units`, which are at home from now on. Appends the freed space at lenders to `freed`.
     pub(super) fn remove(&mut self, units: Range<u64>, freed: &mut Vec<Run>) {
         while let Some((first, run)) = self.overlapping(&units) {
             self.runs.remove(&first);
@@ -87,7 +87,7 @@ impl RedirectionMap {
         }
     }
 
-    /// Units from `first` on, which are at home, are at a lender from now on.
+    /// Adds units from `first` on, so far at home, at a lender.
     pub(super) fn insert(&mut self, first: u64, run: Run) {
         debug_assert!(self.overlapping(&(first..first + run.count)).is_none(), "a unit is in one place");
         self.held[run.lender] += run.count;
@@ -102,7 +102,7 @@ impl RedirectionMap {
         self.runs.insert(first, run);
     }
 
-    /// The first run from `from` on at a lender that is `wanted`.
+    /// The first run from `from` on at a `wanted` lender.
     pub(super) fn next(&self, from: u64, wanted: impl Fn(usize) -> bool) -> Option<(u64, Run)> {
         self.runs.range(from..).find(|(_, run)| wanted(run.lender)).map(|(first, run)| (*first, *run))
     }
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
     use byteway_clock::random::Rng;
 
-    // Every edge of a run that is cut wrong is a unit that is read from another tenant's data. So the map is held against one that
-    // knows each unit by itself.
+    // A run split at a wrong unit would return another tenant's data. Check against a model that stores each unit
+    // separately.
     #[test]
     fn it_says_of_every_unit_what_one_that_knows_each_says() {
         const UNITS: u64 = 64;
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(given, was, "what was there is given back, once");
             if stream.chance(0.6) {
                 let lender = stream.below(3) as usize;
-                // Often behind what was placed last, as writes in sequence are.
+                // Often right after the last placement, as in sequential writes.
                 next_at += if stream.chance(0.5) { 0 } else { 7 };
                 map.insert(first, Run { lender, at: next_at, count });
                 for unit in units {

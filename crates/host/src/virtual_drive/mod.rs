@@ -1,44 +1,44 @@
-//! Virtual drives: what a hypervisor shows to tenants whose drives lend each other space ("simple virtualization and harvesting",
-//! "Espresso", 3.1; BlockFlex).
+//! Virtual drives: drives that a hypervisor presents to tenants, and that lend each other space ("simple virtualization
+//! and harvesting", "Espresso", 3.1; BlockFlex).
 //!
-//! To a tenant a virtual drive is its own drive: a queue pair, and its namespace. While the drive is busy the hypervisor groups it with
-//! idle ones, its *lenders*, and a write goes to whichever of the group has the fewest commands outstanding. Each drive has a namespace
-//! for what it holds of others, so no tenant's commands reach another's data. A map in the host's memory says which units are at
-//! lenders; what is not in it is at home. Reads go where the data is, and are split if it is in several places.
+//! To its tenant a virtual drive is an ordinary drive: a queue pair and a namespace. While the drive is busy the
+//! hypervisor groups it with idle ones, its *lenders*, and a write goes to the drive of the group with the fewest
+//! outstanding commands. Each drive has a separate namespace for others' data, so no tenant's commands reach another's
+//! data. A map in host memory tells which units are at lenders; all others are at home. Reads go where the data is, and
+//! are split if it is in several places.
 //!
 //! | file | what |
 //! |---|---|
-//! | `command.rs` | what becomes of each command |
-//! | `copyback.rs` | bringing data home from lenders that are reclaimed |
-//! | `map.rs` | which units are where |
-//! | `space.rs` | places in spare namespaces |
-//! | `lock.rs` | ranges that commands use |
-//! | `payload.rs` | data pointers of parts of a command |
+//! | `command.rs` | handling of each command |
+//! | `copyback.rs` | copying data home from reclaimed lenders |
+//! | `map.rs` | the places of units |
+//! | `space.rs` | free space in spare namespaces |
+//! | `payload.rs` | data pointers for parts of a command |
 //!
-//! Who is busy, and who lends to whom, is decided above: [`VirtualDrive::set_lenders`].
+//! Lenders are chosen elsewhere: [`VirtualDrive::set_lenders`].
 //!
-//! **Order.** A command holds the units that it touches, as long as it is under way, for reading or for changing them. So of overlapping
-//! writes the last is the newest wherever they went, and a place is given to others only when no command reads it any more.
+//! **Order.** A command locks the units that it touches while it is in flight, for reading or for changing them. So of
+//! overlapping writes the last is the newest wherever they went, and space is reused only when no command reads it any
+//! more.
 //!
-//! **What is in one place.** A unit of 4 KiB is at home or at one lender, whole. Writes of whole units may be redirected; what touches
-//! parts of units goes where these are. A write that a lender has not carried out goes home.
+//! **Location.** A unit of 4 KiB is at home or at one lender, as a whole. Writes of whole units may be redirected;
+//! commands on parts of units go where the units are. A write that a lender did not execute goes home.
 //!
-//! **Flush** reaches home and every lender that holds data of the tenant's, and copies nothing. A copy is written home with Force Unit
-//! Access, because what it replaces may have been flushed already.
+//! **Flush** reaches home and every lender with data of the tenant, and copies nothing. A copy is written home with
+//! Force Unit Access, because the data may have been flushed at the lender.
 //!
-//! Its futures are to be run to their end, as tenants do, or to be dropped with all of it, as when the host's power goes.
+//! Its futures must be run to their end, as tenants do, or dropped with everything, as in a power loss of the host.
 //!
-//! What it does not do, as the paper's does not:
+//! What it does not do, as in the paper:
 //!
-//! - The map does not outlive the host's power: after a restart what is at lenders can't be found. Nor is a lender's power covered: what
-//!   its write cache loses is lost, and what it can't give fails.
-//! - Fused commands and batches would pass by: they are [not placed](crate::Lost::NotPlaced).
-//! - A command that neither reads nor writes whole blocks plainly (Copy, Write Uncorrectable, vendor commands, payload in the queue)
-//!   first brings everything home.
+//! - The map is volatile: after a restart of the host, data at lenders can't be found. Nor is a power loss of a lender
+//!   covered: what its write cache loses is lost, and unreadable data fails.
+//! - Fused commands and batches would bypass the map: they are [not placed](crate::Lost::NotPlaced).
+//! - Commands other than plain reads and writes of blocks (Copy, Write Uncorrectable, vendor commands, payload in the
+//!   queue) first copy everything home.
 
 mod command;
 mod copyback;
-mod lock;
 mod map;
 mod payload;
 mod space;
@@ -46,24 +46,23 @@ mod space;
 use crate::driver::Namespace;
 use crate::error::DriverError;
 use crate::queue::{QueuePair, Request};
-use byteway_clock::{Clock, Delay, Notify, SpanId, Stage, Station, TaskId, Time};
+use byteway_clock::{Clock, Delay, Notify, RangeLocks, SpanId, Stage, Station, TaskId, Time};
 use byteway_transfer::host::Buffer;
 use byteway_wire::nvme::{DatasetManagement, Range};
-use lock::RangeLocks;
 use map::{Part, RedirectionMap, Run};
 use payload::Pointers;
 use space::Space;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Bytes of a unit.
+/// Size of a unit, in bytes.
 const UNIT: u64 = byteway_wire::content::UNIT_BYTES as u64;
 
-/// Commands that are outstanding, now and in the mean.
+/// Number of outstanding commands, now and in the mean.
 #[derive(Default)]
 struct Outstanding {
     now: Cell<u32>,
-    /// The number times the picoseconds that it held, since the mean was taken last.
+    /// That number, integrated over picoseconds since the mean was last taken.
     sum: Cell<u128>,
     changed: Cell<Time>,
     since: Cell<Time>,
@@ -83,7 +82,7 @@ impl Outstanding {
     }
 }
 
-/// One more is outstanding, until dropped.
+/// Counts a command as outstanding until it is dropped.
 struct Counted<'a> {
     outstanding: &'a Outstanding,
     clock: &'a Clock,
@@ -102,52 +101,53 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A drive as the hypervisor has it.
+/// A drive, as the hypervisor sees it.
 pub struct HypervisorDriveConfig {
     /// The hypervisor's own queue pair.
     pub queue: QueuePair,
     /// The namespace of the drive's tenant.
     pub tenant: Namespace,
-    /// The namespace for what the drive holds of others.
+    /// The namespace for others' data.
     pub spare: Namespace,
-    /// The longest transfer of a command, bytes.
+    /// Maximum data transfer of a command, in bytes.
     pub transfer_bytes_max: u32,
 }
 
 struct HypervisorDrive {
     config: HypervisorDriveConfig,
     space: RefCell<Space>,
-    /// Commands at the drive, whosever they are.
+    /// Outstanding commands at the drive, of all tenants.
     load: Outstanding,
-    /// The spare namespace may hold something that was not deallocated.
+    /// The spare namespace may hold data that was not deallocated.
     is_used: Cell<bool>,
-    /// A page of memory for the list of what is deallocated.
+    /// A page of memory for the list of deallocated ranges.
     page: u64,
     /// A command was lost there.
     is_lost: Cell<bool>,
 }
 
-/// What managing virtual drives costs the host.
+/// Processor time of managing virtual drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HypervisorCosts {
-    /// Processor time for each command of a tenant's, and for each copy.
+    /// For each command of a tenant, and for each copy.
     pub command: Delay,
-    /// What of it is done under the hypervisor's lock, for one command after another. Who waits for the lock keeps no processor.
+    /// The part of it under the hypervisor's lock, which serializes commands. Waiting for the lock occupies no
+    /// processor.
     pub lock: Delay,
 }
 
 /// How virtual drives copy data home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopybackConfig {
-    /// Units of a copy, at most.
+    /// Maximum number of units in a copy.
     pub units: u32,
-    /// Copies of a tenant's under way at once, at least one.
+    /// Maximum number of copies in flight for a tenant, at least one.
     pub copies: usize,
-    /// How long a copy that failed is let be.
+    /// Delay before a failed copy is tried again.
     pub retry: Delay,
 }
 
-/// A hypervisor: all drives of a box, and what it costs to manage them. Cheap to clone; clones are the same.
+/// A hypervisor: all drives of a box, and the cost of managing them. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct Hypervisor(Rc<HypervisorInner>);
 
@@ -155,17 +155,18 @@ struct HypervisorInner {
     clock: Clock,
     /// The host's processors.
     cpu: Rc<Station>,
-    /// The lock, which one command at a time holds.
+    /// The lock, held by one command at a time.
     lock: Station,
     costs: HypervisorCosts,
     drives: Vec<HypervisorDrive>,
 }
 
 impl Hypervisor {
-    /// Of these drives, whose commands and copies are managed on `cpu`. Whatever their spare namespaces hold is of no account.
+    /// A hypervisor of these drives, which manages commands and copies on `cpu`. Existing contents of spare namespaces
+    /// are ignored.
     ///
     /// # Errors
-    /// There is no memory for a page each.
+    /// [`DriverError`] if no memory is available for a page per drive.
     pub fn new(
         clock: &Clock,
         cpu: Rc<Station>,
@@ -185,18 +186,18 @@ impl Hypervisor {
         Ok(Hypervisor(Rc::new(HypervisorInner { clock, cpu, lock, costs, drives })))
     }
 
-    /// Deallocates a drive's spare namespace, if it holds nothing of others: what a new drive holds there is stale.
+    /// Deallocates a drive's spare namespace, if it holds no data of others: its contents on a new drive are stale.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If the drive does not exist.
     pub async fn restore(&self, drive: usize) {
         self.0.restore(drive).await;
     }
 
-    /// Units of a drive's spare namespace that hold nothing, and units that it has.
+    /// Free units of a drive's spare namespace, and all its units.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If the drive does not exist.
     pub fn spare(&self, drive: usize) -> (u64, u64) {
         let space = self.0.drives[drive].space.borrow();
         (space.free(), space.units())
@@ -205,19 +206,19 @@ impl Hypervisor {
     /// Whether a command to a drive's spare namespace was lost: its driver has given the drive up, or has reset it.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If the drive does not exist.
     pub fn is_lost(&self, drive: usize) -> bool {
         self.0.drives[drive].is_lost.get()
     }
 
-    /// How long the lock was held, and how long commands will still wait for it.
+    /// Time for which the lock was held, including reservations of waiting commands.
     pub fn lock_busy(&self) -> Delay {
         self.0.lock.busy()
     }
 }
 
 impl HypervisorInner {
-    /// Manages a command: processor time, of which the last part is under the lock.
+    /// Charges the management of a command: processor time, of which the last part is under the lock.
     async fn manage(&self, span: SpanId) {
         let HypervisorInner { clock, cpu, lock, costs, .. } = self;
         let under_lock = costs.lock.min(costs.command);
@@ -235,13 +236,14 @@ impl HypervisorInner {
         }
     }
 
-    /// Deallocates the spare namespace of a drive that holds nothing of others, so that its collector does not move what is stale.
+    /// Deallocates the spare namespace of a drive that holds no data of others, so that its garbage collection does not
+    /// move stale data.
     async fn restore(&self, number: usize) {
         let drive = &self.drives[number];
         let units = {
             let mut space = drive.space.borrow_mut();
             let units = space.units();
-            // All of it is taken meanwhile, so that nothing is written there.
+            // Take all of it meanwhile, so that nothing is written there.
             if space.free() < units || !drive.is_used.get() || space.take(units).is_none() {
                 return;
             }
@@ -254,13 +256,13 @@ impl HypervisorInner {
             let command = DatasetManagement { ad: true, ..DatasetManagement::default() };
             let sqe = command.sqe(0, spare.nsid).with_prp(drive.page, 0);
             let _counted = Counted::new(&drive.load, &self.clock);
-            // If it fails the space is as it was: stale, and free.
+            // On a failure the space is as before: stale, and free.
             let _ = queue.execute(Request { pages: 1, ..Request::from(sqe) }).await;
         }
         drive.space.borrow_mut().give(0, units);
     }
 
-    /// Gives places back that hold nothing any more.
+    /// Returns space that holds no data any more.
     fn give(&self, freed: &mut Vec<Run>) {
         for run in freed.drain(..) {
             self.drives[run.lender].space.borrow_mut().give(run.at, run.count);
@@ -268,71 +270,71 @@ impl HypervisorInner {
     }
 }
 
-/// What a virtual drive has done.
+/// Counters of a virtual drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtualFigures {
-    /// Commands of its tenant's.
+    /// Commands of its tenant.
     pub commands: u64,
-    /// Writes.
+    /// Write commands.
     pub writes: u64,
-    /// Of these, those that lenders have taken.
+    /// The part of `writes` executed by lenders.
     pub redirected: u64,
-    /// Units of these.
+    /// Units of these writes.
     pub units_redirected: u64,
-    /// Writes that a lender has not carried out, and that went home.
+    /// Writes that a lender did not execute, and that went home.
     pub returned: u64,
     /// Reads of data at lenders, in whole or in part.
     pub reads_at_lenders: u64,
     /// Commands that were split.
     pub split: u64,
-    /// Units that were read from lenders and written home.
+    /// Units copied home.
     pub units_copied: u64,
-    /// When the last of them was.
+    /// Time of the last copy.
     pub last_copy: Time,
-    /// Copies that failed; they are tried again.
+    /// Failed copies; they are tried again.
     pub copies_failed: u64,
 }
 
-/// A virtual drive. Cheap to clone; clones are the same.
+/// A virtual drive. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub struct VirtualDrive(Rc<Inner>);
 
 struct Inner {
     clock: Clock,
     hypervisor: Rc<HypervisorInner>,
-    /// Which of the hypervisor's drives is its own.
+    /// Index of its own drive in the hypervisor.
     home: usize,
-    /// Of a unit.
+    /// Blocks per unit.
     blocks_per_unit: u64,
     copyback: Option<CopybackConfig>,
     pointers: Pointers,
     map: RefCell<RedirectionMap>,
     locks: RangeLocks,
     lenders: RefCell<Vec<usize>>,
-    /// Commands of the tenant's, wherever they are.
+    /// Outstanding commands of the tenant, wherever they are.
     own: Outstanding,
     figures: Cell<VirtualFigures>,
-    /// Where the copiers go on.
+    /// Unit at which copiers continue.
     cursor: Cell<u64>,
     /// No further copy begins.
     is_stopped: Cell<bool>,
-    /// Copies under way.
+    /// Copies in flight.
     copying: Cell<u32>,
     /// There may be something to copy.
     to_copy: Notify,
-    /// Something was copied or is at home, or a copy has ended.
+    /// A copy has ended, or units have come home.
     copied: Notify,
-    /// Memory that serves again.
+    /// Emptied lists, reused.
     parts: RefCell<Vec<Vec<Part>>>,
     freed: RefCell<Vec<Run>>,
 }
 
 impl VirtualDrive {
-    /// The virtual drive of the tenant of `home`. What lenders hold is copied back when they are lenders no more; without `copyback` it
-    /// stays there until it is written anew.
+    /// The virtual drive of the tenant of `home`. Data at former lenders is copied back; without `copyback` it stays
+    /// there until it is overwritten.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If the drive does not exist.
     pub fn new(hypervisor: &Hypervisor, home: usize, copyback: Option<CopybackConfig>) -> VirtualDrive {
         let (clock, hypervisor) = (hypervisor.0.clock.clone(), hypervisor.0.clone());
         let config = &hypervisor.drives[home].config;
@@ -359,10 +361,10 @@ impl VirtualDrive {
         }))
     }
 
-    /// Starts what copies data home. Gives the tasks, none where nothing is copied; they never end.
+    /// Starts the copiers. Returns their tasks, which never end; empty without copyback.
     ///
     /// # Errors
-    /// There is no memory for the copies.
+    /// [`DriverError`] if no memory is available for the copies.
     pub fn start(&self) -> Result<Vec<TaskId>, DriverError> {
         let Some(config) = self.0.copyback else { return Ok(Vec::new()) };
         let memory = self.0.own_drive().queue.port().memory();
@@ -374,13 +376,13 @@ impl VirtualDrive {
         Ok(buffers.into_iter().map(copier).collect())
     }
 
-    /// A queue pair for the tenant, over `own`, which is one of its drive's.
+    /// A queue pair for the tenant, over `own`, which belongs to its drive.
     pub fn queue(&self, own: QueuePair) -> QueuePair {
         command::tenant_queue(self.0.clone(), own)
     }
 
-    /// From now on these drives take a part of the writes, and no others. Data of those that took some before is copied back, if it
-    /// is at all.
+    /// Sets the drives that take a part of the writes. Data at former lenders is copied back, if copyback is
+    /// configured.
     pub fn set_lenders(&self, lenders: &[usize]) {
         let mut present = self.0.lenders.borrow_mut();
         present.clear();
@@ -397,12 +399,12 @@ impl VirtualDrive {
     /// Units that a drive holds for it.
     ///
     /// # Panics
-    /// There is no such drive.
+    /// If the drive does not exist.
     pub fn held(&self, drive: usize) -> u64 {
         self.0.map.borrow().held(drive)
     }
 
-    /// Units that are not at home.
+    /// Number of units that are not at home.
     pub fn away(&self) -> u64 {
         let map = self.0.map.borrow();
         (0..self.0.hypervisor.drives.len()).map(|drive| map.held(drive)).sum()
@@ -415,7 +417,7 @@ impl VirtualDrive {
         }
     }
 
-    /// Begins no further copy, and waits until those under way have ended: what is away then stays there.
+    /// Stops copying, and waits until copies in flight have ended. Units that are away then stay there.
     pub async fn stop_copying(&self) {
         self.0.is_stopped.set(true);
         while self.0.copying.get() > 0 {
@@ -423,19 +425,19 @@ impl VirtualDrive {
         }
     }
 
-    /// Commands of its tenant's that were outstanding since this was asked last, in the mean.
+    /// Mean number of its tenant's outstanding commands since the last call.
     pub fn mean_outstanding(&self) -> f64 {
         self.0.own.take_mean(self.0.clock.now())
     }
 
-    /// What it has done.
+    /// The counters so far.
     pub fn figures(&self) -> VirtualFigures {
         self.0.figures.get()
     }
 
-    /// Whether no command and no copy is under way.
+    /// Whether no command and no copy is in flight.
     pub fn is_quiet(&self) -> bool {
-        self.0.locks.len() == 0
+        self.0.locks.is_empty()
     }
 }
 
@@ -444,12 +446,12 @@ impl Inner {
         &self.hypervisor.drives[self.home].config
     }
 
-    /// Units of the longest transfer.
+    /// Units of the maximum transfer.
     fn transfer_units(&self) -> u64 {
         (u64::from(self.own_drive().transfer_bytes_max) / UNIT).max(1)
     }
 
-    /// Whether a drive can hold what this one's commands write.
+    /// Whether a drive can hold the data of this one's commands.
     fn may_lend(&self, drive: usize) -> bool {
         let own = self.own_drive();
         drive != self.home
@@ -466,7 +468,7 @@ impl Inner {
         self.figures.set(figures);
     }
 
-    /// `units` are at home from now on.
+    /// Notes that `units` are at home.
     fn is_at_home(&self, units: std::ops::Range<u64>) {
         let freed = &mut *self.freed.borrow_mut();
         self.map.borrow_mut().remove(units, freed);

@@ -1,7 +1,7 @@
-//! Where a command's payload lies, and data pointers for pieces of it.
+//! The location of a command's payload, and data pointers for parts of it.
 //!
-//! A block layer has the pages of a request at hand when it splits it. Here they are read out of the command: the walk over PRPs and SGLs is
-//! the device's, over memory that is the host's own.
+//! A block layer has a request's pages at hand when it splits the request. Here they are read from the command, by the
+//! device's walk over PRPs and SGLs, in the host's own memory.
 
 use byteway_link::Memory;
 use byteway_link::memory::PAGE_BYTES;
@@ -15,12 +15,12 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub(super) struct Pages {
     pages: Vec<u64>,
-    /// Where it begins in the first.
+    /// Offset in the first page.
     offset: u32,
 }
 
 impl Pages {
-    /// Appends a part. False: it does not follow the last one as PRPs must.
+    /// Appends a segment. `false`: it does not continue the last one as PRPs require.
     fn push(&mut self, segment: Segment, end: &mut u64) -> bool {
         let (mut address, mut left) = (segment.address, u64::from(segment.bytes));
         while left > 0 {
@@ -40,7 +40,7 @@ impl Pages {
         true
     }
 
-    /// The `bytes` of it from byte `at` on, as a payload.
+    /// The `bytes` bytes of it from `at` on, as a payload.
     pub(super) fn piece(&self, at: u32, bytes: u32) -> Option<Buffer> {
         let begin = u64::from(self.offset) + u64::from(at);
         let (first, offset) = ((begin / PAGE_BYTES) as usize, (begin % PAGE_BYTES) as u32);
@@ -49,7 +49,7 @@ impl Pages {
     }
 }
 
-/// Walks data pointers, and makes new ones in list pages that are used again.
+/// Walks data pointers, and plans new ones in reused list pages.
 pub(super) struct Pointers {
     memory: Memory,
     planner: Planner,
@@ -59,7 +59,7 @@ pub(super) struct Pointers {
 }
 
 impl Pointers {
-    /// For pieces of up to `bytes_max` bytes.
+    /// Pointers for parts of up to `bytes_max` bytes.
     pub(super) fn new(memory: &Memory, bytes_max: u32) -> Self {
         Pointers {
             memory: memory.clone(),
@@ -70,7 +70,8 @@ impl Pointers {
         }
     }
 
-    /// Where the `bytes` of a command's payload lie. None: its data pointer is none, or says what can't be cut at any byte.
+    /// The pages of a command's payload of `bytes` bytes. `None`: it has no data pointer, or one that can't be split at
+    /// any byte.
     pub(super) fn pages(&self, sqe: &Sqe, bytes: u64, to_host: bool) -> Option<Pages> {
         let mut found = Pages { pages: Vec::new(), offset: 0 };
         let (mut end, mut list) = (0, [0; PAGE_BYTES as usize]);
@@ -110,7 +111,8 @@ impl Pointers {
         }
     }
 
-    /// A data pointer for a piece, and the lists that it is in, to be [given back](Pointers::give). None: it is too long.
+    /// Plans a data pointer for a part; returns it with its list slot, to be [returned](Pointers::give). `None`: the
+    /// part is too long.
     pub(super) fn plan(&self, piece: &Buffer) -> Option<(DataPointer, usize)> {
         let slot = self.free.borrow_mut().pop().or_else(|| self.planner.add_slot())?;
         match self.planner.plan(slot, piece, piece.bytes()) {
@@ -122,12 +124,12 @@ impl Pointers {
         }
     }
 
-    /// Gives lists back: no command uses them any more.
+    /// Returns lists that no command uses any more.
     pub(super) fn give(&self, slot: usize) {
         self.free.borrow_mut().push(slot);
     }
 
-    /// Reads a payload of the host's own.
+    /// Reads a payload in host memory.
     pub(super) fn read(&self, pages: &Pages, into: &mut [u8]) -> Option<()> {
         let piece = pages.piece(0, into.len() as u32)?;
         let mut done = 0;
@@ -144,7 +146,7 @@ impl Pointers {
 mod tests {
     use super::*;
 
-    // A piece whose pointer is one page or byte off moves other memory than the command named.
+    // A part whose pointer is off by a page or byte moves other memory than the command named.
     #[test]
     fn pieces_lie_where_the_command_says() {
         let memory = Memory::simulated();

@@ -1,17 +1,17 @@
-//! Spare space of a drive, from which borrowers' writes get their places.
+//! Spare space of a drive, for borrowers' writes.
 
 use std::collections::BTreeMap;
 
-/// Holes that are looked at for one place, at most: what fits into none of them goes home.
+/// Maximum number of free extents examined per allocation: a write that fits in none of them goes home.
 const LOOKS_MAX: usize = 64;
 
-/// Units of a spare namespace, of which runs are taken and given back.
+/// Units of a spare namespace, allocated in runs.
 pub(super) struct Space {
     units: u64,
     free: u64,
-    /// Holes: the first unit, and how many.
+    /// Free extents: first unit, and length.
     holes: BTreeMap<u64, u64>,
-    /// Where the last place ended: the next one is behind it, so that a sequence stays one.
+    /// End of the last allocation: the next one continues there, so that a sequence stays contiguous.
     next: u64,
 }
 
@@ -21,17 +21,17 @@ impl Space {
         Space { units, free: units, holes, next: 0 }
     }
 
-    /// Units that are free.
+    /// Number of free units.
     pub(super) fn free(&self) -> u64 {
         self.free
     }
 
-    /// Units in all.
+    /// Number of units.
     pub(super) fn units(&self) -> u64 {
         self.units
     }
 
-    /// Takes `count` units in one piece. Gives the first; none: there is no such piece near the last one.
+    /// Allocates `count` contiguous units; returns the first. `None`: no such extent near the last allocation.
     pub(super) fn take(&mut self, count: u64) -> Option<u64> {
         let ahead = self.holes.range(self.next..).chain(self.holes.range(..self.next));
         let (first, size) = ahead.take(LOOKS_MAX).find(|(_, size)| **size >= count)?;
@@ -45,9 +45,10 @@ impl Space {
         Some(first)
     }
 
-    /// Gives units back.
+    /// Frees units.
     pub(super) fn give(&mut self, first: u64, count: u64) {
         let (mut first, mut size) = (first, count);
+        debug_assert!(self.free <= self.units, "units are freed twice");
         self.free += count;
         if let Some((before, its)) = self.holes.range(..first).next_back().map(|(at, size)| (*at, *size))
             && before + its == first
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use byteway_clock::random::Rng;
 
-    // A unit that two have is one whose data is gone; one that nothing has any more is space lost until the host restarts.
+    // A unit allocated twice is lost data; a unit that is never freed is lost space, until the host restarts.
     #[test]
     fn each_unit_is_taken_once_and_comes_back() {
         let mut stream = Rng::new(5).stream("space");
@@ -84,7 +85,7 @@ mod tests {
             }
             while !taken.is_empty() && stream.chance(0.5) {
                 let (first, count) = taken.swap_remove(stream.below(taken.len() as u64) as usize);
-                // In two parts, as a run that is overwritten in part.
+                // In two parts, as a run that is partly overwritten.
                 let part = stream.below(count + 1);
                 [(first, part), (first + part, count - part)]
                     .into_iter()

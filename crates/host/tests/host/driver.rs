@@ -7,7 +7,7 @@ use byteway_wire::nvme::{
     AdminOpcode, AsyncEvent, Cap, Csts, Doorbell, Flush, GetFeatures, Sqe, Status, fid, lid,
 };
 
-// A host that doesn't learn the limits would send commands that the drive refuses.
+// A host that does not read the limits would send commands that the drive refuses.
 #[test]
 fn attaching_learns_what_the_controller_is() {
     run(|rig| async move {
@@ -21,13 +21,13 @@ fn attaching_learns_what_the_controller_is() {
             Namespace { nsid: 1, blocks: 1 << 20, block_bytes: 4096, metadata_bytes: 0, optimal_boundary: 0 };
         assert_eq!(driver.namespaces()[..], [namespace]);
         assert_eq!(driver.protocol_errors(), 0);
-        // Attaching again takes over a controller that is enabled.
+        // Attaching again takes over an enabled controller.
         let again = rig.attach(DriverConfig::default()).await;
         assert_eq!(again.namespaces()[..], [namespace]);
     });
 }
 
-// An empty slot, or a controller that never comes up, must be an error in time, not a hang.
+// An empty slot, or a controller that never becomes ready, must be an error in time, not a hang.
 #[test]
 fn a_controller_that_does_not_come_up_is_an_error() {
     run(|rig| async move {
@@ -50,7 +50,7 @@ fn a_controller_that_does_not_come_up_is_an_error() {
     });
 }
 
-// Admin data must get into and out of host memory, and a refusal must come through as it is.
+// Admin data must be transferred to and from host memory, and an error status must be returned unchanged.
 #[test]
 fn admin_commands_carry_data_and_status() {
     run(|rig| async move {
@@ -68,7 +68,7 @@ fn admin_commands_carry_data_and_status() {
     });
 }
 
-// Identifiers and memory must come back when queues go, or a long run would run out of both.
+// Identifiers and memory must be freed with queues, or a long run would exhaust both.
 #[test]
 fn queues_are_created_and_deleted() {
     run(|rig| async move {
@@ -102,7 +102,7 @@ fn queues_are_created_and_deleted() {
     });
 }
 
-// A completion queue that others still use must survive the deletion of one of its users.
+// A completion queue in use by others must survive the deletion of one of its users.
 #[test]
 fn a_shared_completion_queue_goes_with_its_last_user() {
     run(|rig| async move {
@@ -125,7 +125,7 @@ fn a_shared_completion_queue_goes_with_its_last_user() {
     });
 }
 
-// Queues that share a vector must all be looked at when it fires, or commands would wait for ever.
+// All queues that share a vector must be reaped when it fires, or commands would wait indefinitely.
 #[test]
 fn interrupts_reap_every_queue_of_the_vector() {
     run(|rig| async move {
@@ -150,7 +150,7 @@ fn interrupts_reap_every_queue_of_the_vector() {
     });
 }
 
-// Commands outstanding when their queue goes must end, and not only for those who still wait.
+// Outstanding commands must end when their queue is deleted, even those without a waiting task.
 #[test]
 fn deletion_ends_what_is_outstanding() {
     run(|rig| async move {
@@ -217,7 +217,7 @@ fn reset_loses_what_is_outstanding_and_nothing_else() {
     });
 }
 
-// A controller that doesn't come back must fail every command, now and later, rather than hang them.
+// A controller that does not recover must fail every command, now and later, rather than hang them.
 #[test]
 fn a_failed_reset_fails_everything() {
     run(|rig| async move {
@@ -235,7 +235,7 @@ fn a_failed_reset_fails_everything() {
     });
 }
 
-// A reset that its caller drops half way must not leave commands waiting for its end.
+// A reset that is dropped halfway must not leave commands waiting for its end.
 #[test]
 fn a_reset_that_is_dropped_gives_the_controller_up() {
     run(|rig| async move {
@@ -249,7 +249,7 @@ fn a_reset_that_is_dropped_gives_the_controller_up() {
     });
 }
 
-// A drive that loses a command must not hang a run that set a timeout: first it is aborted.
+// A drive that loses a command must not hang a run with a timeout: first the command is aborted.
 #[test]
 fn an_overdue_command_is_aborted() {
     run(|rig| async move {
@@ -267,7 +267,7 @@ fn an_overdue_command_is_aborted() {
     });
 }
 
-// If the abort doesn't help, or isn't answered, the controller is reset.
+// If the Abort does not help, or is not answered, the controller is reset.
 #[test]
 fn a_command_that_cannot_be_aborted_resets_the_controller() {
     run(|rig| async move {
@@ -285,7 +285,7 @@ fn a_command_that_cannot_be_aborted_resets_the_controller() {
     });
 }
 
-// A reset waits for commands of its own: one whose interrupt is lost must not hang it.
+// A reset waits for commands of its own: a lost interrupt must not hang it.
 #[test]
 fn a_reset_does_without_interrupts() {
     run(|rig| async move {
@@ -306,7 +306,7 @@ fn a_reset_does_without_interrupts() {
     });
 }
 
-// Nor may one that is never completed: then the controller is lost.
+// Nor may one that never completes: then the controller is given up.
 #[test]
 fn a_reset_whose_commands_never_end_gives_the_controller_up() {
     run(|rig| async move {
@@ -320,7 +320,7 @@ fn a_reset_whose_commands_never_end_gives_the_controller_up() {
     });
 }
 
-// An abort by hand says whether it worked.
+// A manual Abort must report whether it worked.
 #[test]
 fn abort_says_whether_it_did() {
     run(|rig| async move {
@@ -335,7 +335,7 @@ fn abort_says_whether_it_did() {
     });
 }
 
-// Events must reach the host, one request after the other, also after a reset.
+// Events must reach the host one by one, also after a reset.
 #[test]
 fn events_are_delivered_and_asked_for_again() {
     run(|rig| async move {
@@ -359,7 +359,7 @@ fn events_are_delivered_and_asked_for_again() {
     });
 }
 
-// A drive that may lose power must have been told; nothing may follow.
+// A drive must be notified before a power loss; no command may follow.
 #[test]
 fn shutdown_is_the_end() {
     run(|rig| async move {

@@ -1,8 +1,8 @@
-//! A controller for testing the driver: on the real link, answering from a map of blocks, and ready to misbehave.
+//! A fake controller for testing the driver: on the real link, backed by a map of blocks, and able to misbehave.
 
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_host::{Driver, DriverConfig, Port};
-use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, Purpose, TakeParts};
+use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, PartConsumer, Purpose};
 use byteway_testkit::link_config;
 use byteway_wire::IntoBytes;
 use byteway_wire::content::{Content, Keep, Pattern, UNIT_BYTES};
@@ -24,21 +24,21 @@ pub const BLOCKS: u64 = 1 << 20;
 /// Bytes of its payload sink.
 pub const SINK_BYTES: usize = 1 << 16;
 
-/// How it answers with a result behind a completion.
+/// How it returns a result after a completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answer {
-    /// As it should.
+    /// Correctly.
     #[default]
     Whole,
-    /// The last part never comes.
+    /// Without the last part.
     Short,
-    /// Parts one and two change places.
+    /// With parts one and two swapped.
     Swapped,
-    /// The last part comes much later than the completion.
+    /// With the last part much later than the completion.
     Late,
-    /// Dword 1 says more than was asked for.
+    /// With a greater length in dword 1 than requested.
     Long,
-    /// Dword 1 says that there is a result, and there is none: completions follow.
+    /// With a length in dword 1, but no result: completions follow.
     Absent,
 }
 
@@ -48,7 +48,7 @@ struct Submission {
     cqid: u16,
     head: u32,
     tail: u32,
-    /// Slots that the host may believe to be taken: from what SQHD last said to the tail.
+    /// Slots that the host must consider occupied: from the last SQHD to the tail.
     reported: u32,
     fetching: bool,
 }
@@ -62,7 +62,7 @@ struct Completion {
     vector: Option<u16>,
 }
 
-/// The controller's state, and how it is to behave.
+/// State and behavior of the controller.
 pub struct Fake {
     clock: Clock,
     end: DeviceEnd,
@@ -71,15 +71,15 @@ pub struct Fake {
     pub latency: Cell<Delay>,
     /// Never becomes ready.
     pub sulks: Cell<bool>,
-    /// Becomes fatal when it is enabled.
+    /// Reports a fatal status when it is enabled.
     pub dies: Cell<bool>,
     /// Queues it grants.
     pub grants: Cell<u16>,
     /// Fetches nothing from I/O queues.
     pub stopped: Cell<bool>,
-    /// Keeps I/O commands for ever, unless they are aborted.
+    /// Never completes I/O commands, unless they are aborted.
     pub swallows: Cell<bool>,
-    /// Keeps admin commands for ever.
+    /// Never completes admin commands.
     pub keeps_admin: Cell<bool>,
     /// Interrupts are lost.
     pub mute: Cell<bool>,
@@ -87,29 +87,29 @@ pub struct Fake {
     pub stubborn: Cell<bool>,
     /// Flips a bit of what is read from this block.
     pub corrupts: Cell<Option<u64>>,
-    /// Fails every write with this status, after it has taken effect or before.
+    /// Fails every write with this status, after or before it has taken effect.
     pub fails_writes: Cell<Option<(Status, bool)>>,
     pub media: RefCell<BTreeMap<u64, Vec<u8>>>,
-    /// Commands that were swallowed: queue, identifier.
+    /// Commands that it has swallowed: queue, identifier.
     pub swallowed: RefCell<Vec<(u16, u16)>>,
     pub events: RefCell<Vec<u16>>,
-    /// Doorbells rung, by offset.
+    /// Doorbell writes, by offset.
     pub rung: RefCell<BTreeMap<u64, u32>>,
     pub commands: Cell<u64>,
-    /// What it offers beyond NVMe.
+    /// Vendor extensions that it offers.
     pub offers: Cell<Capabilities>,
-    /// What is enabled, by queue.
+    /// Enabled methods, by queue.
     pub enabled: RefCell<BTreeMap<u16, Methods>>,
     pub answer: Cell<Answer>,
-    /// Flips a bit of every payload that arrives in the sink.
+    /// Flips a bit of every payload that reaches the sink.
     pub spoils: Cell<bool>,
     pub sink: RefCell<Vec<u8>>,
-    /// Payloads in the entries behind commands, by queue and identifier; and in chunks.
+    /// Payloads in the entries after commands, by queue and identifier; and in chunks.
     trains: RefCell<BTreeMap<(u16, u16), Vec<u8>>>,
     chunks: RefCell<BTreeMap<u16, BTreeMap<u16, Chunk>>>,
     /// Entries that carried payload.
     pub carried: Cell<u64>,
-    /// The most commands of one queue that were outstanding.
+    /// Maximum number of outstanding commands of a queue.
     pub outstanding_max: Cell<u32>,
     outstanding: RefCell<BTreeMap<u16, u32>>,
     cc: Cell<Cc>,
@@ -268,7 +268,7 @@ impl Fake {
         }
     }
 
-    /// Fetches what the tail has exposed, one entry at a time.
+    /// Fetches the exposed entries, one at a time.
     pub fn fetch(self: &Rc<Self>, qid: u16) {
         match self.submissions.borrow_mut().get_mut(&qid) {
             Some(queue) if !queue.fetching && (qid == 0 || !self.stopped.get()) => queue.fetching = true,
@@ -345,7 +345,7 @@ impl Fake {
         }
     }
 
-    /// Waits until payload `id` is there as a whole.
+    /// Waits until payload `id` is complete.
     async fn gather(&self, id: u16, bytes: u32) -> Vec<u8> {
         let total = Chunk::count(bytes) as usize;
         loop {
@@ -360,7 +360,7 @@ impl Fake {
         all
     }
 
-    /// A command of the payload sink.
+    /// Executes a command of the payload sink.
     async fn sink(&self, qid: u16, sqe: &Sqe) -> Option<(Status, u32)> {
         let Sink { offset, bytes } = Sink::parse(sqe);
         let range = offset as usize..offset as usize + bytes as usize;
@@ -392,7 +392,7 @@ impl Fake {
         None
     }
 
-    /// Posts a completion with a result behind it, or what it has instead.
+    /// Posts a completion with a result after it, or with a configured defect.
     async fn answer(&self, qid: u16, cid: u16, crc: u32, payload: &[u8]) {
         self.count(qid, -1);
         let (head, cqid) = {
@@ -657,7 +657,7 @@ impl Fake {
         }
     }
 
-    /// Where the payload lies.
+    /// The segments of the payload.
     async fn segments(&self, sqe: &Sqe, bytes: usize, is_read: bool) -> Vec<Segment> {
         let mut found = Vec::new();
         let mut list = vec![0; 4096];
@@ -690,7 +690,7 @@ impl Fake {
         }
     }
 
-    /// Whole units cross as a store that keeps patterns sends them.
+    /// Transfers whole units as a drive that stores patterns does.
     async fn send(&self, sqe: &Sqe, mut data: &[u8]) {
         let epoch = self.end.epoch();
         for segment in self.segments(sqe, data.len(), true).await {
@@ -736,7 +736,7 @@ impl Bar for Registers {
     }
 }
 
-/// What a test works with.
+/// What a test uses.
 pub struct Rig {
     pub clock: Clock,
     pub port: Port,
@@ -762,10 +762,10 @@ pub fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(Rig) -> F) {
     executor.run(test(Rig { clock, port: Port::Link(host), fake })).unwrap();
 }
 
-/// Takes whole pages by the names of their patterns, as a drive does: the page in host memory stays a name.
+/// Takes whole pages by pattern name, as a drive does: the page in host memory stays a name.
 struct Taken<'a>(&'a mut Vec<u8>);
 
-impl TakeParts for Taken<'_> {
+impl PartConsumer for Taken<'_> {
     fn bytes(&mut self, _: usize, part: &[u8]) {
         self.0.extend_from_slice(part);
     }

@@ -24,7 +24,7 @@ async fn client_that(rig: &Rig, method: Method, verified: bool, verify_bytes: bo
     Client::new(queue, namespace, config).unwrap()
 }
 
-// Data must come back from wherever it was put, by either method, from buffers of every shape.
+// Data must be returned from wherever it was written, by every method, from buffers of every shape.
 #[test]
 fn what_is_written_is_read() {
     for (method, block_bytes) in
@@ -62,7 +62,7 @@ fn what_is_written_is_read() {
     }
 }
 
-// A drive that returns one wrong bit, or yesterday's data, must be caught.
+// A drive that returns one wrong bit, or stale data, must be detected.
 #[test]
 fn wrong_data_is_a_mismatch() {
     run(|rig| async move {
@@ -93,7 +93,7 @@ fn wrong_data_is_a_mismatch() {
     });
 }
 
-/// What a drive may have for a block that it lost: none of it is what the block holds.
+/// Wrong contents that a drive may return for a lost block.
 fn wrong(lba: u64, version: u32, block: BlockSize) -> Vec<(&'static str, Vec<u8>)> {
     let filled = |stamp: Stamp| {
         let mut bytes = vec![0; block.bytes()];
@@ -123,8 +123,8 @@ fn wrong(lba: u64, version: u32, block: BlockSize) -> Vec<(&'static str, Vec<u8>
     ]
 }
 
-// Whether names of patterns are compared or bytes, what the drive confuses must be found, wherever in a read it lies, and
-// as the same mismatch; nor may the shortcut refuse what is right.
+// Whether pattern names or bytes are compared, wrong data must be detected at any position of a read, as the same
+// mismatch; and the comparison of names must not reject correct data.
 #[test]
 fn whatever_a_drive_confuses_is_a_mismatch() {
     let found = Rc::new(RefCell::new([Vec::new(), Vec::new()]));
@@ -176,7 +176,7 @@ fn whatever_a_drive_confuses_is_a_mismatch() {
     assert_eq!(by_name, by_bytes);
 }
 
-// A client that never looked at bytes would not notice that they are made wrong: it does so for one read and write in 64.
+// A client that never compared bytes would not notice wrong ones: it does so for one read and write in 64.
 #[test]
 fn one_read_and_one_write_in_64_go_by_bytes() {
     run(|rig| async move {
@@ -201,7 +201,7 @@ fn one_read_and_one_write_in_64_go_by_bytes() {
     });
 }
 
-// After a failed write the drive may hold either, but has to stay with it.
+// After a failed write the drive may hold either version, but must stay with it.
 #[test]
 fn a_failed_write_may_have_landed() {
     run(|rig| async move {
@@ -231,7 +231,7 @@ fn a_failed_write_may_have_landed() {
     });
 }
 
-// I/Os at the same time on the same blocks are legal, and must neither confuse the oracle nor escape it.
+// Concurrent I/Os on the same blocks are legal: they must neither confuse the oracle nor escape it.
 #[test]
 fn concurrent_io_on_few_blocks_verifies() {
     run(|rig| async move {
@@ -310,7 +310,7 @@ fn impossible_extents_are_errors() {
     });
 }
 
-// Without an oracle a client carries the bytes that it is given.
+// Without an oracle a client transfers the given bytes.
 #[test]
 fn bytes_can_be_put_and_got() {
     run(|rig| async move {
@@ -329,7 +329,7 @@ fn bytes_can_be_put_and_got() {
     });
 }
 
-// What a reset takes away must be an error of the I/O, and leave its blocks undecided, not wrong.
+// An I/O lost in a reset must be an error, and leave its blocks undecided, not wrong.
 #[test]
 fn io_lost_in_a_reset_is_undecided() {
     run(|rig| async move {

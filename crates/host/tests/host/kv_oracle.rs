@@ -1,5 +1,4 @@
-//! The oracle of key value namespaces against a simulated drive whose operations overlap and whose power is cut, and against
-//! drives that do wrong.
+//! The KV oracle against a simulated drive with overlapping operations and power cuts, and against defective drives.
 
 use byteway_host::kv::oracle::{KvFlush, KvRead, KvWrite};
 use byteway_host::kv::{KvOracle, KvOutcome};
@@ -11,7 +10,7 @@ fn key(index: u8) -> Key {
     Key::new(&[b'k', index]).unwrap()
 }
 
-/// What the drive holds for each key: now, and on the medium.
+/// The drive's contents: now, and on the media.
 type Pairs = BTreeMap<Key, Vec<u8>>;
 
 #[derive(Clone, Debug)]
@@ -59,7 +58,7 @@ fn set(pairs: &mut Pairs, key: Key, value: Option<Vec<u8>>) {
     }
 }
 
-/// Each operation takes effect at once when it ends, if it does; what a retrieve finds it finds when it begins or ends.
+/// Each operation takes effect, if at all, at its end; a retrieve reads at its start or at its end.
 fn check(steps: Vec<Step>, protected: bool) {
     let mut oracle = KvOracle::new(3).with_power_cuts(protected);
     let (mut now, mut medium) = (Pairs::new(), Pairs::new());
@@ -87,7 +86,7 @@ fn check(steps: Vec<Step>, protected: bool) {
                     1 => KvOutcome::Uncertain,
                     _ => KvOutcome::Done,
                 };
-                // Of those that fail, every other one takes effect.
+                // Of failed operations, every other one takes effect.
                 if outcome == KvOutcome::Done || outcome == KvOutcome::Uncertain && which % 2 == 0 {
                     set(&mut now, key, value.clone());
                     if protected {
@@ -127,7 +126,7 @@ fn check(steps: Vec<Step>, protected: bool) {
                 set(&mut medium, key, now.get(&key).cloned());
             }
             Step::Cut => {
-                // What was under way may have taken effect.
+                // Operations in flight may have taken effect.
                 if let Some(writing) = writes.first() {
                     set(&mut medium, writing.key, writing.value.clone());
                 }
@@ -140,7 +139,7 @@ fn check(steps: Vec<Step>, protected: bool) {
             Step::EndWrite { .. } | Step::EndRetrieve { .. } | Step::EndFlush { .. } => {}
         }
     }
-    // In the end every key is looked at, twice.
+    // At the end every key is read, twice.
     for _ in 0..2 {
         for index in 0..4 {
             let (key, read) = (key(index), oracle.begin_read());
@@ -157,7 +156,7 @@ fn check(steps: Vec<Step>, protected: bool) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    // An oracle that objects to a right drive sends people after faults that are its own.
+    // An oracle that rejects a correct drive makes its users search for faults that are its own.
     #[test]
     fn a_drive_that_does_right_is_never_accused(
         steps in prop::collection::vec(step(), 0..80), protected in any::<bool>(),
@@ -191,8 +190,8 @@ fn may_be(oracle: &mut KvOracle, index: u8, value: Option<&[u8]>) -> bool {
     verified.is_ok()
 }
 
-// What a retrieve has decided of two values that overlapped is no news of that moment: an iterator that had begun before
-// was accused of showing what came later.
+// A value decided later by a retrieve among overlapping ones existed before: an iterator created earlier was accused of
+// showing a later store.
 #[test]
 fn what_is_decided_later_was_there_before() {
     let mut oracle = KvOracle::new(3);
@@ -210,7 +209,7 @@ fn what_is_decided_later_was_there_before() {
     oracle.end_read(view);
 }
 
-// An oracle that accepts what a broken drive returns proves nothing.
+// An oracle that accepts the results of a defective drive proves nothing.
 #[test]
 fn a_drive_that_does_wrong_is_found() {
     let mut oracle = KvOracle::new(3);
@@ -233,7 +232,7 @@ fn a_drive_that_does_wrong_is_found() {
     assert_eq!(oracle.unsettled_keys(), 0);
 }
 
-// A read that was under way while a value was replaced may have seen either; the next one only the new.
+// A read in flight during a replacement may see either value; the next one only the new value.
 #[test]
 fn overlapping_operations_may_be_seen_in_either_order() {
     let mut oracle = KvOracle::new(3);
@@ -246,7 +245,7 @@ fn overlapping_operations_may_be_seen_in_either_order() {
     assert!(oracle.verify_key(read, key(1), false, None).is_err());
     oracle.end_read(read);
     assert!(!may_be(&mut oracle, 1, Some(&old)));
-    // Two at once: either stays, and the first look says which.
+    // Two concurrent stores: either may win, and the first read decides.
     let (a, b) = (oracle.begin_store(key(1), 20), oracle.begin_store(key(1), 30));
     let (mut value_a, mut value_b) = ([0; 20], [0; 30]);
     oracle.fill(&a, &mut value_a);
@@ -258,7 +257,7 @@ fn overlapping_operations_may_be_seen_in_either_order() {
     assert_eq!(oracle.unsettled_keys(), 0);
 }
 
-// What a flush has made durable must be there after a cut; what it hasn't may be there or not, but only one of them.
+// Flushed data must survive a cut; other data may or may not, but the result is final.
 #[test]
 fn a_cut_leaves_what_is_durable() {
     let mut oracle = KvOracle::new(3).with_power_cuts(false);
@@ -283,7 +282,7 @@ fn a_cut_leaves_what_is_durable() {
     assert!(may_be(&mut protected, 1, Some(&value)));
 }
 
-// Lists and views: a key that is missing, out of order, or newer than the view.
+// Lists and snapshots: a key that is missing, out of order, or newer than the snapshot.
 #[test]
 fn lists_are_whole_and_views_do_not_move() {
     let mut oracle = KvOracle::new(3);
@@ -316,7 +315,7 @@ fn lists_are_whole_and_views_do_not_move() {
     assert_eq!(oracle.unsettled_keys(), 0);
 }
 
-// What was refused has changed nothing, and says what was there.
+// A refused operation changes nothing, and reveals the key's state.
 #[test]
 fn refusals_are_looked_at_too() {
     let mut oracle = KvOracle::new(3);

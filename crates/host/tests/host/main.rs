@@ -1,4 +1,4 @@
-//! The driver, its queues and its oracle against a controller that is not ours to trust.
+//! The driver, its queues and its oracle against a controller that must not be trusted.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
 mod driver;

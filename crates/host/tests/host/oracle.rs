@@ -1,4 +1,4 @@
-//! The oracle against a register with concurrent operations, simulated and defined.
+//! The oracle against a register with concurrent operations, simulated and by definition.
 
 use byteway_host::oracle::Outcome;
 use byteway_host::{BaseState, Oracle};
@@ -25,7 +25,7 @@ fn bytes_of(lba: u64, value: Value) -> Vec<u8> {
     bytes
 }
 
-/// A write, from its beginning to its end if it has ended.
+/// A write, from its start to its end if it has ended.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     value: Value,
@@ -36,8 +36,8 @@ struct Write {
     failed: bool,
 }
 
-/// By definition: a read from `begin` to now may return a write's value unless another write surely came after that
-/// write and surely before the read.
+/// By definition: a read from `begin` to now may return a write's value unless another write certainly came after that
+/// write and before the read.
 fn may_return(writes: &[Write], lba: u64, value: Value, begin: usize) -> bool {
     let here = || writes.iter().filter(|write| (write.lba..write.lba + write.blocks).contains(&lba));
     let replaced = |end: usize| {
@@ -55,7 +55,7 @@ enum Step {
         blocks: u64,
         zeroes: bool,
     },
-    /// A write under way takes effect on one of its blocks.
+    /// A write in flight takes effect on one of its blocks.
     Land {
         which: usize,
         block: u64,
@@ -67,14 +67,14 @@ enum Step {
     Read {
         lba: u64,
     },
-    /// A read under way samples the block.
+    /// A read in flight samples the block.
     Sample {
         which: usize,
     },
     EndRead {
         which: usize,
     },
-    /// A read that returns any value ever written: right or wrong as the definition says.
+    /// A read that returns any value ever written: correct or wrong by the definition.
     Guess {
         lba: u64,
         value: usize,
@@ -188,7 +188,7 @@ fn check(steps: Vec<Step>) {
                 });
                 let possible = (here || value == Value::Version(0)) && may_return(&writes, lba, value, now);
                 assert!(possible || verified.is_err(), "{value:?} of block {lba} cannot be, at {now}");
-                // What was accepted is now what the block holds, if the oracle was free to choose.
+                // The accepted value is now the block's contents, if the oracle was free to choose.
                 if verified.is_ok() && !open_on(&open_writes, &writes, lba) {
                     content[lba as usize] = value;
                     for read in &mut open_reads {
@@ -201,7 +201,7 @@ fn check(steps: Vec<Step>) {
             _ => {}
         }
     }
-    // All at rest: one value a block, and no other.
+    // Without I/O in flight each block has one value.
     while let Some(open) = open_writes.pop() {
         let write = writes[open.index];
         (write.lba..write.lba + write.blocks).for_each(|lba| content[lba as usize] = write.value);

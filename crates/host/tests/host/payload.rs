@@ -1,4 +1,4 @@
-//! Payloads beside plain commands, against a controller that frames them exactly, and one that answers wrongly.
+//! Payloads among plain commands, against a controller that frames them exactly, and one that answers wrongly.
 
 use crate::fake::{Answer, Rig, SINK_BYTES, run};
 use byteway_clock::{Channel, Delay};
@@ -50,8 +50,8 @@ fn train<'a>(buffer: &'a Buffer, offset: u64, at: u32, bytes: u32) -> Request<'a
     Request::from(sqe).with_train(Part { buffer, offset: at, bytes })
 }
 
-// A train that begins near the ring's end goes on at its beginning; an implementation that jumps over the end, or writes
-// beyond it, breaks every payload that wraps.
+// A train that starts near the ring's end continues at its beginning; an implementation that skips the end, or writes
+// past it, breaks every payload that wraps.
 #[test]
 fn trains_wrap_at_every_place() {
     run(|rig| async move {
@@ -74,7 +74,7 @@ fn trains_wrap_at_every_place() {
     });
 }
 
-// Many tasks that place trains as if each were alone overrun the ring: the fake asserts the free-slot rule, and that a
+// Tasks that place trains as if each were alone would overrun the ring: the fake asserts the free-slot rule, and that a
 // doorbell never exposes half a train.
 #[test]
 fn trains_of_many_tasks_never_overrun_the_ring() {
@@ -92,7 +92,7 @@ fn trains_of_many_tasks_never_overrun_the_ring() {
                     let (offset, bytes) = (worker as u64 * 1000, payload.len() as u32);
                     client.write(&mut buffer, offset, bytes).await.unwrap();
                     client.put(&mut buffer, &[0; 700]).unwrap();
-                    // At most 12 parts behind a completion: the ring has 16 entries.
+                    // At most 12 parts after a completion: the ring has 16 entries.
                     client.read(&mut buffer, offset, bytes.min(150)).await.unwrap();
                     let mut back = vec![0; payload.len().min(150)];
                     client.get(&buffer, &mut back).unwrap();
@@ -109,8 +109,8 @@ fn trains_of_many_tasks_never_overrun_the_ring() {
     });
 }
 
-// A batch rings once, with plain commands and trains in it; none of its commands may be taken for the payload of
-// another, nor lost behind it.
+// A batch writes the doorbell once, with plain commands and trains in it; none of its commands may be taken for
+// another's payload, or lost after it.
 #[test]
 fn a_batch_of_plain_commands_and_trains_rings_once() {
     run(|rig| async move {
@@ -146,7 +146,7 @@ fn a_batch_of_plain_commands_and_trains_rings_once() {
         for (to, from, bytes) in [(0, 40, 130), (1000, 4090, 64), (2000, 100, 1), (3000, 8000, 192)] {
             assert_eq!(sink[to..to + bytes], payload[from..from + bytes]);
         }
-        // What can never fit would wait for ever.
+        // A request that can never fit would wait indefinitely.
         let too_long = [flush(), train(&buffer, 0, 0, 64 * 62 + 1), flush()];
         let refused = queue.submit_batch(&too_long, &mut pending).await;
         assert_eq!((refused, pending.len()), (Err(Lost::NotPlaced), 1));
@@ -156,7 +156,7 @@ fn a_batch_of_plain_commands_and_trains_rings_once() {
     });
 }
 
-// A plain drive must see plain commands only, and a queue that cannot take trains must get its payloads all the same.
+// A plain drive must see plain commands only, and a queue without trains must transfer its payloads all the same.
 #[test]
 fn what_cannot_go_falls_back_and_is_counted() {
     run(|rig| async move {
@@ -197,7 +197,7 @@ fn what_cannot_go_falls_back_and_is_counted() {
     });
 }
 
-// What the drive says that it stored, or sent, must be what was sent, and what has arrived.
+// What the drive reports as stored or sent must equal what was sent and what arrived.
 #[test]
 fn a_spoiled_payload_is_noticed() {
     run(|rig| async move {
@@ -213,7 +213,7 @@ fn a_spoiled_payload_is_noticed() {
     });
 }
 
-// A result that is not whole must be an error, and later completions must be found where they are.
+// An incomplete result must be an error, and later completions must be found.
 #[test]
 fn results_that_are_not_whole_are_refused() {
     run(|rig| async move {
@@ -231,7 +231,7 @@ fn results_that_are_not_whole_are_refused() {
                 let reading = client.read(&mut buffer, 0, bytes);
                 let begin = rig.now();
                 let read = match answer {
-                    // The promised part never comes: the next completion lies where it should.
+                    // The promised part never arrives: the next completion is in its place.
                     Answer::Absent if step % 4 == 3 => {
                         let other = queue.clone();
                         rig.clock.spawn("flush", async move {
@@ -258,7 +258,7 @@ fn results_that_are_not_whole_are_refused() {
                     _ => assert!(read.is_ok(), "{answer:?} {read:?}"),
                 }
                 if answer == Answer::Long && step % 4 == 3 {
-                    break; // nobody knows how many slots follow
+                    break; // the number of following slots is unknown
                 }
             }
             rig.fake.answer.set(Answer::Whole);
@@ -274,7 +274,7 @@ fn results_that_are_not_whole_are_refused() {
     });
 }
 
-// A result of which a part never comes must not be handed on, and a reset must end the wait.
+// A result with a missing part must not be returned, and a reset must end the wait.
 #[test]
 fn a_part_that_never_comes_ends_with_a_reset() {
     run(|rig| async move {
@@ -298,7 +298,7 @@ fn a_part_that_never_comes_ends_with_a_reset() {
     });
 }
 
-// Chunks in other queues have to bring their slots back, and a controller cannot complete chunks that asked for nothing.
+// Chunks in other queues must return their slots, and a controller can't complete chunks that requested nothing.
 #[test]
 fn chunks_in_other_queues_give_their_slots_back() {
     run(|rig| async move {
@@ -344,7 +344,7 @@ fn chunks_in_other_queues_give_their_slots_back() {
     });
 }
 
-// The host's share of a payload must be what its profile says: a train costs its entries.
+// The host's share of a payload must follow its profile: a train costs its entries.
 #[test]
 fn entries_that_carry_payload_cost_the_host() {
     run(|rig| async move {

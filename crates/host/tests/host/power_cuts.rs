@@ -1,4 +1,4 @@
-//! The oracle against a simulated drive that loses what is not durable, and against the definition of what may survive.
+//! The oracle against a simulated drive that loses volatile data, and against the definition of what may survive.
 
 use byteway_host::oracle::{FlushToken, Outcome, WriteToken};
 use byteway_host::{BaseState, Oracle};
@@ -43,7 +43,7 @@ enum Step {
         which: usize,
         failed: bool,
     },
-    /// The drive puts a block on the medium by itself.
+    /// The drive writes a block to the media by itself.
     Destage {
         lba: u64,
     },
@@ -67,7 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A write, as the definition sees it.
+/// A write, as in the definition.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     value: Value,
@@ -94,7 +94,7 @@ fn may_survive(writes: &[Write], lba: u64, value: Value) -> bool {
     initial || here().any(|write| write.value == value && write.end.is_none_or(|end| !superseded(end)))
 }
 
-/// A register with a volatile and a durable side.
+/// A register with a volatile and a durable value.
 #[derive(Clone, Copy)]
 struct Block {
     now: Value,
@@ -125,7 +125,7 @@ fn read(oracle: &mut Oracle, lba: u64, value: Value) -> bool {
     verified
 }
 
-/// Writes land when they end, so there is one order; what the oracle may not know is what a cut leaves.
+/// Writes take effect when they end, so they have one order; the oracle does not know what a cut leaves.
 fn check(steps: Vec<Step>, protected: bool) {
     let base = BaseState::Stamped { tag: BASE_TAG };
     let mut oracle = Oracle::new(BLOCKS, BlockSize::B512, TAG, base).with_power_cuts(protected);
@@ -162,7 +162,7 @@ fn check(steps: Vec<Step>, protected: bool) {
                 let write = &mut writes[index];
                 write.end = Some(now);
                 if failed {
-                    // It has not taken effect; that it might have is for the other test.
+                    // It has not taken effect; the other test covers that it might have.
                     write.durable = false;
                     oracle.end_write(token, Outcome::Uncertain);
                     continue;
@@ -187,7 +187,7 @@ fn check(steps: Vec<Step>, protected: bool) {
             }
             Step::Destage { lba } => drive.blocks[lba as usize].medium = drive.blocks[lba as usize].now,
             Step::Cut => {
-                // A write under way lands, on the medium too, or is lost.
+                // A write in flight takes effect, also on the media, or is lost.
                 for (number, (index, _)) in open.drain(..).enumerate() {
                     if number % 2 == 0 {
                         let write = Write { fua: true, ..writes[index] };
@@ -200,7 +200,7 @@ fn check(steps: Vec<Step>, protected: bool) {
                 for lba in 0..BLOCKS {
                     let held = drive.blocks[lba as usize].now;
                     assert!(may_survive(&writes, lba, held), "the definition holds for the simulation");
-                    // What may not have survived is refused, and refusing changes nothing.
+                    // Values that can't have survived are refused, and refusing changes nothing.
                     let others = writes.iter().map(|write| write.value);
                     for other in others.chain([Value::Version(0), Value::Zeroes]) {
                         if !may_survive(&writes, lba, other) {
@@ -212,7 +212,7 @@ fn check(steps: Vec<Step>, protected: bool) {
                     }
                     assert!(read(&mut oracle, lba, held), "{held:?} of block {lba} is right, at {now}");
                 }
-                // From here on it is as if each block had been written durably with what it holds.
+                // From here on each block counts as written durably with its contents.
                 writes.clear();
                 for lba in 0..BLOCKS {
                     let value = drive.blocks[lba as usize].now;

@@ -1,4 +1,4 @@
-//! Slots, identifiers, batches, wraps, costs, and completions that cannot be.
+//! Slots, identifiers, batches, wraps, costs, and invalid completions.
 
 use crate::fake::{Rig, run};
 use byteway_clock::{Channel, Delay, Stage, Time};
@@ -30,7 +30,7 @@ async fn flood(rig: &Rig, pair: &QueuePair, tasks: usize, count: usize) {
     }
 }
 
-// An entry that overwrites one which the controller has not fetched is a lost command. The fake asserts the rule.
+// An entry that overwrites one the controller has not fetched is a lost command. The fake asserts the rule.
 #[test]
 fn slots_are_used_again_only_when_they_were_fetched() {
     run(|rig| async move {
@@ -44,7 +44,7 @@ fn slots_are_used_again_only_when_they_were_fetched() {
             assert_eq!((pair.outstanding(), driver.protocol_errors()), (0, 0));
             if let Some(more) = outstanding_max {
                 let outstanding = rig.fake.outstanding_max.get();
-                // Only a completion says that slots are free, so a ring of few slots hardly gets ahead of itself.
+                // Only a completion frees slots, so a ring of few slots hardly gets ahead.
                 let least = if entries > 3 { entries } else { entries - 1 };
                 assert!(
                     outstanding >= least && outstanding <= u32::from(more),
@@ -77,7 +77,7 @@ fn a_full_ring_makes_submissions_wait() {
     });
 }
 
-// Phase tags must be followed through many wraps of a completion queue of any size, smaller ones included.
+// Phase tags must be followed through many wraps of a completion queue of any size.
 #[test]
 fn completion_queues_wrap() {
     run(|rig| async move {
@@ -91,7 +91,7 @@ fn completion_queues_wrap() {
     });
 }
 
-// A batch that rings for every command would cost what batching is there to save.
+// A batch with a doorbell write per command would cost what batching must save.
 #[test]
 fn a_batch_rings_once() {
     run(|rig| async move {
@@ -107,7 +107,7 @@ fn a_batch_rings_once() {
             assert!(command.await.is_ok());
         }
         assert_eq!(rung(), 1);
-        // More than there is room for: as few as the room allows, and what waits for room has rung before.
+        // More than fits: as few doorbell writes as free slots allow, and entries that wait for slots were rung before.
         let requests = vec![Request::from(Flush.sqe(0, 1)); 100];
         let (mine, clock) = (pair.clone(), rig.clock.clone());
         let all = Channel::unbounded(&clock);
@@ -127,7 +127,7 @@ fn a_batch_rings_once() {
     });
 }
 
-// A batch longer than the ring must go in pieces: nothing would ever make room for it as a whole.
+// A batch longer than the ring must be split: it never fits as a whole.
 #[test]
 fn a_batch_longer_than_the_ring_goes_in_pieces() {
     run(|rig| async move {
@@ -142,7 +142,7 @@ fn a_batch_longer_than_the_ring_goes_in_pieces() {
     });
 }
 
-// A hostile controller's completions must be counted, not believed, and must not harm other commands.
+// Invalid completions of a hostile controller must be counted, not used, and must not harm other commands.
 #[test]
 fn impossible_completions_are_counted_and_harmless() {
     run(|rig| async move {
@@ -151,14 +151,14 @@ fn impossible_completions_are_counted_and_harmless() {
         let ok = Status::SUCCESS;
         let qid = pair.qid();
         let impossible = [
-            Cqe::new(6, ok, qid, 0),        // an identifier that is free
-            Cqe::new(7, ok, qid, 0),        // one that doesn't exist
-            Cqe::new(0xffff, ok, qid, 0),   // nor this
+            Cqe::new(6, ok, qid, 0),        // a free identifier
+            Cqe::new(7, ok, qid, 0),        // a nonexistent identifier
+            Cqe::new(0xffff, ok, qid, 0),   // another one
             Cqe::new(0, ok, qid + 1, 0),    // a queue that doesn't exist
-            Cqe::new(0, ok, 0, 0),          // one whose completions go elsewhere
+            Cqe::new(0, ok, 0, 0),          // a queue that completes elsewhere
             Cqe::new(6, ok, qid, 5),        // more entries fetched than there are
             Cqe::new(6, ok, qid, 8),        // a head outside the ring
-            Cqe::new(6, ok, qid, u16::MAX), // likewise
+            Cqe::new(6, ok, qid, u16::MAX), // also outside the ring
         ];
         for round in 1..4 {
             for cqe in impossible {
@@ -169,7 +169,7 @@ fn impossible_completions_are_counted_and_harmless() {
             flood(&rig, &pair, 5, 10).await;
             assert_eq!((pair.slots_free(), pair.outstanding()), (7, 0));
         }
-        // A command completed twice, and one with an impossible head: both count once, both commands end.
+        // A command completed twice, and one with an invalid head: both count once, both commands end.
         rig.fake.swallows.set(true);
         let before = driver.protocol_errors();
         let command = pair.submit(Flush.sqe(0, 1)).await.unwrap();
@@ -188,7 +188,7 @@ fn impossible_completions_are_counted_and_harmless() {
     });
 }
 
-// Who stops waiting must not take the identifier away while the controller still uses it, nor keep it after.
+// A dropped command must not free its identifier while the controller still uses it, nor keep it afterwards.
 #[test]
 fn an_abandoned_command_gives_its_identifier_back_when_it_completes() {
     run(|rig| async move {
@@ -218,7 +218,7 @@ fn an_abandoned_command_gives_its_identifier_back_when_it_completes() {
     });
 }
 
-// The host's share of a latency must be what its profile says, to the picosecond, and be charged to the host.
+// The host's share of a latency must equal its profile, to the picosecond, and be charged to the host.
 #[test]
 fn the_hosts_time_is_charged() {
     run(|rig| async move {
@@ -252,7 +252,7 @@ fn the_hosts_time_is_charged() {
             command.await.unwrap();
             let record = spans.close(span);
             assert_eq!(record.last, rig.now());
-            // The fake charges nothing, so all that passed since the submission is charged at the end.
+            // The fake charges nothing, so all time since the submission is charged at the end.
             assert_eq!(record.stage(Stage::Host), rig.now().since(begin));
             rig.clock.sleep(Delay::from_us(10)).await;
             let spent = driver.cpu().busy().saturating_sub(busy);

@@ -1,4 +1,4 @@
-//! The same driver over shared memory, polled, in real time: the two sides have a mapping each of one file.
+//! The same driver over shared memory, polled, in real time: each side has its own mapping of one file.
 
 use crate::fake::{BLOCKS, Fake};
 use byteway_clock::{Channel, Delay, Executor, Timing};
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 const BASE: u64 = 0x10_0000_0000;
 const BYTES: u64 = 16 << 20;
-/// What a process that serves a drive does with what its client asks for.
+/// What a process that serves a drive does with its client's requests.
 struct Served {
     end: DeviceEnd,
     registers: Rc<dyn Bar>,
@@ -35,7 +35,7 @@ impl Registers for Served {
     }
 }
 
-// A driver in another process sees only memory: no wake-up, no interrupt, entries that appear word by word.
+// A driver in another process sees only memory: no wake-up, no interrupt, and entries that appear word by word.
 #[test]
 fn io_over_shared_memory_verifies() {
     let file = tempfile::tempfile().unwrap();
@@ -52,7 +52,7 @@ fn io_over_shared_memory_verifies() {
     let test = async move {
         let clock = test_clock;
         let costs = HostCosts { submit: Delay::from_ns(100), ..HostCosts::default() };
-        let completion = Completion::Interrupt; // there is none here: it polls
+        let completion = Completion::Interrupt; // without interrupts it polls
         let config =
             DriverConfig { costs, completion, ready_period: Delay::from_us(1), ..DriverConfig::default() };
         let driver = Driver::attach(port.clone(), config).await.unwrap();

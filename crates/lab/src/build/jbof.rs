@@ -1,16 +1,17 @@
-//! A box of drives, from its plan.
+//! Builds a JBOF enclosure from its plan.
 
 use super::{delay, drive, driver, host_costs, link};
 use byteway_assembly::jbof::{
-    BoxedDrive, CentralConfig, Copyback, DramConfig, HostConfig, JbofConfig, Platform, VirtualConfig,
+    BoxedDrive, CentralConfig, Copyback, DramConfig, HostConfig, JbofConfig, Platform, QueueWeights,
+    VirtualConfig,
 };
 use byteway_clock::{Rate, Station};
 use byteway_jbof::fabric::FabricConfig;
-use byteway_scenario::{JbofPlan, Platform as Word, Scenario};
+use byteway_scenario::{Arbitration, HostPlan, JbofPlan, Platform as Word, Scenario, Weights};
 use byteway_wire::content::UNIT_BYTES;
 use std::rc::Rc;
 
-/// The box, but for its drives.
+/// Configuration of the enclosure without its drives.
 pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
     let section = &plan.section;
     JbofConfig {
@@ -36,6 +37,7 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
         daemon: delay(section.daemon),
         redirect: delay(section.redirect),
         loans_max: section.lenders.into(),
+        weights: weights(&scenario.host),
         dram: DramConfig {
             miss_ratio: section.miss_ratio.0 / 100.0,
             commit: delay(section.log_commit),
@@ -45,7 +47,13 @@ pub(super) fn config(scenario: &Scenario, plan: &JbofPlan) -> JbofConfig {
     }
 }
 
-/// What the drives share.
+/// Weights of the priority classes, if the host has any.
+fn weights(host: &HostPlan) -> Option<QueueWeights> {
+    let Weights { high, medium, low } = host.weights;
+    (host.arbitration == Arbitration::Weighted).then_some(QueueWeights { high, medium, low })
+}
+
+/// Platform: the resources that the drives share.
 fn platform(plan: &JbofPlan) -> Platform {
     let section = &plan.section;
     let central = &section.central;
@@ -70,7 +78,7 @@ fn platform(plan: &JbofPlan) -> Platform {
     }
 }
 
-/// The drives, each with its driver, whose work and that of queue pairs that they lend is the host's, `cpu`.
+/// The drives with their drivers. The host's processor `cpu` runs the drivers and the queue pairs that the drives lend.
 pub(super) fn parts(scenario: &Scenario, plan: &JbofPlan, cpu: &Rc<Station>) -> Vec<BoxedDrive> {
     let segment_pages = plan.section.segment.0 / UNIT_BYTES as u64;
     let one = |number: usize| {

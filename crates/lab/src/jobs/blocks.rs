@@ -1,4 +1,4 @@
-//! Workers of jobs that ask for logical blocks.
+//! Workers of jobs on block namespaces.
 
 use super::ios::{Ios, Performed};
 use byteway_host::io::Direction;
@@ -11,25 +11,25 @@ use byteway_workload::{Generator, Io, JobPlan, Kind, Verify};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A worker's side of a namespace of blocks.
+/// A worker's access to a block namespace.
 pub(super) struct Blocks {
     client: Client,
-    /// For reads that are not checked in a namespace where others are.
+    /// For unverified reads in a namespace in which other jobs verify.
     unchecked: Option<Client>,
     generator: RefCell<Generator>,
 }
 
-/// Memory for an I/O that is checked, and for one that is not.
+/// Buffers for a verified and for an unverified I/O.
 pub(super) struct Buffers {
     checked: SplitBuffer,
     unchecked: Option<SplitBuffer>,
 }
 
 impl Blocks {
-    /// Over `queue`, which is enabled for the methods of `rules`. `oracle` knows what the namespace must hold.
+    /// Over `queue`, which is enabled for the methods of `rules`. `oracle` has the namespace's expected content.
     ///
     /// # Errors
-    /// The namespace has a format that is not supported.
+    /// The namespace has an unsupported format.
     pub(super) fn new(
         queue: QueuePair,
         namespace: &Namespace,
@@ -38,7 +38,7 @@ impl Blocks {
         oracle: Option<Rc<RefCell<Oracle>>>,
         generator: Generator,
     ) -> Result<Blocks, BlockIoError> {
-        // A trim's payload is its list of ranges. Even who does not check writes so that others can.
+        // The payload of a trim is its list of ranges. Jobs without verification still write patterns, so that others can verify.
         let bytes_max = plan.payload_bytes_max().max(UNIT_BYTES as u32);
         let config = ClientConfig { rules, bytes_max, oracle, verify_bytes: plan.verify == Verify::Bytes };
         let unchecked = match config.oracle.is_some() && !plan.verify.is_on() {

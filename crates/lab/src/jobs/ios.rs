@@ -1,35 +1,36 @@
-//! I/Os as a worker carries them out, whatever they are of.
+//! Interface of a worker's I/Os, for all kinds of access.
 
-use byteway_clock::{SpanRecord, Trail};
+use byteway_clock::{SpanRecord, SpanTrail};
 use byteway_host::{AnyIoError, IoError, SplitDone};
+use byteway_measure::Operated;
 use byteway_workload::{Generator, Io};
 use std::cell::RefCell;
 
-/// A worker's side of a drive that is asked for I/Os, and where these come from.
+/// A worker's access to a drive, with its source of I/Os.
 pub(super) trait Ios {
-    /// Memory for one I/O at a time.
+    /// Buffers for one I/O at a time.
     type Buffers;
 
-    /// Where the I/Os come from.
+    /// The source of I/Os.
     fn generator(&self) -> &RefCell<Generator>;
 
-    /// For I/Os of up to `blocks` blocks.
+    /// Buffers for I/Os of up to `blocks` blocks.
     fn buffers(&self, blocks: u32) -> Result<Self::Buffers, IoError>;
 
-    /// Carries an I/O out.
+    /// Executes an I/O.
     async fn perform(&self, buffers: &mut Self::Buffers, io: Io) -> Performed;
 }
 
-/// An I/O that has ended, with whatever client.
+/// A completed I/O, of any client.
 pub(super) struct Performed {
     pub(super) result: Result<SpanRecord, AnyIoError>,
-    /// How many commands it took.
+    /// Number of commands.
     pub(super) commands: u32,
-    pub(super) trail: Option<Trail>,
+    pub(super) trail: Option<SpanTrail>,
 }
 
 impl Performed {
-    /// By one command.
+    /// An I/O of one command.
     pub(super) fn by_one<E>(result: Result<SpanRecord, IoError<E>>) -> Performed
     where
         AnyIoError: From<IoError<E>>,
@@ -43,4 +44,11 @@ impl From<SplitDone> for Performed {
         let SplitDone { result, commands, trail } = done;
         Performed { result: result.map_err(AnyIoError::from), commands, trail }
     }
+}
+
+/// A completed key-value operation.
+pub(super) struct Done {
+    pub(super) operated: Operated,
+    pub(super) bytes: u64,
+    pub(super) record: SpanRecord,
 }

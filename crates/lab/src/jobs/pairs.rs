@@ -1,17 +1,19 @@
-//! Workers of jobs that ask for pairs: a key-value drive, of which each operation is one command, but for those that need
-//! several; or a tree on the host.
+//! Workers of key-value jobs: on a key-value drive, where most operations are a single command, or on an LSM tree on the host.
 
+use super::ios::Done;
+use super::manner::Manner;
 use super::tree::Tree;
-use super::{Manner, Play, Worker, later, within_reach};
+use super::{Play, Worker, later, within_reach};
 use crate::error::{NamespaceKind, RunError};
 use crate::lsm::LsmError;
+use crate::spans::joined;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, SpanRecord, Stage};
+use byteway_clock::{Clock, SpanRecord};
 use byteway_console::error::InputError;
 use byteway_host::{
     BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
 };
-use byteway_host::{IoBuffer, IoError, KvIoError, Meaning};
+use byteway_host::{ClientErrorKind, IoBuffer, IoError, KvIoError};
 use byteway_measure::{Completed, Operated};
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
@@ -21,29 +23,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Room for the key and the lengths of a pair beside its value, where an iterator shows it.
+/// Bytes of a pair in an iterator's buffer in addition to its value: key and lengths.
 const PAIR_BYTES: u32 = 64;
 
-/// Pairs of a scan come in parts of up to this, or of one pair.
+/// Upper limit in bytes of a part of a scan, unless a single pair is longer.
 const SCAN_BYTES: u32 = 16 << 10;
 
-/// What the workers of all jobs on a drive have in common: made once for a run.
+/// State shared by the workers of all jobs on a drive, created once per run.
 pub(super) struct Common {
-    /// What each namespace must hold.
+    /// Expected content by namespace.
     oracles: BTreeMap<u32, Rc<RefCell<KvOracle>>>,
     /// The records that each job has inserted.
     inserted: Vec<Rc<Inserted>>,
     /// The tree of each namespace that has one.
     trees: RefCell<BTreeMap<u32, Rc<Tree>>>,
-    /// What each job has told as put and the drive doesn't have.
+    /// For each job the acknowledged pairs that the drive does not have yet.
     windows: Vec<Rc<RefCell<LossWindow>>>,
-    /// The longest value that any of them stores, and the buffers that this takes.
+    /// The longest value stored, and the buffer size that it needs.
     value_bytes_max: u32,
     bytes_max: u32,
 }
 
 impl Common {
-    /// For those of `jobs` that are on `drive`, which holds nothing yet and transfers so much with a command.
+    /// For the jobs on `drive`, which is empty initially and has this maximum transfer size.
     pub(super) fn new(jobs: &[JobPlan], drive: usize, transfer_bytes_max: Option<u64>) -> Common {
         let own = || jobs.iter().filter(|job| job.drive == drive);
         let plans = || own().filter_map(plan_of).filter(|plan| plan.engine == Engine::Drive);
@@ -70,13 +72,13 @@ impl Common {
         }
     }
 
-    /// The longest payload or result of a command.
+    /// Longest payload or result of a command in bytes.
     pub(super) fn bytes_max(&self) -> u32 {
         self.bytes_max
     }
 }
 
-/// What a job asks for, if that is pairs.
+/// The key-value plan of a job, if it has one.
 pub(super) fn plan_of(job: &JobPlan) -> Option<&KvPlan> {
     match &job.source {
         Source::Pairs(plan) => Some(plan),
@@ -84,13 +86,13 @@ pub(super) fn plan_of(job: &JobPlan) -> Option<&KvPlan> {
     }
 }
 
-/// Who keeps the pairs.
+/// The store: the drive, or a tree on the host.
 enum Keeper {
     Drive(KvClient),
     Tree(Rc<Tree>),
 }
 
-/// A worker's side of the drive, and where its operations come from.
+/// A worker's access to the store, with its source of operations.
 pub(super) struct Pairs {
     keeper: Keeper,
     queue: QueuePair,
@@ -99,19 +101,12 @@ pub(super) struct Pairs {
     value_bytes_max: u32,
     bytes_max: u32,
     bulk: Option<BulkLimits>,
-    /// The job's.
+    /// Loss window of the job.
     window: Rc<RefCell<LossWindow>>,
 }
 
-/// An operation that was carried out.
-pub(super) struct Done {
-    pub(super) operated: Operated,
-    pub(super) bytes: u64,
-    pub(super) record: SpanRecord,
-}
-
 impl Pairs {
-    /// Worker `worker` (from 0) of the job with that index, which asks for `kv`.
+    /// Worker `worker` (from 0) of the job with this index and plan.
     pub(super) async fn new(
         driver: &Driver,
         queue: QueuePair,
@@ -139,7 +134,7 @@ impl Pairs {
             Engine::Leveldb { sync } => {
                 let made = common.trees.borrow().get(&plan.nsid).cloned();
                 let tree = match made {
-                    // Jobs of one namespace share it, each with its own queue but the tree's commands in the first one's.
+                    // Jobs on one namespace share the tree. Each has its own queue, but the tree's commands use the first one's.
                     Some(tree) => tree,
                     None => Rc::new(Tree::new(driver, queue.clone(), plan, manner, sync, oracle).await?),
                 };
@@ -161,7 +156,7 @@ impl Pairs {
         })
     }
 
-    /// What gathers the stores of one that may be outstanding, if anything does.
+    /// The bulk buffer of one concurrent operation, if the job collects stores.
     fn bulk(&self) -> Result<Option<KvBulk>, KvIoError> {
         match (&self.keeper, self.bulk) {
             (Keeper::Drive(client), Some(limits)) => KvBulk::new(client, limits, &self.window).map(Some),
@@ -179,7 +174,7 @@ impl Pairs {
         &self.queue
     }
 
-    /// Values by the way that they went.
+    /// Values by transfer method.
     pub(super) fn counts(&self) -> Counts {
         match &self.keeper {
             Keeper::Drive(client) => client.counts(),
@@ -251,7 +246,7 @@ impl Pairs {
         }
     }
 
-    /// Goes over `op.count` pairs. Its stages are not known: it is several commands.
+    /// Iterates over `op.count` pairs. Its time is not attributed to stages, because it is several commands.
     async fn scan(
         &self,
         client: &KvClient,
@@ -265,7 +260,7 @@ impl Pairs {
         let wanted = u64::from(op.count.max(1));
         let mut goes_on = true;
         while goes_on && pairs < wanted {
-            // No more than what is asked for, if pairs are as long as they can be: others come in vain.
+            // Requests no more than needed for pairs of maximum length: further ones would be transferred in vain.
             let left = (wanted - pairs).saturating_mul(u64::from(self.value_bytes_max + PAIR_BYTES));
             let part = left.min(self.bytes_max.into()) as u32;
             let next = cursor.next(buffer, part, |_, value| {
@@ -280,16 +275,7 @@ impl Pairs {
     }
 }
 
-/// Two commands, the second right after the first, as one.
-pub(super) fn joined(first: SpanRecord, second: SpanRecord) -> SpanRecord {
-    let mut stages = first.stages;
-    for stage in Stage::ALL {
-        stages[stage as usize] += second.stages[stage as usize];
-    }
-    SpanRecord { begin: first.begin, last: second.last, stages }
-}
-
-/// What an operation is among reads, writes and trims.
+/// Class of an operation: read, write or trim.
 fn kind_of(verb: Verb) -> Kind {
     match verb {
         Verb::Retrieve | Verb::Exist | Verb::Scan => Kind::Read,
@@ -299,7 +285,7 @@ fn kind_of(verb: Verb) -> Kind {
 }
 
 impl Play {
-    /// One of the operations that a worker may have outstanding, over and over.
+    /// Loop of one of the concurrent operations of a worker.
     pub(super) async fn work_pairs(&self, worker: &Worker, pairs: &Pairs) -> Result<(), RunError> {
         let meter = &self.meter;
         let mut buffer = pairs.buffer()?;
@@ -307,6 +293,7 @@ impl Play {
         let start = worker.start.get();
         let end = worker.plan.runtime.map(|_| later(start, worker.plan.end_ps()));
         self.wait_until(&worker.plan, start).await?;
+        self.begin_if_due(worker.plan.drive);
         while meter.goes_on() && end.is_none_or(|end| self.clock.now() < end) {
             let Some(op) = pairs.generator.borrow_mut().next() else { break };
             let due = self.clock.now();
@@ -314,7 +301,7 @@ impl Play {
             let number = meter.number();
             let performed = pairs.perform(&mut buffer, bulk.as_mut(), op).await;
             if op.verb == Verb::Insert {
-                // One that failed may be there or not, and is chosen all the same: the oracle knows what may be found.
+                // After a failed insert the record may or may not exist, and can still be chosen: the oracle accepts both.
                 pairs.generator.borrow().inserted().end(op.number);
             }
             let bytes = performed.as_ref().map_or(0, |done| done.bytes);
@@ -329,16 +316,27 @@ impl Play {
             match performed {
                 Ok(Done { operated, record, .. }) => {
                     let (job, worker, operated) = (worker.job, worker.of_job, Some(operated));
-                    meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
+                    let queried = None;
+                    meter.completed(&Completed {
+                        number,
+                        job,
+                        worker,
+                        io,
+                        operated,
+                        queried,
+                        bytes,
+                        due,
+                        record,
+                    });
                 }
-                Err(LsmError::Io(IoError::Client(error))) if error.meaning == Meaning::WrongData => {
+                Err(LsmError::Io(IoError::Client(error))) if error.kind == ClientErrorKind::WrongData => {
                     meter.mismatched(worker.job, self.clock.now(), error.text);
                 }
                 Err(LsmError::Io(IoError::Status(status))) => {
                     meter.failed(worker.job, self.clock.now(), status.to_string());
                 }
                 Err(error @ LsmError::Tree(_)) => {
-                    // A tree that could not write is not what it was: it takes nothing more.
+                    // A tree whose write failed is inconsistent: it accepts no further operations.
                     meter.stop();
                     let what = format!("job `{}`: {error}", worker.plan.name);
                     return Err(InputError::new(what, "give the drive more capacity, or store less").into());
@@ -348,7 +346,7 @@ impl Play {
                     return Err(RunError::PairIo { job: worker.plan.name.clone(), source });
                 }
             }
-            self.begin_if_due();
+            self.begin_if_due(worker.plan.drive);
         }
         if let Some(bulk) = &mut bulk {
             match bulk.send().await {

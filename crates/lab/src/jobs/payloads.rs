@@ -1,4 +1,4 @@
-//! Workers of jobs that ask for payloads of a sink, of which a block is a byte.
+//! Workers of jobs on a payload sink, whose blocks are single bytes.
 
 use super::ios::{Ios, Performed};
 use byteway_host::{
@@ -12,31 +12,31 @@ use std::rc::Rc;
 /// How workers use a payload sink.
 #[derive(Clone)]
 pub struct Sink {
-    /// How results of reads come.
+    /// Return path of read results.
     pub results: Results,
-    /// What its bytes must be; `None`: only checksums are compared.
+    /// Expected content; `None`: only checksums are compared.
     pub oracle: Option<Rc<RefCell<SinkOracle>>>,
 }
 
 impl Sink {
-    /// With its oracle, if data is to be verified. `is_fresh`: it was never written to.
+    /// With an oracle if data is to be verified. `is_fresh`: the sink was never written.
     pub fn new(results: Results, verify: bool, is_fresh: bool) -> Sink {
         let base = if is_fresh { SinkBase::Zeroes } else { SinkBase::Unknown };
         Sink { results, oracle: verify.then(|| Rc::new(RefCell::new(SinkOracle::new(base)))) }
     }
 
-    /// For the clients of a job.
+    /// Client configuration of a job.
     pub(super) fn config(&self, rules: Rules, plan: &JobPlan) -> PayloadConfig {
         PayloadConfig {
             results: self.results,
             oracle: self.oracle.clone(),
-            // No more: each buffer has its part of what the drive has for stores.
+            // No larger: each buffer uses part of the drive's memory for stores.
             ..PayloadConfig::new(rules, plan.payload_bytes_max().max(1))
         }
     }
 }
 
-/// A worker's side of a payload sink.
+/// A worker's access to a payload sink.
 pub(super) struct Payloads {
     client: PayloadClient,
     generator: RefCell<Generator>,
@@ -84,7 +84,7 @@ impl Ios for Payloads {
     async fn perform(&self, buffer: &mut IoBuffer, io: Io) -> Performed {
         Performed::by_one(match io.kind {
             Kind::Read => self.client.read(buffer, io.lba, io.blocks).await,
-            // The scenario refuses trims of a sink.
+            // Scenarios with trims of a sink are refused.
             Kind::Write | Kind::Trim => self.client.write(buffer, io.lba, io.blocks).await,
         })
     }

@@ -1,9 +1,10 @@
-//! Pairs in a tree on the host: operations of jobs with `engine = "leveldb"`.
+//! Key-value operations on an LSM tree on the host, for jobs with `engine = "leveldb"`.
 
-use super::Manner;
-use super::pairs::{Done, joined};
+use super::ios::Done;
+use super::manner::Manner;
 use crate::error::{NamespaceKind, RunError};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
+use crate::spans::joined;
 use byteway_clock::{Clock, Semaphore, SpanRecord};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
@@ -15,17 +16,17 @@ use byteway_workload::kv::{KvOp, Verb};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A tree on a namespace of blocks, and what it must hold.
+/// A tree on a block namespace, with its expected content.
 pub(super) struct Tree {
     lsm: Lsm,
-    /// One operation at a time.
+    /// Serializes operations.
     turn: Semaphore,
     clock: Clock,
     oracle: Option<Rc<RefCell<KvOracle>>>,
 }
 
 impl Tree {
-    /// An empty one, on all of the job's namespace.
+    /// An empty tree on the job's whole namespace.
     pub(super) async fn new(
         driver: &Driver,
         queue: QueuePair,
@@ -55,7 +56,7 @@ impl Tree {
         self.lsm.client()
     }
 
-    /// Carries out an operation, when its turn has come.
+    /// Executes an operation, after those before it.
     pub(super) async fn perform(&self, op: KvOp) -> Result<Done, LsmError> {
         let begin = self.clock.now();
         let _turn = self.turn.acquire(1).await;
@@ -91,7 +92,7 @@ impl Tree {
                 let write = self.oracle.as_ref().map(|oracle| oracle.borrow_mut().begin_delete(key));
                 let deleted = self.lsm.delete(key.as_bytes()).await;
                 self.end(write, deleted.is_ok());
-                // The tree writes that there is none, and does not look.
+                // The tree writes a tombstone without a look-up.
                 Ok(done(true, 0, 0, deleted?))
             }
             Verb::Scan => {
@@ -132,7 +133,7 @@ impl Tree {
         stored
     }
 
-    /// Gives the value's length, if there is one.
+    /// Returns the value's length, if the key exists.
     async fn retrieve(&self, key: Key) -> Result<(SpanRecord, Option<u64>), LsmError> {
         let read = self.oracle.as_ref().map(|oracle| oracle.borrow_mut().begin_read());
         let found = self.lsm.retrieve(key.as_bytes()).await;

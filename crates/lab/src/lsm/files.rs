@@ -1,4 +1,4 @@
-//! Files on units of a drive. Names, lengths and places are in memory; what is in a file is on the drive alone.
+//! A file system on units of a drive. Names, lengths and allocation are in memory; file contents are only on the drive.
 
 use super::{PART_UNITS, UNIT_BYTES};
 use rusty_leveldb::env::{Env, FileLock, Logger, RandomAccess};
@@ -9,22 +9,22 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Units of a drive.
+/// Block device in units.
 pub(super) trait Units {
     /// Reads units from `first` on.
     fn read(&self, first: u32, into: &mut [u8]) -> io::Result<()>;
     /// Writes whole units from `first` on.
     fn write(&self, first: u32, bytes: &[u8]) -> io::Result<()>;
-    /// Waits until all that was written is on the medium.
+    /// Waits until all writes are durable.
     fn flush(&self) -> io::Result<()>;
     /// Deallocates units.
     fn discard(&self, first: u32, count: u32) -> io::Result<()>;
 }
 
-/// First units of parts of [`PART_UNITS`] units that no file has, the lowest next.
+/// First units of free parts of [`PART_UNITS`] units. The lowest is allocated next.
 type Free = Rc<RefCell<BTreeSet<u32>>>;
 
-/// A file: its parts, and how long it is. It gives them back when nobody has it any more, by name or open.
+/// A file: its parts and length. Dropping the last reference, by name or open handle, frees the parts.
 struct File {
     units: Rc<dyn Units>,
     free: Free,
@@ -35,14 +35,14 @@ struct File {
 impl Drop for File {
     fn drop(&mut self) {
         for first in self.parts.take() {
-            // A drive that can't deallocate has its space back all the same, when that is written again.
+            // If deallocation fails, the space is still reusable: it is rewritten.
             let _ = self.units.discard(first, PART_UNITS);
             self.free.borrow_mut().insert(first);
         }
     }
 }
 
-/// A file system of one directory.
+/// A file system with a single directory.
 pub(super) struct Files {
     units: Rc<dyn Units>,
     free: Free,
@@ -51,7 +51,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// An empty one, on `count` units from the first on.
+    /// An empty file system on `count` units from the first on.
     pub(super) fn new(units: Rc<dyn Units>, count: u32) -> Files {
         let free = (0..count / PART_UNITS).map(|part| part * PART_UNITS).collect();
         Files {
@@ -68,7 +68,7 @@ impl Files {
     }
 }
 
-/// Reads a file, from its beginning or anywhere.
+/// Sequential or random reader of a file.
 struct Reader {
     file: Rc<File>,
     next: u64,
@@ -89,7 +89,7 @@ impl Reader {
         Ok(count)
     }
 
-    /// The unit of a byte, which byte of it that is, and how many follow in the same part.
+    /// The unit of a byte, the offset in that unit, and the number of bytes that follow in the same part.
     fn place(&self, at: u64) -> (u32, usize, usize) {
         let part_bytes = u64::from(PART_UNITS) * UNIT_BYTES as u64;
         let within = at % part_bytes;
@@ -113,15 +113,15 @@ impl RandomAccess for Reader {
     }
 }
 
-/// Adds to a file: whole parts when they are full, and what there is of the last one at a flush.
+/// Appends to a file: writes complete parts, and the incomplete last one on flush.
 struct Writer {
     file: Rc<File>,
-    /// What is behind the last whole part: on the drive or not.
+    /// Bytes after the last complete part, whether on the drive or not.
     tail: Vec<u8>,
 }
 
 impl Writer {
-    /// Writes units of the part that is being filled, from byte `from` of it on.
+    /// Writes units of the incomplete part, from byte `from` on.
     fn put(&self, from: usize) -> io::Result<()> {
         let file = &*self.file;
         let index = file.bytes.get() / (u64::from(PART_UNITS) * UNIT_BYTES as u64);
@@ -137,7 +137,7 @@ impl Writer {
         file.units.write(part + first as u32, &bytes)
     }
 
-    /// Puts what is new of the part that is being filled on the drive.
+    /// Writes the new bytes of the incomplete part.
     fn put_tail(&mut self) -> io::Result<()> {
         let part_bytes = PART_UNITS as usize * UNIT_BYTES;
         let there = (self.file.bytes.get() % part_bytes as u64) as usize;
@@ -170,7 +170,7 @@ impl Write for Writer {
 }
 
 impl Drop for Writer {
-    // As a file that is closed: what was not written yet is, and nobody waits for the medium.
+    // Closing a file writes the remaining bytes, without a flush of the medium.
     fn drop(&mut self) {
         let _ = self.put_tail();
     }
@@ -252,12 +252,12 @@ impl Env for Files {
         Ok(())
     }
 
-    /// What it says of itself is for nobody.
+    /// Log messages are discarded.
     fn new_logger(&self, _: &Path) -> Result<Logger> {
         Ok(Logger::new(Box::new(io::sink())))
     }
 
-    /// Asked only to say how long something took, which nobody reads.
+    /// Only used for durations in log messages.
     fn micros(&self) -> u64 {
         0
     }
@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    // A byte that is lost or doubled where a part ends, or between two flushes, is a tree that does not open any more.
+    // A byte lost or duplicated at the end of a part, or between two flushes, would make the tree unreadable.
     #[test]
     fn a_file_is_what_was_written_to_it_in_whatever_pieces() {
         let parts = 40;

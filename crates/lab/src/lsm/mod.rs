@@ -1,16 +1,18 @@
-//! The baseline of a key-value drive: a log-structured merge tree on the host, over a drive of blocks.
+//! Baseline for key-value drives: an LSM tree on the host, on a block drive.
 //!
-//! The tree is [`rusty_leveldb`], LevelDB's design in Rust: a log, a memtable of 4 MiB, tables of 2 MiB in seven levels,
-//! Bloom filters of 10 bits a key, blocks of 4 KiB and a cache of 1024 of them, no compression. It was chosen because all that
-//! it does outside memory goes through an environment of its user's and because it does everything, compaction too, in the
-//! caller's thread; others (fjall) call the operating system's files, threads and clock.
+//! The tree is [`rusty_leveldb`], LevelDB's design in Rust: a log, a memtable of 4 MiB, tables of 2 MiB in seven levels, Bloom filters of
+//! 10 bits per key, blocks of 4 KiB and a cache of 1024 of them, no compression. It was chosen because it does all I/O through a
+//! user-supplied environment, and all work, including compaction, in the caller's thread; others (fjall) use the operating system's files,
+//! threads and clock.
 //!
 //! | file | what |
 //! |---|---|
-//! | `files.rs` | files on units of a drive, in memory but for what is in them |
-//! | `turns.rs` | the tree waits for the drive, the simulation for the tree: one at a time |
+//! | `files.rs` | a file system on units of a drive, with metadata in memory |
+//! | `turns.rs` | alternates between the tree and the simulation |
 //!
-//! What it charges: each byte that the tree reads and writes crosses the link and goes to flash, in the order in which it asks,
+//! What it charges: each byte that the tree reads and writes crosses the link and reaches flash, in the tree's order, one command at a
+//! time. What it does not charge: the tree's processor time, and a file system's own reads and writes. Reads and writes bypass the page
+//! cache. The result is therefore an upper bound of a tree's performance on the drive.
 //! one command at a time. What it does not: the processor time of the tree, and a file system's own reads and writes. Reads
 //! and writes pass by the page cache. So what it shows is what the drive makes of a tree at best.
 
@@ -19,11 +21,11 @@ mod turns;
 
 pub use turns::{Found, Lsm, LsmError};
 
-/// Bytes of a unit of the drive's, in which files lie.
+/// Size of a unit of the drive, in which files are stored.
 const UNIT_BYTES: usize = 4096;
 
-/// The tree writes its files in parts of so many units.
+/// Units of a part, in which the tree writes its files.
 const PART_UNITS: u32 = 32;
 
-/// The most that it reads or writes at once: 128 KiB.
+/// Longest read or write of the tree: 128 KiB.
 pub const PART_BYTES: u32 = PART_UNITS * UNIT_BYTES as u32;

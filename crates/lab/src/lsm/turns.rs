@@ -1,6 +1,6 @@
-//! The tree runs in a thread of its own, for it waits where it stands; and yet one at a time is at work. The simulation stands
-//! still from an order to the tree's next request of the drive, and the tree from there to the answer. So nothing depends on
-//! which thread runs when.
+//! Alternation between tree and simulation. The tree runs in a separate thread because its I/O blocks, but only one of the two runs at a
+//! time: the simulation stands still from an order to the tree's next request to the drive, and the tree from the request to the reply.
+//! Thread scheduling therefore cannot influence the result.
 
 use super::UNIT_BYTES;
 use super::files::{Files, Units};
@@ -15,13 +15,13 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Why an operation of the tree failed.
+/// Why an operation on the tree failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LsmError {
-    /// The tree says so.
-    #[error("the tree on the host: {0}")]
+    /// An error of the tree.
+    #[error("the LSM tree on the host: {0}")]
     Tree(String),
-    /// The drive did.
+    /// An error of the drive.
     #[error(transparent)]
     Io(AnyIoError),
 }
@@ -38,7 +38,7 @@ where
 /// Keys with their values.
 pub type Found = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What is to be done.
+/// An order to the tree.
 enum Order {
     Store(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
@@ -46,7 +46,7 @@ enum Order {
     Scan(Vec<u8>, u32),
 }
 
-/// What the tree wants.
+/// A request of the tree.
 enum Request {
     Read {
         first: u32,
@@ -61,14 +61,14 @@ enum Request {
         first: u32,
         count: u32,
     },
-    /// Nothing more: this is what the order came to.
+    /// The result of the order; no further request follows.
     Answer(Result<Found, String>),
 }
 
-/// What the drive had to say: bytes that were read, or none.
+/// Reply of the drive: the bytes read, if any.
 type Reply = Result<Vec<u8>, String>;
 
-/// A tree on a drive's namespace. One operation is under way at a time.
+/// An LSM tree on a drive's namespace. It executes one operation at a time.
 pub struct Lsm {
     client: Client,
     clock: Clock,
@@ -80,11 +80,10 @@ pub struct Lsm {
 }
 
 impl Lsm {
-    /// An empty tree on all of a namespace. With `sync` what is stored or deleted is on the medium when that has ended, as far
-    /// as the drive's Flush goes.
+    /// An empty tree on a whole namespace. With `sync`, stores and deletions are durable when they complete, by the drive's Flush.
     ///
     /// # Errors
-    /// There is no memory for its buffer, or the drive fails.
+    /// No memory for its buffer, or the drive fails.
     pub async fn new(client: Client, clock: Clock, sync: bool) -> Result<Lsm, LsmError> {
         let namespace = client.namespace();
         let units = namespace.blocks * u64::from(namespace.block_bytes) / UNIT_BYTES as u64;
@@ -95,7 +94,7 @@ impl Lsm {
         let thread = std::thread::Builder::new().name("tree".into());
         #[expect(
             clippy::disallowed_methods,
-            reason = "the tree waits where it stands; it and the simulation take turns"
+            reason = "the tree blocks on I/O; it and the simulation alternate"
         )]
         let thread = thread.spawn(move || run(to_do, asks, answers, units, sync));
         let thread = thread.map_err(|error| LsmError::Tree(error.to_string()))?;
@@ -108,7 +107,7 @@ impl Lsm {
             replies: Some(replies),
             thread: Some(thread),
         };
-        lsm.answer(&mut Vec::new()).await?; // it is made
+        lsm.answer(&mut Vec::new()).await?; // the tree is created
         Ok(lsm)
     }
 
@@ -120,12 +119,12 @@ impl Lsm {
     /// Stores a pair.
     ///
     /// # Errors
-    /// The tree or the drive failed; then it isn't known whether the pair is there.
+    /// The tree or the drive failed; whether the pair was stored is then unknown.
     pub async fn store(&self, key: &[u8], value: Vec<u8>) -> Result<SpanRecord, LsmError> {
         Ok(self.perform(Order::Store(key.to_vec(), value)).await?.0)
     }
 
-    /// Deletes a key, if it is there.
+    /// Deletes a key, if it exists.
     ///
     /// # Errors
     /// As [`Lsm::store`].
@@ -133,7 +132,7 @@ impl Lsm {
         Ok(self.perform(Order::Delete(key.to_vec())).await?.0)
     }
 
-    /// A key's value, if there is one.
+    /// The value of a key, if it exists.
     ///
     /// # Errors
     /// The tree or the drive failed.
@@ -142,7 +141,7 @@ impl Lsm {
         Ok((record, found.pop().map(|(_, value)| value)))
     }
 
-    /// Up to `count` pairs from `first` on, by their keys' order.
+    /// Up to `count` pairs from `first` on, in key order.
     ///
     /// # Errors
     /// The tree or the drive failed.
@@ -154,7 +153,7 @@ impl Lsm {
         let begin = self.clock.now();
         let sent = self.orders.as_ref().is_some_and(|orders| orders.send(order).is_ok());
         if !sent {
-            return Err(LsmError::Tree("it has ended".into()));
+            return Err(LsmError::Tree("the tree has ended".into()));
         }
         let mut records = Vec::new();
         let found = self.answer(&mut records).await?;
@@ -167,11 +166,11 @@ impl Lsm {
         Ok((record, found))
     }
 
-    /// Does what the tree wants until it answers.
+    /// Serves the tree's requests until it returns a result.
     async fn answer(&self, records: &mut Vec<SpanRecord>) -> Result<Found, LsmError> {
         loop {
             let Ok(request) = self.requests.recv() else {
-                return Err(LsmError::Tree("it ended in a panic".into()));
+                return Err(LsmError::Tree("the tree panicked".into()));
             };
             let request = match request {
                 Request::Answer(answer) => return answer.map_err(LsmError::Tree),
@@ -184,10 +183,10 @@ impl Lsm {
             };
             let taken = self.replies.as_ref().is_some_and(|replies| replies.send(reply).is_ok());
             match done {
-                // A status is the tree's to deal with; whatever else happened, the drive is gone.
+                // The tree handles an error status; after any other error the drive is gone.
                 Err(IoError::Status(_)) | Ok(_) if taken => {}
                 Err(error) => return Err(error.into()),
-                Ok(_) => return Err(LsmError::Tree("it ended in a panic".into())),
+                Ok(_) => return Err(LsmError::Tree("the tree panicked".into())),
             }
         }
     }
@@ -221,7 +220,7 @@ impl Lsm {
             Request::Discard { first, count } => {
                 client.trim(&mut buffer, &[Range::new(lba(first), count * blocks_a_unit)]).await
             }
-            Request::Answer(_) => unreachable!("an answer is no request"),
+            Request::Answer(_) => unreachable!("an answer is not a request to the drive"),
         };
         self.buffer.set(Some(buffer));
         records.push(done?);
@@ -231,7 +230,7 @@ impl Lsm {
 
 impl Drop for Lsm {
     fn drop(&mut self) {
-        // Whatever the tree waits for does not come any more.
+        // The reply for which the tree waits will never come.
         self.orders.take();
         self.replies.take();
         while self.requests.try_recv().is_ok() {}
@@ -241,7 +240,7 @@ impl Drop for Lsm {
     }
 }
 
-/// The tree's side of the drive. What fails once is remembered: the tree doesn't tell of all that it could not read.
+/// The tree's view of the drive. The first error is remembered, because the tree does not report all reads that failed.
 struct Drive {
     asks: Sender<Request>,
     answers: Receiver<Reply>,
@@ -282,7 +281,7 @@ impl Units for Drive {
     }
 }
 
-/// The thread of the tree.
+/// Main function of the tree's thread.
 fn run(to_do: Receiver<Order>, asks: Sender<Request>, answers: Receiver<Reply>, units: u32, sync: bool) {
     let drive = Rc::new(Drive { asks, answers, failure: RefCell::default() });
     let files = Files::new(drive.clone(), units);

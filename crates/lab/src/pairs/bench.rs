@@ -1,12 +1,15 @@
-//! Jobs on a drive with pairs whose data is in a directory, or that another process serves. Workers, verification and result are
-//! those of a run in simulation; what only the drive's process knows is not in the result.
+//! Jobs on a key-value drive in a directory, or on a served one. Workers, verification and results are those of a simulated run, except
+//! figures that only the drive's process knows.
 
 use std::rc::Rc;
 
-use super::{Access, Place, in_directory, namespace};
-use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, attached, kept_pace};
+use super::namespace;
+use crate::attach::attached;
+use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, kept_pace};
+use crate::drive_model::DriveModel;
 use crate::error::{AttachedError, RunError};
 use crate::jobs::{self, Manner, Oracles, Play};
+use crate::place::{Access, Holds, Place, in_directory};
 use byteway_clock::Clock;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
@@ -16,36 +19,36 @@ use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Port, Rules};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
-use byteway_measure::{Meter, Part, SeriesRecorder};
+use byteway_measure::{Meter, RunPart, SeriesRecorder};
 use byteway_scenario::TransferPlan;
 use byteway_wire::nvme::FormatNvm;
 use byteway_workload::{JobPlan, Source};
 use byteway_world::Host;
 
-/// What is asked.
+/// Configuration of a benchmark.
 #[derive(Clone)]
 pub struct PairsBench {
-    /// Of which drive.
+    /// Location of the drive.
     pub place: Place,
-    /// Of which namespace; left out, the first that holds pairs.
+    /// Namespace; `None`: the first KV namespace.
     pub nsid: Option<u32>,
-    /// The jobs, one phase after the other.
+    /// Jobs, one phase after the other.
     pub jobs: Vec<JobPlan>,
-    /// How values cross.
+    /// Transfer of values.
     pub transfer: TransferPlan,
-    /// All pairs are deleted first.
+    /// Whether all pairs are deleted first.
     pub erase: bool,
-    /// Everything random follows from it.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Who shows how far it is.
+    /// Display of progress.
     pub bars: Rc<dyn Bars>,
 }
 
 impl PairsBench {
-    /// Attaches, plays the jobs, and says what it found.
+    /// Attaches, runs the jobs, and returns the results.
     ///
     /// # Errors
-    /// There is no such drive, or it can't do what is asked; or it holds pairs of which nobody knows what they must be.
+    /// No such drive, an unsupported request, or existing pairs with unknown content.
     pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
         let (bench, interrupt) = (self.clone(), interrupt.clone());
         match &self.place {
@@ -54,13 +57,15 @@ impl PairsBench {
                     bench.play(clock.clone(), port, ClockKind::Wall, interrupt.clone())
                 })
             }
-            Place::Directory { device, data } => in_directory(device, data, Access::Change, |clock, port| {
-                bench.play(clock.clone(), port, ClockKind::Virtual, interrupt)
-            }),
+            Place::Directory { device, data } => {
+                in_directory(device, data, (Holds::Pairs, Access::Change), |clock, port| {
+                    bench.play(clock.clone(), port, ClockKind::Virtual, interrupt)
+                })
+            }
         }
     }
 
-    /// The longest value of any job.
+    /// The longest value of any job in bytes.
     fn value_bytes_max(&self) -> u32 {
         let of = |job: &JobPlan| match &job.source {
             Source::Pairs(plan) => plan.value_bytes_max(),
@@ -69,9 +74,9 @@ impl PairsBench {
         self.jobs.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Host memory that queues, values and lists take, generously.
+    /// Host memory for queues, values and lists, estimated generously.
     fn memory_bytes(&self) -> Result<u64, InputError> {
-        // Parts of scans have 16 KiB at least, and in queue entries a value takes up to five times its length.
+        // A part of a scan takes at least 16 KiB, and in queue entries a value takes up to five times its length.
         let value = u64::from(self.value_bytes_max()).max(16 << 10).next_multiple_of(4096);
         let command = value * if self.transfer.rules.method == Method::Prp { 1 } else { 6 } + (16 << 10);
         let outstanding: u64 =
@@ -117,6 +122,8 @@ impl PairsBench {
             rules: self.transfer.rules,
             sink: None,
             results: self.transfer.results,
+            tables: Vec::new(),
+            model: Rc::new(DriveModel::assumed()),
             processors: Host::new(&clock, 1).processors().to_vec(),
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: self.seed,
@@ -130,7 +137,7 @@ impl PairsBench {
         let start = clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, None, progress, interrupt);
-        let play = Play::new(&clock, workers, meter, || ());
+        let play = Play::new(&clock, workers, meter, |_| ());
         let played = play.run().await;
         play.meter.take_progress().finish();
         played?;
@@ -138,9 +145,9 @@ impl PairsBench {
         let series = play.meter.series(end, &mut []).series;
         let curves = play.meter.curves(&plans);
         let measured =
-            play.meter.summary(&plans, Part::Whole, plans.iter().any(|plan| plan.verify.is_on()), end);
+            play.meter.summary(&plans, RunPart::Whole, plans.iter().any(|plan| plan.verify.is_on()), end);
         let mut notes = measured.notes.clone();
-        notes.extend(play.unchecked_note(Part::Whole));
+        notes.extend(play.unchecked_note(RunPart::Whole));
         if is_served {
             notes.push(RESOLUTION.to_owned());
             notes.push(kept_pace(pace, crate::bench::pace(&driver).await));
@@ -152,8 +159,8 @@ impl PairsBench {
         if let Err(error) = driver.shutdown().await {
             notes.push(format!("the drive did not shut down: {error}"));
         }
-        // Processor time is not modelled here: this host's work is whatever it takes.
-        let (counts, _) = play.host_used(Part::Whole);
+        // Processor time is not modeled here: this host's work takes real time.
+        let (counts, _) = play.host_used(RunPart::Whole);
         let method = self.transfer.rules.method.name();
         let summary = Summary {
             transfer: Some(TransferSummary::new(method, false, &counts, (None, None), measured.ios)),
@@ -168,20 +175,20 @@ impl PairsBench {
         Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
     }
 
-    /// Whether the drive can do what is asked.
+    /// Checks that the drive supports the requested transfer.
     fn check(&self, driver: &Driver, namespace: &KvNamespace) -> Result<(), InputError> {
         let transfer_bytes_max = driver.transfer_bytes_max().unwrap_or(u64::MAX);
         let most = u64::from(namespace.value_bytes_max).min(transfer_bytes_max);
         let longest = u64::from(self.value_bytes_max());
         if longest > most {
-            let what = format!("values of up to {} are longer than the drive takes", Bytes(longest));
+            let what = format!("values of up to {} exceed the drive's maximum", Bytes(longest));
             return Err(InputError::new(what, format!("at most {}", Bytes(most))));
         }
         let wanted = KvConfig { results: self.transfer.results, ..KvConfig::new(self.transfer.rules, 0) };
         if !wanted.methods().is_within(driver.capabilities().offered()) {
             let what =
-                format!("`--method {}`: the drive does not offer it", self.transfer.rules.method.name());
-            let cure = "serve one whose profile has it in `transfer.methods`, or choose another";
+                format!("`--method {}`: the drive does not support it", self.transfer.rules.method.name());
+            let cure = "serve one whose profile lists it in `transfer.methods`, or choose another";
             return Err(InputError::new(what, cure));
         }
         Ok(())
@@ -197,7 +204,7 @@ async fn format(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     Ok(())
 }
 
-/// What is there already can't be verified.
+/// Existing pairs cannot be verified.
 async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     let queue = driver.create_queue_pair(QueueConfig::new(2)).await?;
     let client = KvClient::new(queue.clone(), nsid, KvConfig::new(Rules::only(Method::Prp), 4096));
@@ -209,7 +216,7 @@ async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     if keys.is_empty() {
         return Ok(());
     }
-    let what = format!("namespace {nsid} holds pairs, and nobody here knows what they must be");
+    let what = format!("namespace {nsid} has pairs whose expected values are unknown");
     let cure = "add --erase, which deletes them, or --no-verify";
     Err(InputError::new(what, cure).into())
 }

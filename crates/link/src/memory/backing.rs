@@ -1,4 +1,4 @@
-//! Where the bytes of a region are, what the device may do with them, and what can go wrong.
+//! Regions of another process's memory: backing, access rights and errors.
 
 use std::fmt;
 use std::rc::Rc;
@@ -7,12 +7,12 @@ use thiserror::Error;
 /// Bytes of a host memory page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// An access outside what the host gave.
+/// An access to memory that the host did not give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it began.
+    /// First address of the access.
     pub address: u64,
-    /// How many bytes it wanted.
+    /// Length of the access in bytes.
     pub bytes: u64,
 }
 
@@ -24,73 +24,91 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// How far memory has come: counts the times at which regions were unmapped.
+/// Version of the memory map: the number of unmappings so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub(super) u64);
 
 impl Epoch {
-    /// Later than any: for what need not have been there before.
+    /// Later than every epoch, for accesses that may use any region mapped now.
     pub const LAST: Epoch = Epoch(u64::MAX);
 }
 
-/// Memory of the other process that is not shared: reached by messages to it.
+/// Memory of another process that is not shared, reached by messages.
 ///
-/// Extents lie within the region that it was mapped for, but may have any alignment and, within that, any length.
-/// Regions may be mapped and unmapped during a call.
+/// Extents lie within the mapped region, with any alignment and length. Regions may be mapped and unmapped
+/// during a call.
 pub trait Remote {
-    /// Copies out of the other process's memory; waits for the answer.
+    /// Copies out of the other process's memory, and waits for the answer.
     ///
     /// # Errors
-    /// The other process refuses, or has gone.
+    /// [`Fault`] if the other process refuses or has ended.
     fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
 
-    /// Copies into it; when this returns the other process has it, and sees it before what is written later.
+    /// Copies into the other process's memory. When this returns, the other process has the bytes and sees
+    /// them before any later write.
     ///
     /// # Errors
-    /// As for reading.
+    /// As for [`Remote::read`].
     fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault>;
 }
 
-/// Where the bytes of a region are.
+/// Where the bytes of a region lie.
 pub enum Backing<'a> {
-    /// In a file, from `offset` on, a multiple of 4 KiB; shared with the other process.
+    /// In a file shared with the other process, at `offset`, a multiple of 4 KiB.
     File {
-        /// The file: a regular one, of whatever file system. It need not stay open.
+        /// A regular file of any file system. It need not stay open.
         file: &'a std::fs::File,
-        /// Where in it the region begins.
+        /// Byte offset of the region in the file.
         offset: u64,
     },
     /// In the other process only.
     Remote(Rc<dyn Remote>),
 }
 
-/// What the device may do with a region.
+/// The device's access rights to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Only read it.
+    /// Read only.
     Read,
-    /// Read and write it.
+    /// Read and write.
     ReadWrite,
-    /// Nothing: the addresses are taken, that is all.
+    /// No access: the region only reserves its addresses.
     None,
 }
 
-/// Why a region could not be mapped or unmapped.
+/// Error of mapping or unmapping a region.
 #[derive(Debug, Error)]
 pub enum MapError {
-    /// Not whole pages, empty, beyond the address space or beyond the file.
-    #[error("not whole pages of 4 KiB within the file and the address space, at least one")]
+    /// The extent is empty, not whole pages, or beyond the address space or the file.
+    #[error("a region is one or more whole pages of 4 KiB within the file and the address space")]
     Extent,
-    /// It overlaps one that is there.
-    #[error("it overlaps a region that is mapped")]
+    /// The extent overlaps a mapped region.
+    #[error("the region overlaps one that is mapped")]
     Overlap,
-    /// No such region, or only a part of one.
-    #[error("there is no region, or only a part of one")]
+    /// The extent contains no region, or cuts one.
+    #[error("the extent must hold one or more whole mapped regions")]
     Unknown,
-    /// There are too many.
-    #[error("too many regions are mapped")]
+    /// The limit of 1024 regions is reached.
+    #[error("too many regions are mapped: the limit is 1024")]
     TooMany,
-    /// The system said no; also that the descriptor is no regular file's (ENODEV).
+    /// The system's error; ENODEV if the descriptor is not that of a regular file.
     #[error("mapping failed: {0}")]
     System(#[from] std::io::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a refused region must say what a valid one is.
+    #[test]
+    fn errors_say_what_is_valid() {
+        assert_eq!(
+            MapError::Extent.to_string(),
+            "a region is one or more whole pages of 4 KiB within the file and the address space"
+        );
+        assert_eq!(MapError::Overlap.to_string(), "the region overlaps one that is mapped");
+        assert_eq!(MapError::Unknown.to_string(), "the extent must hold one or more whole mapped regions");
+        assert_eq!(MapError::TooMany.to_string(), "too many regions are mapped: the limit is 1024");
+    }
 }

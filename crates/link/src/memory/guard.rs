@@ -1,11 +1,11 @@
-//! Loss of mapped memory. The other process can truncate a file that is mapped here; touching what has gone then raises
-//! SIGBUS, which would end this process.
+//! A SIGBUS handler that survives the loss of mapped memory. The other process can truncate a mapped file; an
+//! access to the lost pages then raises SIGBUS, which by default ends this process.
 //!
-//! Instead the page is replaced by a page of zeroes where it stands, the access goes on with that, and the mapping is
-//! marked as lost: whoever accessed it looks at the mark afterwards, and takes what it got for nothing.
+//! The handler replaces the lost page by a page of zeroes, so that the access continues, and marks the
+//! mapping as lost. The accessing code checks the mark afterwards and discards what it read.
 //!
-//! The handler is installed with the first mapping. A SIGBUS that is not about one of our mappings goes to who had
-//! handled it before. A library that takes SIGBUS later takes this protection away.
+//! The handler is installed with the first mapping. A SIGBUS outside these mappings goes to the previous
+//! handler. A library that installs a SIGBUS handler later disables this protection.
 #![allow(unsafe_code, reason = "signal handlers are; every block says why it is sound")]
 
 use std::io;
@@ -13,13 +13,13 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-/// Mappings that can be guarded at once, in the whole process.
+/// Mappings that can be guarded at once in the process.
 const RANGES_MAX: usize = 8192;
 
-/// The addresses of a mapping. Written by the thread that maps, read by the handler on any thread.
+/// Addresses of a mapping. Written by the thread that maps, read by the handler on any thread.
 struct Range {
     is_taken: AtomicBool,
-    /// Zero while there is no mapping: nothing is ever mapped there.
+    /// Zero if the entry is free: nothing is ever mapped at address zero.
     start: AtomicUsize,
     end: AtomicUsize,
     page_bytes: AtomicUsize,
@@ -37,31 +37,33 @@ impl Range {
         }
     }
 
-    /// The page that `address` lies in, and its length, if this is the mapping that it belongs to.
+    /// Start and length of the page that holds `address`, if this mapping covers it.
     fn page_of(&self, address: usize) -> Option<(usize, usize)> {
         let start = self.start.load(Ordering::Acquire);
         let (end, page_bytes) = (self.end.load(Ordering::Acquire), self.page_bytes.load(Ordering::Acquire));
-        // Another thread may have given the range to another mapping meanwhile: then it was none of this thread's.
+        // Another thread may have reused the entry meanwhile; then the address was not in this thread's
+        // mapping.
         let is_same = self.start.load(Ordering::Acquire) == start;
         let is_here = start != 0 && is_same && (start..end).contains(&address);
         is_here.then_some((address & !page_bytes.wrapping_sub(1), page_bytes))
     }
 }
 
-/// A table without a lock: a handler can wait for none.
+/// Lock-free, because a signal handler must not wait for a lock.
 static RANGES: [Range; RANGES_MAX] = [const { Range::free() }; RANGES_MAX];
-/// No range from here on has ever been taken.
+/// Entries at and after this index have never been used.
 static RANGES_USED: AtomicUsize = AtomicUsize::new(0);
-/// Who handled SIGBUS before.
+/// The previous SIGBUS handler.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
-/// Whether the handler stands, or the errno that says why not.
+/// Result of installing the handler: the errno on failure.
 static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
 
-/// Guards a mapping for as long as it lives. It must go before the mapping does.
+/// Guards a mapping while it lives. Drop it before the mapping.
 pub(super) struct Guard(&'static Range);
 
 impl Guard {
-    /// Guards the `bytes` mapped at `start`, in pages of `page_bytes`, a power of two. None when too many are.
+    /// Guards the `bytes` mapped at `start`, in pages of `page_bytes`, a power of two. None if the limit of
+    /// guarded mappings is reached.
     pub(super) fn new(start: *const u8, bytes: usize, page_bytes: usize) -> io::Result<Option<Guard>> {
         debug_assert!(page_bytes.is_power_of_two());
         install()?;
@@ -78,10 +80,12 @@ impl Guard {
         Ok(Some(Guard(range)))
     }
 
-    /// Whether some of the mapping has gone. To be asked after each access, which may be what finds out.
+    /// Whether a page of the mapping was lost. Check after each access, because that access may be the one
+    /// that finds out.
     #[inline]
     pub(super) fn is_lost(&self) -> bool {
-        // The handler runs on the thread that accessed: the compiler is all that could move the look before the access.
+        // The handler runs on the accessing thread, so only the compiler could move this check before the
+        // access.
         compiler_fence(Ordering::SeqCst);
         self.0.is_lost.load(Ordering::Relaxed)
     }
@@ -97,8 +101,8 @@ impl Drop for Guard {
 
 fn install() -> io::Result<()> {
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: `sigaction` is integers, for which zeroes are a value, and the two are valid for the calls. The
-        // handler has the type that SA_SIGINFO asks for, and does only what a handler may.
+        // SAFETY: `sigaction` is integers, for which zeroes are a value, and the two are valid for the calls.
+        // The handler has the type that SA_SIGINFO asks for, and does only what a handler may.
         unsafe {
             let mut previous: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(libc::SIGBUS, ptr::null(), &mut previous) != 0 {
@@ -119,11 +123,12 @@ fn install() -> io::Result<()> {
     installed.map_err(io::Error::from_raw_os_error)
 }
 
-/// Handles SIGBUS. It uses nothing but atomics and system calls, and leaves errno as it was.
+/// Signal handler of SIGBUS. Uses only atomics and system calls, and preserves errno.
 extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `info`, whose address field is there for a SIGBUS; errno is this thread's.
+    // SAFETY: the kernel passes a valid `info`, whose address field is there for a SIGBUS; errno is this
+    // thread's.
     unsafe {
-        // Positive codes are the kernel's: a SIGBUS that a process sends has no address.
+        // Positive codes come from the kernel; a SIGBUS sent by a process has no address.
         let is_fault = (*info).si_code > 0;
         let errno = *libc::__errno_location();
         let is_replaced = is_fault && replace((*info).si_addr() as usize);
@@ -134,34 +139,35 @@ extern "C" fn on_bus_error(signal: i32, info: *mut libc::siginfo_t, context: *mu
     }
 }
 
-/// Puts zeroes in the place of the page that `address` lies in, if that is a page of one of our mappings.
+/// Replaces the page that holds `address` by zeroes, if it belongs to a guarded mapping. Returns whether it
+/// did.
 fn replace(address: usize) -> bool {
     let used = RANGES_USED.load(Ordering::Acquire).min(RANGES_MAX);
     let found = RANGES[..used].iter().find_map(|range| Some((range, range.page_of(address)?)));
     let Some((range, (page, page_bytes))) = found else { return false };
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_FIXED | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: the page is a whole page of a mapping of this module's user, which is mapped in such pages and accessed
-    // through raw pointers only, by the thread that just did. No reference into it exists.
+    // SAFETY: the page is a whole page of a mapping of this module's user, which is mapped in such pages and
+    // accessed through raw pointers only, by the thread that just did. No reference into it exists.
     let mapped = unsafe { libc::mmap(page as *mut _, page_bytes, protection, flags, -1, 0) };
     range.is_lost.store(true, Ordering::Relaxed);
     mapped != libc::MAP_FAILED
 }
 
-/// Does with a SIGBUS what would have been done without this module.
+/// Treats a SIGBUS as if this module did not exist.
 ///
 /// # Safety
-/// Only from the handler, with what it was given.
+/// Call only from the handler, with its arguments.
 unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void, is_fault: bool) {
     let previous = PREVIOUS.get();
     let handler = previous.map_or(libc::SIG_DFL, |action| action.sa_sigaction);
-    // SAFETY: what stood as the handler of SIGBUS is called as the kernel would have called it; the default action is
-    // put in place as it was.
+    // SAFETY: what stood as the handler of SIGBUS is called as the kernel would have called it; the default
+    // action is put in place as it was.
     unsafe {
         match handler {
             libc::SIG_IGN if !is_fault => {}
             libc::SIG_DFL | libc::SIG_IGN => {
-                // The faulting instruction runs again when this returns, and a signal that was sent is sent again.
+                // On return the faulting instruction runs again, and a sent signal is sent again.
                 libc::signal(signal, libc::SIG_DFL);
                 if !is_fault {
                     libc::raise(signal);

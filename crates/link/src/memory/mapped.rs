@@ -1,17 +1,17 @@
 //! A file mapped shared with another process.
 //!
-//! The other side may write it at any time, so no `&[u8]` of it exists: it is copied, and parsed from the copy.
+//! The other process may write the file at any time, so no `&[u8]` to it exists: bytes are copied first and
+//! parsed from the copy.
 //!
-//! - Words are loaded and stored by atomic accesses: with acquire and release where they publish what was written before
-//!   them.
-//! - All else is copied in lines of 64 bytes by vector registers, in inline assembly, and the rest by relaxed atomic
-//!   accesses. To the compiler the assembly is a function that it can't see into, which reads or writes that memory in
-//!   some order: what a copy by relaxed atomic bytes would be, which Rust has no name for yet. The processor knows no
-//!   data races, only bytes that are old or new: a copy that the other side writes into is a mixture, which is data like
-//!   any other, and nothing is concluded from its being whole. (Atomic words alone take twice the time of `memcpy`; and
-//!   what `rep movsb` has copied is slow to look at.)
+//! Words are loaded and stored by atomic accesses: with acquire and release where they publish what was
+//! written before them. All else is copied in lines of 64 bytes by vector registers, in inline assembly, and
+//! the rest by relaxed atomic accesses. To the compiler the assembly is an opaque function that reads or
+//! writes the memory in some order, which is what a copy by relaxed atomic bytes would be if Rust had one.
+//! The processor has no data races, only old and new bytes: a copy that overlaps a write of the other side is
+//! a mixture, which is data like any other, and no code relies on its consistency. (Atomic words alone take
+//! twice the time of `memcpy`, and data copied by `rep movsb` is slow to read back.)
 //!
-//! The other side may also cut the file short at any time; [`Guard`] turns that into an error.
+//! The other process may also truncate the file at any time; [`Guard`] turns that into an error.
 #![allow(
     unsafe_code,
     reason = "shared memory is reached through raw pointers; every block says why it is sound"
@@ -25,29 +25,30 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// What is copied at a time by vector registers.
+/// Bytes copied at a time by vector registers.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
 
-/// A file system of huge pages (`linux/magic.h`): its files are mapped in pages of its own size only.
+/// A huge page file system (`linux/magic.h`), whose files are mapped only in pages of its own size.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
-/// File systems whose files come from elsewhere (`linux/magic.h`): FUSE, NFS, SMB, SMB 2, CIFS, 9P, Ceph, AFS.
+/// File systems backed by another process or machine (`linux/magic.h`): FUSE, NFS, SMB, SMB 2, CIFS, 9P,
+/// Ceph, AFS.
 const REMOTE_FILE_SYSTEMS: [u64; 8] =
     [0x6573_5546, 0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
 
-/// A part of a file (memfd), mapped shared, that stands at an address of the device's.
+/// Part of a file (memfd), mapped shared, at an address of the device's.
 pub struct Mapped {
-    guard: Guard, // goes before the mapping does
+    guard: Guard, // declared first, so dropped before the mapping
     map: MmapRaw,
-    /// Where in the mapping the part begins: huge pages are mapped whole.
+    /// Offset of the part in the mapping: huge pages are mapped whole.
     skip: usize,
     bytes: usize,
     base: u64,
     is_writable: bool,
 }
 
-/// The file no longer holds what was mapped of it.
+/// The file was truncated below what is mapped.
 pub(super) struct Lost;
 
 impl Mapped {
@@ -59,7 +60,7 @@ impl Mapped {
         })
     }
 
-    /// Maps the `bytes` from `offset` on, to stand at `base`.
+    /// Maps the `bytes` at `offset` of `file`, to appear at `base`.
     pub(super) fn part(
         file: &File,
         offset: u64,
@@ -68,11 +69,11 @@ impl Mapped {
         is_writable: bool,
     ) -> Result<Self, MapError> {
         let stat = fstat(file).map_err(io::Error::from)?;
-        // Of a device a mapping could be anything; of a pipe or a socket there is none.
+        // A mapping of a device has arbitrary semantics, and pipes and sockets have none.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::from_raw_os_error(libc::ENODEV).into());
         }
-        // There a page fault waits for somebody: for the other process itself, perhaps, and for ever.
+        // There a page fault waits for another process, perhaps for the peer itself, which may never answer.
         let kind = fstatfs(file).map_err(io::Error::from)?.f_type as u64 & 0xffff_ffff;
         if REMOTE_FILE_SYSTEMS.contains(&kind) {
             return Err(io::Error::from_raw_os_error(libc::ENODEV).into());
@@ -80,8 +81,8 @@ impl Mapped {
         let whole = |number: u64| number.is_multiple_of(PAGE_BYTES);
         let end = offset.checked_add(bytes).ok_or(MapError::Extent)?;
         base.checked_add(bytes).ok_or(MapError::Extent)?;
-        let room = u64::try_from(stat.st_size).unwrap_or(0);
-        if bytes == 0 || !whole(bytes) || !whole(base) || !whole(offset) || end > room {
+        let space = u64::try_from(stat.st_size).unwrap_or(0);
+        if bytes == 0 || !whole(bytes) || !whole(base) || !whole(offset) || end > space {
             return Err(MapError::Extent);
         }
         let page_bytes = page_bytes(file)?;
@@ -104,7 +105,7 @@ impl Mapped {
         self.bytes as u64
     }
 
-    /// Whether the file was cut short, as far as accesses have found out.
+    /// Whether an access has found the file truncated.
     #[inline]
     pub(super) fn is_lost(&self) -> bool {
         self.guard.is_lost()
@@ -114,7 +115,7 @@ impl Mapped {
         if self.is_lost() { Err(Lost) } else { Ok(value) }
     }
 
-    /// The first byte of an extent. The table asks for nothing but what it found to lie here.
+    /// Pointer to the first byte of an extent. The region table passes only extents that lie within.
     #[inline]
     fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
         assert!(offset <= self.bytes && bytes <= self.bytes - offset, "the extent lies within the mapping");
@@ -122,14 +123,14 @@ impl Mapped {
         unsafe { self.map.as_mut_ptr().add(self.skip + offset) }
     }
 
-    /// The same, to be written to.
+    /// As `at`, for writing.
     #[inline]
     fn at_mut(&self, offset: usize, bytes: usize) -> *mut u8 {
         assert!(self.is_writable, "only what is mapped writable is written");
         self.at(offset, bytes)
     }
 
-    /// Copies out.
+    /// Copies out of the mapping.
     pub(super) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Lost> {
         let from = self.at(offset, into.len());
         // SAFETY: `at` checked that into.len() bytes from `from` are mapped.
@@ -137,7 +138,7 @@ impl Mapped {
         self.unless_lost(())
     }
 
-    /// Copies in.
+    /// Copies into the mapping.
     pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<(), Lost> {
         let to = self.at_mut(offset, from.len());
         // SAFETY: `at_mut` checked that from.len() bytes from `to` are mapped, writable.
@@ -145,7 +146,7 @@ impl Mapped {
         self.unless_lost(())
     }
 
-    /// Reads a word with acquire. `offset` is a multiple of four.
+    /// Reads a 32-bit word with acquire. `offset` is a multiple of four.
     pub(super) fn load32(&self, offset: usize) -> Result<u32, Lost> {
         let from = self.at(offset, 4);
         assert!(from.addr().is_multiple_of(4), "words are aligned");
@@ -154,7 +155,7 @@ impl Mapped {
         self.unless_lost(u32::from_le(value))
     }
 
-    /// Writes a word with release. `offset` is a multiple of four.
+    /// Writes a 32-bit word with release. `offset` is a multiple of four.
     pub(super) fn store32(&self, offset: usize, value: u32) -> Result<(), Lost> {
         let to = self.at_mut(offset, 4);
         assert!(to.addr().is_multiple_of(4), "words are aligned");
@@ -163,8 +164,9 @@ impl Mapped {
         self.unless_lost(())
     }
 
-    /// Reads a queue entry in two halves, the second first and with acquire: the counterpart of [`Mapped::post`], and of
-    /// any writer that stores the last word after the others. `offset` is a multiple of eight.
+    /// Reads a queue entry in two halves, the second first and with acquire: the counterpart of
+    /// [`Mapped::post`], and of any writer that stores the last word after the others. `offset` is a multiple
+    /// of eight.
     pub(super) fn load_entry(&self, offset: usize) -> Result<[u8; 16], Lost> {
         let from = self.at(offset, 16);
         assert!(from.addr().is_multiple_of(8), "entries are aligned");
@@ -180,8 +182,9 @@ impl Mapped {
         self.unless_lost(entry)
     }
 
-    /// Writes a completion queue entry in two halves, the second with release: its last word, with the phase bit, is
-    /// seen after the first half and never before the word beside it. `offset` is a multiple of eight.
+    /// Writes a completion queue entry in two halves, the second with release: its last word, which holds the
+    /// phase bit, becomes visible after the first half and never before the rest of its own half. `offset` is
+    /// a multiple of eight.
     pub(super) fn post(&self, offset: usize, entry: &[u8; 16]) -> Result<(), Lost> {
         let to = self.at_mut(offset, entry.len());
         assert!(to.addr().is_multiple_of(8), "entries are aligned");
@@ -195,7 +198,7 @@ impl Mapped {
     }
 }
 
-/// The length of the pages in which `file` is mapped: a power of two of at least 4 KiB.
+/// Page size with which `file` is mapped: a power of two of at least 4 KiB.
 fn page_bytes(file: &File) -> io::Result<u64> {
     let system = fstatfs(file)?;
     let is_huge = system.f_type as u64 == HUGETLBFS_MAGIC;
@@ -207,25 +210,26 @@ fn page_bytes(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Copies into.len() bytes that another process may be writing.
+/// Copies `into.len()` bytes that another process may be writing.
 ///
 /// # Safety
-/// They are mapped, and no reference to them exists.
+/// The source is mapped, and no reference to it exists.
 #[inline]
 unsafe fn copy_out(mut from: *mut u8, into: &mut [u8]) {
     let mut rest = into;
     #[cfg(target_arch = "x86_64")]
     {
         let (lines, tail) = rest.as_chunks_mut::<LINE_BYTES>();
-        // SAFETY: the lines of `from` are mapped, as the caller says; those of `rest` are writable, and lie elsewhere.
+        // SAFETY: the lines of `from` are mapped, as the caller says; those of `rest` are writable, and lie
+        // elsewhere.
         unsafe {
             copy_lines(lines.as_mut_ptr().cast(), from, lines.len());
             from = from.add(lines.len() * LINE_BYTES);
         }
         rest = tail;
     }
-    // SAFETY: within the extent that the caller vouches for; words are read where they are aligned: if the start is,
-    // steps of eight are.
+    // SAFETY: within the extent that the caller vouches for; words are read where they are aligned: if the
+    // start is, steps of eight are.
     unsafe {
         if from.addr().is_multiple_of(8) {
             let mut words = rest.chunks_exact_mut(8);
@@ -243,10 +247,10 @@ unsafe fn copy_out(mut from: *mut u8, into: &mut [u8]) {
     }
 }
 
-/// Copies from.len() bytes to where another process may be reading or writing.
+/// Copies `from.len()` bytes to memory that another process may be reading or writing.
 ///
 /// # Safety
-/// That is mapped, writable, and no reference to it exists.
+/// The target is mapped and writable, and no reference to it exists.
 #[inline]
 unsafe fn copy_in(mut to: *mut u8, from: &[u8]) {
     let mut rest = from;
@@ -260,8 +264,8 @@ unsafe fn copy_in(mut to: *mut u8, from: &[u8]) {
         }
         rest = tail;
     }
-    // SAFETY: within the extent that the caller vouches for; words are written where they are aligned: if the start is,
-    // steps of eight are.
+    // SAFETY: within the extent that the caller vouches for; words are written where they are aligned: if the
+    // start is, steps of eight are.
     unsafe {
         if to.addr().is_multiple_of(8) {
             let (words, bytes) = rest.as_chunks::<8>();
@@ -278,10 +282,10 @@ unsafe fn copy_in(mut to: *mut u8, from: &[u8]) {
     }
 }
 
-/// Copies whole lines by vector registers. See the head of this file.
+/// Copies whole lines by vector registers; see the module documentation.
 ///
 /// # Safety
-/// `lines` times [`LINE_BYTES`] from `from` are readable, as many from `to` writable, and the two don't overlap.
+/// `lines` times [`LINE_BYTES`] are readable at `from` and writable at `to`, and the two do not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
@@ -320,7 +324,7 @@ unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
     }
 }
 
-/// The same by registers of 32 bytes.
+/// The same with registers of 32 bytes.
 ///
 /// # Safety
 /// As for [`copy_lines`]; `lines` is not zero.
@@ -339,8 +343,9 @@ unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, lines: usize) {
             "add {to}, 64",
             "dec {lines}",
             "jnz 2b",
-            "vzeroupper", // what follows may be code that knows of 16 bytes only
-            // It clears the upper half of every one of them, so none may be in use by a function this is inlined into.
+            "vzeroupper", // the code that follows may use 16-byte registers, slow with dirty upper halves
+            // It clears the upper half of every register, so a function that inlines this one may have none
+            // in use.
             out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
             out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
             out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,

@@ -1,24 +1,24 @@
-//! The host's memory, as the host's software and the device's DMA see it.
+//! Host memory, as host software and the device's DMA see it.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `simulated` | pages that a simulated host was given |
-//! | `regions` | the other process's memory: a table of regions that come and go |
-//! | `backing` | where the bytes of a region are, what may be done with them, what can go wrong |
-//! | `mapped` | a region that lies in a file which both processes map |
-//! | `guard` | what happens when the other process cuts such a file short |
+//! | `simulated` | pages allocated to a simulated host |
+//! | `regions` | another process's memory: a table of regions that are mapped and unmapped |
+//! | `backing` | backing, access rights and errors of a region |
+//! | `mapped` | a region in a file that both processes map |
+//! | `guard` | survives truncation of such a file |
 //!
-//! Whatever is outside is a [`Fault`], never touched. What the device reads is copied once and parsed from the copy,
-//! because the other side of shared memory can change it at any time.
+//! An access outside is a [`Fault`] and touches nothing. The device copies what it reads once and parses the
+//! copy, because the other side can change shared memory at any time.
 //!
-//! # When regions go
-//! A host may unmap a region while commands that name it are executed, and map another one at the same addresses.
-//! What the device still has to write must not land there. So each unmapping begins an [`Epoch`], each region carries
-//! the one in which it was mapped, and payload is accessed as of the epoch in which its data pointer was resolved: a
-//! region that was mapped later is as good as none.
+//! # Unmapping during transfers
+//! A host may unmap a region while commands that refer to it are in flight, and map another one at the same
+//! addresses, where late device writes must not land. Each unmapping therefore begins a new [`Epoch`], and
+//! each region carries the epoch of its mapping. Payload is accessed as of the epoch in which its data
+//! pointer was resolved: for it, a region mapped later does not exist.
 //!
-//! Queues have no epoch: entries are read and completions posted wherever memory is at that moment. A queue is not a
-//! transfer, and a host may put other pages under one, as it may behind an IOMMU.
+//! Queues have no epoch: entries are read and completions posted to the memory mapped at that moment. A queue
+//! is not a transfer, and a host may exchange the pages under one, as it may behind an IOMMU.
 
 mod backing;
 mod guard;
@@ -47,7 +47,7 @@ struct Inner {
     kind: Kind,
 }
 
-/// What one device has moved.
+/// Bytes that one device has moved by DMA.
 #[derive(Default)]
 struct Moved {
     read_bytes: Cell<u64>,
@@ -59,17 +59,17 @@ struct Moved {
 pub struct Memory(Rc<Inner>, Rc<Moved>);
 
 impl Memory {
-    /// Simulated memory, of which nothing is given yet.
+    /// Simulated memory, with nothing allocated.
     pub fn simulated() -> Self {
         Self::new(Kind::Simulated(Simulated::default()))
     }
 
-    /// Memory shared with another process: one region, of which this side can allocate.
+    /// One region shared with another process, in which this side can allocate.
     pub fn mapped(mapped: Mapped) -> Self {
         Self::new(Kind::Regions(Regions::of(mapped)))
     }
 
-    /// Memory of another process, of which nothing is mapped yet.
+    /// Memory of another process, with nothing mapped.
     pub fn guest() -> Self {
         Self::new(Kind::Regions(Regions::default()))
     }
@@ -78,16 +78,16 @@ impl Memory {
         Memory(Rc::new(Inner { kind }), Rc::default())
     }
 
-    /// The same memory as a device at another link reaches it, which counts what that one moves.
+    /// The same memory as seen by a device at another link, with byte counters of its own.
     pub fn at_another_link(&self) -> Memory {
         Memory(self.0.clone(), Rc::default())
     }
 
-    /// Maps a region of the other process at `base` of the device's address space: whole pages, that overlap no other
-    /// region, at most 1024 regions in all.
+    /// Maps a region of the other process at `base` of the device's address space: whole pages, which overlap
+    /// no other region; at most 1024 regions in all.
     ///
     /// # Errors
-    /// What [`MapError`] names; nothing has changed then. Simulated memory has no regions: [`MapError::System`].
+    /// [`MapError`], with nothing changed. Simulated memory has no regions: [`MapError::System`].
     pub fn map(&self, base: u64, bytes: u64, backing: Backing<'_>, access: Access) -> Result<(), MapError> {
         match &self.0.kind {
             Kind::Simulated(_) => Err(MapError::System(std::io::ErrorKind::Unsupported.into())),
@@ -95,12 +95,11 @@ impl Memory {
         }
     }
 
-    /// Unmaps all regions that lie within `bytes` from `base` on, at least one; transfers that are under way there fail
-    /// from now on.
+    /// Unmaps all regions within the `bytes` at `base`, at least one. Transfers in flight to them fail from
+    /// now on.
     ///
-    /// # Errors
-    /// No region lies there, or one lies there only in part, or `base` and `bytes` are not whole pages of the address
-    /// space. Nothing has changed then.
+    /// [`MapError`], with nothing changed: no region lies there, one lies there only in part, or the extent
+    /// is not whole pages of the address space.
     pub fn unmap(&self, base: u64, bytes: u64) -> Result<(), MapError> {
         match &self.0.kind {
             Kind::Simulated(_) => Err(MapError::Unknown),
@@ -108,14 +107,14 @@ impl Memory {
         }
     }
 
-    /// Unmaps everything.
+    /// Unmaps every region.
     pub fn unmap_all(&self) {
         if let Kind::Regions(regions) = &self.0.kind {
             regions.unmap_all();
         }
     }
 
-    /// The present epoch. Simulated memory stays in its first.
+    /// The current epoch. Simulated memory stays in its first.
     pub fn epoch(&self) -> Epoch {
         match &self.0.kind {
             Kind::Simulated(_) => Epoch::default(),
@@ -123,7 +122,7 @@ impl Memory {
         }
     }
 
-    /// Gives `pages` contiguous pages of zeroes and their address. None when there is no room.
+    /// Allocates `pages` contiguous zeroed pages and returns their address. None if no memory is left.
     pub fn allocate(&self, pages: usize) -> Option<u64> {
         match &self.0.kind {
             Kind::Simulated(memory) => Some(memory.allocate(pages)),
@@ -131,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// Bytes that were given and not taken back; of memory that another process shares, none.
+    /// Bytes allocated and not freed; zero for another process's memory.
     pub fn allocated_bytes(&self) -> u64 {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.allocated_bytes(),
@@ -139,7 +138,7 @@ impl Memory {
         }
     }
 
-    /// Takes pages back that [`Memory::allocate`] gave: from then on an access to them is a fault.
+    /// Frees pages from [`Memory::allocate`]. An access to them is a fault from then on.
     pub fn free(&self, address: u64, pages: usize) {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.free(address, pages),
@@ -147,7 +146,7 @@ impl Memory {
         }
     }
 
-    /// Whether the whole extent was given, and can be read.
+    /// Checks that the whole extent is allocated or mapped, and readable.
     pub fn check(&self, address: u64, bytes: u64) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.check(address, bytes),
@@ -155,7 +154,7 @@ impl Memory {
         }
     }
 
-    /// Copies out.
+    /// Copies `into.len()` bytes out of memory.
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with(address, into.len(), |bytes| into.copy_from_slice(bytes)),
@@ -163,7 +162,7 @@ impl Memory {
         }
     }
 
-    /// Copies in.
+    /// Copies `from` into memory.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.write(address, from),
@@ -171,7 +170,7 @@ impl Memory {
         }
     }
 
-    /// Shows an extent; shared memory is copied first.
+    /// Calls `look` with an extent; shared memory is copied first.
     pub fn with<R>(&self, address: u64, bytes: usize, look: impl FnOnce(&[u8]) -> R) -> Result<R, Fault> {
         self.with_at(address, bytes, Epoch::LAST, look)
     }
@@ -189,7 +188,7 @@ impl Memory {
         }
     }
 
-    /// Lets `fill` write an extent; what it doesn't write is unspecified.
+    /// Lets `fill` write an extent. Bytes that it does not write are unspecified.
     pub fn with_mut<R>(
         &self,
         address: u64,
@@ -202,8 +201,8 @@ impl Memory {
         }
     }
 
-    /// The pattern that the page at `address` holds, if simulated memory keeps its name instead of its bytes; reading it
-    /// gives the same bytes. None says nothing of what the page holds, or that it is one.
+    /// The pattern of the page at `address`, if simulated memory keeps its name instead of its bytes; reading
+    /// the page gives the same bytes. None is no statement about the content.
     pub fn pattern(&self, address: u64) -> Option<Pattern> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.pattern(address),
@@ -211,7 +210,8 @@ impl Memory {
         }
     }
 
-    /// Writes `pattern` over the page at `address`, a multiple of [`PAGE_BYTES`]. Simulated memory keeps its name only.
+    /// Overwrites the page at `address`, a multiple of [`PAGE_BYTES`], with `pattern`. Simulated memory keeps
+    /// only its name.
     pub fn put_pattern(&self, address: u64, pattern: Pattern) -> Result<(), Fault> {
         self.put_pattern_at(address, pattern, Epoch::LAST)
     }
@@ -223,7 +223,7 @@ impl Memory {
         }
     }
 
-    /// Reads a 32-bit word with acquire: what was written before it by the other side is then visible.
+    /// Reads a 32-bit word with acquire: what the other side wrote before it is then visible.
     pub fn load32(&self, address: u64) -> Result<u32, Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => {
@@ -233,11 +233,12 @@ impl Memory {
         }
     }
 
-    /// Reads a queue entry at a multiple of its 16 bytes: its last 8 bytes first, with acquire. If they hold what the
-    /// other side wrote last, all 16 bytes are what it wrote ([`Memory::dma_post`]).
+    /// Reads a queue entry at a multiple of 16 bytes: its last 8 bytes first, with acquire. If those are what
+    /// the other side wrote last, all 16 bytes are what it wrote ([`Memory::dma_post`]).
     ///
     /// # Errors
-    /// There is no memory that the host gave, or it is another process's and the address is no such multiple.
+    /// [`Fault`] if the memory is not the host's to give, or if the address of another process's memory is
+    /// not aligned.
     #[inline]
     pub fn load_entry(&self, address: u64) -> Result<[u8; 16], Fault> {
         match &self.0.kind {
@@ -248,7 +249,7 @@ impl Memory {
         }
     }
 
-    /// Writes a 32-bit word with release: what was written before it is visible to who sees it.
+    /// Writes a 32-bit word with release: earlier writes are visible to a reader that sees it.
     pub fn store32(&self, address: u64, value: u32) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => {
@@ -258,7 +259,7 @@ impl Memory {
         }
     }
 
-    /// Whether the whole extent, which is checked as of `epoch`, may cross in `direction`.
+    /// Checks the whole extent, as of `epoch`, for a transfer in `direction`.
     pub fn check_dma(
         &self,
         address: u64,
@@ -272,7 +273,7 @@ impl Memory {
         }
     }
 
-    /// The device reads: as [`Memory::with`], counted. A region that was mapped after `epoch` is a fault.
+    /// DMA read: as [`Memory::with`], counted. A region mapped after `epoch` is a fault.
     pub fn dma_read<R>(
         &self,
         address: u64,
@@ -285,8 +286,8 @@ impl Memory {
         Ok(result)
     }
 
-    /// The device reads the page at `address`, if memory keeps only the name of its pattern and `take` takes that. Else
-    /// nothing was read.
+    /// DMA read of the page at `address` by pattern name, if memory keeps only the name and `take` accepts
+    /// it. Otherwise returns false, with nothing read.
     pub fn dma_read_pattern(&self, address: u64, take: impl FnOnce(Pattern) -> bool) -> bool {
         let is_taken = self.pattern(address).is_some_and(take);
         if is_taken {
@@ -295,7 +296,7 @@ impl Memory {
         is_taken
     }
 
-    /// The device reads into memory of its own.
+    /// DMA read into the device's own memory.
     pub fn dma_read_into(&self, address: u64, into: &mut [u8], epoch: Epoch) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => {
@@ -307,7 +308,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The device writes bytes that it has.
+    /// DMA write of bytes.
     pub fn dma_write(&self, address: u64, from: &[u8], epoch: Epoch) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.write(address, from)?,
@@ -317,7 +318,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The device writes what a unit holds from `offset` on.
+    /// DMA write of a unit's content from `offset` on.
     pub fn dma_write_content(
         &self,
         address: u64,
@@ -344,7 +345,7 @@ impl Memory {
         self.dma_write(address, &held[offset..offset + bytes], epoch)
     }
 
-    /// The device writes what `fill` makes.
+    /// DMA write of the bytes that `fill` produces.
     fn dma_fill(
         &self,
         address: u64,
@@ -360,7 +361,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The device posts a completion queue entry, at a multiple of its 16 bytes: its last word, which holds the phase
+    /// DMA write of a completion queue entry, at a multiple of 16 bytes. The last word, which holds the phase
     /// bit, is written last.
     pub fn dma_post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
         match &self.0.kind {
@@ -379,12 +380,12 @@ impl Memory {
         self.1.written_bytes.set(self.1.written_bytes.get() + bytes as u64);
     }
 
-    /// Bytes that the device has read, counted here and not by the link.
+    /// Bytes read by the device, counted here independently of the link's ledger.
     pub fn dma_read_bytes(&self) -> u64 {
         self.1.read_bytes.get()
     }
 
-    /// Bytes that the device has written.
+    /// Bytes written by the device.
     pub fn dma_written_bytes(&self) -> u64 {
         self.1.written_bytes.get()
     }

@@ -1,7 +1,6 @@
-//! The other process's memory as the device sees it: a table of regions, each in a file that is mapped here or reached
-//! by messages.
+//! Region table of another process's memory: each region is in a mapped file, or is reached by messages.
 //!
-//! An extent may span regions that follow one another. It is checked as a whole before any of it is touched.
+//! An extent may span adjacent regions. It is checked as a whole before any of it is touched.
 
 use super::backing::{Access, Backing, Epoch, Fault, MapError, PAGE_BYTES, Remote};
 use super::mapped::{Lost, Mapped};
@@ -12,21 +11,21 @@ use std::rc::Rc;
 /// Regions that may be mapped at once.
 const REGIONS_MAX: usize = 1024;
 
-/// Where a region's bytes are.
+/// Backing of a region.
 enum Store {
     Mapped(Mapped),
     Remote(Rc<dyn Remote>),
-    /// The addresses are taken, that is all.
+    /// Reserved addresses without access.
     Nothing,
 }
 
 struct Region {
     base: u64,
-    /// The first address behind it.
+    /// First address after the region.
     end: u64,
     store: Store,
     access: Access,
-    /// When it was mapped.
+    /// Epoch in which it was mapped.
     epoch: Epoch,
 }
 
@@ -35,7 +34,7 @@ impl Region {
         (self.base..self.end).contains(&address)
     }
 
-    /// Whether what was checked at `epoch` may cross here in `direction`.
+    /// Whether an access that was checked at `epoch` may go in `direction`.
     fn allows(&self, direction: Direction, epoch: Epoch) -> bool {
         let is_allowed = match direction {
             Direction::Down => self.access != Access::None,
@@ -50,25 +49,25 @@ impl Region {
     }
 }
 
-/// A part of an extent that lies in one region.
+/// Part of an extent that lies in one region.
 enum Place<'a> {
     Mapped { mapped: &'a Mapped, offset: usize },
     Remote { remote: &'a dyn Remote, address: u64 },
 }
 
-/// Memory that one side hands out, page by page from the beginning.
+/// Bump allocator of the side that owns the memory.
 struct Allocator {
     base: u64,
     bytes: u64,
     pages: Cell<u64>,
 }
 
-/// The table.
+/// The region table.
 #[derive(Default)]
 pub(super) struct Regions {
-    /// By address.
+    /// Sorted by address.
     table: RefCell<Vec<Region>>,
-    /// Where the last look-up found what it looked for.
+    /// Index of the region that the last look-up found.
     last: Cell<usize>,
     unmaps: Cell<u64>,
     allocator: Option<Allocator>,
@@ -124,7 +123,7 @@ impl Regions {
 
     pub(super) fn unmap(&self, base: u64, bytes: u64) -> Result<(), MapError> {
         let whole = base.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES) && bytes > 0;
-        // Up to the last address, so that everything there is can be named.
+        // Inclusive, so that the extent may reach the last address.
         let last = base.checked_add(bytes.wrapping_sub(1)).filter(|_| whole).ok_or(MapError::Extent)?;
         let mut table = self.table.borrow_mut();
         let from = table.partition_point(|region| region.end <= base);
@@ -136,7 +135,7 @@ impl Regions {
         let removed: Vec<_> = table.drain(from..to).collect();
         self.unmaps.set(self.unmaps.get() + 1);
         drop(table);
-        drop(removed); // a remote's drop may look at this table
+        drop(removed); // outside the borrow: the drop of a remote may look at this table
         Ok(())
     }
 
@@ -147,7 +146,7 @@ impl Regions {
         }
     }
 
-    /// The region that `address` lies in, if it may be accessed.
+    /// The region that holds `address`, if the access is allowed.
     #[inline]
     fn region<'a>(
         &self,
@@ -168,7 +167,8 @@ impl Regions {
         region.allows(direction, epoch).then_some(region)
     }
 
-    /// Whether the whole extent may be accessed. One of no bytes may be, wherever it is: it touches nothing.
+    /// Checks that the whole extent may be accessed. An empty extent is valid everywhere, since it touches
+    /// nothing.
     pub(super) fn check(
         &self,
         address: u64,
@@ -196,7 +196,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Shows each part of an extent, with where in the extent it begins and ends. `touch` says whether it succeeded.
+    /// Calls `touch` for each part of an extent, with its start and end in the extent. `touch` returns
+    /// whether it succeeded.
     #[inline]
     fn each(
         &self,
@@ -213,8 +214,8 @@ impl Regions {
             let at = address.checked_add(done as u64).ok_or(fault)?;
             let region = self.region(&table, at, direction, epoch).ok_or(fault)?;
             let left = bytes - done;
-            let room = region.end - at;
-            let count = usize::try_from(room).map_or(left, |room| room.min(left));
+            let space = region.end - at;
+            let count = usize::try_from(space).map_or(left, |space| space.min(left));
             if done == 0 && count < bytes {
                 self.check_in(&table, address, bytes as u64, direction, epoch)?;
             }
@@ -225,7 +226,8 @@ impl Regions {
                     touch(Place::Mapped { mapped, offset }, range)
                 }
                 Store::Remote(remote) => {
-                    // While the answer is awaited the other side's messages may map and unmap: no borrow is held.
+                    // No borrow across the call: while the answer is awaited, messages of the other side may
+                    // map and unmap.
                     let remote = remote.clone();
                     drop(table);
                     touch(Place::Remote { remote: &*remote, address: at }, range)
@@ -240,7 +242,8 @@ impl Regions {
         Ok(())
     }
 
-    /// Touches an extent that lies within one region of a file, as nearly all do. None: it doesn't, and is taken part by part.
+    /// Fast path for an extent within one region of a file, as nearly all are. None if it is not; the caller
+    /// then goes part by part.
     #[inline]
     fn within<R>(
         &self,
@@ -285,7 +288,7 @@ impl Regions {
         })
     }
 
-    /// Shows a copy of an extent.
+    /// Calls `look` with a copy of an extent.
     pub(super) fn with_copy<R>(
         &self,
         address: u64,
@@ -293,11 +296,11 @@ impl Regions {
         epoch: Epoch,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Fault> {
-        self.check(address, bytes as u64, Direction::Down, epoch)?; // before the copy's size is believed
+        self.check(address, bytes as u64, Direction::Down, epoch)?; // before allocating by an untrusted size
         self.with_scratch(bytes, |copy| self.read(address, copy, epoch).map(|()| look(copy)))
     }
 
-    /// Lets `fill` write what is then copied over an extent.
+    /// Lets `fill` write a buffer, which is then copied over the extent.
     pub(super) fn fill_copy<R>(
         &self,
         address: u64,
@@ -312,7 +315,7 @@ impl Regions {
         })
     }
 
-    /// Room for a copy. Taken out, so that what runs may use this memory again.
+    /// Scratch buffer of `bytes`. Moved out during the call, so that `run` may access this memory again.
     fn with_scratch<R>(&self, bytes: usize, run: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut scratch = self.scratch.take();
         if scratch.len() < bytes {
@@ -355,7 +358,7 @@ impl Regions {
         })
     }
 
-    /// Reads a queue entry, its last word first. A message's answer is whole: there it is one read.
+    /// Reads a queue entry, its last word first. By messages it is one read, whose answer is consistent.
     pub(super) fn load_entry(&self, address: u64) -> Result<[u8; 16], Fault> {
         self.aligned(address, 16)?;
         let mut entry = [0; 16];
@@ -369,7 +372,8 @@ impl Regions {
         Ok(entry)
     }
 
-    /// Writes a completion queue entry, its last word last. Messages arrive whole and in order: there it is one write.
+    /// Writes a completion queue entry, its last word last. By messages it is one write, since messages are
+    /// whole and ordered.
     pub(super) fn post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
         self.aligned(address, 16)?;
         let post = |mapped: &Mapped, offset| mapped.post(offset, entry);
@@ -382,7 +386,7 @@ impl Regions {
         })
     }
 
-    /// What is aligned to its length lies within a page, so in one region.
+    /// An access aligned to its own length lies within a page, hence in one region.
     fn aligned(&self, address: u64, bytes: u64) -> Result<(), Fault> {
         if address.is_multiple_of(bytes) { Ok(()) } else { Err(Fault { address, bytes }) }
     }
@@ -404,7 +408,7 @@ impl Regions {
     }
 
     pub(super) fn free(&self, address: u64, pages: usize) {
-        // Only the last extent can be given again: users allocate once, at the start.
+        // Only the last extent can be reused: users allocate once, at the start.
         let Some(allocator) = &self.allocator else { return };
         let end = allocator.base + allocator.pages.get() * PAGE_BYTES;
         if address + pages as u64 * PAGE_BYTES == end {

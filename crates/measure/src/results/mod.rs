@@ -1,6 +1,6 @@
-//! Everything that a run leaves behind for people and programs to look at: the summary, the figures over time, the
-//! distribution of latencies, and how worn the flash is. `summary.json` is the summary, `results.parquet` the series,
-//! and `report.html` shows all of it.
+//! The results of a run, for people and programs: the summary, the time series, the latency distributions,
+//! and the wear of the flash. `summary.json` is the summary, `results.parquet` the series, and `report.html`
+//! shows all of it.
 //!
 //! Shares are fractions of 1; times are in nanoseconds of the run's clock.
 
@@ -15,29 +15,30 @@ use byteway_workload::Kind;
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results {
-    /// The figures over the whole of the measured part.
+    /// The figures over the whole measured part.
     pub summary: Summary,
-    /// The figures over time, warming up included.
+    /// The time series, including warm-up.
     pub series: Series,
-    /// How the latencies of the measured part are distributed: one curve for each job and kind that had any.
+    /// Latency distributions of the measured part: one curve for each job and kind that occurred.
     pub curves: Vec<Curve>,
-    /// How worn the flash is at the end; `None` if another process serves the drive, or there are several.
+    /// Wear of the flash at the end; `None` if another process serves the drive, or there are several.
     pub wear: Option<Wear>,
-    /// With several drives, what the summary does not say of each, in the order of [`Summary::drives`].
+    /// With several drives: the rest of each drive's results, in the order of [`Summary::drives`].
     pub drives: Vec<DriveResults>,
 }
 
-/// What a run of several drives leaves behind of one, besides its summary.
+/// The results of one of several drives, apart from its summary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveResults {
-    /// The figures over time, of its jobs and of the drive.
+    /// Time series of its jobs and of the drive.
     pub series: Series,
-    /// How worn its flash is at the end.
+    /// Wear of its flash at the end.
     pub wear: Wear,
 }
 
 impl Results {
-    /// The results of each of several drives, as if it had been alone; of a run with one drive there are none.
+    /// The results of each of several drives, as of a run with this drive alone; none if the run has one
+    /// drive.
     pub fn each_drive(&self) -> impl Iterator<Item = Results> {
         self.summary.drives.iter().zip(&self.drives).map(|(summary, drive)| {
             let is_own = |curve: &&Curve| summary.jobs.iter().any(|job| job.name == curve.job);
@@ -52,12 +53,12 @@ impl Results {
     }
 }
 
-/// Figures over time: steps of equal width from the first I/O on, the last one shorter.
+/// A time series: steps of equal width from the first I/O on, the last one shorter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Width of a step.
+    /// Width of a step in nanoseconds.
     pub interval_ns: f64,
-    /// When measuring began, after warming up.
+    /// Start of measuring, after warm-up, in nanoseconds.
     pub measured_from_ns: f64,
     /// Names of the jobs, in the order of [`Point::jobs`].
     pub jobs: Vec<String>,
@@ -68,13 +69,14 @@ pub struct Series {
 /// A step of a series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// When it begins, after the first I/O was issued.
+    /// Begin, relative to the first I/O, in nanoseconds.
     pub begin_ns: f64,
-    /// When it ends.
+    /// End, in nanoseconds.
     pub end_ns: f64,
-    /// What completed in it, job by job.
+    /// Completions in this step, by job.
     pub jobs: Vec<JobPoint>,
-    /// What the drive did in it; `None` if another process serves the drive, or there are several: each has a series.
+    /// The drive's figures; `None` if another process serves the drive, or there are several, each with its
+    /// own series.
     pub drive: Option<DrivePoint>,
 }
 
@@ -87,33 +89,33 @@ pub struct JobPoint {
     pub write: Flow,
     /// Trims.
     pub trim: Flow,
-    /// Mean latency of all of them; 0 if there are none.
+    /// Mean latency of all kinds; 0 without I/Os.
     pub mean_ns: f64,
-    /// Half are not longer, within 3 %.
+    /// Median latency, within 3 %.
     pub p50_ns: f64,
-    /// 99 % are not longer, within 3 %.
+    /// 99th percentile of the latency, within 3 %.
     pub p99_ns: f64,
-    /// The longest.
+    /// Longest latency.
     pub max_ns: f64,
 }
 
-/// How many, and how much.
+/// Number and size of I/Os.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// I/Os.
+    /// Number of I/Os.
     pub ios: u64,
-    /// Bytes.
+    /// Bytes transferred or trimmed.
     pub bytes: u64,
 }
 
-/// What the drive did in a step.
+/// The drive's figures in a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DrivePoint {
-    /// Share of the step in which each die was busy.
+    /// Utilisation of each die, 0 to 1.
     pub dies: Vec<f64>,
-    /// Share of the step in which each channel was busy.
+    /// Utilisation of each channel, 0 to 1.
     pub channels: Vec<f64>,
-    /// Share of the step in which the cores were busy, in the mean.
+    /// Mean utilisation of the cores, 0 to 1.
     pub cores: f64,
     /// The link, to the device.
     pub link_down: Crossing,
@@ -121,40 +123,41 @@ pub struct DrivePoint {
     pub link_up: Crossing,
     /// Bytes that the host wrote.
     pub host_written_bytes: u64,
-    /// Bytes that were programmed into flash, for the host and by collection.
+    /// Bytes programmed to flash, for the host and by garbage collection.
     pub programmed_bytes: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Lookups of a page of the map that was in DRAM; 0 if the whole map is.
+    /// Map lookups that hit DRAM; 0 if DRAM holds the whole map.
     pub map_hits: u64,
-    /// Those of a page that was not.
+    /// Map lookups that missed.
     pub map_misses: u64,
-    /// Programs and erases suspended, each time counted.
+    /// Suspensions of programs and erases.
     pub suspends: u64,
-    /// Sensings of reads beyond the first.
+    /// Read sensings beyond the first.
     pub retries: u64,
-    /// What I/O cost the host, of all drives together; none, and left out, if that was not followed.
+    /// Cost of I/O on the host, for all drives together; omitted if it was not followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPoint>,
 }
 
-/// What I/O cost the host in a step.
+/// Cost of I/O on the host in a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostPoint {
-    /// How many processors were busy with each component, in the mean, in the order of
+    /// Mean number of processors busy with each component, in the order of
     /// [`HostComponent::ALL`](crate::host::HostComponent::ALL).
     pub busy: Vec<f64>,
-    /// Memory at the end of the step, in bytes, part by part, in the order of [`HostMemory::parts`](crate::host::HostMemory::parts).
+    /// Memory at the end of the step, in bytes, in the order of
+    /// [`HostMemory::parts`](crate::host::HostMemory::parts).
     pub memory: Vec<u64>,
 }
 
 impl HostPoint {
-    /// Processors that were busy, in the mean.
+    /// Mean number of busy processors.
     pub fn processors_busy(&self) -> f64 {
         self.busy.iter().sum()
     }
 
-    /// All memory.
+    /// Total memory, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.memory.iter().sum()
     }
@@ -163,43 +166,43 @@ impl HostPoint {
 /// One direction of the link in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Crossing {
-    /// Share of the step in which it was busy.
+    /// Utilisation, 0 to 1.
     pub busy: f64,
-    /// Payload only.
+    /// Payload bytes only.
     pub payload_bytes: u64,
-    /// With headers, CRC and framing.
+    /// Bytes with headers, CRC and framing.
     pub wire_bytes: u64,
 }
 
-/// The latencies of one kind of I/O of a job: the share of them that is not longer.
+/// The cumulative latency distribution of one kind of I/O of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Name of the job.
     pub job: String,
     /// Reads, writes or trims.
     pub kind: Kind,
-    /// Latency, and share of the I/Os that took no longer: both rising, the last share 1. A few hundred at most, dense
-    /// where the tail is.
+    /// Latency, and share of the I/Os up to it: both ascending, the last share 1. At most a few hundred
+    /// points, dense in the tail.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How often superblocks were erased: in this run, and before it if the scenario says how worn the drive was; what
-/// preconditioning would have taken counts as none.
+/// Erase counts of superblocks. Erases before the run count if the scenario sets the drive's wear;
+/// preconditioning counts none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
-    /// Superblocks.
+    /// Number of superblocks.
     pub blocks: u64,
-    /// Erases of the least worn.
+    /// Lowest erase count.
     pub min: u64,
-    /// Erases of the mean.
+    /// Mean erase count.
     pub mean: f64,
-    /// Erases of the most worn.
+    /// Highest erase count.
     pub max: u64,
     /// Erases that a block endures.
     pub endurance: u64,
-    /// Whether erases before the run are counted, too.
+    /// Whether erases before the run are included.
     pub began_worn: bool,
-    /// Number of erases, and how many blocks have had so many, rising; at most a few hundred steps, each with the
-    /// blocks up to the next.
+    /// Erase count, and number of blocks with at least this count and less than the next; ascending, at most
+    /// a few hundred entries.
     pub histogram: Vec<(u64, u64)>,
 }

@@ -1,4 +1,4 @@
-//! `results.parquet`: the series, a row for each job in each step.
+//! The table `results.parquet`: the time series, a row for each job in each step.
 
 use std::sync::Arc;
 
@@ -11,88 +11,88 @@ use crate::output::OutputError;
 use crate::summary::{ClockKind, Summary};
 use byteway_scenario::profile::Completion;
 
-/// A job in a step.
+/// One job in one step.
 struct Row<'a> {
     step: usize,
     point: &'a Point,
     name: &'a str,
     job: &'a JobPoint,
-    /// What the job's drive did, and which of several it is.
+    /// The figures of the job's drive, and its index.
     drive: Option<&'a DrivePoint>,
     drive_name: Option<&'a str>,
 }
 
-/// A figure of every row: its name, what it is, and how a row has it.
+/// A column: its name, its description, and how to get it from a row.
 type Figure<S, T> = (&'static str, &'static str, fn(&S) -> T);
 
 const JOB_COUNTS: [Figure<JobPoint, u64>; 6] = [
-    ("read_ios", "Reads of the job that completed in the step", |job| job.read.ios),
-    ("read_bytes", "Bytes that they read", |job| job.read.bytes),
-    ("write_ios", "Writes of the job that completed in the step", |job| job.write.ios),
-    ("write_bytes", "Bytes that they wrote", |job| job.write.bytes),
-    ("trim_ios", "Trims of the job that completed in the step", |job| job.trim.ios),
-    ("trim_bytes", "Bytes that they trimmed", |job| job.trim.bytes),
+    ("read_ios", "Completed reads of the job in the step", |job| job.read.ios),
+    ("read_bytes", "Bytes read by them", |job| job.read.bytes),
+    ("write_ios", "Completed writes of the job in the step", |job| job.write.ios),
+    ("write_bytes", "Bytes written by them", |job| job.write.bytes),
+    ("trim_ios", "Completed trims of the job in the step", |job| job.trim.ios),
+    ("trim_bytes", "Bytes trimmed by them", |job| job.trim.bytes),
 ];
 
 const JOB_TIMES: [Figure<JobPoint, f64>; 4] = [
-    ("mean_ns", "Mean latency of all of them, from when each was due; 0 if there are none", |job| {
-        job.mean_ns
-    }),
-    ("p50_ns", "Latency that half of them don't exceed, within 3 %", |job| job.p50_ns),
-    ("p99_ns", "Latency that 99 % of them don't exceed, within 3 %", |job| job.p99_ns),
-    ("max_ns", "Longest latency of them", |job| job.max_ns),
+    (
+        "mean_ns",
+        "Mean latency of all of them, from the time at which each was due; 0 if there are none",
+        |job| job.mean_ns,
+    ),
+    ("p50_ns", "Median latency, within 3 %", |job| job.p50_ns),
+    ("p99_ns", "p99 latency, within 3 %", |job| job.p99_ns),
+    ("max_ns", "Maximum latency", |job| job.max_ns),
 ];
 
 const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
-    ("dies_busy_mean", "Share of the step in which a die was busy, in the mean", |drive| mean(&drive.dies)),
-    ("dies_busy_min", "The same of the least busy die", |drive| {
+    ("dies_busy_mean", "Mean fraction of the step in which a die was busy", |drive| mean(&drive.dies)),
+    ("dies_busy_min", "Same for the least busy die", |drive| {
         drive.dies.iter().copied().reduce(f64::min).unwrap_or_default()
     }),
-    ("dies_busy_max", "The same of the busiest die", |drive| max(&drive.dies)),
-    ("channels_busy_mean", "Share of the step in which a channel was busy, in the mean", |drive| {
+    ("dies_busy_max", "Same for the busiest die", |drive| max(&drive.dies)),
+    ("channels_busy_mean", "Mean fraction of the step in which a channel was busy", |drive| {
         mean(&drive.channels)
     }),
-    ("channels_busy_max", "The same of the busiest channel", |drive| max(&drive.channels)),
-    ("cores_busy", "Share of the step in which the drive's cores were busy, in the mean", |drive| {
-        drive.cores
-    }),
-    ("link_down_busy", "Share of the step in which the link to the device was busy", |drive| {
+    ("channels_busy_max", "Same for the busiest channel", |drive| max(&drive.channels)),
+    ("cores_busy", "Mean fraction of the step in which the drive's cores were busy", |drive| drive.cores),
+    ("link_down_busy", "Fraction of the step in which the link to the device was busy", |drive| {
         drive.link_down.busy
     }),
-    ("link_up_busy", "Share of the step in which the link to the host was busy", |drive| drive.link_up.busy),
+    ("link_up_busy", "Fraction of the step in which the link to the host was busy", |drive| {
+        drive.link_up.busy
+    }),
 ];
 
 const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
-    ("link_down_payload_bytes", "Payload that crossed to the device", |drive| drive.link_down.payload_bytes),
-    ("link_down_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_down.wire_bytes),
-    ("link_up_payload_bytes", "Payload that crossed to the host", |drive| drive.link_up.payload_bytes),
-    ("link_up_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_up.wire_bytes),
-    ("host_written_bytes", "Bytes that the drive took from the host's writes", |drive| {
+    ("link_down_payload_bytes", "Payload bytes transferred to the device", |drive| {
+        drive.link_down.payload_bytes
+    }),
+    ("link_down_wire_bytes", "Same with headers, CRC and framing", |drive| drive.link_down.wire_bytes),
+    ("link_up_payload_bytes", "Payload bytes transferred to the host", |drive| drive.link_up.payload_bytes),
+    ("link_up_wire_bytes", "Same with headers, CRC and framing", |drive| drive.link_up.wire_bytes),
+    ("host_written_bytes", "Bytes that the drive accepted from host writes", |drive| {
         drive.host_written_bytes
     }),
-    ("programmed_bytes", "Bytes programmed into flash, for whatever reason, padding included", |drive| {
+    ("programmed_bytes", "Bytes programmed into flash for any reason, including padding", |drive| {
         drive.programmed_bytes
     }),
     ("erases", "Superblocks erased", |drive| drive.erases),
-    ("map_hits", "Lookups of a page of the map that was in DRAM; 0 if the whole map is", |drive| {
-        drive.map_hits
-    }),
-    ("map_misses", "Those of a page that was not", |drive| drive.map_misses),
-    ("suspends", "Programs and erases suspended for reads, each time counted", |drive| drive.suspends),
-    ("retries", "Sensings of reads beyond the first", |drive| drive.retries),
+    ("map_hits", "Lookups of map pages in DRAM; 0 if the whole map is in DRAM", |drive| drive.map_hits),
+    ("map_misses", "Lookups of map pages not in DRAM", |drive| drive.map_misses),
+    ("suspends", "Suspensions of programs and erases for reads", |drive| drive.suspends),
+    ("retries", "Sense operations of reads beyond the first", |drive| drive.retries),
 ];
 
-/// Only where what I/O costs the host was followed.
-const HOST_SHARES: [Figure<DrivePoint, f64>; 1] = [(
-    "host_processors_busy",
-    "Processors of the host that were busy, in the mean, for all drives",
-    |drive| drive.host.as_ref().map_or(0.0, HostPoint::processors_busy),
-)];
-const HOST_COUNTS: [Figure<DrivePoint, u64>; 1] = [(
-    "host_memory_bytes",
-    "Memory of the host that is taken at the end of the step, for all drives",
-    |drive| drive.host.as_ref().map_or(0, HostPoint::memory_bytes),
-)];
+/// Present only if the cost of I/O on the host was followed.
+const HOST_SHARES: [Figure<DrivePoint, f64>; 1] =
+    [("host_processors_busy", "Mean number of busy host processors, for all drives", |drive| {
+        drive.host.as_ref().map_or(0.0, HostPoint::processors_busy)
+    })];
+const HOST_COUNTS: [Figure<DrivePoint, u64>; 1] =
+    [("host_memory_bytes", "Host memory in use at the end of the step, for all drives", |drive| {
+        drive.host.as_ref().map_or(0, HostPoint::memory_bytes)
+    })];
 
 fn mean(shares: &[f64]) -> f64 {
     if shares.is_empty() { 0.0 } else { shares.iter().sum::<f64>() / shares.len() as f64 }
@@ -103,11 +103,12 @@ fn max(shares: &[f64]) -> f64 {
 }
 
 impl Results {
-    /// What `results.parquet` holds: a row for each job in each step, by step and in the order of the jobs. What the drive
-    /// did is the same in all rows of a step, and null if another process serves it. With several drives there is a column
-    /// `drive`, and a row says what the job's drive did.
+    /// The contents of `results.parquet`: a row for each job in each step, ordered by step and job. The
+    /// drive's figures are equal in all rows of a step, and null if another process serves it. With several
+    /// drives there is a column `drive`, and a row has the figures of the job's drive.
     ///
     /// # Errors
+    /// A defect of the writer.
     /// A defect of what writes it.
     pub fn to_parquet(&self) -> Result<Vec<u8>, OutputError> {
         let schema = schema(!self.drives.is_empty(), self.summary.host.is_some());
@@ -119,7 +120,7 @@ impl Results {
     }
 
     fn rows(&self) -> Vec<Row<'_>> {
-        // By job: which of several drives is its.
+        // By job: its drive.
         let drives: Vec<Option<(&str, &DriveResults)>> = (self.series.jobs.iter())
             .map(|job| {
                 let each = self.summary.drives.iter().zip(&self.drives);
@@ -178,13 +179,9 @@ impl Results {
 
 fn schema(has_several_drives: bool, has_host: bool) -> SchemaRef {
     let rows = [
-        Column::new("step", DataType::UInt64, "Number of the step, from 0"),
-        Column::new("begin_ns", DataType::Float64, "When the step begins, after the first I/O was issued"),
-        Column::new(
-            "end_ns",
-            DataType::Float64,
-            "When it ends; this instant is not in it, but at the end of the run",
-        ),
+        Column::new("step", DataType::UInt64, "Step number, from 0"),
+        Column::new("begin_ns", DataType::Float64, "Start of the step, since the issue of the first I/O"),
+        Column::new("end_ns", DataType::Float64, "End of the step, exclusive except for the last step"),
         Column::new("job", DataType::Utf8, "Name of the job"),
     ];
     let drive = Column::new("drive", DataType::Utf8, "Name of the job's drive").nullable();
@@ -200,7 +197,7 @@ fn schema(has_several_drives: bool, has_host: bool) -> SchemaRef {
     columns::schema(rows.chain(counts).chain(times).chain(shares).chain(sums).chain(host))
 }
 
-/// What the file is of.
+/// Metadata of the file.
 fn about(summary: &Summary) -> Vec<(&'static str, String)> {
     let clock = match summary.clock {
         ClockKind::Virtual => "virtual",
@@ -222,5 +219,5 @@ fn about(summary: &Summary) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What the names of columns end with.
+/// Suffixes of column names.
 const UNITS: &str = "_ns: nanoseconds of the run's clock; _bytes: bytes; busy: fractions of 1";

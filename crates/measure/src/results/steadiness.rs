@@ -1,28 +1,29 @@
-//! Whether throughput stayed what it was: a note for a reader who takes a run's mean for a property of the drive.
+//! A check for steady throughput: it warns a reader who takes a run's mean for a property of the drive.
 //!
-//! A drive that begins empty, filled, or as another workload left it changes while it is written to, and its figures are
-//! then as much of the length of the run as of the drive. So the first half of what was measured is compared with the
+//! A drive that begins empty, filled, or as another workload left it changes while it is written to, and its
+//! figures then depend on the length of the run. So the first half of the measured part is compared with the
 //! second, job by job.
 //!
-//! Nothing is said of
-//! - jobs whose rate is not the drive's: open loops, traces at their times, limits of rate, pauses;
-//! - runs in phases, or of jobs that begin later or end earlier than others: they ask for a change;
-//! - what is too short to judge: fewer than `IOS_LEAST` I/Os in a half, or less than `SPAN_LEAST_NS` in all, of which
-//!   a few collections make up most.
+//! No note is made for
+//! - jobs whose rate the drive does not determine: open loops, timed traces, rate limits, pauses;
+//! - runs in phases, or of jobs that begin later or end earlier than others: their rate is meant to change;
+//! - runs that are too short: with fewer than `IOS_LEAST` I/Os in a half, or less than `SPAN_LEAST_NS` in
+//!   total, a few garbage collections dominate the figures.
 
 use super::Series;
 use byteway_scenario::{Precondition, Scenario};
 use byteway_workload::{Issue, JobPlan};
 
-/// How each of these notes begins.
+/// Prefix of these notes.
 pub const NOT_STEADY: &str = "not steady:";
-/// The share by which the halves may differ.
+/// Relative difference of the halves that is tolerated.
 const DIFFERENCE_MOST: f64 = 0.1;
-/// I/Os of a job in each half.
+/// I/Os of a job in each half, at least.
 const IOS_LEAST: u64 = 1000;
-/// What is measured, in nanoseconds: the dies of a drive erase and collect in turns of some tens of milliseconds.
+/// Length of the measured part in nanoseconds, at least: the dies of a drive erase and collect in turns of
+/// some tens of milliseconds.
 const SPAN_LEAST_NS: f64 = 200e6;
-/// Steps of the series: with fewer, the halves would be too unequal.
+/// Steps of the series, at least: with fewer, the halves would be too unequal.
 const STEPS_LEAST: usize = 8;
 
 /// A note for each job whose throughput differs between the halves.
@@ -40,7 +41,7 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
             of_job.read.ios + of_job.write.ios + of_job.trim.ios > 0
         })
     };
-    // Until the first of them ends.
+    // Until the first job ends.
     let Some(end) = (0..jobs.len()).filter_map(is_at_work).min() else { return Vec::new() };
     let steps = &measured[..=end];
     let (Some(begin_ns), Some(end_ns)) =
@@ -70,8 +71,8 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
         }
         let name = if jobs.len() > 1 { format!("job {}: ", job.name) } else { String::new() };
         Some(format!(
-            "{NOT_STEADY} {name}first half {}IOPS, second half {}IOPS ({:+.0} %); set `ramp_time` to leave out the beginning, \
-             and let the job run for longer",
+            "{NOT_STEADY} {name}first half {}IOPS, second half {}IOPS ({:+.0} %); set `ramp_time` to exclude the start, \
+             and a longer runtime",
             scaled(first),
             scaled(second),
             (second / first - 1.0) * 100.0
@@ -80,12 +81,12 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
     jobs.iter().enumerate().filter_map(of_job).collect()
 }
 
-/// Superblocks of data on a die, below which a constructed steady state is rough: what one of them holds is a good part of
-/// what there is, and depends on the others.
+/// Superblocks of data per die below which a constructed steady state is imprecise: each then holds a large
+/// part of the data, and depends on the others.
 const SUPERBLOCKS_LEAST: f64 = 8.0;
 
-/// What is to be known of a drive that is overwritten from its constructed steady state on, and measured from there: if it
-/// is small for its flash, that construction is rough. `number` says which of the scenario's drives it is.
+/// A note for a drive that is overwritten from its constructed steady state on and measured from there, if it
+/// is so small that the construction is imprecise. `number` is the index of the drive in the scenario.
 pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Option<String> {
     let drive = &scenario.drives[number].plan;
     let geometry = &drive.geometry;
@@ -99,13 +100,13 @@ pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Option<S
     (superblocks < SUPERBLOCKS_LEAST).then(|| {
         format!(
             "rough start: with {superblocks:.1} superblocks of data on a die the constructed steady state is an approximation, and \
-             writes begin up to a quarter faster or slower than they go on; choose a larger `drive.capacity`, or set `ramp_time` \
-             to leave out the beginning"
+             writes start up to a quarter faster or slower than in the steady state; choose a larger `drive.capacity`, or set `ramp_time` \
+             to exclude the start"
         )
     })
 }
 
-/// Three digits, and the prefix of the unit that follows.
+/// Three digits, with the prefix of the unit that follows.
 fn scaled(iops: f64) -> String {
     match iops {
         ..1e3 => format!("{iops:.0} "),

@@ -1,4 +1,4 @@
-//! What an array on the host did for its jobs.
+//! The array part of the summary: work of an array on the host.
 
 use byteway_array::{Array, Cause, SlotState};
 use byteway_clock::Time;
@@ -6,59 +6,60 @@ use byteway_console::number::{ns, ratio};
 use byteway_console::table::{Cell, Column, Quantity, TextTable, grouped, number, time};
 use serde::{Deserialize, Serialize};
 
-/// An array over the whole run, with what was done before the measured part.
+/// An array over the whole run, including the time before the measured part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArraySummary {
     /// RAID level.
     pub level: u8,
-    /// Its drives in the end, each `active`, `failed` or `rebuilding`.
+    /// Final state of its drives: `active`, `failed` or `rebuilding`.
     pub members: Vec<String>,
-    /// Too many have failed: what is lost can't be read, and nothing is written.
+    /// Whether too many drives have failed: lost data cannot be read, and nothing is written.
     pub is_broken: bool,
-    /// Units of 4 KiB that can't be known any more.
+    /// Units of 4 KiB whose contents are lost.
     pub lost_units: u64,
-    /// Bytes sent to the drives for each byte that the host wrote: what the array adds, before the drives' own. `None` if the host
-    /// wrote nothing.
+    /// Bytes sent to the drives per byte that the host wrote: the array's own write amplification, without
+    /// that of the drives. `None` if the host wrote nothing.
     #[serde(default)]
     pub write_amplification: Option<f64>,
-    /// What was sent to the drives, by why.
+    /// Traffic to the drives, by cause.
     pub traffic: Vec<ArrayRow>,
-    /// Stripes that were written whole.
+    /// Full-stripe writes.
     pub full_stripes: u64,
-    /// Writes of parity that read the old data and the old parity.
+    /// Parity updates that read the old data and the old parity.
     pub read_modify_writes: u64,
-    /// Those that read the rest of the stripe.
+    /// Parity updates that read the rest of the stripe.
     pub reconstruct_writes: u64,
-    /// Units that were computed because their drive is gone or can't give them.
+    /// Units reconstructed because their drive failed or could not read them.
     pub units_reconstructed: u64,
-    /// The last drive that was rebuilt, or is being; `None`, and left out, if none was.
+    /// The last rebuild, complete or not; omitted if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<RebuildSummary>,
 }
 
-/// How a drive was rebuilt, or how far that is. Times are since the jobs began.
+/// Progress of a rebuild. Times are relative to the start of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RebuildSummary {
-    /// Which: from 0.
+    /// Index of the drive, from 0.
     pub member: u64,
-    /// Share of its stripes that it holds.
+    /// Share of its stripes that are rebuilt.
     pub done: f64,
-    /// When it began, in nanoseconds.
+    /// Start, in nanoseconds.
     pub began_ns: f64,
-    /// When it was whole, in nanoseconds; `None` if it is not.
+    /// End, in nanoseconds; `None` if it is incomplete.
     pub ended_ns: Option<f64>,
-    /// When it will be whole, as fast as it has been, in nanoseconds; `None` if it is, has failed, or has not got anywhere.
+    /// Expected end at the mean rate so far, in nanoseconds; `None` if it is complete, has failed, or has
+    /// made no progress.
     pub expected_end_ns: Option<f64>,
 }
 
-/// What was sent to the drives of an array for one cause.
+/// Traffic to the drives of an array, by cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayRow {
-    /// Why: data, parity, repair, rebuild, log.
+    /// The cause: data, parity, repair, rebuild, log.
     pub cause: String,
     /// Units of 4 KiB that were read.
     pub units_read: u64,
-    /// Units that were written; a part of one counts as one.
+    /// Units written; a part of a unit counts as one.
     pub units_written: u64,
     /// Bytes that were written.
     #[serde(default)]
@@ -66,7 +67,7 @@ pub struct ArrayRow {
 }
 
 impl ArraySummary {
-    /// Of an array as it is `now`, whose jobs began at `start`, and to which hosts wrote so many bytes.
+    /// The summary of an array at `now`, whose jobs began at `start`, and to which hosts wrote `host_bytes`.
     pub fn of(array: &Array, host_bytes: u64, start: Time, now: Time) -> ArraySummary {
         let (state, counters) = (array.state(), array.counters());
         let member = |state: &SlotState| match state {
@@ -109,7 +110,7 @@ impl ArraySummary {
         }
     }
 
-    /// What was sent to the drives.
+    /// The table of traffic.
     pub fn table(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("sent to drives"),
@@ -129,7 +130,7 @@ impl ArraySummary {
         table
     }
 
-    /// How it is, in a sentence.
+    /// The state in a sentence.
     pub fn sentence(&self) -> String {
         let count = |what: &str| self.members.iter().filter(|member| *member == what).count();
         let state = match (self.is_broken, count("failed"), count("rebuilding")) {
@@ -140,8 +141,8 @@ impl ArraySummary {
             (_, failed, rebuilding) => format!("{failed} failed, {rebuilding} being rebuilt"),
         };
         let parts = [
-            format!("{} written whole", number_of(self.full_stripes, "stripe", "stripes")),
-            format!("{} from what was there", number_of(self.read_modify_writes, "parity", "parities")),
+            format!("{} written in full", number_of(self.full_stripes, "stripe", "stripes")),
+            format!("{} by read-modify-write", number_of(self.read_modify_writes, "parity", "parities")),
             format!(
                 "{} from the rest of the stripe",
                 number_of(self.reconstruct_writes, "parity", "parities")
@@ -150,11 +151,11 @@ impl ArraySummary {
         let computed = number_of(self.units_reconstructed, "unit", "units");
         let drives = number_of(self.members.len() as u64, "drive", "drives");
         format!(
-            "RAID {} over {drives}, in the end {state}; {}; {computed} of 4 KiB computed from others{}{}",
+            "RAID {} over {drives}, finally {state}; {}; {computed} of 4 KiB computed from others{}{}",
             self.level,
             parts.join(", "),
             self.write_amplification
-                .map(|it| format!("; {} B written to them for each byte of the host's", number(it)))
+                .map(|it| format!("; {} B written to the drives per byte written by the host", number(it)))
                 .unwrap_or_default(),
             self.rebuild.map(|rebuild| rebuild.clause()).unwrap_or_default()
         )
@@ -162,26 +163,29 @@ impl ArraySummary {
 }
 
 impl RebuildSummary {
-    /// How far it is, as the end of a sentence. What is not whole is never called 100 %.
+    /// The progress, as the end of a sentence. An incomplete rebuild is never shown as 100 %.
     fn clause(&self) -> String {
         let (member, began) = (self.member, time(self.began_ns));
         let percent = libm::floor(self.done * 1000.0) / 10.0;
         match (self.ended_ns, self.expected_end_ns) {
             (Some(ended), _) => {
-                format!("; drive {member} rebuilt, from {began} to {} after the jobs began", time(ended))
+                format!(
+                    "; drive {member} rebuilt, from {began} to {} after the start of the jobs",
+                    time(ended)
+                )
             }
             (None, Some(end)) => format!(
-                "; drive {member} {percent:.1} % rebuilt, since {began} after the jobs began: at this pace until {}",
+                "; drive {member} {percent:.1} % rebuilt, since {began} after the start of the jobs: at this rate until {}",
                 time(end)
             ),
             (None, None) => {
-                format!("; drive {member} {percent:.1} % rebuilt, begun {began} after the jobs began")
+                format!("; drive {member} {percent:.1} % rebuilt, since {began} after the start of the jobs")
             }
         }
     }
 }
 
-/// A count with its noun.
+/// A count with its noun in singular or plural.
 fn number_of(count: u64, one: &str, several: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { several })
 }
@@ -206,20 +210,20 @@ mod tests {
         }
     }
 
-    // "1 drives" and "1 parities" make a reader doubt the figures beside them.
+    // "1 drives" and "1 parities" make a reader doubt the figures next to them.
     #[test]
     fn a_sentence_counts_as_it_reads() {
         let one = ArraySummary { level: 0, members: vec!["active".to_owned()], ..summary() };
         assert_eq!(
             one.sentence(),
-            "RAID 0 over 1 drive, in the end whole; 1 stripe written whole, 1 parity from what was there, 2 parities from the \
+            "RAID 0 over 1 drive, finally whole; 1 stripe written in full, 1 parity by read-modify-write, 2 parities from the \
              rest of the stripe; 1 unit of 4 KiB computed from others"
         );
         let three = summary().sentence();
-        assert!(three.starts_with("RAID 5 over 3 drives, in the end 1 being rebuilt; 1 stripe"), "{three}");
+        assert!(three.starts_with("RAID 5 over 3 drives, finally 1 being rebuilt; 1 stripe"), "{three}");
     }
 
-    // A rebuild that only "is being" says nothing of the time in which another drive must not fail.
+    // A rebuild without progress does not tell how long a second failure would lose data.
     #[test]
     fn a_rebuild_says_how_far_it_is() {
         let rebuild = RebuildSummary {
@@ -232,8 +236,11 @@ mod tests {
         let sentence = |rebuild| ArraySummary { rebuild: Some(rebuild), ..summary() }.sentence();
         let going_on = sentence(rebuild);
         assert!(going_on.contains("; drive 2 99.9 % rebuilt, since 1.00 ms after"), "{going_on}");
-        assert!(going_on.ends_with("at this pace until 3.00 s"), "{going_on}");
+        assert!(going_on.ends_with("at this rate until 3.00 s"), "{going_on}");
         let ended = sentence(RebuildSummary { ended_ns: Some(2e9), expected_end_ns: None, ..rebuild });
-        assert!(ended.ends_with("; drive 2 rebuilt, from 1.00 ms to 2.00 s after the jobs began"), "{ended}");
+        assert!(
+            ended.ends_with("; drive 2 rebuilt, from 1.00 ms to 2.00 s after the start of the jobs"),
+            "{ended}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What I/O cost the host, by component: processor time and memory.
+//! The host part of the summary: processor time and memory by component.
 
 use super::network::ns_per_io;
 use crate::host::{HostComponent, HostMemory, HostUsage};
@@ -6,41 +6,41 @@ use byteway_console::number::ratio;
 use byteway_console::table::{Cell, Column, Quantity, TextTable};
 use serde::{Deserialize, Serialize};
 
-/// What I/O cost the host over the measured part.
+/// Cost of I/O on the host over the measured part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostSummary {
-    /// Processors that the host has.
+    /// Number of processors.
     pub processors: u64,
-    /// How many of them were busy, in the mean: 1 is one processor all the time.
+    /// Mean number of busy processors.
     pub busy: f64,
-    /// Component by component; those without any are left out.
+    /// Processor time by component; unused components are omitted.
     pub components: Vec<HostRow>,
-    /// Memory in the end, component by component.
+    /// Memory at the end, by component.
     pub memory: Vec<MemoryRow>,
 }
 
-/// What a component took of the processors.
+/// Processor time of a component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
-    /// Which.
+    /// Name of the component.
     pub component: String,
-    /// How many processors were busy with it, in the mean.
+    /// Mean number of processors busy with it.
     pub busy: f64,
-    /// Processor time for an I/O, in nanoseconds, in the mean.
+    /// Mean processor time per I/O, in nanoseconds.
     pub ns_per_io: f64,
 }
 
-/// What a component holds of the host's memory.
+/// Memory of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRow {
-    /// Which.
+    /// Name of the component.
     pub component: String,
-    /// How much, in bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl HostSummary {
-    /// Of `usage` in `elapsed_ps`, for `ios` I/Os.
+    /// The summary of `usage` in `elapsed_ps`, for `ios` I/Os.
     pub fn new(usage: &HostUsage, processors: u64, elapsed_ps: u64, ios: u64, memory: &HostMemory) -> Self {
         let busy = |time: u64| ratio(time.into(), elapsed_ps.into());
         let components = HostComponent::ALL.into_iter().filter_map(|component| {
@@ -62,12 +62,12 @@ impl HostSummary {
         }
     }
 
-    /// All memory, in bytes.
+    /// Total memory, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.memory.iter().map(|row| row.bytes).sum()
     }
 
-    /// The processors.
+    /// The table of processor time.
     pub fn processor_table(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("component"),
@@ -84,7 +84,7 @@ impl HostSummary {
         table
     }
 
-    /// The memory.
+    /// The table of memory.
     pub fn memory_table(&self) -> TextTable {
         let mut table = TextTable::new([Column::text("component"), Column::of("memory", Quantity::Bytes)]);
         for row in &self.memory {

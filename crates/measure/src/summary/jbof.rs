@@ -1,22 +1,22 @@
-//! What the drives of a box did for each other, what they cost, and what energy they took.
+//! The JBOF part of the summary: lending between the drives of a box, cost and energy.
 
 use byteway_console::number::ratio;
 use byteway_console::table::{Column, Quantity, TextTable, grouped, number};
-use byteway_jbof::cost::{Bill, Parts, Power, Prices, Work};
+use byteway_jbof::cost::{Activity, Bill, Parts, Power, Prices};
 use serde::{Deserialize, Serialize};
 
-/// A box over the measured part of the run, until all jobs had ended.
+/// A box over the measured part of the run, until the end of all jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JbofSummary {
-    /// How it is built: `conv`, `oc`, `shrunk`, `vh`, `vh-ideal`, `proch` or `espresso`.
+    /// Platform: `conv`, `oc`, `shrunk`, `vh`, `vh-ideal`, `proch` or `espresso`.
     pub platform: String,
-    /// What a drive costs in the mean, in dollars.
+    /// Mean price of a drive, in dollars.
     pub dollars: f64,
-    /// Of that, controller and DRAM.
+    /// Of this, controller and DRAM.
     pub compute_dollars: f64,
-    /// I/Os a second for each dollar that all drives cost.
+    /// I/Os per second per dollar of all drives.
     pub iops_per_dollar: f64,
-    /// What the drives took, by what took it.
+    /// Energy of the drives, by consumer.
     pub energy: EnergySummary,
     /// Drive by drive.
     pub drives: Vec<JbofRow>,
@@ -24,10 +24,11 @@ pub struct JbofSummary {
     pub fabric_bytes: u64,
 }
 
-/// Energy in joules, without the host's.
+/// Energy in joules, without the host's. For `oc`, where the host executes the drives' firmware, this
+/// excludes that execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EnergySummary {
-    /// Flash operations, and dies in standby.
+    /// Active cells, dies that wait for the channel, and dies in standby.
     pub flash: f64,
     /// Processors.
     pub processor: f64,
@@ -38,24 +39,27 @@ pub struct EnergySummary {
 }
 
 impl EnergySummary {
-    /// Of what a drive did.
-    pub fn of(power: &Power, work: &Work) -> EnergySummary {
-        let only = |part: Work| power.joules(&Work { cores_of_whole: work.cores_of_whole, ..part });
-        let Work { seconds, dies, flash_seconds, core_seconds, link_bytes, dram_bytes, .. } = *work;
+    /// The energy of a drive's work.
+    pub fn of(power: &Power, activity: &Activity) -> EnergySummary {
+        let only =
+            |part: Activity| power.joules(&Activity { cores_of_whole: activity.cores_of_whole, ..part });
+        let Activity {
+            seconds, dies, held_seconds, array_seconds, core_seconds, link_bytes, dram_bytes, ..
+        } = *activity;
         EnergySummary {
-            flash: only(Work { seconds, dies, flash_seconds, ..Work::default() }),
-            processor: only(Work { core_seconds, ..Work::default() }),
-            links: only(Work { link_bytes, ..Work::default() }),
-            dram: only(Work { dram_bytes, ..Work::default() }),
+            flash: only(Activity { seconds, dies, held_seconds, array_seconds, ..Activity::default() }),
+            processor: only(Activity { core_seconds, ..Activity::default() }),
+            links: only(Activity { link_bytes, ..Activity::default() }),
+            dram: only(Activity { dram_bytes, ..Activity::default() }),
         }
     }
 
-    /// All of it.
+    /// Total, in joules.
     pub fn joules(&self) -> f64 {
         self.flash + self.processor + self.links + self.dram
     }
 
-    /// This and another one's.
+    /// The sum of two energies.
     pub fn with(self, other: EnergySummary) -> EnergySummary {
         EnergySummary {
             flash: self.flash + other.flash,
@@ -69,59 +73,60 @@ impl EnergySummary {
 /// A drive of a box.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JbofRow {
-    /// Its name.
+    /// Name of the drive.
     pub drive: String,
-    /// How busy its cores were, a share.
+    /// Utilisation of its cores, a share.
     pub cores_busy: f64,
-    /// Of the time of its cores, the share that was work for its peers.
+    /// Share of its core time spent on work for its peers.
     pub cores_lent: f64,
-    /// How often it borrowed a processor.
+    /// Number of times it borrowed a processor.
     pub borrowed: u64,
-    /// How often it lent its own.
+    /// Number of times it lent its own.
     pub lent: u64,
-    /// Commands of queues that may be redirected.
+    /// Commands on queues that may be redirected.
     pub commands: u64,
-    /// Those that its peers executed.
+    /// Of these, commands executed by peers.
     pub redirected: u64,
-    /// Lookups that did not find their page of the map in DRAM, a share; `None` where DRAM holds the whole map, or nothing was looked up.
+    /// Share of map lookups that missed in DRAM; `None` where DRAM holds the whole map, or there was no
+    /// lookup.
     #[serde(default)]
     pub map_miss_ratio: Option<f64>,
-    /// Lookups of pages of the map, where DRAM does not hold all of it.
+    /// Lookups of map pages, where DRAM does not hold the whole map.
     #[serde(default)]
     pub map_lookups: u64,
     /// Records committed to the logs of borrowed DRAM.
     #[serde(default)]
     pub log_commits: u64,
-    /// Times that a segment of borrowed DRAM was flushed because its log was full.
+    /// Flushes of a segment of borrowed DRAM because its log was full.
     #[serde(default)]
     pub log_flushes: u64,
-    /// Segments of DRAM that it has borrowed in the end, and that it has lent.
+    /// Segments of DRAM that it has borrowed at the end.
     #[serde(default)]
     pub segments_borrowed: u64,
-    /// Segments that it has lent in the end.
+    /// Segments of DRAM that it has lent at the end.
     #[serde(default)]
     pub segments_lent: u64,
-    /// Bytes that its writes were redirected to peers for, by a hypervisor.
+    /// Bytes of its writes that a hypervisor redirected to peers.
     #[serde(default)]
     pub redirected_bytes: u64,
     /// Bytes that were copied back to it.
     #[serde(default)]
     pub copied_bytes: u64,
-    /// When the last of them were, after measuring began, in nanoseconds; `None` if none were.
+    /// Time of the last copy, after the start of measuring, in nanoseconds; `None` without copies.
     #[serde(default)]
     pub copied_by_ns: Option<f64>,
 }
 
-/// What of a drive has a price.
+/// The priced parts of a drive.
 #[derive(Clone, Copy, Debug)]
 pub struct DriveParts {
     /// Capacity in TB.
     pub terabytes: f64,
-    /// GB of DRAM for each TB.
+    /// GB of DRAM per TB.
     pub dram: f64,
-    /// Cores, of those of a whole controller.
+    /// Its cores, and the cores of a whole controller.
     pub cores: (u16, u16),
-    /// Whether it has CXL.
+    /// Whether it has a CXL interface.
     pub has_cxl: bool,
 }
 
@@ -139,7 +144,7 @@ impl DriveParts {
 }
 
 impl JbofSummary {
-    /// Of a box whose drives have these parts, and that did so many I/Os a second.
+    /// The summary of a box whose drives have these parts, and completed `iops` I/Os per second.
     pub fn new(
         platform: &str,
         parts: &[DriveParts],
@@ -169,7 +174,7 @@ impl JbofSummary {
         }
     }
 
-    /// Drive by drive.
+    /// The table of drives.
     pub fn table(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("drive"),
@@ -196,7 +201,7 @@ impl JbofSummary {
         table
     }
 
-    /// What it costs and takes, in a sentence.
+    /// Cost and energy in a sentence.
     pub fn sentence(&self) -> String {
         let EnergySummary { flash, processor, links, dram } = self.energy;
         let (commands, redirected) = self
@@ -212,9 +217,16 @@ impl JbofSummary {
                 grouped(virtual_bytes(|row| row.copied_bytes))
             ),
         };
+        // OC moves work from the drives to the host, whose price and energy are not included.
+        let host = match self.platform.as_str() {
+            "oc" => {
+                "; dollars and joules exclude the host's processors and DRAM, which run the drives' firmware"
+            }
+            _ => "",
+        };
         format!(
-            "Platform {}: {} % of the commands executed by peers{harvested}; a drive costs {:.2} dollars, {:.2} of them controller and DRAM; {} IOPS a dollar; \
-             {} J: flash {}, processors {}, links {}, DRAM {}",
+            "Platform {}: {} % of the commands executed by peers{harvested}; a drive costs {:.2} dollars, {:.2} of them for controller and DRAM; {} IOPS per dollar; \
+             {} J without the host: flash {}, processors {}, links {}, DRAM {}{host}",
             self.platform,
             number(100.0 * ratio(redirected.into(), commands.into())),
             self.dollars,
@@ -229,7 +241,7 @@ impl JbofSummary {
     }
 }
 
-/// To six decimals: what is beyond says nothing.
+/// Rounded to six decimals; further digits are not significant.
 fn rounded(value: f64) -> f64 {
     libm::round(value * 1e6) / 1e6
 }
@@ -238,25 +250,26 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    // Energy whose parts don't sum to the model's whole is counted twice, or left out.
+    // If the parts of the energy do not sum to the model's total, one is counted twice or omitted.
     #[test]
     fn the_parts_of_energy_sum_to_the_whole() {
         let power = Power::default();
-        let work = Work {
+        let activity = Activity {
             seconds: 2.0,
             dies: 64,
-            flash_seconds: 20.0,
+            held_seconds: 20.0,
+            array_seconds: 15.0,
             core_seconds: 3.0,
             cores_of_whole: 6,
             link_bytes: 1 << 30,
             dram_bytes: 1 << 31,
         };
-        let parts = EnergySummary::of(&power, &work);
-        assert!((parts.joules() / power.joules(&work) - 1.0).abs() < 1e-9, "{parts:?}");
+        let parts = EnergySummary::of(&power, &activity);
+        assert!((parts.joules() / power.joules(&activity) - 1.0).abs() < 1e-9, "{parts:?}");
         assert!(parts.flash > 0.0 && parts.processor > 0.0 && parts.links > 0.0 && parts.dram > 0.0);
     }
 
-    // A bill that ignored what the drives have would call every platform as dear.
+    // A price that ignored the parts of the drives would rate every platform as equally expensive.
     #[test]
     fn a_box_costs_what_its_drives_have() {
         let whole = DriveParts { terabytes: 2.0, dram: 1.0, cores: (6, 6), has_cxl: false };
@@ -277,5 +290,9 @@ mod tests {
         assert!((1.0 - half.dollars / whole.dollars - 0.1902).abs() < 1e-4, "ES02: {half:?}");
         assert!(half.iops_per_dollar > whole.iops_per_dollar);
         assert!(half.sentence().contains("25.00 % of the commands"), "{}", half.sentence());
+        // Without this note, firmware executed by the host would seem to take no energy and to cost nothing.
+        let oc = JbofSummary { platform: "oc".to_owned(), ..half };
+        assert!(oc.sentence().contains("exclude the host's processors and DRAM"), "{}", oc.sentence());
+        assert!(!whole.sentence().contains("exclude"), "{}", whole.sentence());
     }
 }

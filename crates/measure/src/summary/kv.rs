@@ -1,56 +1,57 @@
-//! What the summary says of a key-value drive: operations by kind, and what its store did with flash.
+//! The key-value part of the summary: operations by kind, and the work of the drive's store.
 
 use std::fmt::Write as _;
 
 use byteway_host::LossFigures;
 use serde::{Deserialize, Serialize};
 
-use super::tables::per_second;
-use super::{KindSummary, latency_cells, latency_table};
+use super::latency::{KindSummary, latency_cells, latency_table, per_second};
 use byteway_console::number::{ns, ratio};
 use byteway_console::table::grouped;
 use byteway_console::table::{Cell, Column, Printout, Quantity, TextTable, bytes, number};
 
-/// A key-value drive, in the measured part.
+/// Key-value statistics of the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KvSummary {
     /// Operations of each job, by kind.
     pub operations: Vec<OperationRow>,
-    /// Jobs that gathered their stores in host memory; left out if none did.
+    /// Jobs that batched their stores in host memory; omitted if none did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bulk: Vec<BulkRow>,
-    /// What the drive did for them; `None` if another process serves it, or there are several whose pages or packing differ.
+    /// The work of the drive's store; `None` if another process serves the drive, or if several drives differ
+    /// in page size or packing.
     pub store: Option<KvStoreSummary>,
 }
 
-/// A job that gathered its stores, and its loss window: what it was told is put, and the drive did not have yet. That is lost
-/// if the host crashes. Means are over time, but for that of a pair's.
+/// A job that batched its stores, and its loss window: key-value pairs that were acknowledged, but not yet on
+/// the drive, and so are lost if the host crashes. Means are over time, except for the time of a pair in the
+/// window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BulkRow {
-    /// The job.
+    /// Name of the job.
     pub job: String,
-    /// Commands that brought pairs.
+    /// Number of bulk commands.
     pub batches: u64,
-    /// Pairs of one, in the mean.
+    /// Mean number of key-value pairs in a batch.
     pub pairs_per_batch: f64,
-    /// Pairs in the loss window, in the mean.
+    /// Mean number of key-value pairs in the loss window.
     pub loss_pairs_mean: f64,
-    /// At most.
+    /// Maximum number of key-value pairs in the loss window.
     pub loss_pairs_max: u64,
-    /// Bytes of keys and values in it, in the mean.
+    /// Mean bytes of keys and values in the loss window.
     pub loss_bytes_mean: f64,
-    /// At most.
+    /// Maximum bytes of keys and values in the loss window.
     pub loss_bytes_max: u64,
-    /// How long a pair was in it, of those that were in it at all, in the mean, nanoseconds.
+    /// Mean time of a key-value pair in the loss window, over those that entered it, in nanoseconds.
     pub loss_time_mean_ns: f64,
-    /// At most.
+    /// Maximum time of a key-value pair in the loss window, in nanoseconds.
     pub loss_time_max_ns: f64,
-    /// Pairs that were told as put and are lost, because their command failed.
+    /// Key-value pairs that were acknowledged and are lost, because their command failed.
     pub lost: u64,
 }
 
 impl BulkRow {
-    /// A job's.
+    /// The row of a job.
     pub fn new(job: &str, figures: &LossFigures) -> BulkRow {
         let elapsed = u128::from(figures.elapsed.0);
         BulkRow {
@@ -67,7 +68,7 @@ impl BulkRow {
         }
     }
 
-    /// Bulk PUT by job.
+    /// The table of bulk PUT by job.
     pub fn table(rows: &[BulkRow]) -> TextTable {
         let mut table = TextTable::new([
             Column::text("job"),
@@ -99,91 +100,92 @@ impl BulkRow {
     }
 }
 
-/// What the window is, for whoever reads its table.
-pub const BULK_TITLE: &str = "Bulk PUT: told as put and not on the drive yet, lost if the host crashes";
+/// Title of the table of loss windows.
+pub const BULK_TITLE: &str = "Bulk PUT: acknowledged pairs not on the drive yet, lost if the host crashes";
 
 /// Operations of one kind of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRow {
-    /// The job.
+    /// Name of the job.
     pub job: String,
     /// The kind: `store`, `retrieve`, ...
     pub operation: String,
-    /// Of them, those that found no pair of their key.
+    /// Operations that found no key-value pair for their key.
     pub missing: u64,
-    /// Pairs that scans went over.
+    /// Key-value pairs that scans visited.
     pub pairs: u64,
-    /// How many there were, their bytes and how long they took; of scans, from the first command to the last completion.
+    /// Number, bytes and latency; of scans, from the first command to the last completion.
     #[serde(flatten)]
     pub figures: KindSummary,
 }
 
-/// What a store did. Pages are those of flash, and units have 4 KiB.
+/// The work of a store. Pages are flash pages; a unit has 4 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KvStoreSummary {
-    /// Where values went: `none`, `all`, `selective`, `backfill`.
+    /// Packing of values: `none`, `all`, `selective`, `backfill`.
     pub packing: String,
-    /// What pairs may take at the end, in bytes, with what the index and records of them take.
+    /// Capacity for key-value pairs at the end, in bytes, including their index and records.
     pub capacity_bytes: u64,
-    /// What they take; pairs that were overwritten may count twice until they are merged.
+    /// Used part of the capacity; overwritten pairs may count twice until they are merged.
     pub used_bytes: u64,
-    /// Pairs at the end, likewise.
+    /// Key-value pairs at the end, with the same reservation.
     pub pairs: u64,
-    /// Values that were stored, and their bytes.
+    /// Number of values stored.
     pub values_stored: u64,
-    /// Their bytes.
+    /// Bytes of the values stored.
     pub value_bytes_stored: u64,
-    /// Bytes of a page.
+    /// Bytes of a flash page.
     pub page_bytes: u64,
-    /// Pages of the value log programmed for what was stored.
+    /// Pages of the value log programmed for stored values.
     pub log_pages: u64,
-    /// Of those, pages that were programmed before they were full.
+    /// Of these, pages programmed before they were full.
     pub log_pages_partial: u64,
-    /// Pages of the value log programmed for what collection moved.
+    /// Pages of the value log programmed by garbage collection.
     pub log_pages_moved: u64,
-    /// Units of records beside the value log.
+    /// Units of records outside the value log.
     pub record_units: u64,
-    /// Units of the index programmed when what was in DRAM was written down.
+    /// Units of the index programmed by flushing the memtable.
     pub index_units_flushed: u64,
-    /// Units of the index programmed by merging.
+    /// Units of the index programmed by compaction.
     pub index_units_merged: u64,
     /// Units of the manifest programmed.
     pub manifest_units: u64,
-    /// Units of the index read to find something, and to merge.
+    /// Units of the index read by look-ups and compaction.
     pub index_units_read: u64,
     /// Units of values read for the host.
     pub value_units_read: u64,
-    /// Bytes left empty between values.
+    /// Bytes of padding between values.
     pub padding_bytes: u64,
-    /// Bytes that the processor copied to their place.
+    /// Bytes that the processor copied into place.
     pub copied_bytes: u64,
-    /// Merges of the index.
+    /// Compactions of the index.
     pub compactions: u64,
-    /// Collections of the value log.
+    /// Garbage collections of the value log.
     pub collections: u64,
-    /// Values that collection moved.
+    /// Values that garbage collection moved.
     pub values_moved: u64,
-    /// Stores that waited for room.
+    /// Stores that waited for free space.
     pub stalls: u64,
-    /// Look-ups that a filter spared.
+    /// Table look-ups avoided by a filter.
     pub filter_hits: u64,
-    /// Look-ups in tables that had not the key.
+    /// Look-ups in tables that did not contain the key.
     pub filter_misses: u64,
-    /// Pairs that came without a command; left out of a drive that has no ring for such.
+    /// Key-value pairs stored by commit records, without a command; omitted for a drive without a commit
+    /// ring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commits: Option<CommitSummary>,
-    /// Bytes of the value log programmed for each byte stored, its records included; `None` if nothing was stored.
+    /// Bytes of the value log programmed per byte stored, including records; `None` if nothing was stored.
     pub log_amplification: Option<f64>,
-    /// Bytes of the index programmed for each that was first written down; `None` if none was.
+    /// Bytes of the index programmed per byte flushed; `None` if nothing was flushed.
     pub index_amplification: Option<f64>,
 }
 
-/// Commit records.
+/// Commit record statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitSummary {
-    /// Those that the drive has answered.
+    /// Commit records that the drive answered.
     pub records: u64,
-    /// How often it has looked for one. What that takes of a core while there is none is in no utilisation.
+    /// Polls for commit records. The core time of polls that find none is not part of any utilisation.
     pub looks: u64,
 }
 
@@ -191,7 +193,7 @@ pub struct CommitSummary {
 const UNIT: u64 = 4096;
 
 impl KvStoreSummary {
-    /// With both amplifications, which follow from the rest.
+    /// Computes both amplifications from the other figures.
     pub fn amplified(self) -> Self {
         let log = (self.log_pages + self.log_pages_moved) * self.page_bytes + self.record_units * UNIT;
         let index = self.index_units_flushed + self.index_units_merged;
@@ -203,13 +205,13 @@ impl KvStoreSummary {
         }
     }
 
-    /// Pages of flash that the index takes, its manifest included.
+    /// Flash pages programmed for the index, including its manifest.
     pub fn index_pages(&self) -> u64 {
         let units = self.index_units_flushed + self.index_units_merged + self.manifest_units;
         units.div_ceil((self.page_bytes / UNIT).max(1))
     }
 
-    /// Pages of flash that the value log takes, its records included.
+    /// Flash pages programmed for the value log, including its records.
     pub fn log_pages_all(&self) -> u64 {
         let records = self.record_units.div_ceil((self.page_bytes / UNIT).max(1));
         self.log_pages + self.log_pages_moved + records
@@ -221,7 +223,7 @@ impl KvStoreSummary {
         let amplification = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), number);
         let commits = self.commits.map(|commits| {
             let counts = format!("{}, {}", grouped(commits.records), grouped(commits.looks));
-            ("commit records, the drive's looks for them", counts)
+            ("commit records, polls by the drive", counts)
         });
         let rows = vec![
             ("packing", self.packing.clone()),
@@ -230,23 +232,26 @@ impl KvStoreSummary {
             ("values stored", format!("{}, {}", grouped(self.values_stored), bytes(self.value_bytes_stored))),
             ("value log: pages programmed", grouped(self.log_pages)),
             ("  of them before they were full", grouped(self.log_pages_partial)),
-            ("  for collection", grouped(self.log_pages_moved)),
+            ("  for garbage collection", grouped(self.log_pages_moved)),
             ("  units of records", grouped(self.record_units)),
             ("  padding", bytes(self.padding_bytes)),
             ("  copied by the processor", bytes(self.copied_bytes)),
             ("  bytes programmed per byte stored", amplification(self.log_amplification)),
             ("index: pages programmed", grouped(self.index_pages())),
             ("  units first written", grouped(self.index_units_flushed)),
-            ("  units by merging", grouped(self.index_units_merged)),
+            ("  units by compaction", grouped(self.index_units_merged)),
             ("  units of the manifest", grouped(self.manifest_units)),
             ("  bytes programmed per byte first written", amplification(self.index_amplification)),
             ("units read: index", grouped(self.index_units_read)),
             ("units read: values", grouped(self.value_units_read)),
-            ("look-ups spared by filters", grouped(self.filter_hits)),
-            ("look-ups in vain", grouped(self.filter_misses)),
-            ("merges, collections", format!("{}, {}", grouped(self.compactions), grouped(self.collections))),
+            ("look-ups avoided by filters", grouped(self.filter_hits)),
+            ("look-ups without a match", grouped(self.filter_misses)),
+            (
+                "compactions, segments collected",
+                format!("{}, {}", grouped(self.compactions), grouped(self.collections)),
+            ),
             ("values moved", grouped(self.values_moved)),
-            ("stores that waited for room", grouped(self.stalls)),
+            ("stores that waited for space", grouped(self.stalls)),
         ];
         rows.into_iter().chain(commits).collect()
     }
@@ -260,26 +265,26 @@ impl KvSummary {
         self.write_store(out);
         let missing: u64 = self.operations.iter().map(|row| row.missing).sum();
         if missing > 0 {
-            let _ = writeln!(out, "\n{} operations found no pair of their key", grouped(missing));
+            let _ = writeln!(out, "\n{} operations did not find their key", grouped(missing));
         }
     }
 
-    /// What the drive did for them.
+    /// Writes the table of the store.
     pub(super) fn write_store(&self, out: &mut Printout) {
         if let Some(store) = &self.store {
             let mut table = TextTable::new([Column::text("the store"), Column::count("")]);
             store.rows().into_iter().for_each(|(name, value)| table.row([name.into(), value.into()]));
-            out.section("Pairs in flash (pages of flash, units of 4 KiB)", &table);
+            out.section("Key-value pairs in flash (pages of flash, units of 4 KiB)", &table);
         }
     }
 
-    /// How many of each operation, and how fast.
+    /// The table of operations: number and rate.
     pub fn operations(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("job"),
             Column::text(""),
             Column::count("operations"),
-            Column::count("a second"),
+            Column::count("per second"),
             Column::of("values", Quantity::Rate),
             Column::count("no such key").rank(1),
             Column::count("pairs").rank(2),
@@ -300,7 +305,7 @@ impl KvSummary {
         table
     }
 
-    /// How long each operation took.
+    /// The table of operations: latency.
     pub fn latency(&self) -> TextTable {
         let mut table = latency_table(["job", ""]);
         for row in &self.operations {
@@ -315,7 +320,8 @@ impl KvSummary {
 mod tests {
     use super::*;
 
-    // Write amplification by hand: 10 pages of 16 KiB and 2 units of records for 100,000 B; 3 units merged after 6 were written.
+    // Write amplification by hand: 10 pages of 16 KiB and 2 units of records for 100,000 B; 3 units compacted
+    // after 6 were flushed.
     #[test]
     fn amplification_counts_what_was_programmed() {
         let store = KvStoreSummary {

@@ -1,13 +1,15 @@
-//! What a run found: the result that `summary.json` holds, and its tables for the terminal.
+//! The summary of a run: the contents of `summary.json`, and its tables for the terminal.
 //!
-//! Every float comes from one division of exact integers, rounded by plain arithmetic, so that two machines agree
-//! on every digit. Shares and utilisations are fractions of 1.
+//! Every float comes from one division of exact integers, rounded by plain arithmetic, so that all machines
+//! print the same digits. Shares and utilisations are fractions of 1.
 
 mod array;
 mod host;
 mod jbof;
 mod kv;
+mod latency;
 mod network;
+mod queries;
 mod row;
 mod tables;
 mod transfer;
@@ -27,128 +29,132 @@ pub use host::{HostRow, HostSummary, MemoryRow};
 pub use jbof::{DriveParts, EnergySummary, JbofRow, JbofSummary};
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
+pub use latency::{KindSummary, Latency, latency_cells, latency_table};
 pub use network::{NetworkSummary, PathRow, ns_per_io};
+pub use queries::QueryRow;
 pub use row::{LinkRow, Utilisation};
-pub use transfer::{TransferSummary, WayRow};
+pub use transfer::{MethodRow, TransferSummary};
 pub use upkeep::{
     BadBlockSummary, MapCacheSummary, ProgramRow, ReadCacheSummary, RecoverySummary, RetrySummary,
     SlcSummary, UpkeepSummary, WearSummary,
 };
 
-pub use tables::{DRIVES_TITLE, LINK_TITLE, latency_cells, latency_table, link_table};
+pub use tables::{DRIVES_TITLE, LINK_TITLE, link_table};
 
-/// The result of a run. The order of the fields is that of `summary.json`.
+/// The summary of a run. The order of the fields is that of `summary.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of the program.
     pub byteway: String,
     /// Name of the scenario.
     pub scenario: String,
-    /// Name of the drive, of a summary in `drives`; `None`, and left out, of a run's.
+    /// Name of the drive, in an entry of `drives`; omitted for a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
     /// Its seed.
     pub seed: u64,
-    /// The run was interrupted: the figures cover only what had completed.
+    /// Whether the run was interrupted: the figures then cover only completed I/Os.
     pub partial: bool,
     /// Name of the drive's profile; `None` if another process serves the drive, or there are several.
     pub drive_profile: Option<String>,
-    /// Model of the drive, or how many drives there are.
+    /// Model of the drive, or the number of drives.
     pub drive_model: String,
-    /// What the host sees, in bytes; of several drives the sum, as of everything that follows.
+    /// Capacity visible to the host, in bytes. Of several drives, this and all further figures are sums.
     pub capacity_bytes: u64,
-    /// Name of the host's profile; `None` if the host is this machine as it is.
+    /// Name of the host's profile; `None` if the host is the real machine.
     pub host_profile: Option<String>,
-    /// How the host learned of completions: it changes every figure of the link.
+    /// How the host detects completions; this affects every figure of the link.
     pub completion: Completion,
-    /// What every time here is measured by.
+    /// The clock that measured all times.
     pub clock: ClockKind,
-    /// Time that the figures cover, in nanoseconds.
+    /// Time covered by the figures, in nanoseconds.
     pub elapsed_ns: f64,
     /// I/Os of all jobs.
     pub ios: u64,
-    /// I/Os a second of all jobs.
+    /// I/Os per second of all jobs.
     pub iops: f64,
-    /// Bytes a second of all jobs.
+    /// Bytes per second of all jobs.
     pub bytes_per_second: f64,
-    /// Job by job.
+    /// The jobs, in order.
     pub jobs: Vec<JobSummary>,
-    /// Where the time of an I/O goes. This and what follows up to the flash only a simulation knows: empty, or `None`,
-    /// if another process serves the drive.
+    /// Mean time of an I/O by resource. Known in simulations only, as are the following fields up to `flash`:
+    /// empty or `None` if another process serves the drive.
     pub spans: Vec<SpanRow>,
-    /// What crossed the link.
+    /// Traffic on the link.
     pub link: Vec<LinkRow>,
-    /// How payloads crossed; `None`, and left out, if all went by data pointers, as to any drive.
+    /// Payloads by transfer method; omitted if all used data pointers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<TransferSummary>,
-    /// What an array on the host did; `None`, and left out, if there is none.
+    /// Work of an array on the host; omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArraySummary>,
-    /// What the drives of a box did for each other, and what they cost; `None`, and left out, if they are in none.
+    /// Lending, cost and energy of a box; omitted if the drives are in none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jbof: Option<JbofSummary>,
-    /// What I/O cost the host's processors and memory; `None`, and left out, unless a drive's firmware runs there or it was asked for
-    /// (`measure.host`). Of all drives together.
+    /// Cost of I/O on the host, for all drives together; omitted unless a drive's firmware runs on the host
+    /// or `measure.host` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostSummary>,
-    /// What crossed the network to the target that the drives are behind; `None`, and left out, if they are the host's. Of all
-    /// drives together.
+    /// Traffic on the network to the target, for all drives together; omitted for local drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSummary>,
-    /// What went by each path to a drive that a target serves; empty, and left out, of drives that have none.
+    /// Paths to drives behind targets; omitted if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathRow>,
-    /// How busy things were.
+    /// Utilisation of resources.
     pub utilisation: Vec<Utilisation>,
-    /// What the flash did.
+    /// Flash operations.
     pub flash: Option<FlashSummary>,
-    /// Bytes programmed for each byte that the host wrote, over all flash that is behind it; `None` if it wrote nothing, or nothing of
-    /// that has reached flash yet.
+    /// Bytes programmed per byte that the host wrote, over all flash behind it; `None` if it wrote nothing,
+    /// or nothing written has reached flash yet.
     pub write_amplification: Option<f64>,
-    /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind. Of several drives each part
-    /// is over those that have such a thing.
+    /// Background work of the drive; omitted if it has none. Of several drives, each part covers those that
+    /// have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<UpkeepSummary>,
-    /// Operations on pairs, and what a key-value drive did for them; `None`, and left out, of other drives.
+    /// Key-value operations, and the work of the drive's store; omitted for other drives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv: Option<KvSummary>,
-    /// What became of the data.
+    /// Queries by job and executor; omitted if there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<QueryRow>,
+    /// Verification of the data read.
     pub verification: Verification,
-    /// Commands that failed, by status.
+    /// Failed commands, by status.
     pub errors: Vec<ErrorRow>,
-    /// What a reader should know: assumptions, skipped lines.
+    /// Notes for the reader: assumptions, skipped lines.
     pub notes: Vec<String>,
-    /// Of several drives, each with its jobs: the same keys, with the figures that a run of the drive alone would have, over the
-    /// time of its own jobs. Left out if there is one.
+    /// Summaries of several drives, each with its jobs: the same keys, with the figures that a run of this
+    /// drive alone would have, over the time of its own jobs. Omitted if there is one drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<Summary>,
 }
 
-/// What a time is measured by.
+/// The clock that measured the times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockKind {
-    /// The simulation's clock: the same on every machine.
+    /// Virtual time of the simulation: equal on every machine.
     Virtual,
-    /// The wall clock of this machine, with whatever else it did.
+    /// Wall-clock time of this machine, including the effects of other load.
     Wall,
 }
 
 /// One job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// Of several drives, the name of that on which it works; `None`, and left out, if there is one.
+    /// Name of its drive, of several; omitted if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drive: Option<String>,
     /// I/Os completed.
     pub ios: u64,
-    /// Bytes transferred (of trims, bytes trimmed are not counted).
+    /// Bytes transferred; trims do not count.
     pub bytes: u64,
-    /// I/Os a second.
+    /// I/Os per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
     /// Its reads, if any.
     pub read: Option<KindSummary>,
@@ -156,66 +162,28 @@ pub struct JobSummary {
     pub write: Option<KindSummary>,
     /// Its trims, if any.
     pub trim: Option<KindSummary>,
-    /// Its I/Os that were longer than a command may be; `None`, and left out, if none was.
+    /// I/Os longer than one command; omitted if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitSummary>,
 }
 
-/// I/Os that the host split, as Linux' block layer does.
+/// I/Os that the host split, as Linux's block layer does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitSummary {
-    /// I/Os that became several commands.
+    /// Number of I/Os split.
     pub ios: u64,
-    /// The commands that they became.
+    /// Number of commands that they became.
     pub commands: u64,
 }
 
-/// The reads, writes or trims of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KindSummary {
-    /// I/Os completed.
-    pub ios: u64,
-    /// Bytes read, written or trimmed.
-    pub bytes: u64,
-    /// I/Os a second.
-    pub iops: f64,
-    /// Bytes a second.
-    pub bytes_per_second: f64,
-    /// From submission (in an open loop: from the time it was due) to completion.
-    pub latency: Latency,
-}
-
-/// Latency in nanoseconds. Mean, least and most are exact, percentiles within 0.1 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Mean.
-    pub mean_ns: f64,
-    /// Least.
-    pub min_ns: f64,
-    /// Half are not longer.
-    pub p50_ns: u64,
-    /// 90 % are not longer.
-    pub p90_ns: u64,
-    /// 95 % are not longer.
-    pub p95_ns: u64,
-    /// 99 % are not longer.
-    pub p99_ns: u64,
-    /// 99.9 % are not longer.
-    pub p99_9_ns: u64,
-    /// 99.99 % are not longer.
-    pub p99_99_ns: u64,
-    /// Most.
-    pub max_ns: f64,
-}
-
-/// One resource's part in the time of an I/O.
+/// A resource's share in the time of an I/O.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpanRow {
     /// The resource, or `queueing` for waiting.
     pub span: String,
-    /// Nanoseconds of an I/O, in the mean.
+    /// Mean time of an I/O in nanoseconds.
     pub mean_ns: f64,
-    /// Share of the whole.
+    /// Share of the total.
     pub share: f64,
 }
 
@@ -232,13 +200,14 @@ pub struct FlashSummary {
     pub collect_programs: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Pages read for the map; left out if there are none.
+    /// Pages read for the map; omitted if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub map_reads: u64,
-    /// Pages read for what can wait (levelling, refresh, folding, collection while the host is idle); likewise.
+    /// Pages read by deferrable background work (wear leveling, refresh, folding, idle garbage collection);
+    /// omitted if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub background_reads: u64,
-    /// Pages programmed for it; likewise.
+    /// Pages programmed by the same; omitted if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub background_programs: u64,
 }
@@ -260,18 +229,18 @@ impl AddAssign for FlashSummary {
     }
 }
 
-/// For whom flash works beside the host and its collection.
+/// A user of the flash other than the host and its garbage collection.
 pub struct FlashUser {
-    /// What it is called.
+    /// Name for the tables.
     pub name: &'static str,
-    /// Pages that it read.
+    /// Pages read.
     pub reads: u64,
-    /// Pages that it programmed.
+    /// Pages programmed.
     pub programs: u64,
 }
 
 impl FlashSummary {
-    /// Those that had anything done.
+    /// The users with any operations.
     pub fn others(&self) -> Vec<FlashUser> {
         let background = (self.background_reads, self.background_programs);
         let users = [
@@ -282,27 +251,27 @@ impl FlashSummary {
     }
 }
 
-/// What became of the data that was read.
+/// Verification of the data read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Whether reads were checked.
+    /// Whether reads were verified.
     pub on: bool,
-    /// Reads checked.
+    /// Reads verified.
     pub reads: u64,
-    /// Reads that returned something else than was written.
+    /// Reads that returned other data than was written.
     pub mismatches: u64,
 }
 
-/// Commands that failed with one status.
+/// Commands that failed with the same status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorRow {
-    /// The status, by its name in the specification.
+    /// Name of the status in the specification.
     pub status: String,
-    /// How many.
+    /// Number of commands.
     pub count: u64,
 }
 
-/// The breakdown of `ios` I/Os, from the time that each span took over all of them.
+/// The breakdown of `ios` I/Os, from the total time of each span.
 pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
     let whole: u128 = totals_ps.iter().map(|(_, total)| total).sum();
     let row = |&(span, total): &(&str, u128)| SpanRow {
@@ -313,7 +282,7 @@ pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
     totals_ps.iter().map(row).collect()
 }
 
-/// What ledgers have together, without the rows that are empty.
+/// The sum of ledgers, without empty rows.
 pub fn link_rows(ledgers: &[Ledger]) -> Vec<LinkRow> {
     let mut rows = Vec::new();
     for purpose in Purpose::ALL {
@@ -324,7 +293,7 @@ pub fn link_rows(ledgers: &[Ledger]) -> Vec<LinkRow> {
                 entry.payload += of_one.payload;
                 entry.wire += of_one.wire;
             }
-            // Payload that came in one packet with an entry has bytes, and no packet of its own.
+            // A payload in the same packet as an entry has bytes, but no packet of its own.
             if entry != Entry::default() {
                 rows.push(LinkRow {
                     purpose: purpose.name().to_owned(),
@@ -340,21 +309,23 @@ pub fn link_rows(ledgers: &[Ledger]) -> Vec<LinkRow> {
 }
 
 impl Summary {
-    /// The resource that was busiest in the mean, and its share of the time: of the drives, the network to them, and the host where
-    /// that was followed. None if nothing is known of any.
+    /// The resource with the highest mean utilisation, and this utilisation: of the drives, the network, and
+    /// the host where it was followed. Of several drives the busiest one counts, because idle drives limit
+    /// nothing. `None` if nothing is known.
     pub fn busiest(&self) -> Option<(&str, f64)> {
         let network =
             self.network.iter().flat_map(|network| network.wire.iter().chain([&network.processors]));
-        let busy = self.utilisation.iter().chain(network).map(|row| (row.resource.as_str(), row.mean));
+        let each = self.drives.iter().flat_map(|drive| &drive.utilisation);
+        let busy = each.chain(&self.utilisation).chain(network).map(|row| (row.resource.as_str(), row.mean));
         busy.reduce(|best, row| if row.1 > best.1 { row } else { best })
     }
 
-    /// Whether the host wrote anything, to blocks or pairs.
+    /// Whether the host wrote any blocks or key-value pairs.
     pub fn has_writes(&self) -> bool {
         self.write_amplification.is_some() || self.jobs.iter().any(|job| job.write.is_some())
     }
 
-    /// What `summary.json` holds: pretty-printed, keys in the order of the fields, a newline at the end.
+    /// The contents of `summary.json`: pretty-printed, keys in field order, with a final newline.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("a summary has only string keys");
         json.push('\n');
@@ -422,6 +393,7 @@ mod tests {
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
             upkeep: None,
             kv: None,
+            queries: Vec::new(),
             verification: Verification { on: true, reads: 1000, mismatches: 0 },
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
             notes: vec!["a note".to_owned()],
@@ -429,7 +401,7 @@ mod tests {
         }
     }
 
-    // Golden: scripts read these keys, in this order, with these units.
+    // Golden: scripts depend on these keys, in this order, with these units.
     #[test]
     fn the_json_is_stable() {
         let json = example().to_json();
@@ -444,11 +416,42 @@ mod tests {
         assert!(json.contains("\"iops\": 1000000.0") && json.contains("\"bytes_per_second\": 4096000000.0"));
         assert!(json.contains("\"write_amplification\": 1.0"));
         assert_eq!(json, example().to_json());
-        // Whoever reads it again has what was found.
+        // Reading it back yields the same summary.
         assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), example());
     }
 
-    // The tables are all that most users ever see: what they need must be in them, and readable.
+    // Idle drives halve the mean of fully busy cores: the dies would be reported as the bottleneck.
+    #[test]
+    fn of_several_drives_the_busiest_counts() {
+        let row = |resource: &str, mean: f64| Utilisation { mean, ..Utilisation::of(resource, [(1, 1)]) };
+        let of = |cores: f64, dies: f64| {
+            let utilisation = vec![row("cores", cores), row("dies", dies)];
+            Summary { utilisation, ..example() }
+        };
+        let whole = Summary { drives: vec![of(0.9, 0.5), of(0.0, 0.55)], ..of(0.45, 0.52) };
+        assert_eq!(whole.busiest(), Some(("cores", 0.9)));
+        assert_eq!(of(0.45, 0.52).busiest(), Some(("dies", 0.52)));
+    }
+
+    // Twelve tables of one line each hide the comparison, and a drive's heading without a table looks like
+    // missing output.
+    #[test]
+    fn map_caches_of_several_drives_have_one_table() {
+        let of = |name: &str, misses: u64| {
+            let map_cache = Some(MapCacheSummary::new(512, 100, misses, 0, None));
+            let upkeep = Some(UpkeepSummary { map_cache, ..UpkeepSummary::default() });
+            Summary { drive: Some(name.to_owned()), upkeep, ..example() }
+        };
+        let whole = Summary { drives: vec![of("left", 100), of("right", 300)], upkeep: None, ..example() };
+        let tables = whole.to_tables();
+        assert_eq!(tables.matches("Map cache").count(), 1, "{tables}");
+        let (_, map) = tables.split_once("Map cache, drive by drive").unwrap();
+        let ratio = |name: &str| map.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        assert!(ratio("left").contains("50.0") && ratio("right").contains("75.0"), "{tables}");
+        assert!(!tables.contains("Drive left"), "{tables}");
+    }
+
+    // Most users see only the tables: they must contain the essential figures, and be readable.
     #[test]
     fn the_tables_show_every_part() {
         let tables = example().tables(Width::Wide);
@@ -474,13 +477,13 @@ mod tests {
         assert!(!tables.contains("sgl-segment") && !tables.contains("fabric"));
         assert!(!tables.contains('\u{1b}'));
         let narrow = example().to_tables();
-        // Sentences are wrapped where they are printed.
+        // Sentences are wrapped on output.
         let mut rows = narrow.lines().filter(|line| line.starts_with([' ', '─']));
         assert!(rows.all(|line| line.chars().count() <= 80), "{narrow}");
         assert!(narrow.contains("--wide shows also: crossings"), "{narrow}");
     }
 
-    // 1.37 GB/s in the table and "0.0 B/s" above it: one of them is wrong for who reads both.
+    // 1.37 GB/s in the table and "0.0 B/s" above it would contradict each other.
     #[test]
     fn no_rate_is_told_of_what_moves_no_data() {
         let summary = Summary { bytes_per_second: 0.0, ..example() };
@@ -488,7 +491,7 @@ mod tests {
         assert!(tables.contains("of virtual time: 1,000,000 IOPS\n"), "{tables}");
     }
 
-    // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.
+    // A run that is interrupted at once divides by zero; NaN cannot be represented in JSON.
     #[test]
     fn an_empty_run_has_figures() {
         assert_eq!(Utilisation::of("cores", []).max, 0.0);

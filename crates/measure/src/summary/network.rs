@@ -1,9 +1,9 @@
-//! What crossed the network to a target, and what the target's processors did.
+//! The network part of the summary: traffic to a target, and its processors.
 
 use super::row::{LinkRow, Utilisation};
 use byteway_console::number::ratio;
 use byteway_console::table::{Cell, Column, TextTable};
-use byteway_link::{NetworkLedger, Parcel};
+use byteway_link::{MessageKind, NetworkLedger};
 use serde::{Deserialize, Serialize};
 
 /// A network and the target at its other end, over the measured part.
@@ -13,30 +13,30 @@ pub struct NetworkSummary {
     pub profile: String,
     /// Name of the target's host profile.
     pub target_profile: String,
-    /// How commands got from the network to the drives: `block` or `bypass`.
+    /// Path from the network to the drives: `block` or `bypass`.
     pub path: String,
-    /// What crossed, `to target` and `to host`: crossings are packets.
+    /// Traffic `to target` and `to host`; a crossing is a packet.
     pub crossings: Vec<LinkRow>,
-    /// How busy the wire was, each way.
+    /// Utilisation of the wire, by direction.
     pub wire: Vec<Utilisation>,
-    /// How busy the target's processors were.
+    /// Utilisation of the target's processors.
     pub processors: Utilisation,
-    /// Processor time of the target for an I/O, in nanoseconds, in the mean.
+    /// Mean processor time of the target per I/O, in nanoseconds.
     pub target_ns_per_io: f64,
 }
 
-/// A path to a drive that a target serves, over the whole run, with what was done before the measured part.
+/// A path to a drive behind a target, over the whole run, including the time before the measured part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathRow {
-    /// Where the target listens.
+    /// Address of the target.
     pub path: String,
-    /// What the path was good for in the end: an ANA state, or `lost`, `given up` or `refused`.
+    /// Final state of the path: an ANA state, or `lost`, `given up` or `refused`.
     pub state: String,
-    /// I/O commands that were sent by it.
+    /// I/O commands sent on it.
     pub commands: u64,
-    /// Of these, those that were sent again because it had not carried them out.
+    /// Of these, commands sent again because another path had not completed them.
     pub failovers: u64,
-    /// How often its controller was connected again, or reset.
+    /// Reconnections and resets of its controller.
     pub reconnects: u64,
 }
 
@@ -60,34 +60,34 @@ impl PathRow {
 }
 
 impl NetworkSummary {
-    /// Rows of both directions, without those that are empty.
+    /// Rows for both directions, without empty ones.
     pub fn rows(to_target: &NetworkLedger, to_host: &NetworkLedger) -> Vec<LinkRow> {
-        let row = |parcel: Parcel, direction: &str, ledger: &NetworkLedger| {
-            let carried = ledger.of(parcel);
+        let row = |kind: MessageKind, direction: &str, ledger: &NetworkLedger| {
+            let carried = ledger.of(kind);
             (carried.messages > 0).then(|| LinkRow {
-                purpose: parcel.name().to_owned(),
+                purpose: kind.name().to_owned(),
                 direction: direction.to_owned(),
                 crossings: carried.packets,
                 payload_bytes: carried.payload_bytes,
                 wire_bytes: carried.wire_bytes,
             })
         };
-        let each = Parcel::ALL.into_iter();
-        each.flat_map(|parcel| [row(parcel, "to target", to_target), row(parcel, "to host", to_host)])
+        let each = MessageKind::ALL.into_iter();
+        each.flat_map(|kind| [row(kind, "to target", to_target), row(kind, "to host", to_host)])
             .flatten()
             .collect()
     }
 
-    /// How many of the target's processors were busy, in the mean.
+    /// Mean number of busy processors of the target.
     pub fn processors_busy(&self) -> f64 {
         self.processors.mean * self.processors.count as f64
     }
 
-    /// In a sentence, for a terminal.
+    /// The statistics in a sentence for the terminal.
     pub fn sentence(&self, ios: u64) -> String {
         let busy = self.processors_busy();
         format!(
-            "Over {} to a target ({}, path {}): {} of its processor time an I/O, {:.2} of {} processors busy",
+            "Over {} to a target ({}, path {}): {} of its processor time per I/O, {:.2} of {} processors busy",
             self.profile,
             self.target_profile,
             self.path,
@@ -98,7 +98,7 @@ impl NetworkSummary {
     }
 }
 
-/// Nanoseconds for each I/O.
+/// Nanoseconds per I/O.
 pub fn ns_per_io(busy_ps: u64, ios: u64) -> f64 {
     ratio(busy_ps.into(), u128::from(ios) * 1000)
 }
@@ -129,7 +129,8 @@ mod tests {
         }
     }
 
-    // Of four processors a mean of 25 % is one that is busy; a sentence that had the share would be read as a quarter of one.
+    // With four processors a mean of 25 % is one busy processor; a sentence with the share would read as a
+    // quarter of one.
     #[test]
     fn processors_are_counted_and_times_are_for_an_io() {
         let summary = summary();
@@ -137,19 +138,19 @@ mod tests {
         assert!((summary.processors_busy() - 1.0).abs() < 1e-12);
         assert_eq!(
             summary.sentence(10),
-            "Over roce-100g to a target (xeon-e5-v4, path bypass): 13.34 us of its processor time an I/O, 1.00 of 4 \
+            "Over roce-100g to a target (xeon-e5-v4, path bypass): 13.34 us of its processor time per I/O, 1.00 of 4 \
              processors busy"
         );
     }
 
-    // A program that reads summaries finds what was written there.
+    // Programs read summaries back.
     #[test]
     fn what_is_written_is_read_again() {
         let written = serde_json::to_string(&summary()).unwrap();
         assert_eq!(serde_json::from_str::<NetworkSummary>(&written).unwrap(), summary());
     }
 
-    // A purpose that did not cross is no row of zeros.
+    // A purpose without traffic has no row of zeros.
     #[test]
     fn what_did_not_cross_has_no_row() {
         let nothing = NetworkLedger::default();

@@ -1,40 +1,40 @@
-//! Rows that a summary has of several things: what crossed a link or a network, and how busy resources were.
+//! Rows common to several parts of a summary: traffic of a link or network, and utilisation.
 
 use byteway_console::number::ratio;
 use serde::{Deserialize, Serialize};
 
-/// What crossed the link for one purpose in one direction, in both ledgers.
+/// Traffic on the link for one purpose in one direction, in both ledgers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRow {
-    /// Why: doorbell, sqe-fetch, data, ...
+    /// The purpose: doorbell, sqe-fetch, data, ...
     pub purpose: String,
     /// `to device` or `to host`.
     pub direction: String,
-    /// How often.
+    /// Number of packets.
     pub crossings: u64,
-    /// Payload only, as a performance counter sees it.
+    /// Payload bytes only, as a performance counter counts them.
     pub payload_bytes: u64,
-    /// With headers, CRC and framing, as the wire sees it.
+    /// Bytes with headers, CRC and framing, as on the wire.
     pub wire_bytes: u64,
 }
 
-/// How busy several resources of a kind were, as fractions of the time covered.
+/// Utilisation of several resources of a kind, as fractions of the covered time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
     /// `dies`, `channels`, `cores`, ...
     pub resource: String,
-    /// How many there are.
+    /// Number of resources.
     pub count: u64,
-    /// Mean.
+    /// Mean utilisation.
     pub mean: f64,
-    /// The least busy one.
+    /// Lowest utilisation.
     pub min: f64,
-    /// The busiest one.
+    /// Highest utilisation.
     pub max: f64,
 }
 
 impl Utilisation {
-    /// From the busy time of each, and the time in which it was that, picoseconds.
+    /// From the busy time and the covered time of each, in picoseconds.
     pub fn of(resource: &str, each: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let (mut count, mut sum, mut elapsed_sum) = (0u64, 0u128, 0u128);
         let (mut min, mut max) = (f64::INFINITY, 0.0f64);

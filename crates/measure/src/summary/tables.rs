@@ -1,8 +1,10 @@
-//! The tables of the terminal.
+//! The summary as tables for the terminal.
 
 use std::fmt::Write as _;
 
-use super::{ClockKind, FlashUser, KindSummary, Latency, LinkRow, PathRow, Summary};
+use super::latency::{latency_cells, latency_table, per_second};
+use super::upkeep::map_lookups;
+use super::{ClockKind, FlashUser, KindSummary, LinkRow, PathRow, QueryRow, Summary};
 use byteway_console::number::ratio;
 use byteway_console::table::{
     Cell, Column, Printout, Quantity, TextTable, Width, grouped, number, rate, time,
@@ -10,12 +12,12 @@ use byteway_console::table::{
 use byteway_scenario::profile::Completion;
 
 impl Summary {
-    /// The tables of the terminal, 80 columns wide.
+    /// Tables at most 80 columns wide.
     pub fn to_tables(&self) -> String {
         self.tables(Width::Narrow)
     }
 
-    /// The tables of the terminal.
+    /// Tables of this width.
     pub fn tables(&self, width: Width) -> String {
         let mut out = Printout::new(width);
         let completion = match self.completion {
@@ -35,7 +37,7 @@ impl Summary {
             ClockKind::Virtual => "virtual",
             ClockKind::Wall => "wall",
         };
-        // Deallocating moves no data.
+        // Trims move no data.
         let moved = match self.bytes_per_second > 0.0 {
             true => format!(", {}", rate(self.bytes_per_second)),
             false => String::new(),
@@ -48,19 +50,24 @@ impl Summary {
             grouped(per_second(self.iops)),
         );
         if self.partial {
-            let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
+            let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover the completed I/Os");
         }
         if let Some(kv) = &self.kv {
             kv.write_tables(&mut out);
         }
-        // Of several drives some may hold pairs, and others blocks.
+        // Of several drives, some may be key-value drives and others block devices.
         let is_of_blocks = |name: &str| {
             let kv = self.kv.iter().flat_map(|kv| &kv.operations);
             kv.into_iter().all(|row| row.job != name)
         };
+        out.section("Queries", &QueryRow::table(&self.queries));
+        out.section("Latency of queries", &QueryRow::latency_table(&self.queries));
         let has_several_kinds =
             !self.drives.is_empty() && self.jobs.iter().any(|job| is_of_blocks(&job.name));
-        if self.kv.is_none() || has_several_kinds {
+        let are_all_queries = self.jobs.iter().all(|job| self.queries.iter().any(|row| row.job == job.name));
+        if (self.kv.is_none() && (self.queries.is_empty() || !are_all_queries))
+            || (has_several_kinds && !are_all_queries)
+        {
             out.section("Throughput", &self.throughput());
             out.section("Latency", &self.latency());
         }
@@ -75,23 +82,28 @@ impl Summary {
             let _ = writeln!(out, "\n{}", array.sentence());
         }
         if let Some(jbof) = &self.jbof {
-            out.section("The box", &jbof.table());
+            out.section("The JBOF enclosure", &jbof.table());
             let _ = writeln!(out, "\n{}", jbof.sentence());
         }
         if let Some(host) = &self.host {
             out.section(HOST_TITLE, &host.processor_table());
-            out.section("The host's memory in the end", &host.memory_table());
+            out.section("Host memory at the end", &host.memory_table());
         }
         if let Some(network) = &self.network {
             out.section(NETWORK_TITLE, &link_table(&network.crossings, self.ios));
             let _ = writeln!(out, "\n{}", network.sentence(self.ios));
         }
         out.section("Paths", &PathRow::table(&self.paths));
-        out.section("In use", &self.in_use());
+        out.section("Utilization", &self.in_use());
         out.section("Flash", &self.flash_operations());
         if let Some(upkeep) = &self.upkeep {
             upkeep.write_tables(&mut out);
         }
+        let caches = self.drives.iter().filter_map(|drive| {
+            let cache = drive.upkeep.as_ref()?.map_cache.as_ref()?;
+            Some((Some(drive.drive.as_deref().unwrap_or_default()), cache))
+        });
+        out.section("Map cache, drive by drive", &map_lookups(&caches.collect::<Vec<_>>()));
         for drive in &self.drives {
             drive.write_own_tables(&mut out);
         }
@@ -112,19 +124,26 @@ impl Summary {
                 );
             }
             (true, 0) if verification.reads == 0 => {
-                let _ = writeln!(out, "\nNothing was read, so nothing was verified");
+                let _ = writeln!(out, "\nNo reads, so nothing was verified");
+            }
+            (true, 0) if !self.queries.is_empty() && self.kv.is_none() => {
+                // A check has no answer.
+                let executed = self.queries.iter().filter(|row| row.executed_by != "check");
+                let _ = match executed.map(|row| row.figures.ios).sum() {
+                    0 => writeln!(out, "\nNo queries were executed, so no results were verified"),
+                    answers => {
+                        let answers = grouped(answers);
+                        writeln!(out, "\n{answers} query results verified against this host's engine")
+                    }
+                };
             }
             (true, 0) if self.kv.is_some() => {
                 let reads = grouped(verification.reads);
-                let _ =
-                    writeln!(out, "\n{reads} answers verified: every value, and every key that was missing");
+                let _ = writeln!(out, "\n{reads} results verified: every value, and every missing key");
             }
             (true, 0) => {
-                let _ = writeln!(
-                    out,
-                    "\n{} reads verified: every block as it was written",
-                    grouped(verification.reads)
-                );
+                let _ =
+                    writeln!(out, "\n{} reads verified: every block as written", grouped(verification.reads));
             }
             (true, wrong) => {
                 let _ = writeln!(
@@ -141,15 +160,16 @@ impl Summary {
         out.finish()
     }
 
-    /// Of one of several drives what is not in the table of them: its upkeep, and its store of pairs.
+    /// The parts of one of several drives that no common table contains: its upkeep, and its key-value store.
     fn write_own_tables(&self, out: &mut Printout) {
         let store = self.kv.as_ref().filter(|kv| kv.store.is_some());
-        if self.upkeep.is_none() && store.is_none() {
+        let upkeep = self.upkeep.as_ref().filter(|upkeep| upkeep.has_own_tables());
+        if upkeep.is_none() && store.is_none() {
             return;
         }
         let _ = writeln!(out, "\nDrive {}", self.drive.as_deref().unwrap_or_default());
-        if let Some(upkeep) = &self.upkeep {
-            upkeep.write_tables(out);
+        if let Some(upkeep) = upkeep {
+            upkeep.write_own_tables(out);
         }
         if let Some(kv) = store {
             kv.write_store(out);
@@ -231,7 +251,7 @@ impl Summary {
         table
     }
 
-    /// How long they took.
+    /// The table of latencies of each job.
     pub fn latency(&self) -> TextTable {
         let mut table = latency_table(["job", ""]);
         for (job, kind, found) in self.kinds() {
@@ -252,7 +272,7 @@ impl Summary {
         table
     }
 
-    /// The share of the time in which each resource was in use.
+    /// The table of utilisations.
     pub fn in_use(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("resource"),
@@ -303,55 +323,19 @@ impl Summary {
     }
 }
 
-/// I/Os a second, without a fraction.
-pub fn per_second(rate: f64) -> u64 {
-    libm::round(rate) as u64
-}
+/// Title of [`Summary::each_drive`].
+pub const DRIVES_TITLE: &str = "By drive, each over the time of its own jobs";
 
-/// A table of latencies, all in one unit, behind columns of words.
-pub fn latency_table<const N: usize>(words: [&str; N]) -> TextTable {
-    let percentile = |heading: &str, rank: usize| Column::of(heading, Quantity::Time).same_unit().rank(rank);
-    let latencies = [
-        Column::of("mean", Quantity::Time),
-        percentile("p50", 0),
-        percentile("p90", 2),
-        percentile("p95", 3),
-        percentile("p99", 0),
-        percentile("p99.9", 0),
-        percentile("p99.99", 1),
-        percentile("max", 0),
-    ];
-    TextTable::new(words.into_iter().map(Column::text).chain(latencies))
-}
+/// Title of the table of the host's processors.
+const HOST_TITLE: &str = "Host processors (100 %: one fully busy processor)";
 
-/// The cells of a row of [`latency_table`] behind the words.
-pub fn latency_cells(latency: &Latency) -> [Cell; 8] {
-    [
-        latency.mean_ns,
-        latency.p50_ns as f64,
-        latency.p90_ns as f64,
-        latency.p95_ns as f64,
-        latency.p99_ns as f64,
-        latency.p99_9_ns as f64,
-        latency.p99_99_ns as f64,
-        latency.max_ns,
-    ]
-    .map(Cell::from)
-}
+/// Title of the table of a network.
+const NETWORK_TITLE: &str = "Network traffic by purpose (payload: message bytes, wire: with headers)";
 
-/// What stands above [`Summary::each_drive`].
-pub const DRIVES_TITLE: &str = "Drive by drive, each over the time of its own jobs";
+/// Title of [`link_table`].
+pub const LINK_TITLE: &str = "Link traffic by purpose (payload: as a counter sees it, wire: with headers)";
 
-/// What stands above the table of a network.
-/// What stands above the table of the host's processors.
-const HOST_TITLE: &str = "The host's processors (100 %: one of them, all the time)";
-
-const NETWORK_TITLE: &str = "The network, by purpose (payload as messages have it, wire with headers)";
-
-/// What stands above [`link_table`].
-pub const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";
-
-/// What crossed the link for `ios` I/Os, in both ledgers.
+/// Traffic on the link for `ios` I/Os, in both ledgers.
 pub fn link_table(rows: &[LinkRow], ios: u64) -> TextTable {
     let bytes = |heading: &str| Column::of(heading, Quantity::Bytes);
     let mut table = TextTable::new([

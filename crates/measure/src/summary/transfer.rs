@@ -1,42 +1,42 @@
-//! How payloads crossed: by which ways, how many of them by a fallback, and what it took of both processors.
+//! The transfer part of the summary: payloads by transfer method, fallbacks, and processor time.
 
 use byteway_console::table::{grouped, time};
 use serde::{Deserialize, Serialize};
 
 use byteway_console::number::ratio;
 
-/// How the payloads of the measured part crossed.
+/// Payload transfers of the measured part.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransferSummary {
-    /// The method that was asked for.
+    /// The configured method.
     pub method: String,
-    /// Whether they went to and came from a payload sink, where each is compared by checksum; else blocks.
+    /// Whether payloads go to a payload sink, which compares checksums, instead of blocks.
     pub is_sink: bool,
-    /// Payloads to the device and results to the host, by the way that they went.
-    pub ways: Vec<WayRow>,
-    /// Of the payloads, those that the method could not carry.
+    /// Payloads to the device and results to the host, by actual method.
+    pub ways: Vec<MethodRow>,
+    /// Payloads that the method could not carry.
     pub fallbacks: u64,
-    /// Of the results, those that could not come behind their completion.
+    /// Results that could not follow their completion.
     pub result_fallbacks: u64,
-    /// Processor time of the host for an I/O, in the mean: its work, not its watching for completions. `None` if another
-    /// process serves the drive, or if other drives' workers run on the same processors.
+    /// Mean processor time of the host per I/O, without polling for completions. `None` if another process
+    /// serves the drive, or if workers of other drives share the processors.
     pub host_ns_per_io: Option<f64>,
-    /// Processor time of the drive for an I/O, in the mean; likewise.
+    /// Mean processor time of the drive per I/O; `None` in the same cases.
     pub device_ns_per_io: Option<f64>,
 }
 
-/// A way, and what went by it.
+/// A transfer method, and its payloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WayRow {
-    /// The way.
+pub struct MethodRow {
+    /// Name of the method.
     pub way: String,
-    /// How many.
+    /// Number of payloads.
     pub payloads: u64,
 }
 
 impl TransferSummary {
-    /// From what the host's clients have counted, and the processor time of host and drive, picoseconds, where it is known,
-    /// for `ios` I/Os.
+    /// From the counters of the host's clients, and the processor time of host and drive in picoseconds,
+    /// where known, for `ios` I/Os.
     pub fn new(
         method: &str,
         is_sink: bool,
@@ -51,7 +51,7 @@ impl TransferSummary {
         TransferSummary {
             method: method.to_owned(),
             is_sink,
-            ways: ways.map(|(name, count)| WayRow { way: (*name).to_owned(), payloads: *count }).collect(),
+            ways: ways.map(|(name, count)| MethodRow { way: (*name).to_owned(), payloads: *count }).collect(),
             fallbacks: count("fallbacks"),
             result_fallbacks: count("result fallbacks"),
             host_ns_per_io: host_ps.map(per_io),
@@ -63,19 +63,24 @@ impl TransferSummary {
     pub fn sentence(&self) -> String {
         let ways = self.ways.iter().map(|row| format!("{} {}", grouped(row.payloads), row.way));
         let ways = ways.collect::<Vec<_>>().join(", ");
+        if ways.is_empty() {
+            return format!("Payloads by {}: none{}", self.method, self.busy());
+        }
         let fell = match self.fallbacks + self.result_fallbacks {
             0 => "none by the fallback".to_owned(),
             count => format!("{} of them by the fallback", grouped(count)),
         };
-        let busy = match (self.host_ns_per_io, self.device_ns_per_io) {
-            (Some(host), Some(device)) => format!(
-                ". An I/O takes {} of the host's processor and {} of the drive's.",
-                time(host),
-                time(device)
-            ),
+        format!("Payloads by {}: {ways}; {fell}{}", self.method, self.busy())
+    }
+
+    /// The end of the sentence: processor time, where it is known.
+    fn busy(&self) -> String {
+        match (self.host_ns_per_io, self.device_ns_per_io) {
+            (Some(host), Some(device)) => {
+                format!(". An I/O takes {} of host and {} of drive processor time.", time(host), time(device))
+            }
             _ => ".".to_owned(),
-        };
-        format!("Payloads by {}: {ways}; {fell}{busy}", self.method)
+        }
     }
 }
 
@@ -83,7 +88,7 @@ impl TransferSummary {
 mod tests {
     use super::*;
 
-    // A fallback that is not told apart makes a method look like the one that it fell back to.
+    // A fallback that is counted as the method hides that another method was used.
     #[test]
     fn fallbacks_are_no_way_of_their_own() {
         let counts = [("prp", 3), ("sgl", 0), ("inline", 997), ("fallbacks", 3), ("result fallbacks", 0)];
@@ -93,8 +98,8 @@ mod tests {
         assert_eq!((found.host_ns_per_io, found.device_ns_per_io), (Some(90.0), Some(1929.0)));
         assert_eq!(
             found.sentence(),
-            "Payloads by inline: 3 prp, 997 inline; 3 of them by the fallback. An I/O takes 90.0 ns of the host's processor \
-             and 1.93 us of the drive's."
+            "Payloads by inline: 3 prp, 997 inline; 3 of them by the fallback. An I/O takes 90.0 ns of host and 1.93 us of \
+             drive processor time."
         );
     }
 }

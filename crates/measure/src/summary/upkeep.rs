@@ -1,5 +1,5 @@
-//! What a drive did for its map and its flash beside the host's I/O, and what became of its cells. Each part is there only
-//! if the drive has such a thing.
+//! The upkeep part of the summary: background work of a drive for its map and its flash, and the state of its
+//! cells. Each part exists only if the drive has the mechanism.
 
 use std::fmt::Write as _;
 
@@ -10,146 +10,146 @@ use byteway_console::table::{Column, Printout, Quantity, TextTable, number};
 use byteway_console::table::{grouped, percent, time};
 use byteway_wire::content::UNIT_BYTES;
 
-/// What a drive did beside the host's I/O.
+/// Background work of a drive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UpkeepSummary {
-    /// What was programmed, by why: the parts of write amplification. Empty if all of it was the host's, the collector's
-    /// and padding.
+    /// Units programmed by cause: the parts of write amplification. Empty if there are only the host's
+    /// writes, garbage collection and padding.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programmed: Vec<ProgramRow>,
-    /// The part of the map that is in DRAM.
+    /// The map cache in DRAM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_cache: Option<MapCacheSummary>,
-    /// Data kept to be read again.
+    /// The read cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_cache: Option<ReadCacheSummary>,
-    /// Blocks with one bit a cell.
+    /// Blocks with one bit per cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slc: Option<SlcSummary>,
-    /// Programs and erases that were suspended for reads, each time counted.
+    /// Suspensions of programs and erases for reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspends: Option<u64>,
-    /// Reads that were tried again.
+    /// Read retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetrySummary>,
-    /// Blocks that went bad.
+    /// Bad blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bad_blocks: Option<BadBlockSummary>,
-    /// How evenly blocks wear.
+    /// Distribution of wear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear: Option<WearSummary>,
-    /// The last recovery from a loss of power.
+    /// The last recovery from a power loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySummary>,
 }
 
-/// Units of 4 KiB programmed for one reason.
+/// Units of 4 KiB programmed for one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramRow {
-    /// Why: host, collector, levelling, refresh, folding, retirement, map, padding.
+    /// The cause: host, collector, levelling, refresh, folding, retirement, map, padding.
     pub cause: String,
     /// Units of 4 KiB.
     pub units: u64,
-    /// For each unit that the host wrote; all rows sum to the write amplification. 0 if the host wrote none.
+    /// Per unit that the host wrote; all rows sum to the write amplification. 0 if the host wrote nothing.
     pub per_unit_written: f64,
 }
 
-/// How often the map was there.
+/// Map cache statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MapCacheSummary {
-    /// Translation pages of 4 KiB that the cache holds.
+    /// Translation pages of 4 KiB in the cache.
     pub pages: u64,
-    /// Lookups of a translation page that found it in the cache.
+    /// Lookups of a translation page that hit the cache.
     pub hits: u64,
-    /// Those that had to load it, or to wait until somebody else had.
+    /// Lookups that loaded it, or waited for another lookup to load it.
     pub misses: u64,
-    /// Misses among all.
+    /// Misses divided by all lookups.
     pub miss_ratio: f64,
-    /// Pages that had been changed and were written back to make room.
+    /// Changed pages written back on eviction.
     pub dirty_evictions: u64,
-    /// Misses that a copy in the host's memory served, where the drive asks for such memory.
+    /// Misses served from a copy in the host memory buffer, if the drive requests one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_host: Option<u64>,
 }
 
-/// How often data that was read was there from an earlier read. Data in the write buffer, or nowhere, was not looked for.
+/// Read cache statistics. Data in the write buffer, and unmapped data, is not looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReadCacheSummary {
-    /// Units of 4 KiB that were there.
+    /// Units of 4 KiB found in the cache.
     pub hits: u64,
-    /// Units that were read from flash.
+    /// Units read from flash.
     pub misses: u64,
-    /// Hits among both.
+    /// Hits divided by the sum of both.
     pub hit_ratio: f64,
 }
 
-/// What blocks with one bit a cell took.
+/// Use of blocks with one bit per cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlcSummary {
-    /// Units programmed there.
+    /// Units programmed to these blocks.
     pub units_programmed: u64,
-    /// Units that the host read from there.
+    /// Units that the host read from these blocks.
     pub units_read: u64,
-    /// Units that were moved from there to the other blocks.
+    /// Units moved from these blocks to others.
     pub units_folded: u64,
 }
 
-/// Reads of flash that were tried again at shifted thresholds.
+/// Flash reads retried at shifted thresholds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RetrySummary {
-    /// Reads of flash that succeeded, for whatever reason, host's or not.
+    /// Successful flash reads, of the host and others.
     pub reads: u64,
-    /// Those of them, and of those that failed, that were tried again.
+    /// Flash reads, successful or not, that were retried.
     pub reads_retried: u64,
-    /// How often in all.
+    /// Total number of retries.
     pub retries: u64,
-    /// How often for each read.
+    /// Retries per read.
     pub retries_per_read: f64,
-    /// Reads that were tried again once, twice and so on; the last number counts all beyond, too.
+    /// Reads with one retry, two retries and so on; the last entry includes all reads with more.
     pub by_retries: Vec<u64>,
-    /// Units of 4 KiB that could not be read.
+    /// Uncorrectable units of 4 KiB.
     pub uncorrectable: u64,
 }
 
-/// Superblocks that went bad.
+/// Bad superblocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadBlockSummary {
     /// Programs that failed.
     pub failed_programs: u64,
     /// Erases that failed.
     pub failed_erases: u64,
-    /// Superblocks that are no longer used, since the drive was made.
+    /// Superblocks retired since the drive was made.
     pub retired: u64,
-    /// Superblocks that are left to take the place of bad ones.
+    /// Spare superblocks left.
     pub spare_left: u64,
 }
 
-/// How evenly superblocks wear. Erases before the run count if it says how worn the drive was.
+/// Wear of superblocks. Erases before the run count if the drive's initial wear is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WearSummary {
-    /// Superblocks.
+    /// Number of superblocks.
     pub blocks: u64,
-    /// Erases of the least worn.
+    /// Lowest erase count.
     pub min: u64,
-    /// Erases of the mean.
+    /// Mean erase count.
     pub mean: f64,
-    /// Erases of the most worn.
+    /// Highest erase count.
     pub max: u64,
-    /// From the least to the most worn, for each erase of the mean; 0 if there was no erase.
+    /// (Highest - lowest) / mean; 0 without erases.
     pub spread: f64,
 }
 
-/// How a drive found its data again.
+/// Recovery statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecoverySummary {
-    /// From power-on until it was ready.
+    /// Time from power-on until ready.
     pub time_ns: f64,
-    /// Units that it found in the spare areas of flash, beyond its checkpoint.
+    /// Units recovered from the spare areas of flash, in addition to the checkpoint.
     pub units: u64,
 }
 
 impl ProgramRow {
-    /// The parts of write amplification that are not nothing, and the whole, for `written` bytes of the host's.
+    /// The nonzero parts of write amplification, and their total, for `written` bytes from the host.
     pub fn all(causes: &[(&str, u64)], written: u64) -> Vec<ProgramRow> {
         let row = |&(cause, units): &(&str, u64)| ProgramRow {
             cause: cause.to_owned(),
@@ -161,7 +161,7 @@ impl ProgramRow {
 }
 
 impl MapCacheSummary {
-    /// From what was counted.
+    /// From the counters.
     pub fn new(pages: u64, hits: u64, misses: u64, dirty_evictions: u64, from_host: Option<u64>) -> Self {
         let miss_ratio = ratio(misses.into(), u128::from(hits) + u128::from(misses));
         MapCacheSummary { pages, hits, misses, miss_ratio, dirty_evictions, from_host }
@@ -169,7 +169,7 @@ impl MapCacheSummary {
 }
 
 impl RetrySummary {
-    /// From what was counted; `by_retries` are reads that were tried again once, twice and so on.
+    /// From the counters; `by_retries` are reads with one retry, two retries and so on.
     pub fn new(reads: u64, by_retries: &[u64], retries: u64, uncorrectable: u64) -> Self {
         let most = by_retries.iter().rposition(|reads| *reads > 0).map_or(0, |last| last + 1);
         RetrySummary {
@@ -184,9 +184,9 @@ impl RetrySummary {
 }
 
 impl WearSummary {
-    /// From the erases of the least worn, the mean and the most worn of some superblocks.
+    /// From the lowest, mean and highest erase count of `blocks` superblocks.
     pub fn new(blocks: u64, min: u64, mean: f64, max: u64) -> Self {
-        // `mean` has six decimals, so this is an integer again.
+        // `mean` has six decimals, so this is an integer.
         let millionths = (mean * 1e6).round() as u128;
         let spread = ratio(u128::from(max - min.min(max)) * 1_000_000, millionths);
         WearSummary { blocks, min, mean, max, spread }
@@ -195,7 +195,7 @@ impl WearSummary {
     /// A sentence for the terminal and the report.
     pub fn sentence(&self) -> String {
         format!(
-            "each of {} superblocks was erased {} to {} times, {} in the mean: a spread of {} of the mean",
+            "{} superblocks with {} to {} erases each, mean {}: a spread of {} of the mean",
             grouped(self.blocks),
             grouped(self.min),
             grouped(self.max),
@@ -206,20 +206,35 @@ impl WearSummary {
 }
 
 impl UpkeepSummary {
-    /// Itself, if there is anything in it.
+    /// `Some` if any part is present.
     pub fn filled(self) -> Option<Self> {
         (self != UpkeepSummary::default()).then_some(self)
     }
 
-    /// Writes the tables of the terminal.
+    /// Writes the tables for the terminal.
     pub(super) fn write_tables(&self, out: &mut Printout) {
-        out.section("Programmed, by why (units of 4 KiB; the parts of write amplification)", &self.causes());
-        out.section("Map cache", &self.map_lookups());
-        out.section("Upkeep of the flash", &self.cells_and_wear());
+        let map = self.map_cache.iter().map(|cache| (None, cache));
+        self.write_with(out, &map_lookups(&map.collect::<Vec<_>>()));
+    }
+
+    /// As `write_tables`, for one of several drives, whose map caches share a table.
+    pub(super) fn write_own_tables(&self, out: &mut Printout) {
+        self.write_with(out, &TextTable::new([]));
+    }
+
+    /// Whether [`UpkeepSummary::write_own_tables`] writes anything.
+    pub(super) fn has_own_tables(&self) -> bool {
+        !self.programmed.is_empty() || !self.figures().is_empty() || self.recovery.is_some()
+    }
+
+    fn write_with(&self, out: &mut Printout, map: &TextTable) {
+        out.section("Programs by cause (units of 4 KiB; the parts of write amplification)", &self.causes());
+        out.section("Map cache", map);
+        out.section("Background work on flash", &self.cells_and_wear());
         if let Some(recovery) = &self.recovery {
             let _ = writeln!(
                 out,
-                "\nRecovered in {}: {} units found beyond the checkpoint",
+                "\nRecovered in {}: {} units found that are newer than the checkpoint",
                 time(recovery.time_ns),
                 grouped(recovery.units)
             );
@@ -235,25 +250,6 @@ impl UpkeepSummary {
         table
     }
 
-    fn map_lookups(&self) -> TextTable {
-        let from_host = self.map_cache.and_then(|cache| cache.from_host);
-        let columns = [
-            Column::count("pages"),
-            Column::count("hits"),
-            Column::count("misses"),
-            Column::of("miss ratio", Quantity::Share),
-            Column::count("dirty evictions"),
-        ];
-        let more = from_host.map(|_| Column::count("from host"));
-        let mut table = TextTable::new(columns.into_iter().chain(more));
-        if let Some(cache) = self.map_cache {
-            let counts = [cache.pages.into(), cache.hits.into(), cache.misses.into()];
-            let others = [cache.miss_ratio.into(), cache.dirty_evictions.into()];
-            table.row(counts.into_iter().chain(others).chain(from_host.map(Into::into)));
-        }
-        table
-    }
-
     fn cells_and_wear(&self) -> TextTable {
         let mut table = TextTable::new([Column::text(""), Column::count("count")]);
         for (what, count) in self.figures() {
@@ -262,41 +258,65 @@ impl UpkeepSummary {
         table
     }
 
-    /// Its single figures with what they are, for tables.
+    /// Its single figures with their descriptions, for tables.
     pub fn figures(&self) -> Vec<(String, String)> {
         let mut rows: Vec<(String, String)> = Vec::new();
         let mut count = |what: &str, count: u64| rows.push((what.to_owned(), grouped(count)));
         if let Some(cache) = &self.read_cache {
-            count("units read from the read cache", cache.hits);
-            count("units that it had not", cache.misses);
+            count("read cache hits, units", cache.hits);
+            count("read cache misses, units", cache.misses);
         }
         if let Some(slc) = &self.slc {
-            count("units programmed with one bit a cell", slc.units_programmed);
-            count("units read from there", slc.units_read);
-            count("units folded from there", slc.units_folded);
+            count("units programmed in SLC mode", slc.units_programmed);
+            count("units read from SLC blocks", slc.units_read);
+            count("units folded from SLC blocks", slc.units_folded);
         }
         if let Some(suspends) = self.suspends {
             count("programs and erases suspended", suspends);
         }
         if let Some(retry) = &self.retry {
-            count("reads tried again", retry.reads_retried);
-            count("tries beyond the first", retry.retries);
-            count("units not correctable", retry.uncorrectable);
+            count("reads retried", retry.reads_retried);
+            count("retries", retry.retries);
+            count("uncorrectable units", retry.uncorrectable);
         }
         if let Some(bad) = &self.bad_blocks {
             count("programs failed", bad.failed_programs);
             count("erases failed", bad.failed_erases);
-            count("blocks gone bad", bad.retired);
-            count("blocks left to replace them", bad.spare_left);
+            count("blocks retired", bad.retired);
+            count("spare blocks left", bad.spare_left);
         }
         if let Some(wear) = &self.wear {
-            count("erases of the least worn block", wear.min);
-            rows.push(("erases of a block in the mean".to_owned(), number(wear.mean)));
-            rows.push(("erases of the most worn block".to_owned(), grouped(wear.max)));
+            count("erases, least worn block", wear.min);
+            rows.push(("erases, mean of all blocks".to_owned(), number(wear.mean)));
+            rows.push(("erases, most worn block".to_owned(), grouped(wear.max)));
             rows.push(("spread of erases over the mean".to_owned(), percent(wear.spread)));
         }
         rows
     }
+}
+
+/// A row for each map cache, with the name of its drive where there are several.
+pub(super) fn map_lookups(each: &[(Option<&str>, &MapCacheSummary)]) -> TextTable {
+    let is_named = each.iter().any(|(drive, _)| drive.is_some());
+    let has_host = each.iter().any(|(_, cache)| cache.from_host.is_some());
+    let columns = [
+        Column::count("pages"),
+        Column::count("hits"),
+        Column::count("misses"),
+        Column::of("miss ratio", Quantity::Share),
+        Column::count("dirty evictions"),
+    ];
+    let name = is_named.then(|| Column::text("drive"));
+    let more = has_host.then(|| Column::count("from host"));
+    let mut table = TextTable::new(name.into_iter().chain(columns).chain(more));
+    for (drive, cache) in each {
+        let name = is_named.then(|| drive.unwrap_or_default().into());
+        let counts = [cache.pages.into(), cache.hits.into(), cache.misses.into()];
+        let others = [cache.miss_ratio.into(), cache.dirty_evictions.into()];
+        let more = has_host.then(|| cache.from_host.into());
+        table.row(name.into_iter().chain(counts).chain(others).chain(more));
+    }
+    table
 }
 
 #[cfg(test)]
@@ -304,7 +324,7 @@ mod tests {
     use super::*;
     use byteway_console::table::Width;
 
-    // What a reader compares two drives by: a ratio of the wrong two counts looks as plausible as the right one.
+    // A ratio of the wrong counts looks as plausible as the right one.
     #[test]
     fn ratios_are_of_what_they_say() {
         let cache = MapCacheSummary::new(512, 750, 250, 3, None);
@@ -320,7 +340,7 @@ mod tests {
         assert_eq!(ProgramRow::all(&[("host", 1)], 0)[0].per_unit_written, 0.0);
     }
 
-    // A mechanism that is off must leave no trace: tables of zeroes would be read as measurements.
+    // A disabled mechanism must not appear: tables of zeroes would be read as measurements.
     #[test]
     fn only_what_there_is_is_shown() {
         assert_eq!(UpkeepSummary::default().filled(), None);

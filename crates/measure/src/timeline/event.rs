@@ -1,12 +1,12 @@
-//! Events of the Chrome trace event format, as JSON, through a buffer to where they are written.
+//! Events in the Chrome trace event format, written as JSON through a buffer.
 
-use byteway_clock::{Detail, Stage, Time, Trail, Usage};
+use byteway_clock::{Detail, SpanTrail, Stage, Time, Usage};
 use std::io::{self, Write};
 
-/// What is held in memory at most, but for one event more.
+/// Size of the buffer, exceeded by at most one event.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// A text as JSON, with its quotes.
+/// A string as JSON, with quotes.
 pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -18,7 +18,7 @@ pub struct Events {
     failure: Option<io::Error>,
     origin: Time,
     is_first: bool,
-    /// A bit for each I/O that has a slice on some track: the next one is linked to it.
+    /// A bit for each I/O that has a slice on some track: its next slice is linked to that one.
     linked: Vec<u64>,
 }
 
@@ -35,12 +35,12 @@ impl Events {
         }
     }
 
-    /// The instant that is 0 in the file.
+    /// Sets the instant that is 0 in the file.
     pub fn set_origin(&mut self, origin: Time) {
         self.origin = origin;
     }
 
-    /// Names a process; a viewer shows them by rising `place`.
+    /// Names a process; viewers sort processes by `place`.
     pub fn name_process(&mut self, process: u32, name: &str, place: u32) {
         let name = quoted(name);
         self.put(|out, _| {
@@ -57,7 +57,7 @@ impl Events {
         });
     }
 
-    /// Names a thread; threads stand in the order of their numbers, which are different in all processes.
+    /// Names a thread. Threads are sorted by number; numbers are unique over all processes.
     pub fn name_thread(&mut self, process: u32, thread: u32, name: &str) {
         let name = quoted(name);
         self.put(|out, _| {
@@ -75,7 +75,7 @@ impl Events {
         });
     }
 
-    /// A use of the resource that is this thread, for these I/Os.
+    /// A use of the resource that this thread represents, for these I/Os.
     pub fn usage(&mut self, process: u32, thread: u32, usage: &Usage<'_>, ios: &[u32]) {
         let link = match ios {
             [io] => Some((*io, self.link(*io))),
@@ -120,7 +120,7 @@ impl Events {
         });
     }
 
-    /// Whether the I/O has had a slice before; from now on it has.
+    /// Whether the I/O has had a slice before; marks it.
     fn link(&mut self, io: u32) -> bool {
         let (word, bit) = ((io / 64) as usize, 1 << (io % 64));
         if self.linked.len() <= word {
@@ -131,18 +131,18 @@ impl Events {
         before & bit != 0
     }
 
-    /// An I/O begins; `arguments` are JSON without the braces.
+    /// Begins an I/O; `arguments` are JSON without the braces.
     pub fn open(&mut self, process: u32, thread: u32, io: u32, what: &str, at: Time, arguments: &str) {
         self.edge('b', (process, thread, io), what, at, Some(arguments));
     }
 
-    /// It ends.
+    /// Ends an I/O.
     pub fn close(&mut self, process: u32, thread: u32, io: u32, what: &str, at: Time) {
         self.edge('e', (process, thread, io), what, at, None);
     }
 
-    /// An I/O's stages, with what it waited from when it was due to when it could begin.
-    pub fn stages(&mut self, process: u32, thread: u32, trail: &Trail, due: Time) {
+    /// The stages of an I/O, including its wait from the due time until it could begin.
+    pub fn stages(&mut self, process: u32, thread: u32, trail: &SpanTrail, due: Time) {
         let of = (process, thread, trail.io);
         let mut stage = |name: &str, begin: Time, end: Time| {
             self.edge('b', of, name, begin, None);
@@ -179,7 +179,7 @@ impl Events {
         });
     }
 
-    /// Nothing follows any more. `cut`: from when on not everything was taken down.
+    /// Ends the file. `cut`: the time from which recording was incomplete.
     pub fn end(&mut self, ios: u64, measured: u64, cut: Option<Time>) {
         let origin = self.origin;
         let version = env!("CARGO_PKG_VERSION");
@@ -207,7 +207,7 @@ impl Events {
         }
     }
 
-    /// Whether all could be written.
+    /// Whether everything could be written.
     ///
     /// # Errors
     /// The first failure.
@@ -215,7 +215,7 @@ impl Events {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Puts an event behind the others.
+    /// Appends an event.
     fn put(&mut self, event: impl FnOnce(&mut Vec<u8>, Time) -> io::Result<()>) {
         if self.failure.is_some() {
             return;

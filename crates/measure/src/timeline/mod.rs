@@ -1,10 +1,10 @@
-//! `spans.json`: a run as tracks of time, for <https://ui.perfetto.dev> ("Open trace file"; nothing is uploaded) or
-//! `chrome://tracing`.
+//! The timeline `spans.json`: a run as tracks over time, for <https://ui.perfetto.dev> ("Open trace file";
+//! nothing is uploaded) or `chrome://tracing`.
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod` | what is on which track |
-//! | [`event`] | the events as JSON, written out as they come |
+//! | `mod` | the assignment to tracks |
+//! | [`event`] | the events as JSON, written as they occur |
 //!
 //! The format is the Chrome trace event format, a JSON object: `traceEvents`, one event a line, then `displayTimeUnit`
 //! and `otherData`. `ts` and `dur` are microseconds of the run's clock after the first I/O was issued, with six decimals
@@ -13,32 +13,34 @@
 //! **Drives.** Of a run with several drives the processes of a drive's queues, link, cores and flash begin with its name, `a: flash:
 //! dies`, and the I/Os have an argument `drive`. The host's processors are one process.
 //!
-//! **I/Os.** Each queue pair is a process of its own, `queue 1: NAME OF ITS JOB`. An I/O is an async slice there (`"b"` to
-//! `"e"`, category `io`) from the moment it was due to its completion, named `read`, `write` or `trim`. Its `id` is its
-//! number in the order of beginning, over all jobs from 0. Its arguments are `io` (that number), `job`, `worker`,
-//! `queue`, `lba`, `blocks`, whether it is `measured`, and the `error` if it failed. In it stand its stages, one
-//! after the other without a gap, as they were charged: host, doorbell, fetch, link, firmware, dram, flash, and
-//! queueing for waiting on any of them. A charge of several waits shows as one: first all of its queueing, then the
-//! rest. The stages of all measured I/Os sum to the summary's spans, to the picosecond.
+//! **I/Os.** Each queue pair is a process, `queue 1: NAME OF ITS JOB`. An I/O is an async slice in it (`"b"`
+//! to `"e"`, category `io`) from its due time to its completion, named `read`, `write` or `trim`. Its `id` is
+//! its sequence number over all jobs, from 0. Its arguments are `io` (that number), `job`, `worker`, `queue`,
+//! `lba`, `blocks`, whether it is `measured`, and the `error` if it failed. It contains its stages, in
+//! sequence without gaps, as they were charged: host, doorbell, fetch, link, firmware, dram, flash, and
+//! queueing for waiting on any of them. A charge that includes several waits shows as one: first all of its
+//! queueing, then the rest. The stages of all measured I/Os sum exactly to the summary's spans.
 //!
-//! **Resources.** Each use is a complete slice (`"X"`) on the track of its resource: processors of the host, the two
-//! directions of the link (by purpose; as long as they keep the link busy, without the propagation), the drive's cores
-//! (by kind of work), its DRAM (what passes the write buffer; the latency of a look at the map keeps nobody else from
-//! it, and is in the I/Os only), channels and dies. Slices of a track never overlap. `args.io` is the I/O, or `args.ios`
-//! those for which it was used together: a read of several entries, a program of what several wrote. Neither stands with what is
-//! of no I/O in particular: collection, interrupts' handling, admin commands. Slices of one I/O are linked by flow
-//! arrows. What was still under way when the run ended is cut off there (dies), or stands in full as it was reserved.
+//! **Resources.** Each use is a complete slice (`"X"`) on the track of its resource: processors of the host,
+//! the two directions of the link (by purpose; while the link is busy, without the propagation), the drive's
+//! cores (by kind of work), its DRAM (transfers through the write buffer; the latency of a map access blocks
+//! no other user, and appears in the I/Os only), channels and dies. Slices of a track never overlap.
+//! `args.io` is the I/O, or `args.ios` the I/Os that share the use: a fetch of several entries, a program of
+//! several writes. Uses that belong to no I/O have neither: garbage collection, interrupt handling, admin
+//! commands. Slices of one I/O are linked by flow arrows. Uses in progress at the end of the run are cut off
+//! there (dies), or shown in full as reserved.
 //!
-//! **What is covered.** The first so many I/Os (`--spans-ios`). When the next one begins, `otherData.complete_until_us`, the
-//! tracks cease to be complete: from then on they show only what is for I/Os that are covered. `otherData.ios` says how
-//! many are in the file, `measured_ios` how many of them are in the summary, and `complete` whether that is all.
+//! **Coverage.** The first I/Os of the run, up to `--spans-ios`. The tracks are complete until the next one
+//! begins, at `otherData.complete_until_us`; afterwards they show only uses for covered I/Os. `otherData.ios`
+//! is the number of I/Os in the file, `measured_ios` the number of these in the summary, and `complete` tells
+//! whether the file covers the whole run.
 //!
-//! It is written while the run goes on, and holds 64 KiB and a bit for each I/O covered in memory, however long the run is. Uses come in the order in
-//! which they were known; viewers sort them.
+//! The file is written during the run, and takes 64 KiB and one bit per covered I/O of memory, for runs of
+//! any length. Uses are written in the order in which they became known; viewers sort them.
 
 pub mod event;
 
-use byteway_clock::{Clock, Resource, Time, Tracer, Trail, Usage};
+use byteway_clock::{Clock, Resource, SpanTrail, Time, Tracer, Usage};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Write};
@@ -47,86 +49,86 @@ use std::rc::Rc;
 use byteway_workload::{Io, Kind};
 use event::Events;
 
-/// I/Os that a file covers unless the user says otherwise: some 50 MB, which a browser opens in seconds.
+/// Default number of covered I/Os: some 50 MB, which a browser opens in seconds.
 pub const IOS_DEFAULT: u32 = 10_000;
 
-/// What there is to see: names and numbers of the tracks.
-pub struct Stage {
-    /// Processors of the host's workers. Each drive's driver has one more for its interrupts; they stand behind these, in the
-    /// order of the drives.
+/// The tracks: names and numbers of the resources.
+pub struct TrackLayout {
+    /// Processors of the host's workers. Each drive's driver has one more for its interrupts; these follow,
+    /// in the order of the drives.
     pub processors: u32,
-    /// The drives: the resources of each are those of the clock's owner with its number.
-    pub drives: Vec<StageDrive>,
-    /// The workers' queue pairs, in their order.
+    /// The drives: the resources of each have the clock's owner with its index.
+    pub drives: Vec<TrackDrive>,
+    /// Queue pairs of the workers, in order.
     pub queues: Vec<Queue>,
 }
 
 /// A drive and its link.
-pub struct StageDrive {
-    /// What it is called, of several.
+pub struct TrackDrive {
+    /// Name of the drive, of several.
     pub name: Option<String>,
-    /// Its cores.
+    /// Number of cores.
     pub cores: u32,
-    /// Its channels.
+    /// Number of channels.
     pub channels: u32,
-    /// The channel of each die.
+    /// Channel of each die.
     pub dies: Vec<u32>,
 }
 
 /// A worker's queue pair.
 pub struct Queue {
-    /// Which of the drives has it.
+    /// Index of the drive.
     pub drive: usize,
-    /// Its identifier.
+    /// Queue identifier.
     pub qid: u16,
-    /// The job.
+    /// Name of the job.
     pub job: String,
-    /// Which of the job's workers, from 0.
+    /// Index of the worker within the job, from 0.
     pub worker: u32,
-    /// The processor that it runs on.
+    /// Index of the processor that it runs on.
     pub processor: u32,
 }
 
-/// An I/O that has ended.
+/// A completed I/O.
 pub struct Ended<'a> {
-    /// Which of the queues it went through.
+    /// Index of its queue.
     pub queue: u32,
-    /// What it was.
+    /// Its operation.
     pub io: Io,
-    /// When it was due.
+    /// Its due time.
     pub due: Time,
-    /// Whether the summary counts it.
+    /// Whether it counts in the summary.
     pub measured: bool,
-    /// What it failed with.
+    /// Its error, if it failed.
     pub error: Option<&'a dyn fmt::Display>,
 }
 
-/// Where the tracks of each kind of resource stand: process, and the first thread.
+/// The tracks of a kind of resource: process, and first thread.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct TrackIds {
     process: u32,
     thread: u32,
 }
 
-/// The queues' processes begin here, or behind the resources' if there are more of those.
+/// First process number of the queues, unless there are more resources than this.
 const QUEUES_FROM: u32 = 100;
 
-/// A viewer shows the resources below the queues, of which there are fewer.
+/// Sort order offset of resources: viewers show them below the queues.
 const RESOURCES_BEHIND: u32 = 1 << 16;
 
 struct Book {
     events: Events,
     /// By owner and kind.
-    places: Vec<[Place; RESOURCES.len()]>,
-    /// By number: process and thread.
+    track_ids: Vec<[TrackIds; RESOURCES.len()]>,
+    /// By queue index: process and thread.
     queues: Vec<(u32, u32)>,
-    /// Of each queue what its I/Os have as arguments: job, worker, queue and drive, as JSON.
+    /// By queue index: the arguments of its I/Os (job, worker, queue and drive), as JSON.
     jobs: Vec<String>,
     ios: u64,
     measured: u64,
 }
 
-/// What is shown, in this order; each kind is a process, of each drive but for the host's.
+/// The resources shown, in order; each kind is a process for each drive, the host's once.
 const RESOURCES: [(Resource, &str); 7] = [
     (Resource::HostCore, "host: processors"),
     (Resource::LinkDown, "link to device"),
@@ -137,18 +139,18 @@ const RESOURCES: [(Resource, &str); 7] = [
     (Resource::Die, "flash: dies"),
 ];
 
-/// Takes a run down as events.
+/// Records a run as events.
 pub struct Timeline {
     ios_max: u32,
     book: RefCell<Book>,
 }
 
 impl Timeline {
-    /// Writes to `out`, and covers the first `ios_max` I/Os.
+    /// Writes to `out`; covers the first `ios_max` I/Os.
     pub fn new(out: Box<dyn Write>, ios_max: u32) -> Rc<Timeline> {
         let book = Book {
             events: Events::new(out),
-            places: Vec::new(),
+            track_ids: Vec::new(),
             queues: Vec::new(),
             jobs: Vec::new(),
             ios: 0,
@@ -157,23 +159,23 @@ impl Timeline {
         Rc::new(Timeline { ios_max, book: RefCell::new(book) })
     }
 
-    /// I/Os that it covers, at most.
+    /// Number of I/Os covered, at most.
     pub fn ios_max(&self) -> u32 {
         self.ios_max
     }
 
-    /// The run begins: names the tracks, and listens from now on.
-    pub fn begin(self: &Rc<Self>, clock: &Clock, stage: &Stage) {
-        self.book.borrow_mut().set(clock.now(), stage);
+    /// Begins the run: names the tracks, and registers with the clock.
+    pub fn begin(self: &Rc<Self>, clock: &Clock, layout: &TrackLayout) {
+        self.book.borrow_mut().set(clock.now(), layout);
         clock.trace(self.clone(), self.ios_max);
     }
 
-    /// An I/O has ended, which left this trail.
-    pub fn ended(&self, ended: &Ended<'_>, trail: &Trail) {
+    /// Records a completed I/O, with its trail of stages.
+    pub fn ended(&self, ended: &Ended<'_>, trail: &SpanTrail) {
         self.book.borrow_mut().io(ended, trail);
     }
 
-    /// The run is over: nothing more is taken down.
+    /// Ends the run: records nothing further.
     pub fn end(&self, clock: &Clock) {
         let cut = clock.end_trace();
         let mut book = self.book.borrow_mut();
@@ -184,14 +186,14 @@ impl Timeline {
     /// Whether everything could be written.
     ///
     /// # Errors
-    /// What went wrong first; nothing was written from then on.
+    /// The first failure; nothing was written after it.
     pub fn outcome(&self) -> io::Result<()> {
         self.book.borrow_mut().events.outcome()
     }
 }
 
-impl StageDrive {
-    /// What one of its tracks is called.
+impl TrackDrive {
+    /// The name of one of its tracks.
     fn called(&self, track: &str) -> String {
         match &self.name {
             Some(name) => format!("{name}: {track}"),
@@ -201,9 +203,9 @@ impl StageDrive {
 }
 
 /// Names of the host's processors.
-fn processors(stage: &Stage) -> Vec<String> {
-    let workers = (0..stage.processors).map(|index| format!("processor {index}"));
-    let drivers = stage.drives.iter().map(|drive| match &drive.name {
+fn processors(layout: &TrackLayout) -> Vec<String> {
+    let workers = (0..layout.processors).map(|index| format!("processor {index}"));
+    let drivers = layout.drives.iter().map(|drive| match &drive.name {
         Some(name) => format!("driver of {name}: interrupts"),
         None => "driver: interrupts".to_owned(),
     });
@@ -214,24 +216,25 @@ impl Tracer for Timeline {
     fn note(&self, usage: &Usage<'_>, ios: &[u32]) {
         let mut book = self.book.borrow_mut();
         let track = usage.track;
-        let Place { process, thread } = book.places[usize::from(track.owner.0)][track.resource as usize];
+        let TrackIds { process, thread } =
+            book.track_ids[usize::from(track.owner.0)][track.resource as usize];
         book.events.usage(process, thread + usage.track.index, usage, ios);
     }
 }
 
 impl Book {
     /// Names all tracks.
-    fn set(&mut self, origin: Time, stage: &Stage) {
+    fn set(&mut self, origin: Time, layout: &TrackLayout) {
         self.events.set_origin(origin);
-        self.places = vec![Default::default(); stage.drives.len().max(1)];
+        self.track_ids = vec![Default::default(); layout.drives.len().max(1)];
         let (mut process, mut thread) = (1, 1);
-        for (owner, drive) in stage.drives.iter().enumerate() {
-            // The host's resources have the first owner.
+        for (owner, drive) in layout.drives.iter().enumerate() {
+            // The host's resources belong to the first owner.
             let own = RESOURCES.iter().filter(|(resource, _)| owner == 0 || *resource != Resource::HostCore);
             for (resource, name) in own {
                 let is_hosts = *resource == Resource::HostCore;
                 let names: Vec<String> = match resource {
-                    Resource::HostCore => processors(stage),
+                    Resource::HostCore => processors(layout),
                     Resource::LinkDown | Resource::LinkUp => vec![(*name).to_owned()],
                     Resource::Core => (0..drive.cores).map(|index| format!("core {index}")).collect(),
                     Resource::Dram => vec!["DRAM".to_owned()],
@@ -243,7 +246,7 @@ impl Book {
                         .map(|(index, channel): (u32, &u32)| format!("die {index} (channel {channel})"))
                         .collect(),
                 };
-                self.places[owner][*resource as usize] = Place { process, thread };
+                self.track_ids[owner][*resource as usize] = TrackIds { process, thread };
                 let shown = if is_hosts { (*name).to_owned() } else { drive.called(name) };
                 self.events.name_process(process, &shown, RESOURCES_BEHIND + process);
                 for name in names {
@@ -254,9 +257,9 @@ impl Book {
             }
         }
         let first = process.max(QUEUES_FROM);
-        for (number, queue) in (0..).zip(&stage.queues) {
+        for (number, queue) in (0..).zip(&layout.queues) {
             let process = first + number;
-            let drive = &stage.drives[queue.drive];
+            let drive = &layout.drives[queue.drive];
             let name = drive.called(&format!("queue {}: {}", queue.qid, queue.job));
             self.events.name_process(process, &name, number);
             let name = format!("worker {} on processor {}", queue.worker, queue.processor);
@@ -274,7 +277,7 @@ impl Book {
         }
     }
 
-    fn io(&mut self, ended: &Ended<'_>, trail: &Trail) {
+    fn io(&mut self, ended: &Ended<'_>, trail: &SpanTrail) {
         let Some((process, thread)) = self.queues.get(ended.queue as usize).copied() else { return };
         let queue = &self.jobs[ended.queue as usize];
         let Io { lba, blocks, .. } = ended.io;

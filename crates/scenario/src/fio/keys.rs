@@ -1,10 +1,10 @@
-//! The keys of fio job files: those that are taken, those that change nothing here, and those that are refused.
+//! The keys of fio job files: supported, ignored, and refused ones.
 
-/// Of those that are taken: on or off.
+/// Supported boolean keys.
 pub(super) const FLAGS: [&str; 6] =
     ["norandommap", "time_based", "stonewall", "fill_device", "direct", "buffered"];
 
-/// Keys with a meaning here, as they are called first and otherwise.
+/// Supported keys, with their aliases.
 pub(super) const TAKEN: [(&str, &[&str]); 40] = [
     ("filename", &[]),
     ("rw", &["readwrite"]),
@@ -48,7 +48,7 @@ pub(super) const TAKEN: [(&str, &[&str]); 40] = [
     ("cmd_type", &[]),
 ];
 
-/// Keys of fio's host side: they change neither which I/Os reach the drive nor when.
+/// Ignored keys of fio's host side: they change neither the I/Os that reach the drive nor their times.
 pub(super) const IGNORED: [&str; 121] = [
     "allow_file_create",
     "allow_mounted_write",
@@ -173,7 +173,7 @@ pub(super) const IGNORED: [&str; 121] = [
     "zero_buffers",
 ];
 
-/// Keys that are taken without their full effect, which does not change the I/Os that are issued; and what to know of it.
+/// Keys that are accepted with limited effect, without a change of the I/Os issued; and the note about each.
 pub(super) const NOTED: [(&[&str], &str); 5] = [
     (
         &["rate_min", "ratemin", "rate_iops_min", "ratecycle", "rate_cycle"],
@@ -203,10 +203,10 @@ pub(super) const NOTED: [(&[&str], &str); 5] = [
     (&["random_sequence_stride"], "has a meaning only with `random_distribution=sequence`"),
 ];
 
-/// Engines that do no I/O at all.
+/// Engines without any I/O.
 pub(super) const NULL_ENGINES: [&str; 2] = ["null", "cpp_null"];
 
-/// Engines whose work is not the I/O of an NVMe drive: what it is.
+/// Engines whose operations are not NVMe I/O, with a description.
 pub(crate) const FOREIGN_ENGINES: [(&[&str], &str); 10] = [
     (&["net", "netsplice"], "sends and receives over a socket, and has no drive"),
     (
@@ -256,7 +256,7 @@ pub(crate) const FOREIGN_ENGINES: [(&[&str], &str); 10] = [
     (&["libzbc"], ZONED),
 ];
 
-/// Keys that change the load in a way that is not modelled: what they do, and what to do instead.
+/// Keys that change the load in a way that is not modelled: their effect, and an alternative.
 pub(super) const REFUSED: [(&[&str], &str, &str); 28] = [
     (&["atomic"], "asks for atomic writes of several blocks", LEAVE_OUT),
     (&["blocksize_unaligned", "bs_unaligned"], "makes addresses and sizes odd", LEAVE_OUT),
@@ -340,5 +340,5 @@ pub(super) const REFUSED: [(&[&str], &str, &str); 28] = [
 const LEAVE_OUT: &str = "leave it out";
 const ZONED: &str = "needs zoned namespaces, which are not modelled";
 
-/// Engines that wait for each I/O, whatever `iodepth` says.
+/// Synchronous engines: they wait for each I/O regardless of `iodepth`.
 pub(super) const SYNCHRONOUS: [&str; 7] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "sg"];

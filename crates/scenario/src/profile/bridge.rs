@@ -1,73 +1,76 @@
-//! `[bridge]` of a profile: a card with a bridge in front of whole drives.
+//! The section `[bridge]` of a profile: a card with a bridge in front of complete drives.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::collection::{self, Collection};
 use super::completion::Completion;
-use super::fault::{Fault, fault, one_of, within};
+use super::fault::{KeyError, fault, one_of, within};
 use super::switch::{self, Switch};
 use byteway_console::units::{Bytes, Frequency, Percent};
 
-/// A bridge in front of whole drives, over which it stripes: everything else in the profile is one of these, but for `link`, which is
-/// the card's, `controller`, which both have, and `drive.capacity`, which is that of all together.
+/// A bridge in front of complete drives, over which it stripes. The rest of the profile describes one of
+/// these drives, except for `link`, which is the card's, `controller`, which both have, and `drive.capacity`,
+/// which is the total.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bridge {
-    /// Drives behind it.
+    /// Number of drives behind it.
     pub members: u16,
-    /// What goes to one of them before the next one's turn: a power of two from 4 KiB to 4 MiB.
+    /// Bytes on one of them before the stripe continues on the next: a power of two from 4 KiB to 4 MiB.
     pub chunk: Bytes,
-    /// PCIe generation that comes next to a member's link, such as one of SAS.
+    /// PCIe generation nearest to a member's link, such as one of SAS.
     pub generation: u8,
-    /// And its lanes.
+    /// Number of lanes of that link.
     pub lanes: u8,
     /// Cores of the bridge.
     pub cores: u16,
     /// Their frequency.
     pub clock: Frequency,
-    /// Cycles for a command of the host's: to take it, and to answer.
+    /// Cycles for a command of the host: taking it, and answering.
     pub command: u64,
-    /// Cycles for a command to a member: to convert it from one protocol to the other, and its answer back.
+    /// Cycles for a command to a member: protocol conversion in both directions.
     pub convert: u64,
-    /// Cycles for 4 KiB that go through its memory. Left out, 0.
+    /// Cycles for 4 KiB that pass through its memory. Default: 0.
     #[serde(default)]
     pub buffer: u64,
-    /// Commands under way at a member. Left out, 32: what SATA has.
+    /// Outstanding commands of a member, at most. Default: 32, as with SATA.
     #[serde(default = "thirty_two")]
     pub outstanding: u32,
-    /// How it learns of a member's completions. Left out, by polling.
+    /// How it detects a member's completions. Default: polling.
     #[serde(default = "by_polling")]
     pub completion: Completion,
-    /// When its drives collect garbage: "each" when it must, or all "together" in windows. Left out, each.
+    /// When the drives collect garbage: "each" on its own, or all "together" in windows. Default: each.
     #[serde(default)]
     pub collection: Collection,
-    /// Of collecting together: the share of the blocks of a plane that are free at the end of a window, beyond `gc.start`. Left out, 4 %.
+    /// With `collection = "together"`: share of a plane's blocks that are free at the end of a window, beyond
+    /// `gc.start`. Default: 4 %.
     #[serde(default = "collection::four_percent")]
     pub collection_window: Percent,
-    /// Memory that keeps its contents, for small writes; left out, or false, all writes pass through.
+    /// Non-volatile memory for small writes. Omitted or false: all writes pass through.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<SmallWrites>")]
     pub small_writes: Option<SmallWrites>,
 }
 
-/// Writes that a bridge takes into memory that keeps its contents.
+/// Writes that a bridge buffers in non-volatile memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SmallWrites {
     /// The memory.
     pub memory: Bytes,
-    /// The longest write that is taken.
+    /// The longest write that is buffered.
     pub longest: Bytes,
-    /// A write that begins so near the end of an earlier one belongs to a stream, and passes through.
+    /// A write that begins this close to the end of an earlier one belongs to a stream, and passes through.
     pub stream: Bytes,
-    /// Writes to members at once that drain it.
+    /// Concurrent writes to members when it drains.
     pub drain: u32,
-    /// Writes that pass through are acknowledged when they survive a power cut on the members. Left out, false: when the members have
-    /// taken them.
+    /// Whether writes that pass through are acknowledged only when they are persistent on the members.
+    /// Default: false, when the members have accepted them.
     #[serde(default)]
     pub through: bool,
-    /// Of writes that pass through one at a time is under way in so much of a member: a multiple of 4 KiB. Left out, 4 KiB.
+    /// Of the writes that pass through, one at a time may be in flight per row of this size on a member: a
+    /// multiple of 4 KiB. Default: 4 KiB.
     #[serde(default = "four_kib")]
     pub row: Bytes,
 }
@@ -85,7 +88,7 @@ fn by_polling() -> Completion {
 }
 
 impl Bridge {
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), KeyError> {
         within("bridge.members", self.members, 1, 64)?;
         if !self.chunk.0.is_power_of_two() || !(4096..=4 << 20).contains(&self.chunk.0) {
             let what = format!("`bridge.chunk` = {} is not possible", self.chunk);

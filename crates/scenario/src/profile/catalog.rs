@@ -1,4 +1,4 @@
-//! The built-in profiles side by side: what is in each, in a line, and their texts.
+//! The catalog of built-in profiles: a line on each, and their texts.
 
 use serde::Serialize;
 
@@ -8,50 +8,50 @@ use byteway_console::units::{Bytes, Picos, Rate};
 /// A drive's profile in a line.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveEntry {
-    /// What a scenario calls it.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// What stands in the first line of its text.
+    /// Comment in the first line of its text.
     pub about: &'static str,
     /// PCIe generation.
     pub generation: u8,
     /// PCIe lanes.
     pub lanes: u8,
-    /// What the host sees, over all namespaces.
+    /// Capacity visible to the host, over all namespaces.
     pub capacity: Bytes,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Dies, over all channels.
+    /// Number of dies, over all channels.
     pub dies: u32,
-    /// A page.
+    /// Size of a page.
     pub page: Bytes,
-    /// Sensing at most 4 KiB of a page, page type by page type.
+    /// Time to sense up to 4 KiB of a page, by page type.
     pub read: Vec<Picos>,
-    /// Programming a page, page type by page type.
+    /// Time to program a page, by page type.
     pub program: Vec<Picos>,
-    /// Bytes a second of all channels together.
+    /// Bandwidth of all channels together.
     pub channel_rate: Rate,
 }
 
 /// A host's profile in a line.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostEntry {
-    /// What a scenario calls it.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// What stands in the first line of its text.
+    /// Comment in the first line of its text.
     pub about: &'static str,
-    /// How it learns of completions.
+    /// How it detects completions.
     pub completion: Completion,
-    /// A command's submission.
+    /// Processor time of a submission.
     pub submit: Picos,
-    /// A completion's handling.
+    /// Processor time of a completion.
     pub complete: Picos,
-    /// From an interrupt to its handler.
+    /// Time from an interrupt to its handler.
     pub interrupt: Picos,
-    /// Cores on which jobs run.
+    /// Cores for jobs.
     pub cores: u16,
 }
 
-/// Every built-in profile of a drive.
+/// Every built-in drive profile.
 pub fn drive_entries() -> Vec<DriveEntry> {
     let entry = |&(name, text): &(&'static str, &'static str)| {
         let profile = Profile::built_in(name)?;
@@ -73,7 +73,7 @@ pub fn drive_entries() -> Vec<DriveEntry> {
     DRIVES.iter().filter_map(entry).collect()
 }
 
-/// Every built-in profile of a host.
+/// Every built-in host profile.
 pub fn host_entries() -> Vec<HostEntry> {
     let entry = |&(name, text): &(&'static str, &'static str)| {
         let HostProfile { cores, submit, complete, completion, interrupt, .. } = HostProfile::built_in(name)?;
@@ -85,25 +85,25 @@ pub fn host_entries() -> Vec<HostEntry> {
 /// A network's profile in a line.
 #[derive(Clone, Debug, Serialize)]
 pub struct NetworkEntry {
-    /// What a scenario calls it.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// What stands in the first line of its text.
+    /// Comment in the first line of its text.
     pub about: &'static str,
-    /// How capsules and data cross.
+    /// Transport of capsules and data.
     pub transport: Transport,
-    /// What the wire carries a second, one way.
+    /// Bandwidth of the wire in one direction.
     pub rate: Rate,
-    /// The most data in a command's capsule.
+    /// Largest in-capsule data.
     pub in_capsule: Bytes,
-    /// What the host's driver for it adds to a command and to its completion.
+    /// Additional processor time of the host's transport driver for a command and its completion.
     pub initiator: Picos,
-    /// What the target's driver for it takes for a command that reads.
+    /// Processor time of the target's transport driver for a read.
     pub target: Picos,
-    /// What the target's block layer takes for a command, without a scheduler.
+    /// Processor time of the target's block layer for a command, without a scheduler.
     pub block: Picos,
 }
 
-/// Every built-in profile of a network.
+/// Every built-in network profile.
 pub fn network_entries() -> Vec<NetworkEntry> {
     let entry = |&(name, text): &(&'static str, &'static str)| {
         let NetworkProfile { transport, rate, in_capsule, initiator, target, block, .. } =
@@ -128,7 +128,7 @@ pub fn all_texts() -> impl Iterator<Item = &'static (&'static str, &'static str)
     DRIVES.iter().chain(&HOSTS).chain(&NETWORKS)
 }
 
-/// The text of a built-in profile of a drive, a host or a network; `None` if there is none of that name.
+/// The text of a built-in profile of a drive, a host or a network; `None` if the name is unknown.
 pub fn text_of(name: &str) -> Option<&'static str> {
     all_texts().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
@@ -142,7 +142,7 @@ fn about(text: &'static str) -> &'static str {
 mod tests {
     use super::*;
 
-    // A profile that is not in the list is not found by anyone who doesn't read the sources.
+    // A profile that is not listed can only be found in the sources.
     #[test]
     fn every_profile_is_listed_with_what_it_is() {
         let (drives, hosts, networks) = (drive_entries(), host_entries(), network_entries());
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(samsung.channel_rate, Rate(6_400_000_000));
         let rdma = networks.iter().find(|entry| entry.name == "roce-100g").unwrap();
         assert_eq!((rdma.transport, rdma.rate), (Transport::Rdma, Rate(12_500_000_000)));
-        // The block layer's share of a command, which a bypass saves.
+        // The block layer's part of a command, which a bypass saves.
         assert_eq!(rdma.block, Picos(4_000_000));
         let mut names: Vec<&str> = all_texts().map(|(name, _)| *name).collect();
         names.sort_unstable();

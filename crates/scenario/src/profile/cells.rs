@@ -1,40 +1,40 @@
-//! What flash can do beyond reading, programming and erasing, as the profile says it.
+//! Optional abilities of flash in a profile: one-bit mode and suspension.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Flash;
-use super::fault::{Fault, MILLISECOND, SECOND, fault, within};
+use super::fault::{KeyError, MILLISECOND, SECOND, fault, within};
 use byteway_console::units::Picos;
 
-/// Blocks that hold one bit a cell: quick to program, and folded into the others later.
+/// Blocks that store one bit per cell: fast to program, and later folded into the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Slc {
-    /// How many of each plane, beyond the spare flash of `firmware.op`.
+    /// Blocks of each plane, in addition to the spare flash of `firmware.op`.
     pub blocks: u32,
-    /// Reading a page of theirs.
+    /// Time to read one of their pages.
     pub read: Picos,
-    /// Programming a page of theirs.
+    /// Time to program one of their pages.
     pub program: Picos,
-    /// Erasing such a block.
+    /// Time to erase such a block.
     pub erase: Picos,
 }
 
-/// Programs and erases that a read of the host's may interrupt.
+/// Suspension of programs and erases for reads of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Suspend {
-    /// From the read's arrival at the die until its cells are at rest.
+    /// Time from the read's arrival at the die until the array is free.
     pub latency: Picos,
-    /// Taking the operation up again.
+    /// Time to resume the operation.
     pub resume: Picos,
-    /// How often one operation may be suspended; 0: never.
+    /// Suspensions of one operation, at most; 0: none.
     pub most: u32,
 }
 
 impl Flash {
-    pub(super) fn check_cells(&self) -> Result<(), Fault> {
+    pub(super) fn check_cells(&self) -> Result<(), KeyError> {
         within("flash.spare_blocks", self.spare_blocks, 0, 65_536)?;
         within("flash.factory_bad_blocks", self.factory_bad_blocks, 0, self.spare_blocks)?;
         if let Some(slc) = &self.slc {
@@ -60,7 +60,8 @@ impl Flash {
         self.reliability.as_ref().map_or(Ok(()), |reliability| reliability.check())
     }
 
-    /// Blocks of a plane that hold no data of the host's for good: those set aside for bad ones, and those in one-bit mode.
+    /// Blocks of a plane without host data in the long run: those reserved for bad blocks, and those in
+    /// one-bit mode.
     pub(super) fn reserved_blocks(&self) -> u32 {
         self.spare_blocks + self.slc.as_ref().map_or(0, |slc| slc.blocks)
     }

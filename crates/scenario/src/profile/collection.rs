@@ -1,27 +1,27 @@
-//! When drives that are one collect.
+//! Coordination of garbage collection in arrays.
 
-use super::fault::{Fault, within};
+use super::fault::{KeyError, within};
 use byteway_console::units::Percent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// When drives that are one collect garbage.
+/// When the drives of an array collect garbage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Collection {
-    /// Each when it must.
+    /// Each drive when it has to.
     #[default]
     Each,
-    /// All at once, in windows: one that must collect has all of them do so.
+    /// All at once, in windows: a drive that has to collect makes all others collect, too.
     Together,
 }
 
-/// The default of a window.
+/// The default size of a window.
 pub(crate) fn four_percent() -> Percent {
     Percent(4.0)
 }
 
-/// Whether a window can be so large.
-pub(crate) fn check_window(key: &str, window: Percent) -> Result<(), Fault> {
+/// Checks the size of a window.
+pub(crate) fn check_window(key: &str, window: Percent) -> Result<(), KeyError> {
     within(key, window, Percent(0.0), Percent(50.0))
 }

@@ -1,13 +1,13 @@
-//! How a host learns of completions.
+//! How a host detects completions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the host learns of completions. Every figure of a result says which.
+/// How the host detects completions. Every result states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Completion {
-    /// A core watches the queue.
+    /// A core polls the queue.
     Polled,
     /// The drive sends MSI-X.
     Interrupt,

@@ -1,35 +1,35 @@
-//! `[cxl]` of a profile: memory of the drive that the host stores to over CXL.mem.
+//! The section `[cxl]` of a profile: memory of the drive that the host accesses over CXL.mem.
 
 use byteway_wire::nvme::vendor::commit::RECORDS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, SECOND, fault, within};
+use super::fault::{KeyError, SECOND, fault, within};
 use byteway_console::units::{Bytes, Picos};
 
-/// Memory of the drive that the host stores to over CXL.mem, on the link's lanes. Left out: none.
+/// Memory of the drive that the host accesses over CXL.mem, on the link's lanes. Default: none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cxl {
-    /// A flit: 68 B, or 256 B.
+    /// Size of a flit: 68 B, or 256 B.
     pub flit: Bytes,
-    /// From a request's arrival at the drive to its answer's leaving, and until what it stores can be seen there.
+    /// Time from a request's arrival at the drive to its response, and until its store is visible there.
     pub memory_latency: Picos,
-    /// What of the memory is for payloads of any command: a multiple of 4 KiB; left out, 64 KiB. The page buffer of a
-    /// namespace of pairs is behind it.
+    /// Part of the memory for payloads of any command: a multiple of 4 KiB. Default: 64 KiB. The page buffer
+    /// of a KV namespace follows it.
     #[serde(default = "sixty_four_kib")]
     pub area: Bytes,
-    /// Commit records that the host may have unanswered, by which pairs are stored without a command: a power of two; left out,
-    /// or 0, there are none.
+    /// Unanswered commit records of the host, at most; they store key-value pairs without a command. A power
+    /// of two. Default: 0, none.
     #[serde(default)]
     pub records: u32,
-    /// How often the drive looks whether there is one; left out, 1 us.
+    /// Polling interval of the drive for commit records. Default: 1 us.
     #[serde(default = "one_us")]
     pub poll: Picos,
 }
 
 impl Cxl {
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), KeyError> {
         if !matches!(self.flit, Bytes(68 | 256)) {
             let what = format!("`cxl.flit` = {} is not possible", self.flit);
             return Err(fault("cxl.flit", what, "choose 68 B or 256 B"));

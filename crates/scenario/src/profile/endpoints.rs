@@ -1,10 +1,10 @@
-//! `[endpoints]` of a profile: the hardware of a drive whose firmware runs on the host.
+//! The section `[endpoints]` of a profile: the hardware of a drive whose firmware runs on the host.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::completion::Completion;
-use super::fault::{Fault, MILLISECOND, SECOND, fault, one_of, within};
+use super::fault::{KeyError, MILLISECOND, SECOND, fault, one_of, within};
 use super::switch::{self, Switch};
 use byteway_console::units::{Bytes, Frequency, Picos, Rate};
 
@@ -15,26 +15,26 @@ pub enum FirmwarePlacement {
     /// On the drive's own cores.
     #[default]
     Device,
-    /// On the host's processors, before the link: `firmware.clock`, `firmware.cycles` and `dram` are the host's, and the drive's
-    /// hardware is in `[endpoints]`.
+    /// On the host's processors: `firmware.clock`, `firmware.cycles` and `dram` are the host's, and the
+    /// drive's hardware is in `[endpoints]`.
     Host,
-    /// On the drives behind a bridge, which is in `[bridge]`: each has its own.
+    /// On each of the drives behind the bridge in `[bridge]`.
     Bridge,
 }
 
-/// Parts of a drive's firmware that run on the host, while the rest is on its own cores.
+/// Parts of a drive's firmware that run on the host; the rest runs on its own cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnHost {
-    /// The map is in the host's memory: look-ups are work of the processor of a command's queue.
+    /// Whether the map is in the host's memory: look-ups then run on the processor of a command's queue.
     #[serde(default)]
     pub map: bool,
-    /// The host decides what is collected.
+    /// Whether the host selects victim blocks for garbage collection.
     #[serde(default)]
     pub collection: bool,
-    /// A processor of the host. What a piece of work takes stands in `firmware.cycles`.
+    /// Clock of a host processor. The cost of work is in `firmware.cycles`.
     pub clock: Frequency,
-    /// An access to the host's memory. Left out, 80 ns.
+    /// Latency of the host's memory. Default: 80 ns.
     #[serde(default = "dram_latency")]
     pub dram: Picos,
 }
@@ -44,7 +44,7 @@ fn dram_latency() -> Picos {
 }
 
 impl OnHost {
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), KeyError> {
         if !self.map && !self.collection {
             return Err(fault(
                 "firmware.on_host",
@@ -61,49 +61,52 @@ impl OnHost {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoints {
-    /// Endpoints: each has the same number of the flash's channels.
+    /// Number of endpoints, which divide the flash channels equally.
     pub count: u32,
-    /// Lanes of an endpoint's own link, of the generation of `link`; left out, as many as that has.
+    /// Lanes of an endpoint's link, of the generation of `link`. Default: as many as `link`.
     #[serde(default)]
     pub lanes: Option<u8>,
-    /// The switch's latency; `link` is the one between host and switch. Left out, 150 ns.
+    /// Latency of the switch; `link` is the link between host and switch. Default: 150 ns.
     #[serde(default = "switch_latency")]
     pub switch: Picos,
-    /// What an endpoint has room for in the switch, in each direction. Left out, 4 KiB.
+    /// Buffer of an endpoint in the switch, in each direction. Default: 4 KiB.
     #[serde(default = "buffer")]
     pub buffer: Bytes,
-    /// Commands under way at an endpoint. Left out, 64.
+    /// Outstanding commands of an endpoint, at most. Default: 64.
     #[serde(default = "outstanding")]
     pub outstanding: u32,
-    /// An endpoint's hardware: from a command's fetch to the flash, and from there to its completion. It keeps no processor busy.
+    /// Latency of an endpoint's hardware: from a command's fetch to the flash, and from there to its
+    /// completion. Occupies no processor.
     #[serde(default)]
     pub latency: Picos,
-    /// Processor time of the host for a raw command: to submit it.
+    /// Processor time of the host to submit a raw command.
     #[serde(default)]
     pub submit: Picos,
-    /// For its completion.
+    /// Processor time of the host for its completion.
     #[serde(default)]
     pub complete: Picos,
-    /// For an interrupt, before the first completion is looked at.
+    /// Processor time of the host for an interrupt, before the first completion.
     #[serde(default)]
     pub interrupt: Picos,
-    /// How the host learns of a raw command's completion. Left out, by interrupt.
+    /// How the host detects completions of raw commands. Default: interrupt.
     #[serde(default = "by_interrupt")]
     pub completion: Completion,
-    /// Memory of the host that the driver takes before any I/O: its image, and what it keeps ready. Left out, 0.
+    /// Memory of the host that the driver occupies before any I/O: its image, and preallocated buffers.
+    /// Default: 0.
     #[serde(default)]
     pub image: Bytes,
-    /// An application's thread calls the firmware, and comes back when its command is buffered or looked up: from each processor one
-    /// at a time. Of a call so much keeps no processor busy. Left out, a processor may have any number of commands in the firmware.
+    /// With synchronous calls: the part of a call that occupies no processor. An application's thread calls
+    /// the firmware and returns when its command is buffered or looked up; each processor makes one call at a
+    /// time. Omitted: a processor may have any number of commands in the firmware.
     #[serde(default)]
     pub call: Option<Picos>,
-    /// Payload is copied through buffers of the driver, at so many bytes a second of a processor. Left out, or false, endpoints' data
-    /// goes to and from applications' memory itself.
+    /// Rate at which a processor copies payloads through bounce buffers of the driver, in bytes per second.
+    /// Omitted or false: the endpoints access the application's memory directly.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Rate>")]
     pub bounce: Option<Rate>,
-    /// Whether map and write buffer have one lock, so that one command at a time is translated and buffered, whatever the number of
-    /// processors. Left out, true.
+    /// Whether map and write buffer share one lock, so that one command at a time is translated and buffered,
+    /// for any number of processors. Default: true.
     #[serde(default = "locked")]
     pub lock: bool,
 }
@@ -129,8 +132,8 @@ fn locked() -> bool {
 }
 
 impl Endpoints {
-    /// Whether a drive with so many channels can have them.
-    pub(super) fn check(&self, channels: u32) -> Result<(), Fault> {
+    /// Checks that a drive with this number of channels can have these endpoints.
+    pub(super) fn check(&self, channels: u32) -> Result<(), KeyError> {
         within("endpoints.count", self.count, 1, 64)?;
         if !channels.is_multiple_of(self.count) {
             let what = format!(

@@ -1,12 +1,12 @@
-//! What can be wrong with a value, at its key.
+//! Invalid values of a file, by key.
 
 use byteway_console::units::{Bytes, Picos};
 
-/// What the flash translation layer maps: 4 KiB.
+/// Unit of the flash translation layer: 4 KiB.
 pub const MAP_UNIT_BYTES: u64 = 4096;
 
-/// Something wrong with a value, at its key.
-pub struct Fault {
+/// An invalid value, with its key.
+pub struct KeyError {
     /// The key.
     pub path: String,
     /// The mistake.
@@ -15,9 +15,9 @@ pub struct Fault {
     pub cure: String,
 }
 
-/// A value outside its bounds, at its key.
-pub(crate) fn fault(path: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> Fault {
-    Fault { path: path.into(), what: what.into(), cure: cure.into() }
+/// The error of an invalid value.
+pub(crate) fn fault(path: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> KeyError {
+    KeyError { path: path.into(), what: what.into(), cure: cure.into() }
 }
 
 pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
@@ -25,7 +25,7 @@ pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
     value: T,
     low: T,
     high: T,
-) -> Result<(), Fault> {
+) -> Result<(), KeyError> {
     if value >= low && value <= high {
         return Ok(());
     }
@@ -36,7 +36,7 @@ pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
     ))
 }
 
-pub(super) fn power_of_two(path: &str, value: Bytes, low: u64, high: u64) -> Result<(), Fault> {
+pub(super) fn power_of_two(path: &str, value: Bytes, low: u64, high: u64) -> Result<(), KeyError> {
     if value.0.is_power_of_two() && (low..=high).contains(&value.0) {
         return Ok(());
     }
@@ -47,7 +47,7 @@ pub(super) fn power_of_two(path: &str, value: Bytes, low: u64, high: u64) -> Res
     ))
 }
 
-pub(super) fn one_of(path: &str, value: u32, choices: &[u32]) -> Result<(), Fault> {
+pub(super) fn one_of(path: &str, value: u32, choices: &[u32]) -> Result<(), KeyError> {
     if choices.contains(&value) {
         return Ok(());
     }

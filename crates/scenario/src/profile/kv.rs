@@ -1,35 +1,35 @@
-//! `[kv]` of a profile: the store of a key-value drive.
+//! The section `[kv]` of a profile: the store of a key-value drive.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, MAP_UNIT_BYTES, fault, within};
+use super::fault::{KeyError, MAP_UNIT_BYTES, fault, within};
 use byteway_console::units::Bytes;
 
-/// The store of a drive whose personality is `kv`: an index and a value log in flash. Everything but the value log's page is in
-/// units of 4 KiB.
+/// The store of a drive with the personality `kv`: an index and a value log in flash. Except for pages of the
+/// value log, everything is in units of 4 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KvStore {
-    /// Where in a page of the value log values go.
+    /// Placement of values in a page of the value log.
     pub packing: KvPacking,
-    /// Entries of the table of values that came by DMA, of `packing = "backfill"`: 1 to 65536.
+    /// Entries of the table of values that arrived by DMA, for `packing = "backfill"`: 1 to 65536.
     pub log_table: u32,
-    /// Pages of the value log that are open in DRAM: 2 to 4096.
+    /// Open pages of the value log in DRAM: 2 to 4096.
     pub buffer_pages: u32,
-    /// A segment of value log or index: a power of two from 64 KiB to 1 GiB.
+    /// Size of a segment of value log or index: a power of two from 64 KiB to 1 GiB.
     pub segment: Bytes,
-    /// Index entries that are kept in DRAM until they have so many bytes, 4 KiB to 1 GiB.
+    /// Size of the memtable in DRAM: 4 KiB to 1 GiB.
     pub memtable: Bytes,
-    /// Bits of a bloom filter for each key, 0 (none) to 32.
+    /// Bits per key of a bloom filter, 0 (none) to 32.
     pub filter_bits: u32,
-    /// DRAM for filters: tables beyond it have none, and cost reads of flash.
+    /// DRAM for filters; tables beyond it have none, and cost flash reads.
     pub filters: Bytes,
     /// DRAM that caches the index.
     pub cache: Bytes,
-    /// Runs that wait before they are merged into the first level, 1 to 64.
+    /// Runs of level 0 before they are merged into level 1, 1 to 64.
     pub l0_runs: u32,
-    /// By what each level is larger than the one above: 2 to 100.
+    /// Size ratio of consecutive levels: 2 to 100.
     pub level_ratio: u32,
     /// The longest value, 1 B to 16 MiB.
     pub value_max: Bytes,
@@ -53,18 +53,19 @@ impl Default for KvStore {
     }
 }
 
-/// Where in a page of the value log values go (BandSlim, in-device packing).
+/// Placement of values in a page of the value log (BandSlim, in-device packing).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KvPacking {
     /// Each value at the next multiple of 4 KiB.
     None,
-    /// Each value behind the one before; what came by DMA is copied there.
+    /// Each value directly after the one before; a value that arrived by DMA is copied there.
     #[default]
     All,
-    /// What came in commands behind the value before; what came by DMA at the next multiple of 4 KiB, without a copy.
+    /// A value that arrived in commands directly after the one before; one that arrived by DMA at the next
+    /// multiple of 4 KiB, without a copy.
     Selective,
-    /// The same, and the gaps before what came by DMA are filled.
+    /// The same, where small values fill the gaps before values that arrived by DMA.
     Backfill,
 }
 
@@ -86,7 +87,7 @@ impl KvStore {
         (self.segment.0 / MAP_UNIT_BYTES) as u32
     }
 
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), KeyError> {
         within("kv.log_table", self.log_table, 1, 65_536)?;
         within("kv.buffer_pages", self.buffer_pages, 2, 4096)?;
         within("kv.segment", self.segment, Bytes(64 << 10), Bytes(1 << 30))?;

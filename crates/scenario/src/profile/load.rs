@@ -1,8 +1,7 @@
-//! From a profile's name to its values: its text, those of the profiles that it is based on, and what a scenario lays
-//! over them.
+//! Loading of profiles: the text of a profile, of its bases, and the overrides of a scenario, merged.
 //!
-//! `base = "cosmos-plus"` at the top of a profile makes it the same as that one but for the keys that it has itself, so
-//! that a constant stands once however many profiles share it.
+//! `base = "cosmos-plus"` at the top of a profile inherits all keys that it does not set itself, so that
+//! profiles can share constants.
 
 use std::ops::Range;
 
@@ -14,11 +13,11 @@ use crate::source::{Index, Sources, Texts, Tree, merge};
 use byteway_console::error::{InputError, suggest};
 use byteway_console::units::excerpt;
 
-/// Profiles that may stand on one another.
+/// Depth of a chain of bases, at most.
 const BASES_MAX: usize = 8;
 
-/// A profile with what the scenario lays over it. `name` is one of `known`, or a path from the folder of the text
-/// in which it stands.
+/// Loads a profile with the overrides of a scenario. `name` is one of `known`, or a path relative to the
+/// directory of the text that contains it.
 pub(crate) fn load<'t, T: DeserializeOwned>(
     sources: &mut Sources<'t>,
     known: &[(&'static str, &'static str)],
@@ -45,7 +44,7 @@ pub(crate) fn load<'t, T: DeserializeOwned>(
     sources.decode(tree, noun)
 }
 
-/// A profile that is part of the program; `None` if there is none of that name.
+/// A built-in profile; `None` if the name is unknown.
 pub(super) fn built_in<T: DeserializeOwned>(
     known: &[(&'static str, &'static str)],
     name: &str,
@@ -57,7 +56,7 @@ pub(super) fn built_in<T: DeserializeOwned>(
     Some(loaded.expect("a test loads every built-in profile").0)
 }
 
-/// The text of one profile as a tree.
+/// Parses the text of one profile.
 fn parse<'t>(
     sources: &mut Sources<'t>,
     known: &[(&'static str, &'static str)],
@@ -84,7 +83,7 @@ fn parse<'t>(
     }
 }
 
-/// What a profile is based on, taken out of it, and where that stands.
+/// Removes the key `base` from a profile; returns its value with its location.
 fn take_base(
     sources: &Sources<'_>,
     tree: &mut Spanned<Tree<'_>>,
@@ -115,7 +114,7 @@ mod tests {
         load(&mut sources, &HOSTS, "mine.toml", root.span(), None, "host profile").map(|(host, _)| host)
     }
 
-    // A key that did not win over its base would be a constant that nobody can change.
+    // A key that did not override its base could not be changed.
     #[test]
     fn a_profile_has_its_own_keys_and_the_rest_of_its_base() {
         let found = host("base = \"cosmos\"\nsubmit = \"70 ns\"\n").unwrap();
@@ -123,7 +122,7 @@ mod tests {
         assert_eq!(found, HostProfile { submit: Picos(70_000), ..cosmos });
     }
 
-    // A circle would load for ever; a wrong name must be shown where it stands.
+    // A cycle would load indefinitely; an unknown name must be reported at its location.
     #[test]
     fn a_wrong_base_is_named() {
         let shown = |text: &str| host(text).unwrap_err().to_string();

@@ -1,11 +1,12 @@
-//! What a drive and a host are made of: the constants of `profiles/*.toml`, checked, and the geometry that follows
-//! from them and a capacity.
+//! Profiles of drives and hosts: the validated constants of `profiles/*.toml`, and the geometry derived from
+//! them and a capacity.
 
 mod bridge;
 mod catalog;
 mod cells;
 pub(crate) mod collection;
 mod completion;
+mod csd;
 mod cxl;
 mod endpoints;
 mod fault;
@@ -13,6 +14,7 @@ mod kv;
 mod load;
 mod network;
 mod offers;
+mod programs;
 mod reliability;
 mod switch;
 mod transfer;
@@ -35,19 +37,21 @@ pub use catalog::{
 pub use cells::{Slc, Suspend};
 pub use collection::Collection;
 pub use completion::Completion;
+pub use csd::CsdStore;
 pub use cxl::Cxl;
 pub use endpoints::{Endpoints, FirmwarePlacement, OnHost};
-pub use fault::{Fault, MAP_UNIT_BYTES};
+pub use fault::{KeyError, MAP_UNIT_BYTES};
 pub(crate) use fault::{fault, within};
 pub use kv::{KvPacking, KvStore};
 pub(crate) use load::load;
 pub use network::{BlockCosts, InitiatorCosts, NETWORKS, NetworkProfile, TargetCosts, Transport};
 pub(crate) use offers::drives_with;
+pub use programs::Programs;
 pub use reliability::{CellKind, OneBit, Reliability};
 pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, ExtentTree, Refresh, Wear};
 
-/// The profiles of drives that are part of the program, by name.
+/// The built-in drive profiles, by name.
 pub const DRIVES: [(&str, &str); 18] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
@@ -69,7 +73,7 @@ pub const DRIVES: [(&str, &str); 18] = [
     ("espresso", include_str!("../../../../profiles/espresso.toml")),
 ];
 
-/// The profiles of hosts that are part of the program, by name.
+/// The built-in host profiles, by name.
 pub const HOSTS: [(&str, &str); 6] = [
     ("linux-polled", include_str!("../../../../profiles/host-linux-polled.toml")),
     ("linux-interrupt", include_str!("../../../../profiles/host-linux-interrupt.toml")),
@@ -79,49 +83,56 @@ pub const HOSTS: [(&str, &str); 6] = [
     ("dpu", include_str!("../../../../profiles/host-dpu.toml")),
 ];
 
-/// Capacities that a drive may have, in bytes: 1 GiB to 64 TiB.
+/// Valid capacities in bytes: 1 GiB to 64 TiB.
 pub const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 1 << 30..=64 << 40;
 
 /// A drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// What it is called and how large it is.
+    /// Name and capacity.
     pub drive: Drive,
     /// The PCIe link.
     pub link: Link,
     /// The NVMe controller.
     pub controller: Controller,
-    /// The processors and what runs on them.
+    /// The processors, and the firmware that runs on them.
     pub firmware: Firmware,
     /// The drive's own memory.
     pub dram: Dram,
     /// The flash array.
     pub flash: Flash,
-    /// The hardware that firmware on the host commands: there is some if `firmware.placement` is "host".
+    /// Hardware controlled by firmware on the host, for `firmware.placement = "host"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<Endpoints>,
-    /// A bridge in front of several such drives, if `firmware.placement` is "bridge".
+    /// A bridge in front of several such drives, for `firmware.placement = "bridge"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<Bridge>,
-    /// What it offers small payloads.
+    /// Transfer methods for small payloads.
     #[serde(default)]
     pub transfer: Transfer,
-    /// Memory that the host stores to.
+    /// Memory that the host accesses over CXL.mem.
     #[serde(default)]
     pub cxl: Option<Cxl>,
-    /// The store that it has if its personality is `kv`.
+    /// The store for the personality `kv`.
     #[serde(default)]
     pub kv: KvStore,
+    /// The tables for the personality `tables`.
+    #[serde(default)]
+    pub csd: CsdStore,
+    /// Programs that it runs for its host, and memory for them. Omitted or false: none.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Programs>")]
+    pub programs: Option<Programs>,
 }
 
-/// Name and size.
+/// Name and capacity.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Drive {
     /// Model number, as Identify Controller reports it: at most 40 ASCII characters.
     pub model: String,
-    /// What the host sees, over all namespaces: 1 GiB to 64 TiB, a multiple of 1 MiB.
+    /// Capacity visible to the host, over all namespaces: 1 GiB to 64 TiB, a multiple of 1 MiB.
     pub capacity: Bytes,
 }
 
@@ -131,7 +142,7 @@ pub struct Drive {
 pub struct Link {
     /// PCIe generation, 1 to 6.
     pub generation: u8,
-    /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
+    /// Number of lanes: 1, 2, 4, 8, 12, 16 or 32.
     pub lanes: u8,
     /// Maximum payload of a packet: a power of two from 128 B to 4 KiB.
     pub mps: Bytes,
@@ -139,39 +150,39 @@ pub struct Link {
     pub mrrs: Bytes,
     /// Read completion boundary: 64 B or 128 B.
     pub rcb: Bytes,
-    /// Read requests that may be outstanding.
+    /// Outstanding read requests, at most.
     pub read_tags: u16,
-    /// From one end of the link to the other, beyond the time on the wire.
+    /// Latency from one end of the link to the other, in addition to the serialization time.
     pub propagation: Picos,
-    /// From a read request's arrival at the host to its data's departure.
+    /// Time from a read request's arrival at the host to the departure of its data.
     pub memory_latency: Picos,
 }
 
-/// The NVMe controller's limits.
+/// Limits of the NVMe controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Controller {
-    /// I/O submission queues, and as many completion queues.
+    /// Number of I/O submission queues, and of completion queues.
     pub max_io_queues: u16,
     /// Entries of a queue: CAP.MQES + 1.
     pub max_queue_entries: u32,
-    /// Commands in work at a time, over all queues.
+    /// Commands executed at a time, over all queues.
     pub command_slots: u32,
-    /// Reads of queue entries that may be outstanding.
+    /// Outstanding reads of queue entries, at most.
     pub fetch_outstanding: u16,
-    /// Queue entries that one read may ask for.
+    /// Queue entries per read, at most.
     pub fetch_burst: u16,
-    /// Maximum data transfer of a command: a power of two from 8 KiB to 16 MiB.
+    /// Maximum data transfer size: a power of two from 8 KiB to 16 MiB.
     pub mdts: Bytes,
-    /// Doorbell stride, CAP.DSTRD: doorbells lie 4 << dstrd bytes apart.
+    /// Doorbell stride, CAP.DSTRD: doorbells are 4 << dstrd bytes apart.
     pub dstrd: u8,
     /// Whether SGLs are supported.
     #[serde(default)]
     pub sgl: bool,
-    /// Host data that PRPs describe is fetched in whole units of this size; 1 B (the default) is exact, as SGLs are.
+    /// Granularity in which host data described by PRPs is fetched; 1 B (the default) is exact, as for SGLs.
     #[serde(default = "exact")]
     pub dma_unit: Bytes,
-    /// Commands that a queue may give in a row: a power of two up to 64; left out, there is no limit.
+    /// Arbitration burst: consecutive commands from one queue, a power of two up to 64. Default: unlimited.
     #[serde(default)]
     pub arbitration_burst: Option<u8>,
 }
@@ -196,119 +207,122 @@ fn exact() -> Bytes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
-    /// Where it runs. Left out, on the drive's own cores.
+    /// Where the firmware runs. Default: on the drive's own cores.
     #[serde(default, skip_serializing_if = "is_device")]
     pub placement: FirmwarePlacement,
-    /// Parts of it that run on the host. Left out, or false, none does, or with `placement = "host"` all.
+    /// Parts of the firmware that run on the host. Omitted or false: none, or with `placement = "host"` all.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<OnHost>")]
     pub on_host: Option<OnHost>,
-    /// Cores that share the work; on the host, the least number of processors that it needs.
+    /// Number of cores that share the work; on the host, the minimum number of processors.
     pub cores: u16,
-    /// Their frequency.
+    /// Clock of a core.
     pub clock: Frequency,
-    /// What each kind of work costs.
+    /// Cost of each kind of work.
     pub cycles: Cycles,
-    /// Waits of a command that keep no core busy.
+    /// Waits of a command that occupy no core.
     #[serde(default)]
     pub latency: FirmwareLatency,
-    /// DRAM that holds written data until it is programmed.
+    /// DRAM for written data until it is programmed.
     pub write_buffer: Bytes,
     /// Power-loss protection: a completed write survives a power cut.
     #[serde(default)]
     pub plp: bool,
-    /// Spare flash over the capacity, beyond open blocks and those that only collection may take (`gc.urgent`).
+    /// Overprovisioning: spare flash relative to the capacity, in addition to open blocks and those reserved
+    /// for garbage collection (`gc.urgent`).
     pub op: Percent,
     /// Garbage collection.
     pub gc: Gc,
-    /// A checkpoint of the map is written whenever so much of the capacity has been programmed, beside those at shutdown and
-    /// when the journal is nearly full; "0 %": no others. Left out, 10 %.
+    /// Programmed bytes after which a checkpoint of the map is written, as a share of the capacity, in
+    /// addition to checkpoints at shutdown and when the journal is half full; "0 %": no others. Default: 10
+    /// %.
     #[serde(default = "upkeep::ten_percent")]
     pub checkpoint: Percent,
-    /// DRAM that holds a part of the map, in pages of 4 KiB for 1024 units each: what is not there is read from flash first.
-    /// Left out, or false, the whole map is in DRAM.
+    /// DRAM for a map cache, in pages of 4 KiB with 1024 units each; missing pages are read from flash.
+    /// Omitted or false: the whole map is in DRAM.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Bytes>")]
     pub map_cache: Option<Bytes>,
-    /// The map is a tree of extents: memory and look-ups follow from what was written and how it is scattered. Left out, or false, it
-    /// has an entry for each 4 KiB.
+    /// The map as a tree of extents: memory and look-ups depend on the fragmentation of written data. Omitted
+    /// or false: the map has an entry per 4 KiB.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<ExtentTree>")]
     pub extents: Option<ExtentTree>,
-    /// DRAM for parts of 4 KiB that the host writes: they are acknowledged there, and merged with the rest behind. Left out, or false,
-    /// such a write reads the rest first.
+    /// DRAM for partial writes of 4 KiB units: they are acknowledged from there, and merged with the rest in
+    /// the background. Omitted or false: such a write first reads the rest.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Bytes>")]
     pub absorb: Option<Bytes>,
-    /// DRAM for data that the host has read, to be read again from there. Left out, or false, nothing is kept.
+    /// DRAM for a read cache. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Bytes>")]
     pub read_cache: Option<Bytes>,
-    /// Memory of the host's that the drive asks for, to hold pages of the map beside those in DRAM (Host Memory Buffer). Left out, or
-    /// false, it asks for none. It needs `map_cache`.
+    /// Host memory that the drive requests for pages of the map in addition to those in DRAM (Host Memory
+    /// Buffer). Requires `map_cache`. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Switch<Bytes>")]
     pub host_buffer: Option<Bytes>,
-    /// Wear levelling; left out, or false, there is none.
+    /// Wear leveling. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Wear>")]
     pub wear: Option<Wear>,
-    /// Moving data that was read often, or is old; left out, or false, it stays.
+    /// Refresh: moving data that is old, or whose block was read often. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Refresh>")]
     pub refresh: Option<Refresh>,
 }
 
-/// Cycles that a core is busy, for each piece of work.
+/// Core cycles of each piece of work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cycles {
-    /// A command: take its entry out of the queue.
+    /// Per command: taking its entry from the queue.
     pub fetch: u64,
-    /// A command: check and dispatch it.
+    /// Per command: validating and dispatching it.
     pub parse: u64,
-    /// A command, of firmware on the host: enter the translation layer from the driver. Left out, 0.
+    /// Per command, for firmware on the host: entering the translation layer from the driver. Default: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub enter: u64,
-    /// 4 KiB of a command: look its place up or change it.
+    /// Per 4 KiB of a command: looking up or updating its map entry.
     pub translate: u64,
-    /// 4 KiB of a command: move it through the buffer.
+    /// Per 4 KiB of a command: moving it through the buffer.
     pub buffer: u64,
-    /// A command: post its completion.
+    /// Per command: posting its completion.
     pub complete: u64,
-    /// 4 KiB that garbage collection moves.
+    /// Per 4 KiB that garbage collection moves.
     pub collect: u64,
-    /// 4 KiB of a payload, or a part of it, that a data pointer describes: set its DMA up. Left out, 0.
+    /// Per 4 KiB of a payload, or a part of it, with a data pointer: setting up its DMA. Default: 0.
     #[serde(default)]
     pub dma: u64,
-    /// An entry of a queue that carries payload: take it. Left out, 0.
+    /// Per queue entry that carries payload: taking it. Default: 0.
     #[serde(default)]
     pub chunk: u64,
-    /// A command on a pair: look it up, or change its entry in the index. Left out, 0.
+    /// Per key-value command: looking up or updating its index entry. Default: 0.
     #[serde(default)]
     pub index: u64,
-    /// 64 B of a value that the processor copies to its place. Left out, 0.
+    /// Per 64 B of a value that the processor copies into place. Default: 0.
     #[serde(default)]
     pub pack: u64,
-    /// An entry of a key-value index that is merged. Left out, 0.
+    /// Per entry of a key-value index that compaction merges. Default: 0.
     #[serde(default)]
     pub compact: u64,
-    /// One look whether the next commit record is there. Left out, 0.
+    /// Per poll for a commit record. Default: 0.
     #[serde(default)]
     pub poll: u64,
 }
 
-/// Fixed waits of a command that keep no core busy: hardware stages, and what a measured total leaves unexplained.
+/// Fixed waits of a command that occupy no core: hardware stages, and the unexplained part of a measured
+/// total.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirmwareLatency {
-    /// A read of at most 4 KiB.
+    /// For a read of at most 4 KiB.
     #[serde(default)]
     pub read: Picos,
-    /// A longer read; left out, as `read`.
+    /// For a longer read. Default: as `read`.
     #[serde(default)]
     pub read_large: Option<Picos>,
-    /// A write.
+    /// For a write.
     #[serde(default)]
     pub write: Picos,
 }
@@ -317,25 +331,25 @@ pub struct FirmwareLatency {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Gc {
-    /// Which block is collected next.
+    /// Selection of the next victim block.
     pub policy: GcPolicy,
-    /// Share of the blocks of a plane that are free when collection starts. Never less than two blocks.
+    /// Share of free blocks of a plane at which garbage collection starts; at least two blocks.
     pub start: Percent,
-    /// Share of the blocks of a plane that are free when host writes wait for it. Never less than one block.
+    /// Share of free blocks of a plane at which host writes wait for garbage collection; at least one block.
     pub urgent: Percent,
-    /// Collection while the host asks for nothing; left out, or false, there is none.
+    /// Garbage collection while the host is idle. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Background>")]
     pub background: Option<Background>,
 }
 
-/// Which block is collected next.
+/// Selection of the next victim block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GcPolicy {
-    /// The one with the fewest valid pages.
+    /// The block with the fewest valid pages.
     Greedy,
-    /// The one with the best ratio of space won, weighted by age, to what must be moved.
+    /// The block with the best ratio of reclaimed space, weighted by age, to data to move.
     CostBenefit,
 }
 
@@ -343,9 +357,9 @@ pub enum GcPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
-    /// Bytes a second, in and out together.
+    /// Bandwidth in bytes per second, both directions together.
     pub bandwidth: Rate,
-    /// One access.
+    /// Latency of one access.
     pub latency: Picos,
 }
 
@@ -353,62 +367,63 @@ pub struct Dram {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Chips on a channel.
+    /// Chips per channel.
     pub ways: u32,
-    /// Dies of a chip.
+    /// Dies per chip.
     #[serde(default = "one")]
     pub dies: u32,
-    /// Planes of a die: 1, 2, 4 or 8.
+    /// Planes per die: 1, 2, 4 or 8.
     pub planes: u32,
-    /// Blocks of a plane; left out, they follow from the capacity and `op`.
+    /// Blocks per plane. Default: derived from the capacity and `op`.
     #[serde(default)]
     pub blocks: Option<u32>,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages: u32,
-    /// A page: a power of two from 4 KiB to 256 KiB.
+    /// Size of a page: a power of two from 4 KiB to 256 KiB.
     pub page: Bytes,
-    /// Bytes a second of a channel.
+    /// Bandwidth of a channel.
     pub channel_rate: Rate,
-    /// Command and address cycles on the channel, for each operation.
+    /// Time of command and address cycles on the channel, per operation.
     pub command: Picos,
-    /// Reading a page into the die's register, for each page type in turn.
+    /// Time to read a page into the die's register, for each page type in turn.
     pub read: Vec<Picos>,
-    /// The same for at most 4 KiB of the page; left out, as `read`.
+    /// The same for at most 4 KiB of the page. Default: as `read`.
     #[serde(default)]
     pub read_partial: Option<Vec<Picos>>,
-    /// Reading a page of the map, where the firmware keeps these in pages that read faster; left out, as any page.
+    /// Time to read a page of the map, where the firmware keeps these in faster pages. Default: as any page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_map: Option<Picos>,
-    /// Programming a page, for each page type in turn; one value stands for all.
+    /// Time to program a page, for each page type in turn; a single value applies to all.
     pub program: Vec<Picos>,
-    /// Erasing a block.
+    /// Time to erase a block.
     pub erase: Picos,
-    /// Erases that a block endures: what SMART's percentage used refers to.
+    /// Erase cycles that a block endures; SMART's Percentage Used refers to it.
     pub endurance: u32,
-    /// Blocks of a plane that are set aside for those that go bad, beyond the spare flash of `firmware.op`. Left out, none:
-    /// bad blocks are then taken from that.
+    /// Blocks per plane reserved to replace bad blocks, in addition to the spare flash of `firmware.op`.
+    /// Default: none; bad blocks then reduce that.
     #[serde(default)]
     pub spare_blocks: u32,
-    /// Of these, how many of a die its maker may have marked as bad: each die draws a number up to this.
+    /// Of these, the maximum number per die marked bad by the manufacturer: each die draws a number up to
+    /// this.
     #[serde(default)]
     pub factory_bad_blocks: u32,
-    /// Blocks with one bit a cell, which take what the host writes first; left out, or false, there are none.
+    /// Blocks with one bit per cell, to which host writes go first. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Slc>")]
     pub slc: Option<Slc>,
-    /// Programs and erases can be suspended for the host's reads; left out, or false, reads wait for their end.
+    /// Suspension of programs and erases for reads of the host. Omitted or false: reads wait for their end.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Suspend>")]
     pub suspend: Option<Suspend>,
-    /// Whether a die senses the next page while the one before still moves out. Left out, false.
+    /// Cache reads: whether a die senses the next page while the previous one is transferred. Default: false.
     #[serde(default)]
     pub cache_read: bool,
-    /// Which of the dies that wait for a channel it serves first. Left out, commands.
+    /// Priority of dies that wait for a channel. Default: commands first.
     #[serde(default)]
     pub channel_order: ChannelOrder,
-    /// What goes wrong in the cells, and how reads are tried again; left out, or false, nothing does.
+    /// Bit errors and failures of cells, and read retries. Omitted or false: none.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Reliability>")]
     pub reliability: Option<Reliability>,
@@ -418,54 +433,57 @@ fn one() -> u32 {
     1
 }
 
-/// Which of the dies that wait for a channel it serves first.
+/// Priority of dies that wait for a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChannelOrder {
-    /// Commands of reads and erases, then the data of reads, then programs.
+    /// Commands of reads and erases, then read data, then programs.
     #[default]
     CommandsFirst,
-    /// The data of reads, then whatever begins an operation, in the order in which it came.
+    /// Read data, then everything that begins an operation, in order of arrival.
     DataOutFirst,
 }
 
-/// A host: what its software costs.
+/// A host: the cost of its software.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostProfile {
-    /// Cores on which jobs run.
+    /// Cores for jobs.
     pub cores: u16,
-    /// A command, from the application to before its doorbell.
+    /// Processor time of a submission: from the application until before its doorbell.
     pub submit: Picos,
-    /// A completion, from its entry to the application.
+    /// Processor time of a completion: from its entry to the application.
     pub complete: Picos,
-    /// Placing one more queue entry that carries payload, behind a command or as a chunk; left out, 0.
+    /// Processor time to place one more queue entry with payload, behind a command or as a chunk. Default: 0.
     #[serde(default)]
     pub chunk: Picos,
-    /// From a completion to the next command of the same payload, where one waits for the other; left out, 0.
+    /// Time from a completion to the next command of the same payload, where one waits for the other.
+    /// Default: 0.
     #[serde(default)]
     pub turnaround: Picos,
-    /// A write-combined store of 64 B to the drive's buffer, or past the cache to its memory; left out, 0.
+    /// A write-combined store of 64 B to the drive's buffer, or a non-temporal store to its memory. Default:
+    /// 0.
     #[serde(default)]
     pub store: Picos,
-    /// Storing a line of 64 B to the drive's memory and flushing it, without what the link takes for that; left out, 0.
+    /// Storing a line of 64 B to the drive's memory and flushing it, without the link's time for that.
+    /// Default: 0.
     #[serde(default)]
     pub flush: Picos,
-    /// With `transfer.method = "sgl"`, shorter payloads go by PRP, as a driver may have it; left out, none.
+    /// With `transfer.method = "sgl"`: shorter payloads use PRPs, as some drivers do. Default: 0 B.
     #[serde(default)]
     pub sgl_min: Bytes,
-    /// Memory that the system takes before any I/O; left out, 0.
+    /// Memory that the system occupies before any I/O. Default: 0.
     #[serde(default, skip_serializing_if = "is_no_bytes")]
     pub memory: Bytes,
-    /// How the host learns of completions.
+    /// How the host detects completions.
     pub completion: Completion,
-    /// From an interrupt's arrival to its handler.
+    /// Time from an interrupt's arrival to its handler.
     #[serde(default)]
     pub interrupt: Picos,
-    /// Which processor takes the interrupts; left out, one of its own for each drive.
+    /// The processor that handles interrupts. Default: a dedicated one for each drive.
     #[serde(default)]
     pub interrupts: Interrupts,
-    /// A command that takes longer is aborted.
+    /// Time after which a command is aborted.
     #[serde(default = "thirty_seconds")]
     pub timeout: Picos,
 }
@@ -474,54 +492,54 @@ fn thirty_seconds() -> Picos {
     Picos(30_000_000_000_000)
 }
 
-/// Which processor takes interrupts.
+/// The processor that handles interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interrupts {
-    /// One of its own for each drive.
+    /// A dedicated one for each drive.
     #[default]
     Own,
-    /// That of the queue whose completion it is.
+    /// The processor of the queue that the completion belongs to.
     Queue,
 }
 
-/// The flash array in numbers, all of it derived and checked.
+/// The derived and validated geometry of the flash array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Geometry {
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Chips on a channel.
+    /// Chips per channel.
     pub ways: u32,
-    /// Dies of a chip.
+    /// Dies per chip.
     pub dies: u32,
-    /// Planes of a die.
+    /// Planes per die.
     pub planes: u32,
-    /// Blocks of a plane.
+    /// Blocks per plane.
     pub blocks: u32,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages: u32,
-    /// Bytes of a page.
+    /// Bytes per page.
     pub page_bytes: u32,
-    /// What the host sees, in bytes.
+    /// Capacity visible to the host, in bytes.
     pub capacity_bytes: u64,
-    /// Free blocks of a plane at which collection starts.
+    /// Free blocks of a plane at which garbage collection starts.
     pub gc_start_blocks: u32,
-    /// Free blocks of a plane at which host writes wait for collection.
+    /// Free blocks of a plane at which host writes wait for garbage collection.
     pub gc_urgent_blocks: u32,
 }
 
 impl Geometry {
-    /// All dies.
+    /// Number of dies.
     pub fn die_count(&self) -> u32 {
         self.channels * self.ways * self.dies
     }
 
-    /// All planes.
+    /// Number of planes.
     pub fn plane_count(&self) -> u32 {
         self.die_count() * self.planes
     }
 
-    /// All flash, in bytes.
+    /// Size of all flash, in bytes.
     pub fn raw_bytes(&self) -> u64 {
         u64::from(self.plane_count())
             * u64::from(self.blocks)
@@ -530,32 +548,32 @@ impl Geometry {
     }
 }
 
-/// Blocks of a plane that hold no data while the host writes all the time, beside those that only collection may take:
-/// on average half a block, of what is free or open beyond. The translation layer reckons with the same
+/// Blocks of a plane that hold no data during continuous writes, in addition to those reserved for garbage
+/// collection: on average half a block, partly free or open. The translation layer uses the same figure
 /// (`FtlConfig::user_units_at`).
 const OPEN_BLOCKS: f64 = 0.5;
 
-/// Units of 4 KiB in the pages that the planes of a die read or program at once, at most.
+/// Units of 4 KiB that the planes of a die read or program at once, at most.
 const STRIPE_UNITS_MAX: u64 = 64;
 
-/// Rows of blocks over all dies, and units of 4 KiB over the whole array, at most.
+/// Rows of blocks over all dies, at most.
 const ROWS_MAX: u64 = byteway_flash::Geometry::BLOCKS_MAX as u64;
 const UNITS_MAX: u64 = byteway_flash::Geometry::UNITS_MAX as u64;
 
-/// A page of the map in DRAM.
+/// Bytes of a map page in DRAM.
 pub const MAP_PAGE_BYTES: u64 = 4096;
 
 /// Units of 4 KiB in the write buffer, at most.
 const BUFFER_UNITS_MAX: u64 = 1 << 24;
 
 impl Profile {
-    /// A profile that is part of the program; `None` if there is none of that name.
+    /// A built-in profile; `None` if the name is unknown.
     pub fn built_in(name: &str) -> Option<Profile> {
         load::built_in(&DRIVES, name, "profile")
     }
 
-    /// Whether the constants describe a drive that can exist. The capacity is checked by [`Profile::geometry`].
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    /// Checks that the constants describe a possible drive. [`Profile::geometry`] checks the capacity.
+    pub(crate) fn check(&self) -> Result<(), KeyError> {
         if self.drive.model.len() > 40 || !self.drive.model.bytes().all(|b| (0x20..0x7f).contains(&b)) {
             return Err(fault(
                 "drive.model",
@@ -580,7 +598,24 @@ impl Profile {
             return Err(fault("transfer.methods", what, "leave it out: `cxl.records` alone offers it"));
         }
         self.transfer.check()?;
-        self.kv.check()
+        self.kv.check()?;
+        self.csd.check()?;
+        self.programs.as_ref().map_or(Ok(()), |programs| self.check_programs(programs))
+    }
+
+    /// Validates the programs, and checks that such a drive can have them.
+    fn check_programs(&self, programs: &Programs) -> Result<(), KeyError> {
+        programs.check(self.controller.command_slots)?;
+        let who = match self.firmware.placement {
+            FirmwarePlacement::Device => return Ok(()),
+            FirmwarePlacement::Host => "a drive whose firmware runs on the host",
+            FirmwarePlacement::Bridge => "a drive that is several behind a bridge",
+        };
+        Err(fault(
+            "programs",
+            format!("`programs`: {who} has blocks only"),
+            "leave it out, or set it to false",
+        ))
     }
 
     /// Whether the firmware runs on the host.
@@ -593,13 +628,13 @@ impl Profile {
         self.is_hosted() || self.firmware.on_host.is_some()
     }
 
-    /// Whole drives that it is made of, behind a bridge; else 1.
+    /// Number of complete drives behind its bridge; 1 without a bridge.
     pub fn members(&self) -> u16 {
         self.bridge.as_ref().map_or(1, |bridge| bridge.members)
     }
 
-    /// A bridge, and whether the rest of the profile goes with it.
-    fn check_bridge(&self) -> Result<(), Fault> {
+    /// Checks a bridge, and the rest of the profile against it.
+    fn check_bridge(&self) -> Result<(), KeyError> {
         let is_placed = self.firmware.placement == FirmwarePlacement::Bridge;
         let Some(bridge) = &self.bridge else {
             return match is_placed {
@@ -630,8 +665,8 @@ impl Profile {
         Ok(())
     }
 
-    /// The endpoints, and whether the rest of the profile goes with them.
-    fn check_endpoints(&self) -> Result<(), Fault> {
+    /// Checks the endpoints, and the rest of the profile against them.
+    fn check_endpoints(&self) -> Result<(), KeyError> {
         if let Some(part) = &self.firmware.on_host {
             part.check()?;
             if self.is_hosted()
@@ -678,7 +713,7 @@ impl Profile {
         Ok(())
     }
 
-    fn check_link(&self) -> Result<(), Fault> {
+    fn check_link(&self) -> Result<(), KeyError> {
         let link = &self.link;
         within("link.generation", link.generation, 1, 6)?;
         one_of("link.lanes", link.lanes.into(), &[1, 2, 4, 8, 12, 16, 32])?;
@@ -690,7 +725,7 @@ impl Profile {
         within("link.memory_latency", link.memory_latency, Picos(0), MILLISECOND)
     }
 
-    fn check_controller(&self) -> Result<(), Fault> {
+    fn check_controller(&self) -> Result<(), KeyError> {
         let controller = &self.controller;
         within("controller.max_io_queues", controller.max_io_queues, 1, 1024)?;
         within("controller.max_queue_entries", controller.max_queue_entries, 2, 65536)?;
@@ -706,7 +741,7 @@ impl Profile {
         Ok(())
     }
 
-    fn check_firmware(&self) -> Result<(), Fault> {
+    fn check_firmware(&self) -> Result<(), KeyError> {
         let firmware = &self.firmware;
         within("firmware.cores", firmware.cores, 1, 256)?;
         within("firmware.clock", firmware.clock, Frequency(1_000_000), Frequency(10_000_000_000))?;
@@ -740,7 +775,7 @@ impl Profile {
         within("dram.latency", self.dram.latency, Picos(0), MILLISECOND)
     }
 
-    fn check_flash(&self) -> Result<(), Fault> {
+    fn check_flash(&self) -> Result<(), KeyError> {
         let flash = &self.flash;
         within("flash.channels", flash.channels, 1, 64)?;
         within("flash.ways", flash.ways, 1, 64)?;
@@ -776,12 +811,13 @@ impl Profile {
         )
     }
 
-    /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 64 TiB.
+    /// The geometry for `capacity`, which must be a multiple of 1 MiB from 1 GiB to 64 TiB.
     ///
-    /// Without `flash.blocks`: what `op` makes of the capacity, and in addition the blocks that are open or left to
-    /// collection, and those of `flash.spare_blocks` and `flash.slc`. In either case one percent of the capacity, at least, must be spare beyond the blocks that are free
-    /// when collection rests: with less it would never rest.
-    pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, Fault> {
+    /// Without `flash.blocks`, the number of blocks follows from `op`, the capacity, open and reserved
+    /// blocks, `flash.spare_blocks` and `flash.slc`. In any case at least one percent of the capacity must be
+    /// spare, in addition to the blocks that are free when garbage collection rests: with less it would never
+    /// rest.
+    pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, KeyError> {
         let narrow = self.geometry_with(capacity, false)?;
         if narrow.raw_bytes() / MAP_UNIT_BYTES <= byteway_flash::Geometry::NARROW_UNITS_MAX {
             return Ok(narrow);
@@ -789,8 +825,8 @@ impl Profile {
         self.geometry_with(capacity, true)
     }
 
-    /// The same; `is_wide` says whether entries of the map take 8 bytes.
-    fn geometry_with(&self, capacity: Bytes, is_wide: bool) -> Result<Geometry, Fault> {
+    /// As [`Profile::geometry`]; `is_wide` tells whether map entries have 8 bytes.
+    fn geometry_with(&self, capacity: Bytes, is_wide: bool) -> Result<Geometry, KeyError> {
         let path = "drive.capacity";
         within(path, capacity, Bytes(*CAPACITY_BYTES.start()), Bytes(*CAPACITY_BYTES.end()))?;
         if !capacity.0.is_multiple_of(1 << 20) {
@@ -802,10 +838,10 @@ impl Profile {
             ));
         }
         let flash = &self.flash;
-        // At most 2^10 x 2^6 x 2^3 planes, 2^13 pages, 2^18 bytes: nothing here comes near 2^64.
+        // At most 2^10 x 2^6 x 2^3 planes, 2^13 pages, 2^18 bytes: the products are far below 2^64.
         let planes = u64::from(flash.channels * flash.ways * flash.dies * flash.planes);
         let block_bytes = u64::from(flash.pages) * flash.page.0;
-        // A map that is not all in DRAM lies in flash beside the data.
+        // A map that is not completely in DRAM is stored in flash in addition to the data.
         let map_pages = byteway_firmware::Space::new(capacity.0 / MAP_UNIT_BYTES, is_wide).map.1;
         let map_bytes = if self.firmware.map_cache.is_some() { map_pages * MAP_UNIT_BYTES } else { 0 };
         let held_bytes = capacity.0 + map_bytes;
@@ -866,7 +902,7 @@ impl Profile {
     }
 }
 
-fn page_times(path: &str, times: &[Picos], types: usize) -> Result<(), Fault> {
+fn page_times(path: &str, times: &[Picos], types: usize) -> Result<(), KeyError> {
     if times.len() != types {
         return Err(fault(
             path,
@@ -878,12 +914,12 @@ fn page_times(path: &str, times: &[Picos], types: usize) -> Result<(), Fault> {
 }
 
 impl HostProfile {
-    /// A profile that is part of the program; `None` if there is none of that name.
+    /// A built-in profile; `None` if the name is unknown.
     pub fn built_in(name: &str) -> Option<HostProfile> {
         load::built_in(&HOSTS, name, "host profile")
     }
 
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), KeyError> {
         within("cores", self.cores, 1, 1024)?;
         within("memory", self.memory, Bytes(0), Bytes(1 << 50))?;
         within("submit", self.submit, Picos(0), SECOND)?;
@@ -897,7 +933,7 @@ impl HostProfile {
     }
 }
 
-/// The JSON schema of a drive's profile: all of its sections, or a base and what differs from it.
+/// The JSON schema of a drive profile: all of its sections, or a base and the differences from it.
 pub fn profile_schema() -> serde_json::Value {
     let mut whole = schemars::schema_for!(Profile).to_value();
     let defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
@@ -930,7 +966,7 @@ mod tests {
         Profile::built_in(name).unwrap()
     }
 
-    // A profile that does not parse would stop every scenario that names it, on the user's machine.
+    // A built-in profile that does not parse would break every scenario that names it.
     #[test]
     fn every_built_in_profile_is_possible() {
         for (name, _) in DRIVES {
@@ -947,7 +983,7 @@ mod tests {
         }
     }
 
-    // A constant without its source cannot be checked by anyone, and a wrong one would never be found.
+    // A constant without a source cannot be checked, so a wrong one would never be found.
     #[test]
     fn every_constant_of_a_drive_is_followed_by_its_source() {
         for (name, text) in DRIVES {
@@ -967,7 +1003,7 @@ mod tests {
         }
     }
 
-    /// Picoseconds that `bytes` take on the wire of a profile's link.
+    /// Serialization time of `bytes` on a profile's link, in picoseconds.
     fn wire_ps(profile: &Profile, bytes: u64) -> u64 {
         let (per_lane, numerator, denominator) = match profile.link.generation {
             1 => (250_000_000u64, 1, 1),
@@ -979,7 +1015,7 @@ mod tests {
         bytes * 1_000_000_000_000 / rate
     }
 
-    /// Picoseconds of a command that the link charges whatever the data: doorbell, fetch and completion.
+    /// Link time of a command without its data, in picoseconds: doorbell, fetch and completion.
     fn command_ps(profile: &Profile) -> u64 {
         let link = &profile.link;
         let doorbell = wire_ps(profile, 28) + link.propagation.0;
@@ -1000,7 +1036,7 @@ mod tests {
         assert!(found_ps.abs_diff(wanted_ns * 1000) < 2_000, "{found_ps} ps against {wanted_ns} ns");
     }
 
-    // The papers' totals contain what the link charges: firmware time on top of the whole total would count it twice.
+    // The papers' totals include the link time: firmware time equal to the whole total would count it twice.
     #[test]
     fn the_totals_of_cosmos_are_charged_once() {
         let profile = drive("cosmos-plus");
@@ -1016,7 +1052,8 @@ mod tests {
         near(fetch + cycles_ps(&profile, cycles.fetch), 400);
         let wire = wire_ps(&profile, 4096 + 16 * 20);
         near(wire, 1104);
-        // Of eight requests two go out at a time, a quarter of the tags; what has come goes into DRAM meanwhile.
+        // Two of eight requests are sent at a time, a quarter of the tags; received data goes to DRAM
+        // meanwhile.
         let page = wire_ps(&profile, 2 * 24) + round_trip + wire + profile.dram.latency.0;
         assert!(dram_ps(&profile, 4096) < page);
         near(page + cycles_ps(&profile, cycles.dma), 2620);
@@ -1025,7 +1062,7 @@ mod tests {
         near(host.turnaround.0, 3250);
     }
 
-    // A faster link must bring what the wire takes less, and nothing else: the constants of the board stand once.
+    // A faster link must save exactly the difference in wire time: the constants of the board are shared.
     #[test]
     fn cosmos_on_another_link_is_the_same_board() {
         let board = drive("cosmos-plus");
@@ -1051,19 +1088,20 @@ mod tests {
         let all = cycles.fetch + cycles.parse + cycles.complete + cycles.translate + cycles.buffer;
         let common = command_ps(&profile) + dram_ps(&profile, 4096) + cycles_ps(&profile, all);
         let latency = &profile.firmware.latency;
-        // A read looks into the map in DRAM; it moves no data through the buffer.
+        // A read accesses the map in DRAM; it moves no data through the buffer.
         let read = cycles.fetch + cycles.parse + cycles.complete + cycles.translate;
         let read = command_ps(&profile) + profile.dram.latency.0 + cycles_ps(&profile, read);
         near(read + latency.read.0, 21_500);
         near(read + latency.read_large.unwrap().0, 30_490);
         let round_trip = 2 * profile.link.propagation.0 + profile.link.memory_latency.0;
-        // All eight requests of a page go out at once.
+        // All eight requests of a page are sent at once.
         near(common + round_trip + wire_ps(&profile, 8 * 24) + latency.write.0, 4_460);
         let more = dram_ps(&profile, 4096) - profile.dram.latency.0;
         near(more + cycles_ps(&profile, cycles.translate + cycles.buffer), 460);
     }
 
-    // Golden: blocks decide how often garbage is collected, so a change to them must be seen and explained.
+    // Golden: the number of blocks determines the frequency of garbage collection, so a change must be seen
+    // and explained.
     #[test]
     fn blocks_follow_from_the_capacity() {
         let geometry = |name: &str, gib: u64| {
@@ -1072,7 +1110,7 @@ mod tests {
             (geometry.plane_count(), geometry.blocks, geometry.gc_start_blocks, geometry.gc_urgent_blocks)
         };
         assert_eq!(geometry("samsung-970-pro", 512), (16, 4383 + 11 + 1, 44, 11));
-        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 1, 2, 1)); // the least that can collect
+        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 1, 2, 1)); // the minimum that can collect garbage
         assert_eq!(geometry("mqsim-mlc", 476), (128, 2038 + 11, 102, 11));
         assert_eq!(geometry("cosmos-plus", 931), (32, 7970 + 20, 80, 20));
     }

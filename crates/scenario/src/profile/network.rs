@@ -1,12 +1,12 @@
-//! A network between a host and a target: the wire, the adapters, and what the drivers of both ends cost.
+//! Network profiles: the wire, the adapters, and the cost of the drivers at both ends.
 
 use super::fault::{SECOND, within};
-use super::{Fault, fault, load};
+use super::{KeyError, fault, load};
 use byteway_console::units::{Bytes, Picos, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The profiles of networks that are part of the program, by name.
+/// The built-in network profiles, by name.
 pub const NETWORKS: [(&str, &str); 2] = [
     ("roce-100g", include_str!("../../../../profiles/network-roce-100g.toml")),
     ("tcp-100g", include_str!("../../../../profiles/network-tcp-100g.toml")),
@@ -16,91 +16,91 @@ pub const NETWORKS: [(&str, &str); 2] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkProfile {
-    /// How capsules and data cross.
+    /// Transport of capsules and data.
     pub transport: Transport,
-    /// What the wire carries a second, one way.
+    /// Bandwidth of the wire in one direction.
     pub rate: Rate,
-    /// Wire and switch, one way.
+    /// Latency of wire and switch in one direction.
     pub propagation: Picos,
-    /// Payload of a packet at most: 256 B to 64 KiB.
+    /// Largest payload of a packet: 256 B to 64 KiB.
     pub packet: Bytes,
-    /// Bytes of a packet beside its payload.
+    /// Bytes of a packet in addition to its payload.
     pub overhead: Bytes,
-    /// From the post of a message to its first byte on the wire.
+    /// Time from posting a message to its first byte on the wire.
     pub send: Picos,
-    /// From a message's last byte on the wire until it is in memory.
+    /// Time from a message's last byte on the wire until it is in memory.
     pub receive: Picos,
-    /// The most data that goes in a command's capsule: up to 64 KiB, a multiple of 16 B.
+    /// Largest in-capsule data: up to 64 KiB, a multiple of 16 B.
     pub in_capsule: Bytes,
-    /// What the host's driver for the network costs, beside the host's profile.
+    /// Cost of the host's transport driver, in addition to the host's profile.
     pub initiator: InitiatorCosts,
-    /// What the target's driver for the network costs.
+    /// Cost of the target's transport driver.
     pub target: TargetCosts,
-    /// What the target's block layer costs.
+    /// Cost of the target's block layer.
     pub block: BlockCosts,
 }
 
-/// How capsules and data cross.
+/// Transport of capsules and data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// The adapters read and write the other host's memory.
+    /// RDMA: the adapters access the other host's memory.
     Rdma,
-    /// PDUs in a stream of bytes.
+    /// TCP: PDUs in a stream of bytes.
     Tcp,
 }
 
-/// What the host's driver for the network costs, beside what any driver costs there.
+/// Cost of the host's transport driver, in addition to that of any driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InitiatorCosts {
-    /// A command.
+    /// Per command.
     pub submit: Picos,
-    /// A completion.
+    /// Per completion.
     pub complete: Picos,
 }
 
-/// What the target's driver for the network costs.
+/// Cost of the target's transport driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TargetCosts {
-    /// An interrupt of the adapter's, and the switch to who looks for what has come.
+    /// Per interrupt of the adapter, with the switch to the task that polls the completion queue.
     pub interrupt: Picos,
-    /// A command: taken, parsed, mapped.
+    /// Per command: taking, parsing and mapping it.
     pub receive: Picos,
-    /// Asking for data, and taking what has come.
+    /// Requesting data, and processing its arrival.
     pub fetch: Picos,
     /// Posting data and response.
     pub respond: Picos,
-    /// Learning that a response was sent.
+    /// Handling the send completion of a response.
     pub sent: Picos,
-    /// A KiB of data that a processor copies.
+    /// Copying a KiB of data by a processor.
     pub copy: Picos,
 }
 
-/// What the target's block layer costs.
+/// Cost of the target's block layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BlockCosts {
-    /// A bio and a request are made, and a tag is taken.
+    /// Creating a bio and a request, and taking a tag.
     pub build: Picos,
-    /// It is queued with a scheduler and chosen by it, where there is one.
+    /// Queueing it in a scheduler and selecting it, if there is one.
     pub schedule: Picos,
-    /// It is handed to the driver.
+    /// Handing it to the driver.
     pub dispatch: Picos,
-    /// Its completion, from the driver to who has submitted it.
+    /// Its completion, from the driver to the submitter.
     pub complete: Picos,
-    /// Requests that may be under way at once: 1 to 65535.
+    /// Outstanding requests, at most: 1 to 65535.
     pub tags: u32,
 }
 
 impl NetworkProfile {
-    /// A profile that is part of the program; `None` if there is none of that name.
+    /// A built-in profile; `None` if the name is unknown.
     pub fn built_in(name: &str) -> Option<NetworkProfile> {
         load::built_in(&NETWORKS, name, "network profile")
     }
 
-    pub(crate) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), KeyError> {
         within("rate", self.rate, Rate(1_000_000), Rate(1_000_000_000_000))?;
         within("packet", self.packet, Bytes(256), Bytes(64 << 10))?;
         within("overhead", self.overhead, Bytes(0), Bytes(4096))?;
@@ -139,7 +139,7 @@ impl NetworkProfile {
 mod tests {
     use super::*;
 
-    // A built-in profile that does not load, or says less than it should, fails only when somebody names it.
+    // A built-in profile that does not load would otherwise fail only when it is used.
     #[test]
     fn built_in_networks_load() {
         for (name, text) in NETWORKS {

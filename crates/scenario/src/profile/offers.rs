@@ -1,4 +1,4 @@
-//! What a drive offers by its profile, and which built-in drives do.
+//! Transfer methods that a profile offers, and the built-in drives that offer them.
 
 use byteway_console::units::Bytes;
 use byteway_transfer::Method;
@@ -7,7 +7,7 @@ use byteway_wire::nvme::vendor::Extension;
 use super::{DRIVES, Profile};
 
 impl Profile {
-    /// The longest payload that the drive takes by a fine-grained method which stands for itself, and not for two.
+    /// The longest payload of a fine-grained method that is not a combination of two.
     pub fn longest(&self, fine: Method) -> Option<Bytes> {
         let transfer = &self.transfer;
         match fine {
@@ -32,7 +32,7 @@ impl Profile {
     }
 }
 
-/// The built-in drives that `offers` fits, by name, for an error's cure.
+/// Names of the built-in drives for which `offers` holds, for an error's remedy.
 pub(crate) fn drives_with(offers: impl Fn(&Profile) -> bool) -> Vec<&'static str> {
     let fits = |name: &&str| Profile::built_in(name).is_some_and(|profile| offers(&profile));
     DRIVES.iter().map(|(name, _)| *name).filter(fits).collect()

@@ -1,63 +1,63 @@
-//! What goes wrong in the cells of a drive, as its profile says it: a kind of cells, whose constants are
-//! `byteway_flash::reliability`'s, and those of them that are to be others. What they mean is explained there.
+//! The section `flash.reliability` of a profile: a kind of cells, whose constants are in
+//! `byteway_flash::reliability`, and overrides of these constants, which are explained there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, fault, within};
+use super::fault::{KeyError, fault, within};
 
-/// Bit errors that grow with wear, age and reads; reads that are tried again; programs and erases that fail on worn cells.
-/// What is left out is the kind's own.
+/// Bit errors that grow with wear, age and reads; read retries; programs and erases that fail on worn cells.
+/// Omitted keys have the values of the kind of cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reliability {
     /// The kind of cells.
     pub cells: CellKind,
-    /// Wrong bits among all, of a page just programmed on new cells.
+    /// Raw bit error rate of a page just programmed on new cells.
     #[serde(default)]
     pub fresh: Option<f64>,
-    /// What wear has added to that after `flash.endurance` erases.
+    /// Bit error rate added by `flash.endurance` erases.
     #[serde(default)]
     pub wear: Option<f64>,
-    /// The power of the erases that it grows with.
+    /// Exponent of its growth with erases.
     #[serde(default)]
     pub wear_exponent: Option<f64>,
-    /// What a year has added, on cells at their endurance.
+    /// Bit error rate added by a year of retention, on cells at their endurance.
     #[serde(default)]
     pub retention: Option<f64>,
-    /// The power of time that it grows with.
+    /// Exponent of its growth with time.
     #[serde(default)]
     pub retention_exponent: Option<f64>,
-    /// What 100,000 reads of the block have added, on cells at their endurance.
+    /// Bit error rate added by 100,000 reads of the block, on cells at their endurance.
     #[serde(default)]
     pub disturb: Option<f64>,
-    /// For each page type its share of the errors, 1 on average.
+    /// Relative error rate of each page type, 1 on average.
     #[serde(default)]
     pub pages: Option<Vec<f64>>,
-    /// Wrong bits that are corrected in 4 KiB, at most.
+    /// Correctable bit errors in 4 KiB, at most.
     #[serde(default)]
     pub correctable: Option<u32>,
-    /// How the units of a page differ: standard deviation of the logarithm of their error rate.
+    /// Variation between the units of a page: standard deviation of the logarithm of their error rate.
     #[serde(default)]
     pub spread: Option<f64>,
-    /// How often a read that can't be corrected is tried again at shifted thresholds; each time takes as long as a read.
+    /// Read retries at shifted thresholds, at most; each takes as long as a read.
     #[serde(default)]
     pub retry_steps: Option<u32>,
-    /// What each of them leaves of the error rate.
+    /// Factor by which each retry reduces the error rate.
     #[serde(default)]
     pub retry_factor: Option<f64>,
-    /// The chance that a program fails at twice the endurance; up to the endurance none does.
+    /// Probability that a program fails at twice the endurance; up to the endurance none does.
     #[serde(default)]
     pub program_failures: Option<f64>,
-    /// The same of an erase.
+    /// The same for an erase.
     #[serde(default)]
     pub erase_failures: Option<f64>,
-    /// What is different in blocks with one bit a cell.
+    /// Constants for blocks with one bit per cell.
     #[serde(default)]
     pub one_bit: OneBit,
 }
 
-/// How many bits a cell holds.
+/// Bits per cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CellKind {
@@ -71,29 +71,29 @@ pub enum CellKind {
     Qlc,
 }
 
-/// The cells of blocks with one bit a cell (`flash.slc`). What is left out is the usual.
+/// Cells of blocks with one bit per cell (`flash.slc`). Omitted keys have typical values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OneBit {
-    /// Erases that such a block endures.
+    /// Erase cycles that such a block endures.
     #[serde(default)]
     pub endurance: Option<u32>,
     /// As for the other cells.
     #[serde(default)]
     pub fresh: Option<f64>,
-    /// Likewise.
+    /// As for the other cells.
     #[serde(default)]
     pub wear: Option<f64>,
-    /// Likewise.
+    /// As for the other cells.
     #[serde(default)]
     pub retention: Option<f64>,
-    /// Likewise.
+    /// As for the other cells.
     #[serde(default)]
     pub disturb: Option<f64>,
 }
 
 impl Reliability {
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), KeyError> {
         let rates = [
             ("fresh", self.fresh),
             ("wear", self.wear),

@@ -1,4 +1,4 @@
-//! What a drive has or has not: the value of a key, or `false`, which takes away what a base or the scenario gave it.
+//! Optional sections of a profile: a table, or `false`, which removes a section that a base set.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,14 +8,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, MapAccess, Unexpected, Visitor};
 
-/// `#[serde(deserialize_with)]` of an `Option<T>` that `false` empties.
+/// `#[serde(deserialize_with)]` for an `Option<T>`, which `false` empties.
 pub(super) fn deserialize<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     deserializer.deserialize_any(SwitchVisitor(PhantomData))
 }
 
-/// How the schema describes such a key: `#[schemars(with)]`.
+/// Schema of such a key: `#[schemars(with)]`.
 pub(super) struct Switch<T>(PhantomData<T>);
 
 struct SwitchVisitor<T>(PhantomData<T>);

@@ -1,4 +1,5 @@
-//! `[transfer]` of a profile: what a drive offers small payloads beyond PRPs and SGLs, and up to where it pays.
+//! The section `[transfer]` of a profile: transfer methods for small payloads besides PRPs and SGLs, and
+//! their thresholds.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,48 +8,48 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::fault::{Fault, SECOND, fault, within};
-use crate::word::{Fine, Word, Written};
+use super::fault::{KeyError, SECOND, fault, within};
+use crate::word::{FineMethod, FromWord, TableWord};
 use byteway_console::units::{Bytes, Picos};
 use byteway_transfer::Method;
 use byteway_wire::nvme::vendor::Extension;
 
-/// What a drive offers small payloads. Left out: nothing, a plain NVMe drive.
+/// Transfer methods for small payloads. Default: none, a standard NVMe drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// The methods, each of which a host enables for the queues that are to use it.
+    /// The methods; a host enables each for the queues that use it.
     #[serde(default)]
-    pub methods: Vec<Written<Extension>>,
-    /// The longest payload inline; left out, 8 KiB.
+    pub methods: Vec<FromWord<Extension>>,
+    /// Longest inline payload. Default: 8 KiB.
     #[serde(default = "eight_kib")]
     pub inline_max: Bytes,
-    /// The longest payload that is put together from chunks; left out, 8 KiB.
+    /// Longest payload reassembled from chunks. Default: 8 KiB.
     #[serde(default = "eight_kib")]
     pub reassembly_max: Bytes,
-    /// The longest payload piggybacked; left out, 8 KiB.
+    /// Longest piggybacked payload. Default: 8 KiB.
     #[serde(default = "eight_kib")]
     pub piggyback_max: Bytes,
-    /// The longest result behind a completion; left out, 1 KiB.
+    /// Longest inline result behind a completion. Default: 1 KiB.
     #[serde(default = "one_kib")]
     pub inline_result_max: Bytes,
-    /// Payloads that may be incomplete at once; left out, 64.
+    /// Incomplete payloads at once, at most. Default: 64.
     #[serde(default = "sixty_four")]
     pub partial_payloads: u32,
-    /// After how long an incomplete payload is given up; left out, 10 ms.
+    /// Time after which an incomplete payload is discarded. Default: 10 ms.
     #[serde(default = "ten_ms")]
     pub partial_timeout: Picos,
-    /// The buffer in BAR0 that mmio stores to: a multiple of 4 KiB; left out, 64 KiB.
+    /// Size of the buffer in BAR0 for the method mmio: a multiple of 4 KiB. Default: 64 KiB.
     #[serde(default = "sixty_four_kib")]
     pub bar: Bytes,
-    /// The payload sink, which is memory of the drive without flash behind it; left out, there is none.
+    /// Size of the payload sink: memory of the drive without flash behind it. Default: none.
     #[serde(default)]
     pub sink: Bytes,
-    /// Moving the payload of one queue entry into DRAM, while its command waits.
+    /// Time to move the payload of one queue entry into DRAM, while its command waits.
     #[serde(default)]
     pub chunk_store: Picos,
-    /// The payload size from which on each fine-grained method is no longer faster than PRPs: tau of adaptive transfer, below
-    /// which payloads go by the method, as `byteway threshold` measures it. 0 B: none is faster.
+    /// Payload size from which each fine-grained method is no longer faster than PRPs: tau of adaptive
+    /// transfer, which uses the method below it. `byteway threshold` measures it. 0 B: never faster.
     #[serde(default)]
     pub threshold: Thresholds,
 }
@@ -71,20 +72,20 @@ impl Default for Transfer {
     }
 }
 
-/// Tau of each fine-grained method, as far as it has been measured: shorter payloads are faster by it than by PRPs.
+/// Tau of each fine-grained method for which it has been measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Thresholds(BTreeMap<Fine, Bytes>);
+pub struct Thresholds(BTreeMap<FineMethod, Bytes>);
 
 impl Thresholds {
-    /// Of that method.
+    /// Tau of a method.
     pub fn of(&self, method: Method) -> Option<Bytes> {
-        self.0.get(&Fine(method)).copied()
+        self.0.get(&FineMethod(method)).copied()
     }
 }
 
 impl Serialize for Thresholds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Fine::all().map(|(fine, word, _)| (word, self.of(fine.0))))
+        serializer.collect_map(FineMethod::all().map(|(fine, word, _)| (word, self.of(fine.0))))
     }
 }
 
@@ -99,9 +100,9 @@ impl<'de> Deserialize<'de> for Thresholds {
             fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Thresholds, A::Error> {
                 let mut thresholds = BTreeMap::new();
                 while let Some(key) = entries.next_key::<String>()? {
-                    let Some((fine, ..)) = Fine::all().find(|(_, word, _)| *word == key) else {
+                    let Some((fine, ..)) = FineMethod::all().find(|(_, word, _)| *word == key) else {
                         let known: Vec<String> =
-                            Fine::all().map(|(_, word, _)| format!("`{word}`")).collect();
+                            FineMethod::all().map(|(_, word, _)| format!("`{word}`")).collect();
                         let what = format!("unknown field `{key}`, expected one of {}", known.join(", "));
                         return Err(de::Error::custom(what));
                     };
@@ -122,7 +123,7 @@ impl JsonSchema for Thresholds {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let bytes = generator.subschema_for::<Option<Bytes>>();
-        let properties: serde_json::Map<String, serde_json::Value> = Fine::all()
+        let properties: serde_json::Map<String, serde_json::Value> = FineMethod::all()
             .map(|(_, word, _)| {
                 let mut one = bytes.clone();
                 one.insert("description".into(), format!("`{word}`.").into());
@@ -140,15 +141,15 @@ impl JsonSchema for Thresholds {
 }
 
 impl Transfer {
-    /// Whether its methods name it.
+    /// Whether the extension is among its methods.
     pub fn offers(&self, extension: Extension) -> bool {
-        self.methods.contains(&Written(extension))
+        self.methods.contains(&FromWord(extension))
     }
 
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), KeyError> {
         for (at, extension) in self.methods.iter().enumerate() {
             if self.methods[..at].contains(extension) {
-                let Written(extension) = extension;
+                let FromWord(extension) = extension;
                 let what = format!("`transfer.methods` names `{}` twice", extension.name());
                 return Err(fault("transfer.methods", what, "leave one of them out"));
             }

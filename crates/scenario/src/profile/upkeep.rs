@@ -1,62 +1,62 @@
-//! What the firmware does beside the host's I/O, as the profile says it: spread wear, collect while nothing is asked,
-//! refresh what grows old, write checkpoints, keep a part of the map.
+//! Background work of the firmware in a profile: wear leveling, idle garbage collection, refresh, and the
+//! extent map.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, MAP_UNIT_BYTES, SECOND, fault, within};
+use super::fault::{KeyError, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::switch::{self, Switch};
 use super::{Firmware, Gc};
 use byteway_console::units::{Age, Bytes, Percent, Picos};
 
-/// Wear levelling.
+/// Wear leveling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wear {
-    /// Dynamic: of the free blocks the least worn is written next. Left out, the one that has been free the longest.
+    /// Dynamic: the least worn free block is written next. Default: the one that has been free the longest.
     #[serde(default)]
     pub dynamic: bool,
-    /// Static: once the most worn block of a die has had so many erases more than the least worn, data that nobody rewrites
-    /// is moved, so that its block wears too. Left out, or false, it stays.
+    /// Static: when the erase counts of the most and the least worn block of a die differ by this much, cold
+    /// data is moved, so that its block wears, too. Omitted or false: cold data stays.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<u32>")]
     pub static_spread: Option<u32>,
 }
 
-/// Collection while the host asks for nothing.
+/// Garbage collection while the host is idle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// How long the host must have been idle.
+    /// Idle time of the host before it starts.
     pub idle: Picos,
-    /// Share of the blocks of a plane that are free when it rests.
+    /// Share of free blocks of a plane at which it stops.
     pub free: Percent,
 }
 
-/// Moving data before it can't be read any more.
+/// Moving data before it becomes unreadable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// A block is moved when it was read so often since its erase: reads disturb its neighbours.
+    /// Reads of a block since its erase after which it is moved, because reads disturb neighbouring cells.
     pub reads: u32,
-    /// And when what it holds is so old: charge leaks.
+    /// Age of data after which it is moved, because charge leaks.
     pub age: Age,
 }
 
-/// A map that is a B+-tree of extents: runs of units that lie one behind the other in the log.
+/// A map as a B+-tree of extents: runs of units that are contiguous in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtentTree {
-    /// A node. Left out, 4 KiB.
+    /// Size of a node. Default: 4 KiB.
     #[serde(default = "four_kib")]
     pub node: Bytes,
-    /// An extent in a leaf. Left out, 24 B: its first unit, its place, its length.
+    /// Size of an extent in a leaf: first unit, location, length. Default: 24 B.
     #[serde(default = "extent_bytes")]
     pub extent: Bytes,
-    /// A child in an inner node. Left out, 16 B.
+    /// Size of a child in an inner node. Default: 16 B.
     #[serde(default = "child_bytes")]
     pub child: Bytes,
-    /// A node that is filled to less takes entries of a neighbour, or becomes one with it. Left out, 50 %.
+    /// Fill level below which a node borrows entries of a neighbour, or merges with it. Default: 50 %.
     #[serde(default = "fifty_percent")]
     pub fill: Percent,
 }
@@ -78,7 +78,7 @@ fn fifty_percent() -> Percent {
 }
 
 impl ExtentTree {
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), KeyError> {
         within("firmware.extents.node", self.node, Bytes(256), Bytes(1 << 20))?;
         let most = Bytes(self.node.0 / 4);
         within("firmware.extents.extent", self.extent, Bytes(1), most)?;
@@ -87,7 +87,7 @@ impl ExtentTree {
     }
 }
 
-/// The most that virtual time can hold.
+/// The range of virtual time.
 pub(super) const AGE_MAX: Age = Age(200 * 86_400);
 
 pub(super) fn ten_percent() -> Percent {
@@ -95,7 +95,7 @@ pub(super) fn ten_percent() -> Percent {
 }
 
 impl Firmware {
-    pub(super) fn check_upkeep(&self) -> Result<(), Fault> {
+    pub(super) fn check_upkeep(&self) -> Result<(), KeyError> {
         within("firmware.checkpoint", self.checkpoint, Percent(0.0), Percent(1000.0))?;
         if let Some(bytes) = self.map_cache {
             within("firmware.map_cache", bytes, Bytes(8 * MAP_UNIT_BYTES), Bytes(16 << 30))?;
@@ -138,7 +138,7 @@ impl Firmware {
 }
 
 impl Gc {
-    fn check_background(&self) -> Result<(), Fault> {
+    fn check_background(&self) -> Result<(), KeyError> {
         let Some(background) = &self.background else { return Ok(()) };
         within("firmware.gc.background.idle", background.idle, Picos(1_000_000), Picos(3600 * SECOND.0))?;
         within("firmware.gc.background.free", background.free, self.start, Percent(50.0))

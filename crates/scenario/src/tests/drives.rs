@@ -1,4 +1,4 @@
-//! Several drives: `[[drive]]`, and the jobs that name them.
+//! Several drives: `[[drive]]`, and jobs that name them.
 
 use super::*;
 
@@ -22,7 +22,8 @@ fn names(scenario: &Scenario) -> Vec<(&str, usize, u32)> {
     scenario.jobs.iter().map(|job| (job.name.as_str(), job.drive, job.phase)).collect()
 }
 
-// A drive that took another's profile, override or namespace would give figures of a drive that nobody described.
+// A drive with the profile, override or namespace of another would produce figures of a drive that is not in
+// the scenario.
 #[test]
 fn each_drive_is_as_its_section_says() {
     let scenario = parse(&format!("{TWO}{}{}namespace = 2\n", job("\"a\""), job("\"b\"")), &[]).unwrap();
@@ -38,7 +39,7 @@ fn each_drive_is_as_its_section_says() {
     assert_eq!(alone.drives[0].plan.name.as_deref(), Some("a"), "one drive may have a name, and needs none");
 }
 
-// A job on several drives is a job on each: with its keys, its phase, and a name that no other has.
+// A job on several drives is a separate job on each: same keys and phase, distinct names.
 #[test]
 fn a_job_runs_on_each_of_its_drives() {
     let after =
@@ -56,7 +57,7 @@ fn a_job_runs_on_each_of_its_drives() {
     assert_eq!(names(&scenario), [("job0/ssd0", 0, 0), ("job0/ssd1", 1, 0), ("job0/ssd2", 2, 0)]);
 }
 
-// Without this a comparison of four drives would change one of them.
+// Without this a comparison of four drives would change only one of them.
 #[test]
 fn keys_reach_one_drive_or_all() {
     let text = format!("{TWO}{}", job("\"all\""));
@@ -76,7 +77,7 @@ fn keys_reach_one_drive_or_all() {
     assert_error(set("job.iodepth=8"), "--set job.iodepth", "there is no `job.iodepth`", "from 0 to 0");
 }
 
-// What the user is told is all that he has to find his slip with.
+// The message is all that a user has to find the mistake.
 #[test]
 fn mistakes_are_named_where_they_stand() {
     let two = |rest: &str| parse(&format!("{TWO}{rest}"), &[]);
@@ -123,7 +124,7 @@ fn mistakes_are_named_where_they_stand() {
     );
 }
 
-// A drive named like a key would take it away from all the others: `--set drive.capacity` would be the drive `capacity`.
+// A drive named like a key would make `--set drive.capacity` ambiguous.
 #[test]
 fn no_drive_is_called_like_a_key() {
     let schema = serde_json::to_value(schemars::schema_for!(crate::file::DriveSection)).unwrap();
@@ -137,14 +138,14 @@ fn no_drive_is_called_like_a_key() {
     }
 }
 
-// `drive.a.capacity` would be the first section's, and the drive `a` of the second would stay as it is, without a word.
+// `drive.a.capacity` would silently apply to the first section only.
 #[test]
 fn no_two_sections_have_one_name() {
     let text = format!("{}{}", TWO.replace("\"a\"\n", "\"b\"\ncopies = 2\n"), job("\"b\""));
     assert_error(parse(&text, &[]), "s.toml:7:8", "two drives are called `b`", "a name of its own");
 }
 
-// What a fault's cure says can be typed: a copy has no section of its own.
+// The remedy must be valid input: a copy has no section of its own.
 #[test]
 fn a_cure_names_the_section_of_copies() {
     let copies = "[[drive]]\nname = \"s\"\ncopies = 2\nprofile = \"mqsim-mlc\"\n";
@@ -155,7 +156,7 @@ fn a_cure_names_the_section_of_copies() {
     assert!(parse(&text, &[&cure.replace(" = ", "=")]).is_ok());
 }
 
-// A job on several drives that doesn't fit one of them: without its name the others are looked through as well.
+// If a job does not fit one of its drives, the message has to say which one.
 #[test]
 fn faults_of_one_of_several_drives_name_it() {
     let pairs = TWO.replace("namespaces = 2", "personality = \"kv\"");
@@ -172,14 +173,14 @@ fn faults_of_one_of_several_drives_name_it() {
     assert!(!everywhere.what.contains("on drive"), "{everywhere}");
 }
 
-// An idle drive is one, and nobody takes its figures for those of a busy one.
+// The note tells an idle drive's figures from those of a busy one.
 #[test]
 fn a_drive_without_a_job_is_told() {
     let scenario = parse(&format!("{TWO}{}", job("\"a\"")), &[]).unwrap();
     assert_eq!((scenario.notes(0), scenario.notes(1)), (vec![], vec!["no job uses it".to_owned()]));
 }
 
-// Jobs on namespaces of one number on two drives don't meet.
+// Jobs on namespaces with the same number on two drives do not conflict.
 #[test]
 fn a_tree_on_one_drive_leaves_the_other_alone() {
     let tree = "[[kv]]\nworkload = \"fillrandom\"\nvalue = \"128 B\"\ncount = 10\nengine = \"leveldb\"\ndrive = \"a\"\n";
@@ -188,7 +189,7 @@ fn a_tree_on_one_drive_leaves_the_other_alone() {
     assert_error(both, "s.toml", "job `job0/a` uses namespace 1", "namespaces of their own");
 }
 
-// A drive that is served has a file of its own, and the file's name.
+// A served drive has its own file, and the file's name.
 #[test]
 fn a_device_file_has_one_drive() {
     let device = |text: &str| Device::from_text("d.toml", Path::new(""), text, &Options::default());

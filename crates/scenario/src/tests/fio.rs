@@ -1,4 +1,4 @@
-//! fio job files: what they come to, and what is said about those that can't be taken.
+//! fio job files: their translation, and error messages for unsupported ones.
 
 use super::*;
 use crate::fio::{JobFile, PROFILE, translate};
@@ -8,7 +8,7 @@ fn load(text: &str) -> Result<Scenario, InputError> {
     Scenario::from_text("j.fio", Path::new(""), text, &Options::default())
 }
 
-/// After one of the examples of fio's own documentation, with what people add.
+/// Based on one of the examples in fio's documentation, with common additions.
 const READERS_AND_WRITERS: &str = "\
 ; -- start job file --
 [global]
@@ -39,7 +39,7 @@ rate=100m
 ; -- end job file --
 ";
 
-// People bring the job files that they have; one that comes to another load compares apples and pears.
+// Users bring existing job files; a translation with another load would make comparisons meaningless.
 #[test]
 fn a_job_file_comes_to_the_load_that_it_asks_for() {
     let scenario = load(READERS_AND_WRITERS).unwrap();
@@ -93,7 +93,7 @@ size=64mib
 verify=crc32c
 ";
 
-// Who goes on from the printed scenario must be where the job file was.
+// The printed scenario must be usable in place of the job file.
 #[test]
 fn the_printed_scenario_gives_the_same_plan() {
     for text in [READERS_AND_WRITERS, MANY_KEYS] {
@@ -113,7 +113,7 @@ fn the_printed_scenario_gives_the_same_plan() {
     assert_eq!(scenario.jobs[2].range_blocks * 4096, 64_000_000, "fio's default: mib are 1000 kib");
 }
 
-// An error that showed the scenario in between would speak of lines that the user never wrote.
+// An error that referred to the translated scenario would mention lines that the user never wrote.
 #[test]
 fn errors_stand_where_the_job_file_has_them() {
     let no = |lines: &str, place: &str, what: &str, cure: &str| {
@@ -129,7 +129,7 @@ fn errors_stand_where_the_job_file_has_them() {
     no("rw=read:8\nsize=1g", "j.fio:2:4", "steps between addresses", "colon");
     no("rw=reed\nsize=1g", "j.fio:2:4", "`reed`", "`read`?");
     no("rw=read\niodept=4", "j.fio:3:1", "`iodept` is not supported", "`iodepth`?");
-    // Taken for the other of the two, it would be another load.
+    // Interpreted either way, it could be another load.
     no("time_based=no", "j.fio:2:12", "neither 0 nor 1", "write 0 or 1");
     no("stonewall=false", "j.fio:2:11", "neither 0 nor 1", "write 0 or 1");
     no("iodepth=x", "j.fio:2:9", "not a whole number", "iodepth=8");
@@ -162,7 +162,7 @@ fn errors_stand_where_the_job_file_has_them() {
     assert_eq!(twice.jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["a", "a-2"]);
 }
 
-/// Keys that fio's examples have, each with an effect to look for.
+/// Keys from fio's examples, each with an effect that can be checked.
 const COMMON_KEYS: &str = "\
 [global]
 direct=0
@@ -197,7 +197,7 @@ size=25%
 rw=read
 ";
 
-// People's files have these keys; a translation that drops one of them measures another load.
+// Existing files use these keys; a translation that drops one measures another load.
 #[test]
 fn the_keys_of_common_job_files_are_taken() {
     let options = Options { defines: vec!["BS=8k".to_owned(), "OTHER=1".to_owned()], ..Options::default() };
@@ -238,7 +238,7 @@ fn the_keys_of_common_job_files_are_taken() {
     assert!(error.unwrap_err().to_string().contains("NAME=VALUE"));
 }
 
-// Who keeps what jobs have in common in a file of its own must be told of errors there by its name and line.
+// Errors in an included file must be reported with its name and line.
 #[test]
 fn files_are_included_where_they_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,7 +259,7 @@ fn files_are_included_where_they_are_named() {
     assert!(error.cure.contains("includes itself"), "{error}");
 }
 
-// What fio does by an engine of its own isn't I/O of a drive, whatever the other keys of such a job say.
+// Operations of such an engine are not I/O of a drive, regardless of the job's other keys.
 #[test]
 fn engines_with_other_work_are_refused_for_that() {
     for (names, what) in crate::fio::FOREIGN_ENGINES {
@@ -270,12 +270,14 @@ fn engines_with_other_work_are_refused_for_that() {
     }
 }
 
-/// What fio's own examples come to: `BYTEWAY_FIO_EXAMPLES` names the folder that has them.
+/// Translates fio's own examples; `BYTEWAY_FIO_EXAMPLES` names their directory.
 #[test]
 fn the_examples_of_fio_are_taken_or_refused_for_what_they_do() {
     let Some(folder) = std::env::var_os("BYTEWAY_FIO_EXAMPLES").map(std::path::PathBuf::from) else {
-        println!("SKIPPED: set BYTEWAY_FIO_EXAMPLES to the folder `examples` of fio's sources");
-        return;
+        return byteway_needs::missing(
+            "set BYTEWAY_FIO_EXAMPLES to the folder `examples` of fio's sources",
+            false,
+        );
     };
     let defines = ["FIO_RW=randread", "FIO_IODEPTH=8", "FIO_BS=4k"].map(str::to_owned).to_vec();
     let options = Options { defines, ..Options::default() };
@@ -292,7 +294,7 @@ fn the_examples_of_fio_are_taken_or_refused_for_what_they_do() {
             }
             Err(error) => {
                 println!("refused  {name}: {}", error.what);
-                // Not for lack of a key: what is refused is known, and said.
+                // Refused for its effect, not as an unknown key.
                 assert!(!error.what.contains("is not supported"), "{name}: {error}");
                 *refused.entry(error.what).or_default() += 1;
             }

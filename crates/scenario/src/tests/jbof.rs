@@ -1,4 +1,4 @@
-//! A box of drives: what each platform leaves them, and what is said about wrong boxes.
+//! A box of drives: resources by platform, and error messages for invalid boxes.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn boxed_with(keys: &str, lines: &str) -> Result<Scenario, InputError> {
     parse(&format!("{drives}[jbof]\n{lines}\n[host]\nprofile = \"dpu\"\n{JOB}drive = \"all\"\n"), &[])
 }
 
-// The platforms are compared by what they leave a drive: half a map that were whole, or six cores that were three, would show nowhere.
+// Platforms are compared by the resources of their drives: wrong ones would not be visible anywhere.
 #[test]
 fn a_platform_says_what_drives_have() {
     let whole = 8 << 20; // 4 KiB for each 4 MiB
@@ -51,7 +51,7 @@ fn a_platform_says_what_drives_have() {
     assert_eq!(held / 4096, 2048 / 3, "a third of the map: 16 GB for twelve drives of 4 TB");
 }
 
-// Each mistake is found where it stands, and says what would be right.
+// Each mistake is reported at its location, with a remedy.
 #[test]
 fn mistakes_of_a_box_are_named_where_they_stand() {
     for (lines, what, cure) in [
@@ -66,11 +66,24 @@ fn mistakes_of_a_box_are_named_where_they_stand() {
         ("prices = { dram_gb = -1.0 }", "`jbof.prices.dram_gb` = -1 is out of range", "dollars"),
         ("fabric = { port = \"1 B/s\" }", "`jbof.fabric.port`", "from 1 MB/s"),
         ("fabrik = {}", "unknown key `fabrik`", "did you mean `fabric`"),
+        (
+            "central = { virtual_command = \"300 ns\", virtual_lock = \"301 ns\" }",
+            "`jbof.central.virtual_lock` = 301 ns is a part of `virtual_command` = 300 ns",
+            "raise `virtual_command`",
+        ),
     ] {
         let error = boxed(lines).unwrap_err();
         assert!(error.what.contains(what) && error.cure.contains(cure), "{lines}: {error}");
         assert_eq!(error.place.clone().unwrap().position.unwrap().0, 7, "{lines}: {error}");
     }
+    // Each of these would have no effect, or affect only the price, and be taken for a result.
+    let oc = boxed("platform = \"oc\"\ncores = 1").unwrap_err();
+    assert!(oc.what.contains("`jbof.cores`") && oc.cure.contains("[host.override]"), "{oc}");
+    assert_eq!(oc.place.unwrap().position.unwrap().0, 8);
+    let cached = boxed_with("\noverride.firmware.map_cache = \"1 MiB\"", "dram = 0.25").unwrap_err();
+    assert!(cached.what.contains("is `jbof.dram`") && cached.cure.contains("set it to false"), "{cached}");
+    assert_eq!(cached.place.unwrap().position.unwrap().0, 6);
+    assert!(boxed_with("\noverride.firmware.map_cache = false", "dram = 0.25").is_ok());
     let extents = boxed_with("\noverride = { firmware = { extents = {} } }", "platform = \"espresso\"");
     assert!(extents.is_err(), "a map of extents has no pages to lend");
     let hosted = "[drive]\nprofile = \"fssd\"\n[jbof]\nplatform = \"conv\"\n";
@@ -80,9 +93,37 @@ fn mistakes_of_a_box_are_named_where_they_stand() {
     assert!(pairs.is_err(), "a hypervisor redirects writes of blocks");
 }
 
-// Drives of a box are the host's: an array or a target of them would be something else.
+// Drives of a box belong to the host: combined with an array or a target they would be something else.
 #[test]
 fn a_box_is_no_array_and_no_target() {
     let error = boxed("platform = \"conv\"\n[array]\nlevel = 0").unwrap_err();
     assert!(error.what.contains("no part of `[array]`"), "{error}");
+}
+
+// Without the check the run would end with "all I/O queues are in use", without the line to change.
+#[test]
+fn a_drive_of_a_box_has_a_queue_pair_for_its_peers() {
+    let with = |numjobs: u32| {
+        let job = format!("{JOB}drive = \"all\"\nnumjobs = {numjobs}\n");
+        let drives = "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"espresso\"\ncapacity = \"8 GiB\"\n";
+        parse(
+            &format!("{drives}override.controller.max_io_queues = 8\n[jbof]\nplatform = \"conv\"\n{job}"),
+            &[],
+        )
+    };
+    assert!(with(7).is_ok());
+    let error = with(8).unwrap_err();
+    assert!(error.what.contains("a drive of a box one more for its peers"), "{error}");
+    assert!(error.cure.contains("override.controller.max_io_queues = 9"), "{error}");
+    assert_eq!(error.place.unwrap().position.unwrap().0, 13);
+}
+
+// Idle drives are the purpose of a box: a note for each would hide important ones.
+#[test]
+fn idle_drives_of_a_box_are_no_oversight() {
+    let drives = "[[drive]]\nname = \"ssd\"\ncopies = 4\nprofile = \"espresso\"\ncapacity = \"8 GiB\"\n";
+    let scenario = parse(&format!("{drives}[jbof]\n{JOB}drive = \"ssd0\"\n"), &[]).unwrap();
+    assert!((0..4).all(|drive| scenario.notes(drive).is_empty()));
+    let alone = parse(&format!("{drives}{JOB}drive = \"ssd0\"\n"), &[]).unwrap();
+    assert_eq!(alone.notes(3), ["no job uses it"]);
 }

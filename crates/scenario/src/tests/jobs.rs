@@ -1,4 +1,4 @@
-//! The keys of a job: what they come to, and what is said about wrong ones.
+//! The keys of a job: their effects, and error messages for invalid ones.
 
 use super::*;
 use byteway_workload::{ByKind, Cap, Distribution, Lengths, Synthetic, Think, Verify};
@@ -12,7 +12,7 @@ fn synthetic(scenario: &Scenario) -> Synthetic {
     synthetic.clone()
 }
 
-// Each of these is a mistake that users make; the message is all the help they get.
+// Users make each of these mistakes; the message is all the help they get.
 #[test]
 fn every_key_of_a_job_has_its_error() {
     let with = |line: &str| job(&format!("rw = \"randrw\"\ncount = 1\n{line}\n"));
@@ -49,7 +49,7 @@ fn every_key_of_a_job_has_its_error() {
     distribution("zip:1", "not a distribution", "\"random\"");
     distribution("zoned:60/10:30/90", "accesses sum to 90", "zoned");
     distribution("zoned:60/10:40/80", "sizes sum to 90", "zoned");
-    distribution("zoned:100/0:0/100", "no room", "range");
+    distribution("zoned:100/0:0/100", "too small for an I/O", "range");
     distribution("zoned_abs:60/600g:40/1g", "more than the job's range of 512 GiB", "smaller zones");
     no("norandommap = false\nbsrange = \"4k-8k\"", "6:15", "each block once", "leave it out");
     no("offset_increment = \"1 KiB\"", "6:20", "not a multiple", "multiple of 4 KiB");
@@ -90,7 +90,7 @@ fn every_key_of_a_job_has_its_error() {
     assert_error(trace, "s.toml:4:13", "replays a trace", "leave it out");
 }
 
-// A key that came to something else than it says would be a wrong result without a word.
+// A key with another effect than documented would silently produce a wrong result.
 #[test]
 fn keys_come_to_what_they_say() {
     let plan = |lines: &str| job(lines).unwrap().jobs[0].clone();

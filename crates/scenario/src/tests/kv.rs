@@ -1,4 +1,4 @@
-//! `[[kv]]`, and drives that store pairs.
+//! `[[kv]]`, and drives that store key-value pairs.
 
 use super::*;
 use crate::profile::KvPacking;
@@ -10,7 +10,7 @@ fn with(lines: &str) -> Result<Scenario, InputError> {
     parse(&format!("{KV}[[kv]]\n{lines}"), &[])
 }
 
-// Defaults that change silently change what every key-value scenario that relies on them stores.
+// A silent change of a default changes what every key-value scenario that relies on it stores.
 #[test]
 fn the_least_job_gets_its_defaults() {
     let scenario = with("workload = \"w-m\"\ncount = 1000\n").unwrap();
@@ -32,7 +32,7 @@ fn the_least_job_gets_its_defaults() {
     assert_eq!(other.command_count(), Some(70));
 }
 
-// Each of these would run as something else than was meant, for ever, or not at all.
+// Each of these would otherwise run with another meaning, run indefinitely, or not at all.
 #[test]
 fn what_contradicts_itself_is_named() {
     for (lines, what, cure) in [
@@ -85,7 +85,7 @@ fn what_contradicts_itself_is_named() {
     }
 }
 
-// Blocks of a drive that has none, and the other way round, would be found by a failing command at best.
+// Block I/O to a key-value drive, and the reverse, would at best fail at the first command.
 #[test]
 fn pairs_and_blocks_are_asked_of_their_own_drives() {
     assert_error(parse(&format!("{KV}{JOB}"), &[]), "s.toml:4", "has no blocks", "[[kv]]");
@@ -98,7 +98,7 @@ fn pairs_and_blocks_are_asked_of_their_own_drives() {
     assert!(parse(&text, &[]).is_ok());
 }
 
-// Pairs beside blocks: which jobs ask which namespace must follow from the drive, or they ask the wrong one.
+// With both block and KV namespaces, each job has to use a namespace of its kind.
 #[test]
 fn a_drive_of_blocks_may_have_pairs_behind_them() {
     const DRIVE: &str = "[drive]\nprofile = \"cosmos-plus\"\ncapacity = \"4 GiB\"\nnamespaces = 2\n";

@@ -1,11 +1,11 @@
-//! Where firmware runs, and drives that are one: what is said about wrong ones.
+//! Placement of firmware, and arrays: profiles, and error messages for invalid combinations.
 
 use super::*;
 use crate::profile::FirmwarePlacement;
 
 const HOST: &str = "[host]\nprofile = \"sandy-bridge\"\n";
 
-/// A drive of this profile with these keys of its profile replaced; the first of them is in line 4.
+/// A drive of this profile with these keys of its profile overridden; the first of them is in line 4.
 fn over(profile: &str, keys: &str) -> Result<Scenario, InputError> {
     let text = format!("[drive]\nprofile = \"{profile}\"\n[drive.override]\n{keys}\n{HOST}{JOB}");
     parse(&text, &[])
@@ -19,7 +19,7 @@ fn array(copies: u32, lines: &str) -> Result<Scenario, InputError> {
     parse(&format!("{drives}[array]\n{lines}\n{JOB}"), &[])
 }
 
-// What runs where decides every figure: a profile that said one thing and meant another would show nowhere.
+// The placement affects every figure: a mistake in a profile would not be visible anywhere.
 #[test]
 fn profiles_say_where_their_firmware_runs() {
     let plan = |profile: &str| over(profile, "flash.erase = \"3 ms\"").unwrap().drives[0].plan.clone();
@@ -43,7 +43,7 @@ fn profiles_say_where_their_firmware_runs() {
     assert_eq!(bridge.geometry.capacity_bytes, 93 << 30, "that of one of its drives");
 }
 
-// Each mistake is found by whoever makes it: it says where it stands and what would be right.
+// Each mistake is reported at its location, with a remedy.
 #[test]
 fn mistakes_of_placement_are_named_where_they_stand() {
     for (profile, keys, what, cure) in [
@@ -89,7 +89,7 @@ fn mistakes_of_placement_are_named_where_they_stand() {
     }
 }
 
-// What can't begin written must not be taken as if it did.
+// A drive that cannot begin filled must not be treated as filled.
 #[test]
 fn what_runs_elsewhere_begins_empty() {
     for profile in ["fssd", "bssd"] {
@@ -103,7 +103,7 @@ fn what_runs_elsewhere_begins_empty() {
     assert_error(odd, "s.toml:3:", "doesn't divide among 4 drives", "multiple");
 }
 
-// An array that is less than it seems loses data: its section must be right.
+// An array with less redundancy than it seems to have loses data: its section must be valid.
 #[test]
 fn mistakes_of_arrays_are_named_where_they_stand() {
     let plan = array(5, "level = 5\nspares = 1").unwrap().drives.remove(0).plan;
@@ -147,7 +147,7 @@ fn mistakes_of_arrays_are_named_where_they_stand() {
     assert_error(two("capacity = \"1 GiB\"\nlba_size = \"512 B\""), "s.toml:5:", "another", "the same");
 }
 
-/// What a cure says to set, as a user types it: `set KEY = VALUE`.
+/// The setting that a remedy recommends, as a user types it: `set KEY = VALUE`.
 fn told_to_set(cure: &str) -> String {
     let (_, rest) = cure.split_once("set ").unwrap_or_else(|| panic!("nothing to set in: {cure}"));
     let word = |text: &str| {
@@ -157,8 +157,8 @@ fn told_to_set(cure: &str) -> String {
     format!("{}={}", word(key), word(value))
 }
 
-// A cure with a key that doesn't exist is a second error for who follows it. Each that an array, a bridge or endpoints name is
-// followed here, by keys that stand in its words, and the scenario must then be taken.
+// A remedy with a nonexistent key would cause a second error. Each key that a remedy for an array, a bridge
+// or endpoints names is applied here, and the scenario must then be accepted.
 #[test]
 fn every_cure_is_a_key_that_parses() {
     let one = |profile: &str, keys: &str| {
@@ -174,7 +174,7 @@ fn every_cure_is_a_key_that_parses() {
         "[[drive]]\nname = \"ssd\"\ncopies = 3\nprofile = \"bssd\"\ncapacity = \"4 GiB\"\n[array]\nlevel = 5\n\
          collection = \"together\"\n{HOST}{JOB}"
     );
-    // The key is in the cure, word for word.
+    // The remedy contains the complete key.
     for text in [
         several(3, "level = 5", &many),
         format!("[drive]\nprofile = \"bssd\"\n{HOST}{JOB}numjobs = 100\n"),
@@ -186,7 +186,7 @@ fn every_cure_is_a_key_that_parses() {
             panic!("--set {set} does not help: {error}");
         }
     }
-    // The cure names the last part of the key, and the section in words; in these the rest is what a user knows.
+    // The remedy names the last part of the key, and the section in words; the user knows the rest.
     let cases: [(String, &[&str]); 22] = [
         (one("fssd", "endpoints.count = 3"), &["drive.override.endpoints.count=2"]),
         (one("fssd", "endpoints.count = 0"), &["drive.override.endpoints.count=1"]),

@@ -14,7 +14,7 @@ fn plan(target: &str, rest: &str) -> TargetPlan {
     remote(target, rest).unwrap_or_else(|error| panic!("{error}")).target.expect("it has a target")
 }
 
-// A target with other defaults than are documented would be another system in every result.
+// A target with undocumented defaults would be another system in every result.
 #[test]
 fn a_target_gets_its_defaults() {
     assert!(parse(&format!("{DRIVE}{JOB}"), &[]).unwrap().target.is_none());
@@ -24,7 +24,7 @@ fn a_target_gets_its_defaults() {
     assert_eq!((plan.network.transport, plan.profile.cores), (Transport::Rdma, 20));
 }
 
-// An override that reached the other end, or none, would be a wrong result without a word.
+// An override applied to the wrong end, or to none, would silently produce a wrong result.
 #[test]
 fn keys_reach_target_and_network() {
     let target = "path = \"block\"\nscheduler = \"mq-deadline\"\noverride.cores = 3\n";
@@ -46,7 +46,7 @@ fn keys_reach_target_and_network() {
     assert_eq!(scenario.host.profile.cores, 20, "the host's own are its own");
 }
 
-// What the user is told is all that there is to find the slip with.
+// The message is all that a user has to find the mistake.
 #[test]
 fn mistakes_are_named_where_they_stand() {
     let network = |lines: &str| remote("", &format!("[network]\n{lines}\n"));
@@ -109,7 +109,7 @@ fn mistakes_are_named_where_they_stand() {
     assert_error(both, "s.toml:3:15", "asked for blocks", "leave [target] out");
     assert_error(with(XEON, "", "numjobs = 64\n"), "s.toml:9:11", "a target gives 63", "lower `numjobs`");
     assert!(with(XEON, "", "numjobs = 63\n").is_ok());
-    // Mistakes of a drive or job that is not the first are named at theirs.
+    // A mistake of a drive or job other than the first is reported at its location.
     let (first, second) =
         ("name = \"a\"\nprofile = \"p4500\"\n", "name = \"b\"\nprofile = \"cosmos-plus\"\n");
     let two = |lines: &str, jobs: &str| {
@@ -120,6 +120,6 @@ fn mistakes_are_named_where_they_stand() {
     assert_error(kv, "s.toml:7:15", "`drive.1.kv_capacity`: over a network", "leave [target] out");
     let jobs = format!("{}{}", job("a", ""), job("b", "numjobs = 64\n"));
     assert_error(two("", &jobs), "s.toml:18:11", "a target gives 63", "lower `numjobs`");
-    // The drive has eight queue pairs; those of its hosts are the target's.
+    // The drive has eight queue pairs; those of its hosts belong to the target.
     assert!(two("", &job("b", "numjobs = 9\n")).is_ok());
 }

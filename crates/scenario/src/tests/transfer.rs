@@ -9,7 +9,7 @@ fn with(lines: &str) -> Result<Scenario, InputError> {
     parse(&format!("{SINK}{PAYLOADS}[transfer]\n{lines}"), &[])
 }
 
-// A block of 4 KiB in place of a byte would make every small payload a wrong one.
+// A block of 4 KiB instead of a byte would make every small payload invalid.
 #[test]
 fn a_sink_is_addressed_by_bytes() {
     let scenario = with("method = \"inline\"\n").unwrap();
@@ -18,11 +18,11 @@ fn a_sink_is_addressed_by_bytes() {
     assert_eq!(job.transfer_blocks_max, 1 << 20);
     let Source::Synthetic(synthetic) = &job.source else { unreachable!() };
     assert_eq!(synthetic.lengths.fixed(synthetic.rw), Some(64));
-    // The drive behind it is formatted as ever.
+    // The block format of the drive is unaffected.
     assert_eq!(scenario.drives[0].plan.lba_bytes, 4096);
 }
 
-// Alpha times tau is a number of bytes that many payloads lie beside: off by one is another method for them.
+// Many payloads have lengths near alpha times tau: off by one, they would use another method.
 #[test]
 fn the_threshold_is_the_scenarios_or_the_profiles_times_alpha() {
     let threshold = |lines: &str| {
@@ -37,7 +37,7 @@ fn the_threshold_is_the_scenarios_or_the_profiles_times_alpha() {
     assert_eq!(with("method = \"inline\"\n").unwrap().drives[0].transfer.rules.threshold_bytes, 0);
 }
 
-// Each of these runs as another method than the one that was meant, if it is let through.
+// Each of these would run with another method than the configured one.
 #[test]
 fn what_a_drive_does_not_offer_is_refused_with_who_does() {
     let other = |text: &str| parse(&format!("[drive]\nprofile = \"p4500\"\n{JOB}[transfer]\n{text}"), &[]);
@@ -64,7 +64,8 @@ fn what_a_drive_does_not_offer_is_refused_with_who_does() {
     assert_error(parse(&text, &[untold]), "s.toml:6:1", "no measured threshold", "byteway threshold");
 }
 
-// Records are of pairs, and of drives that have a ring of them: elsewhere the method would be another one under its name.
+// Commit records require key-value pairs and a drive with a commit ring; otherwise another method would run
+// under this name.
 #[test]
 fn commit_records_need_pairs_and_a_ring() {
     let drive = "[drive]\nprofile = \"bandslim-gen5x8\"\n";
@@ -91,7 +92,7 @@ fn commit_records_need_pairs_and_a_ring() {
     assert_error(parse(&sink, &[]), "s.toml:10:10", "only pairs", "personality = \"kv\"");
 }
 
-// A sink has neither blocks nor flash: what asks for them must be told, not run into a failure.
+// A sink has neither blocks nor flash: jobs that need them must be refused before the run.
 #[test]
 fn a_sink_takes_reads_and_writes_only() {
     let job = |job: &str| parse(&format!("{SINK}[[job]]\ncount = 10\n{job}"), &[]);

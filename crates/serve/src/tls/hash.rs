@@ -1,4 +1,4 @@
-//! The hash functions of pre-shared keys, and what is made with them: digests, HMACs and HKDF (RFC 5869).
+//! The hash functions of pre-shared keys: digests, HMAC and HKDF (RFC 5869).
 
 use hkdf::Hkdf;
 use hmac::{Hmac, KeyInit, Mac};
@@ -7,17 +7,17 @@ use zeroize::Zeroizing;
 
 const ANY_KEY: &str = "an HMAC takes keys of any length";
 
-/// Hash function of a pre-shared key; with it goes a cipher suite.
+/// Hash function of a pre-shared key; it also selects the cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// SHA-256, and TLS_AES_128_GCM_SHA256.
+    /// SHA-256, with TLS_AES_128_GCM_SHA256.
     Sha256,
-    /// SHA-384, and TLS_AES_256_GCM_SHA384.
+    /// SHA-384, with TLS_AES_256_GCM_SHA384.
     Sha384,
 }
 
 impl Hash {
-    /// Bytes of a digest.
+    /// Digest length in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Hash::Sha256 => 32,
@@ -57,7 +57,7 @@ impl Hash {
         }
     }
 
-    /// Whether `tag` is the HMAC, in time that doesn't depend on where it differs.
+    /// Whether `tag` is the HMAC of `data`, in constant time.
     pub(super) fn verifies(self, key: &[u8], data: &[u8], tag: &[u8]) -> bool {
         match self {
             Hash::Sha256 => Hmac::<Sha256>::new_from_slice(key)
@@ -81,7 +81,7 @@ impl Hash {
         })
     }
 
-    /// HKDF-Expand of what HKDF-Extract gave, to as many bytes as a digest has.
+    /// HKDF-Expand of a pseudorandom key, to the length of a digest.
     pub(super) fn expand(self, extracted: &[u8], info: &[u8]) -> Zeroizing<Vec<u8>> {
         const FITS: &str = "a key of a digest's length gives one";
         let mut output = Zeroizing::new(vec![0; self.bytes()]);
@@ -96,7 +96,8 @@ impl Hash {
         output
     }
 
-    /// HKDF-Expand-Label (RFC 8446, 7.1) to as many bytes as a digest has. None: the context has more than 255 bytes.
+    /// HKDF-Expand-Label (RFC 8446, 7.1) to the length of a digest. `None`: the context is longer than 255
+    /// bytes.
     pub(super) fn expand_label(
         self,
         extracted: &[u8],

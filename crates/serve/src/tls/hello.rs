@@ -1,23 +1,24 @@
-//! The pre-shared keys that a ClientHello offers (RFC 8446, 4.2.11), and whether it was made by who has a key.
+//! The pre-shared keys that a ClientHello offers (RFC 8446, 4.2.11), and whether its sender holds them.
 //!
-//! TLS looks a key up by its identity; but an identity of NVMe's version 0 doesn't say how its key was derived. So the key is chosen
-//! by the binder, too, before TLS verifies it; and who connects in vain is told apart: without a key, with an unknown one, with a wrong one.
+//! TLS looks a key up by its identity, but an identity of NVMe's version 0 does not say how its key was
+//! derived. So the key is also selected by the binder, before TLS verifies it. This also tells failures
+//! apart: no key, an unknown key, a wrong key.
 
 use super::psk::TlsPsk;
 
 const PRE_SHARED_KEY: u16 = 41;
 const CLIENT_HELLO: u8 = 1;
 
-/// What a ClientHello offers.
+/// The pre-shared keys of a ClientHello.
 pub(super) struct Offer<'a> {
-    /// The handshake message up to the binders.
+    /// The handshake message up to the binders, which the binders cover.
     bound: Vec<u8>,
     identities: Vec<&'a [u8]>,
     binders: Vec<&'a [u8]>,
 }
 
 impl<'a> Offer<'a> {
-    /// Of a ClientHello without the header of its message. None: there is none, or it is malformed.
+    /// Parses a ClientHello without its message header. `None`: it offers no pre-shared key, or is malformed.
     pub fn parse(message: &'a [u8]) -> Option<Self> {
         let mut rest = message.get(2 + 32..)?; // version, random
         let _session = vector::<1>(&mut rest)?;
@@ -28,7 +29,7 @@ impl<'a> Offer<'a> {
         while !extensions.is_empty() {
             let kind = number::<2>(&mut extensions)?;
             let data = vector::<2>(&mut extensions)?;
-            // It is the last, so that the binders are the end of the message.
+            // pre_shared_key has to be the last extension, so the binders end the message.
             offered = (kind == PRE_SHARED_KEY as usize).then_some(data);
         }
         let mut offered = offered.filter(|_| rest.is_empty())?;
@@ -69,14 +70,14 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// A number of `N` bytes.
+/// A big-endian number of `N` bytes.
 fn number<const N: usize>(bytes: &mut &[u8]) -> Option<usize> {
     let (number, rest) = bytes.split_first_chunk::<N>()?;
     *bytes = rest;
     Some(number.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
 }
 
-/// What follows its length of `N` bytes.
+/// A vector with a length prefix of `N` bytes.
 fn vector<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = number::<N>(bytes)?;
     let (vector, rest) = bytes.split_at_checked(length)?;

@@ -1,4 +1,4 @@
-//! TLS's way to a socket: two functions that the library calls, with the socket's descriptor.
+//! The TLS library's socket I/O: two functions that it calls, with the socket's descriptor.
 #![allow(unsafe_code, reason = "the library is C; every block says why it is sound")]
 
 use s2n_tls::connection::Connection;
@@ -8,26 +8,26 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::rc::Rc;
 
-/// A socket, and how many bytes the library may still take from it: records that hold nothing would keep it busy for as long as the other
-/// end sends them.
+/// A socket, and how many bytes the library may still receive: empty records would otherwise keep it busy for
+/// as long as the other end sends them.
 pub(super) struct Descriptor {
     number: RawFd,
     left: Cell<usize>,
 }
 
 impl Descriptor {
-    /// Of a socket that outlives it; one that is closed is an error to who reads or writes.
+    /// Refers to a socket that outlives this; I/O on a closed one returns an error.
     pub fn new(number: RawFd) -> Rc<Self> {
         Rc::new(Descriptor { number, left: Cell::new(0) })
     }
 
-    /// So many bytes may be taken from now on, until this is said again.
+    /// Sets the number of bytes that may be received until the next call.
     pub fn allow(&self, bytes: usize) {
         self.left.set(bytes);
     }
 }
 
-/// Has a connection read and write a descriptor, which is dropped after it.
+/// Makes a connection use a descriptor, which has to be dropped after the connection.
 pub(super) fn attach(connection: &mut Connection, descriptor: &Rc<Descriptor>) -> Result<(), Error> {
     let context = Rc::as_ptr(descriptor).cast_mut().cast();
     connection.set_receive_callback(Some(receive))?.set_send_callback(Some(send))?;
@@ -41,7 +41,7 @@ unsafe extern "C" fn receive(context: *mut c_void, buffer: *mut u8, bytes: u32) 
     let descriptor = unsafe { &*context.cast::<Descriptor>() };
     let left = descriptor.left.get();
     if left == 0 {
-        // SAFETY: errno is this thread's. The library finds that it would have to wait.
+        // SAFETY: errno is this thread's. It tells the library that the call would block.
         unsafe { *libc::__errno_location() = libc::EAGAIN };
         return -1;
     }

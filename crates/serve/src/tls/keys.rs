@@ -1,37 +1,37 @@
-//! The TLS keys of several hosts, as a file has them: a line each, the host's NQN and its key.
+//! A key file: TLS keys of several hosts, one line each with the host's NQN and its key.
 
 use super::psk::{ConfiguredPsk, PskError};
 use byteway_wire::fabrics::{Nqn, NqnError};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Hosts that a file may name.
+/// Hosts in a file, at most.
 const HOSTS_MAX: usize = 1024;
 
-/// What is wrong with a line. It shows nothing of a key.
+/// An invalid line. The message shows nothing of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyLineError {
-    /// It is no host and its key.
+    /// The line is not an NQN and a key. Holds the line number.
     #[error("line {0}: not a host's NQN and its TLS key, with a space between them")]
     Form(usize),
-    /// The name is none.
+    /// The NQN is invalid.
     #[error("line {0}: {1}")]
     Nqn(usize, NqnError),
-    /// The key is none.
+    /// The key is invalid.
     #[error("line {0}: {1}")]
     Key(usize, PskError),
-    /// The host has a key already.
+    /// The host already has a key: this line and the earlier one.
     #[error("line {0}: the host has a key already, in line {1}")]
     Twice(usize, usize),
-    /// There are too many.
+    /// More than 1024 hosts.
     #[error("it has more than {HOSTS_MAX} hosts")]
     TooMany,
-    /// There is none.
+    /// The file has no key.
     #[error("it has no host")]
     Empty,
 }
 
-/// Hosts and their keys.
+/// The keys of hosts, by NQN, each with its line number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys(BTreeMap<Nqn, (usize, ConfiguredPsk)>);
 
@@ -45,7 +45,7 @@ impl Keys {
 impl FromStr for Keys {
     type Err = KeyLineError;
 
-    /// Reads a file's text. Empty lines, and those that begin with #, say nothing.
+    /// Parses the text of a file. Empty lines and lines that begin with # are ignored.
     fn from_str(text: &str) -> Result<Self, KeyLineError> {
         let mut keys = BTreeMap::new();
         for (line, number) in text.lines().zip(1..) {
@@ -75,7 +75,7 @@ mod tests {
 
     const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
 
-    // Without this who has written a line wrongly would have to guess which, or find the key in an error message.
+    // An invalid line has to be named by its number, and the message must not show the key.
     #[test]
     fn lines_are_hosts_and_keys_or_say_what_is_wrong() {
         let read = |text: &str| text.replace("KEY", KEY).parse::<Keys>();

@@ -2,14 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `psk.rs` | configured keys, and what TLS gets of them |
-//! | `keys.rs` | the keys of several hosts, as a file has them |
-//! | `ring.rs` | keys that authentication has generated |
+//! | `psk.rs` | configured keys, and the TLS keys derived from them |
+//! | `keys.rs` | files with the keys of several hosts |
+//! | `ring.rs` | keys that authentication generated |
 //! | `hash.rs` | HKDF and HMAC |
 //! | `hello.rs` | what a ClientHello offers |
-//! | `io.rs` | the way to the socket |
+//! | `io.rs` | the library's socket I/O |
 //!
-//! Handshake and records are s2n-tls's. Without a certificate, no handshake but one with a pre-shared key succeeds.
+//! s2n-tls implements handshake and records. There is no certificate, so only handshakes with a pre-shared
+//! key succeed.
 
 mod hash;
 mod hello;
@@ -47,53 +48,54 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Poll, Waker};
 
-/// TLS 1.3 alone, with AES-GCM before the rest.
+/// A policy with TLS 1.3 only, AES-GCM preferred.
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3-2023";
-/// Encrypted bytes that are sent at once.
+/// Encrypted bytes to send at once.
 const SEND_BYTES: u32 = 128 << 10;
-/// Encrypted bytes that are taken from a socket before others have their turn.
+/// Encrypted bytes to receive from a socket before other tasks run.
 const RECEIVE_BYTES: usize = 128 << 10;
-/// Keys that a host may offer, at most: each costs a hash of what it says first.
+/// Keys that a host may offer, at most: each costs a hash of its ClientHello.
 const OFFERED_MAX: usize = 8;
-/// First bytes of what is TLS: an alert, or a handshake.
+/// Content types that may begin a TLS connection: alert, handshake.
 const TLS_RECORDS: [u8; 2] = [21, 22];
 
-/// Whether a connection that begins with this byte is one of TLS: NVMe/TCP itself begins with 00h, the type of an ICReq.
+/// Whether a connection that begins with this byte uses TLS: NVMe/TCP itself begins with 00h, the PDU type of
+/// ICReq.
 pub(crate) fn is_tls(first: u8) -> bool {
     TLS_RECORDS.contains(&first)
 }
 
-/// Of an identity that no host has, what is shown.
+/// Bytes shown of an unknown identity.
 const SHOWN_BYTES: usize = 480;
 
 /// Why TLS has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
-    /// Something else was said.
+    /// The first bytes are not TLS.
     #[error("it does not speak TLS, which is required here (`nvme connect --tls`)")]
     NotTls,
-    /// No pre-shared key is offered, or none that could be used with TLS 1.3.
+    /// The client offers no pre-shared key, or none for TLS 1.3.
     #[error("it offers no pre-shared key for TLS 1.3")]
     NoPsk,
     /// No host has this identity.
     #[error("there is no key for `{0}`: is the host's NQN in the file of TLS keys?")]
     Unknown(String),
-    /// It is that of a generated key, which is not there, or not any more.
+    /// The identity is that of a generated key that does not exist or has expired.
     #[error("its generated key `{0}` is not known, or not any more: it has to authenticate first")]
     NotGenerated(String),
-    /// A host has, with another key.
+    /// The identity is known, but the key is wrong.
     #[error("its key for `{0}` is not the one in the file of TLS keys")]
     WrongKey(String),
-    /// The other end has closed the connection before the handshake was over.
+    /// The other end closed the connection during the handshake.
     #[error("it has closed the connection during the TLS handshake")]
     Closed,
-    /// The other end takes too long for the handshake.
+    /// The handshake exceeded its time limit.
     #[error("it has not ended the TLS handshake in time")]
     Slow,
-    /// The other end says why.
+    /// The other end sent this alert.
     #[error("it has ended TLS with alert {0} ({name})", name = alert_name(*.0))]
     Alert(u8),
-    /// The protocol was broken.
+    /// A protocol error.
     #[error("TLS has failed: {0}")]
     Protocol(&'static str),
 }
@@ -111,7 +113,7 @@ impl TlsError {
     }
 }
 
-/// What an alert says (RFC 8446, 6).
+/// Name of an alert (RFC 8446, 6).
 fn alert_name(alert: u8) -> &'static str {
     match alert {
         0 => "close notify",
@@ -134,7 +136,8 @@ fn config(mode: Mode, chooser: Option<Chooser>) -> Result<Config, Error> {
         .set_security_policy(&Policy::from_version(POLICY)?)?
         .with_system_certs(false)?
         .set_send_buffer_size(SEND_BYTES)?
-        // It hides the padding of CBC, which TLS 1.3 has not; the other end is told at once what is wrong.
+        // Blinding delays hide the padding of CBC, which TLS 1.3 does not use; without them the other end
+        // gets its alert at once.
         .set_max_blinding_delay(0)?;
     if let (Mode::Server, Some(chooser)) = (mode, chooser) {
         builder.set_client_hello_callback(chooser)?;
@@ -155,13 +158,13 @@ impl TlsPsk {
     }
 }
 
-/// Whose identity it is, and the keys that may go with it.
+/// The owner of an identity, and the keys that may belong to it.
 struct Known {
     peer: Peer,
     psks: Vec<TlsPsk>,
 }
 
-/// Whom a target's end lets in.
+/// The hosts that a target accepts.
 #[derive(Default)]
 struct Identities {
     configured: RwLock<BTreeMap<Vec<u8>, Known>>,
@@ -169,7 +172,7 @@ struct Identities {
 }
 
 impl Identities {
-    /// The keys that may go with an identity; none: no host has it.
+    /// The keys that may belong to an identity; none: unknown.
     fn psks(&self, identity: &[u8]) -> Option<Vec<TlsPsk>> {
         let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
         match configured.get(identity) {
@@ -178,7 +181,7 @@ impl Identities {
         }
     }
 
-    /// Who has an identity, and a hold on the key if it was generated.
+    /// The owner of an identity, and a hold on the key if it was generated.
     fn owner(&self, identity: &[u8]) -> Option<(Peer, Option<Hold>)> {
         let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
         match configured.get(identity) {
@@ -188,7 +191,7 @@ impl Identities {
     }
 }
 
-/// Chooses the key for a ClientHello.
+/// Selects the key for a ClientHello.
 struct Chooser(Arc<Identities>);
 
 impl Chooser {
@@ -223,7 +226,7 @@ impl ClientHelloCallback for Chooser {
     ) -> Result<Option<Pin<Box<dyn ConnectionFuture>>>, Error> {
         let hello = connection.client_hello()?;
         let (mut message, random) = (hello.raw_message()?, hello.random()?);
-        // The library keeps it apart.
+        // The library returns the random bytes separately.
         if let Some(place) = message.get_mut(2..34) {
             place.copy_from_slice(&random);
         }
@@ -241,20 +244,20 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// That lets these hosts reach these subsystems.
+    /// Accepts these hosts for these subsystems.
     ///
     /// # Errors
-    /// The library cannot be used.
+    /// The TLS library cannot be used.
     pub fn new(keys: &Keys, subsystems: &[Nqn]) -> Result<Self, TlsError> {
         let acceptor = Acceptor::of(Identities::default())?;
         acceptor.replace(keys, subsystems);
         Ok(acceptor)
     }
 
-    /// That lets hosts in by the generated keys of this ring.
+    /// Accepts hosts with generated keys of this ring.
     ///
     /// # Errors
-    /// The library cannot be used.
+    /// The TLS library cannot be used.
     pub fn by_ring(ring: &KeyRing) -> Result<Self, TlsError> {
         Acceptor::of(Identities { generated: ring.clone(), ..Identities::default() })
     }
@@ -266,7 +269,7 @@ impl Acceptor {
         Ok(Acceptor { config, identities })
     }
 
-    /// Handshakes that begin from now on are judged by these keys; connections that there are go on.
+    /// Replaces the keys for new handshakes; existing connections continue.
     pub fn replace(&self, keys: &Keys, subsystems: &[Nqn]) {
         let mut identities: BTreeMap<Vec<u8>, Known> = BTreeMap::new();
         for (host, key) in keys.iter() {
@@ -294,10 +297,10 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// That offers these keys, the preferred first; of several with one identity, only the first.
+    /// Offers these keys, the preferred first; of several keys with one identity, only the first.
     ///
     /// # Errors
-    /// The library cannot be used.
+    /// The TLS library cannot be used.
     pub fn new(mut psks: Vec<TlsPsk>) -> Result<Self, TlsError> {
         let mut offered: Vec<String> = Vec::new();
         psks.retain(|psk| {
@@ -314,19 +317,19 @@ impl Connector {
     }
 }
 
-/// One end of TLS over a socket, which doesn't block.
+/// One end of TLS over a non-blocking socket.
 pub(crate) struct Session {
     connection: Connection,
-    /// The connection has a pointer to it.
+    /// The connection holds a pointer to it.
     descriptor: Rc<Descriptor>,
     socket: Rc<OwnedFd>,
-    /// Of the server.
+    /// Set at the server's end.
     identities: Option<Arc<Identities>>,
-    /// On the generated key by which it was made.
+    /// Hold on the generated key that the handshake used.
     hold: Option<Hold>,
-    /// The other end has said something that is TLS.
+    /// Whether the other end has sent a TLS record.
     is_heard: bool,
-    /// To be told when what was read before is taken.
+    /// An error to report after the data received before it.
     failed: Option<TlsError>,
 }
 
@@ -345,7 +348,7 @@ impl Session {
                 .set_config(config)?
                 .set_blinding(Blinding::SelfService)?
                 .set_receive_buffering(true)?
-                // It is asked for, but what chooses the key waits for nothing.
+                // The library requires a waker, but selecting a key never waits.
                 .set_waker(Some(Waker::noop()))?
                 .prefer_throughput()?;
             io::attach(&mut connection, &descriptor)?;
@@ -353,7 +356,7 @@ impl Session {
             Ok(connection)
         };
         let connection = make().map_err(|error: Error| TlsError::Protocol(error.message()))?;
-        // A host speaks first.
+        // The client speaks first.
         let is_heard = mode == Mode::Client;
         Ok(Session {
             connection,
@@ -366,7 +369,7 @@ impl Session {
         })
     }
 
-    /// Goes on with the handshake. At the end: who the other end is, if that is a host.
+    /// Continues the handshake. When it completes at a server's end, returns the identity of the host.
     pub fn negotiate(&mut self) -> Poll<Result<Option<Peer>, TlsError>> {
         if !self.is_heard {
             let mut first = [0];
@@ -387,7 +390,7 @@ impl Session {
         }
     }
 
-    /// Who the other end is, by the key that was agreed on.
+    /// Identity of the other end, by the key that was agreed on.
     fn peer(&mut self) -> Result<Option<Peer>, TlsError> {
         let failed = |error: Error| TlsError::Protocol(error.message());
         let mut identity = vec![0; self.connection.negotiated_psk_identity_length().map_err(failed)?];
@@ -401,12 +404,13 @@ impl Session {
         Ok(Some(peer))
     }
 
-    /// Whether the socket has to take something before the handshake can go on.
+    /// Whether the handshake waits for the socket to be writable.
     pub fn is_full(&mut self) -> bool {
         self.connection.poll_flush().is_pending()
     }
 
-    /// Takes what has come: so many bytes, none at the end. When it is pending, what the socket still has is worth waiting for.
+    /// Receives bytes; returns their number, 0 at the end. `Pending` means that the socket has no more to
+    /// give for now.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Poll<Result<usize, TlsError>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
@@ -419,7 +423,8 @@ impl Session {
                 Poll::Ready(Ok(bytes)) => filled += bytes,
                 Poll::Pending if filled == 0 => return Poll::Pending,
                 Poll::Pending => break,
-                // Many hosts close without a word; PDUs say where they end.
+                // Many hosts close without close_notify; PDUs carry their own lengths, so this is no
+                // truncation attack.
                 Poll::Ready(Err(error)) if error.kind() == ErrorType::ConnectionClosed => break,
                 Poll::Ready(Err(error)) => {
                     let error = TlsError::of(&error, &self.connection);
@@ -434,18 +439,19 @@ impl Session {
         Poll::Ready(Ok(filled))
     }
 
-    /// Sends bytes: so many of them. If it is pending, the same ones are to be sent again once the socket takes some.
+    /// Sends bytes; returns their number. After `Pending`, send the same bytes again once the socket is
+    /// writable.
     pub fn send(&mut self, bytes: &[u8]) -> Poll<Result<usize, TlsError>> {
         let sent = self.connection.poll_send(bytes);
         sent.map(|sent| sent.map_err(|error| TlsError::of(&error, &self.connection)))
     }
 
-    /// Says that no more is sent, as far as the socket takes that; and no more than that when a handshake has failed.
+    /// Sends close_notify as far as the socket is writable; after a failed handshake, nothing more is sent.
     pub fn finish(&mut self) {
         let _ = self.connection.poll_shutdown_send();
     }
 
-    /// Has what is sent from now on encrypted with another key.
+    /// Switches sending to a new key (KeyUpdate).
     #[cfg(test)]
     pub fn update_key(&mut self) {
         let update = self.connection.request_key_update(s2n_tls::enums::PeerKeyUpdate::KeyUpdateNotRequested);

@@ -1,8 +1,10 @@
-//! Pre-shared keys of NVMe/TCP: as administrators hand them over, and as TLS gets them (TCP Transport 1.1, 3.6.1.3).
+//! Pre-shared keys of NVMe/TCP: the interchange format, and the derivation of TLS keys (TCP Transport 1.1,
+//! 3.6.1.3).
 //!
-//! An administrator gives both ends a configured PSK, in the interchange format. Of it, and of the names of host and subsystem, each
-//! end derives a retained PSK, and of that the TLS PSK and its identity, in two versions. libnvme before 1.16 lays out the input of
-//! HKDF in another way than HKDF-Expand-Label does; what it derives is offered, too, as distributions have it.
+//! An administrator gives both ends a configured PSK, in the interchange format. From it and the NQNs of host
+//! and subsystem, each end derives a retained PSK, and from that the TLS PSK and its identity, in two
+//! versions. libnvme before 1.16 encodes the input of HKDF differently from HKDF-Expand-Label; its keys are
+//! offered, too, because distributions ship it.
 
 use super::hash::{Hash, LABEL_PREFIX};
 use base64::Engine as _;
@@ -16,22 +18,22 @@ use zeroize::Zeroizing;
 
 const PREFIX: &str = "NVMeTLSkey-1:";
 
-/// Why a text is no configured PSK.
+/// Why a text is not a configured PSK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PskError {
-    /// It has another form.
+    /// The text is not in the interchange format.
     #[error("a TLS key has the form `{PREFIX}01:BASE64:`, as `nvme gen-tls-key` prints it")]
     Form,
-    /// An unknown hash.
+    /// The hash identifier is unknown.
     #[error("a TLS key's hash is 00, 01 or 02")]
     Hash,
-    /// What is coded as Base64 is not.
+    /// The Base64 part is invalid.
     #[error("a TLS key's third part is not Base64")]
     Base64,
-    /// Of neither length, or not of its hash's.
+    /// The key length is neither 32 nor 48 bytes, or does not match the hash.
     #[error("a TLS key has 32 bytes (with hash 01) or 48 (with hash 02), and 4 of a CRC")]
     Length,
-    /// The checksum is wrong.
+    /// The CRC-32 does not match.
     #[error("a TLS key's checksum is wrong: it was not copied as it is")]
     Crc,
 }
@@ -40,7 +42,7 @@ pub enum PskError {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfiguredPsk {
     hash: Hash,
-    /// The retained PSK is derived; else it is the configured one.
+    /// Whether a retained PSK is derived; otherwise the configured PSK is used as it is.
     is_derived: bool,
     key: Zeroizing<Vec<u8>>,
 }
@@ -83,10 +85,10 @@ impl FromStr for ConfiguredPsk {
     }
 }
 
-/// A key that TLS is given.
+/// A PSK for TLS.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
-    /// What it is called on the wire: no secret.
+    /// Its PSK identity on the wire; not secret.
     pub identity: String,
     pub(super) hash: Hash,
     pub(super) secret: Zeroizing<Vec<u8>>,
@@ -98,17 +100,17 @@ impl fmt::Debug for TlsPsk {
     }
 }
 
-/// How HKDF's input is laid out.
+/// Encoding of HKDF's input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// As HKDF-Expand-Label does.
+    /// HKDF-Expand-Label.
     Label,
-    /// As libnvme before 1.16 does: a length in little endian, and strings without lengths.
+    /// libnvme before 1.16: a little-endian length, and strings without length prefixes.
     Libnvme,
 }
 
 impl Layout {
-    /// None: the context is too long for a key to be derived with it.
+    /// `None`: the context is too long for this encoding.
     fn derive(self, hash: Hash, key: &[u8], label: &str, context: &str) -> Option<Zeroizing<Vec<u8>>> {
         let extracted = hash.extract(key);
         match self {
@@ -125,7 +127,7 @@ impl Layout {
 }
 
 impl ConfiguredPsk {
-    /// What a host and a subsystem may use by this key, the preferred first. Two may have the same identity.
+    /// The TLS PSKs of a host and a subsystem, the preferred first. Two may have the same identity.
     pub fn tls_psks(&self, host: &Nqn, subsystem: &Nqn) -> Vec<TlsPsk> {
         let ways = [(Layout::Label, 1), (Layout::Label, 0), (Layout::Libnvme, 1), (Layout::Libnvme, 0)];
         let (host, subsystem) = (host.as_str(), subsystem.as_str());
@@ -151,12 +153,13 @@ impl ConfiguredPsk {
     }
 }
 
-/// What a TLS PSK is derived with.
+/// Label of the TLS PSK derivation.
 const LABEL: &str = "nvme-tls-psk";
-/// How identities of generated keys begin.
+/// Prefix of the identities of generated keys.
 pub(super) const GENERATED_PREFIX: &[u8] = b"NVMe1G";
 
-/// The identity of version 1 and the context of its derivation, of a retained or generated PSK (`kind` R or G).
+/// The identity of version 1, and the context of its derivation, for a retained or generated PSK (`kind` R or
+/// G).
 fn version_1(hash: Hash, psk: &[u8], kind: char, host: &str, subsystem: &str) -> (String, String) {
     let (names, id) = (format!("{host} {subsystem}"), hash.id());
     let digest = STANDARD.encode(hash.hmac(psk, format!("{names} NVMe-over-Fabrics").as_bytes()));
@@ -164,12 +167,13 @@ fn version_1(hash: Hash, psk: &[u8], kind: char, host: &str, subsystem: &str) ->
 }
 
 impl TlsPsk {
-    /// What a host and a subsystem use by a key that authentication has generated. Only of version 1, and derived as HKDF-Expand-Label
-    /// does, as by Linux (`nvme_auth_generate_digest`, `nvme_auth_derive_tls_psk`, `nvme_tls_psk_refresh`).
+    /// The TLS PSK of a host and a subsystem for a key that authentication generated. Only version 1, derived
+    /// by HKDF-Expand-Label, as Linux does (`nvme_auth_generate_digest`, `nvme_auth_derive_tls_psk`,
+    /// `nvme_tls_psk_refresh`).
     pub fn generated(psk: &GeneratedPsk, host: &Nqn, subsystem: &Nqn) -> TlsPsk {
         let hash = match psk.hash() {
             HashFunction::Sha256 => Hash::Sha256,
-            // Of SHA-512 authentication generates none.
+            // Authentication generates no key with SHA-512.
             HashFunction::Sha384 | HashFunction::Sha512 => Hash::Sha384,
         };
         TlsPsk::of_key(hash, psk.key(), 'G', host.as_str(), subsystem.as_str())
@@ -199,8 +203,9 @@ mod tests {
         (psk.identity.replace(NAMES, ""), secret)
     }
 
-    // Without this no other implementation would find its key here. The identities are those of libnvme's own tests, and of
-    // nvme-cli 2.13 (`check-tls-key`), whose keys these are; the secrets come from another implementation of HKDF.
+    // Without this, other implementations would derive a different key. The identities are those of libnvme's
+    // own tests and of nvme-cli 2.13 (`check-tls-key`), whose keys these are; the secrets come from another
+    // implementation of HKDF.
     #[test]
     fn keys_are_derived_as_others_derive_them() {
         use Layout::{Label, Libnvme};
@@ -267,8 +272,8 @@ mod tests {
         }
     }
 
-    // Without this Linux would not find the key that it has generated with this end. Keys, digests and secrets are those of Linux's own
-    // test (drivers/nvme/common/tests/auth_kunit.c, 7.0).
+    // Without this, Linux would derive another key from the same authentication. Keys, digests and secrets
+    // are those of Linux's own test (drivers/nvme/common/tests/auth_kunit.c, 7.0).
     #[test]
     fn generated_keys_are_derived_as_linux_derives_them() {
         let bytes = |digits: &str| -> Vec<u8> {
@@ -298,7 +303,8 @@ mod tests {
         }
     }
 
-    // An identity of version 0 is its own context, of which HKDF-Expand-Label takes 255 bytes; NQNs may be longer.
+    // An identity of version 0 is its own context, limited to 255 bytes by HKDF-Expand-Label; NQNs may be
+    // longer.
     #[test]
     fn names_that_are_too_long_for_a_version_have_the_others() {
         let name = |byte: &str| Nqn::new(&format!("nqn.2026-11.x:{}", byte.repeat(200))).unwrap();
@@ -307,7 +313,7 @@ mod tests {
         assert_eq!(versions, ["NVMe1R02", "NVMe1R02", "NVMe0R02"]);
     }
 
-    // Without this a key that was copied wrongly would fail only when a host connects, for no reason that is shown.
+    // A wrongly copied key must be reported when it is read, not when a host fails to connect.
     #[test]
     fn texts_that_are_no_keys_are_told_apart() {
         let key = |text: &str| text.parse::<ConfiguredPsk>().map(|_| ());

@@ -1,4 +1,4 @@
-//! Keys that authentication has generated: who may use them, and for how long.
+//! Keys that authentication generated: their owners and their lifetime.
 
 use super::psk::TlsPsk;
 use byteway_auth::GeneratedPsk;
@@ -8,12 +8,13 @@ use byteway_wire::fabrics::Nqn;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long a key is good for while no connection uses it: the default Keep Alive Timeout.
+/// How long an unused key stays valid: the default Keep Alive Timeout.
 pub(super) const UNUSED_LIMIT: Delay = Delay::from_s(120);
-/// Keys of a host at once: one for each of its associations that begins, by whichever port.
+/// Keys of a host at once: one for each association that it is setting up, at any port.
 const HOST_KEYS_MAX: usize = 8;
 
-/// A connection's hold on the key by which it was made. While there is one the key stays good for more of them.
+/// A connection's hold on the key that it used. While a hold exists the key stays valid for further
+/// connections.
 pub(super) type Hold = Arc<()>;
 
 struct Entry {
@@ -36,13 +37,13 @@ impl Entry {
 
 #[derive(Default)]
 struct Keys {
-    /// By their identities.
+    /// Keys by identity.
     all: BTreeMap<Vec<u8>, Entry>,
     last: u64,
 }
 
-/// The generated keys of a drive's hosts: of each host as many as it may have, so that one that authenticates in a loop takes no more
-/// memory. Cheap to clone.
+/// The generated keys of a drive's hosts. The number for each host is limited, so that a host that
+/// authenticates in a loop takes no more memory. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct KeyRing(Arc<Mutex<Keys>>);
 
@@ -51,7 +52,8 @@ impl KeyRing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a key, and gives its number. Of a host that has too many, the oldest unused one makes place, or the oldest.
+    /// Stores a key and returns its number. If the host has too many keys, evicts the oldest unused one, or
+    /// else the oldest.
     fn keep(&self, (host, subsystem): (&Nqn, &Nqn), psk: TlsPsk, replaced: Option<u64>, now: Time) -> u64 {
         let keys = &mut *self.keys();
         keys.all.retain(|_, entry| Some(entry.number) != replaced);
@@ -70,12 +72,12 @@ impl KeyRing {
         number
     }
 
-    /// Forgets keys that no connection has used for too long.
+    /// Removes keys that have been unused for too long.
     pub(crate) fn sweep(&self, now: Time) {
         self.keys().all.retain(|_, entry| entry.is_used() || now.since(entry.made) <= UNUSED_LIMIT);
     }
 
-    /// Forgets the keys of a host, whose secret has changed. Connections by them go on.
+    /// Removes the keys of a host whose secret has changed. Its connections continue.
     pub fn forget(&self, host: &Nqn) {
         self.keys().all.retain(|_, entry| entry.peer.host != *host);
     }
@@ -84,24 +86,24 @@ impl KeyRing {
         self.keys().all.get(identity).map(|entry| entry.psk.clone())
     }
 
-    /// Whose key it is, and a hold on it.
+    /// The owner of a key, and a hold on it.
     pub(super) fn owner(&self, identity: &[u8]) -> Option<(Peer, Hold)> {
         self.keys().all.get(identity).map(|entry| (entry.peer, entry.hold.clone()))
     }
 
-    /// The ring as a target fills it, in the time of its clock.
+    /// The ring as a sink for a target's generated keys, in the time of its clock.
     pub(crate) fn filled_by(&self, clock: &Clock) -> Filling {
         Filling { ring: self.clone(), clock: clock.clone() }
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.keys().all.len()
     }
 }
 
-/// What a target gives generated keys to.
+/// The sink for a target's generated keys.
 pub(crate) struct Filling {
     ring: KeyRing,
     clock: Clock,
@@ -131,7 +133,8 @@ mod tests {
         (ring.keep((&host, &subsystem), psk, replaced, Time::ZERO + Delay::from_s(seconds)), identity)
     }
 
-    // A host that authenticates again and again must not fill memory, nor take another's key away, nor that which is in use.
+    // A host that authenticates again and again must not fill memory, displace another host's key, or remove
+    // a key in use.
     #[test]
     fn a_host_has_so_many_keys_and_no_more() {
         let ring = KeyRing::default();
@@ -155,7 +158,7 @@ mod tests {
         assert!(ring.psk(&used).is_none());
     }
 
-    // A key that was never used, or not for long, must not open the drive later; one in use is good for the next queue.
+    // An unused key must not open the drive later; a key in use has to work for the next queue.
     #[test]
     fn keys_end_by_time_replacement_and_change_of_secret() {
         let ring = KeyRing::default();

@@ -1,4 +1,4 @@
-//! Both ends of TLS over a pair of sockets.
+//! Both ends of TLS over a socket pair.
 
 use super::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -30,7 +30,7 @@ fn acceptor(key: &str) -> Acceptor {
     Acceptor::new(&keys, &[subsystem()]).unwrap()
 }
 
-/// What both ends come to.
+/// Results of both ends.
 type Outcome = (Result<Option<Peer>, TlsError>, Result<Option<Peer>, TlsError>);
 
 fn negotiate(target: &mut Session, host: &mut Session) -> Outcome {
@@ -52,7 +52,7 @@ fn negotiate(target: &mut Session, host: &mut Session) -> Outcome {
     }
 }
 
-/// Two ends that have a connection.
+/// Two ends with an established connection.
 fn connected(key: &str, offered: Vec<TlsPsk>) -> (Session, Session) {
     let [one, other] = sockets();
     let mut target = acceptor(key).accept(&one).unwrap();
@@ -79,8 +79,8 @@ fn carry(from: &mut Session, to: &mut Session, bytes: usize) {
     assert!(to.receive(&mut chunk).is_pending());
 }
 
-// Every key that a host may derive has to be found, by its identity and by how it was derived; and bytes come as they were sent, more
-// than the sockets hold at once, through updates of both ends' keys.
+// Every key that a host may derive has to be found, by its identity and its derivation; and bytes must arrive
+// unchanged, more than the sockets buffer at once, across key updates of both ends.
 #[test]
 fn every_key_of_a_host_makes_a_connection() {
     for (key, suite) in [(KEY_256, "TLS_AES_128_GCM_SHA256"), (KEY_384, "TLS_AES_256_GCM_SHA384")] {
@@ -106,7 +106,7 @@ fn every_key_of_a_host_makes_a_connection() {
     }
 }
 
-// Who connects in vain has to learn why from a log, and must not be let in.
+// A refused host must not get access, and the log must state the reason.
 #[test]
 fn keys_that_are_missing_or_wrong_are_told_apart() {
     let refused = |known: &str, offered: Vec<TlsPsk>| {
@@ -121,12 +121,12 @@ fn keys_that_are_missing_or_wrong_are_told_apart() {
     let version_0 = psks(other_key)[1].clone();
     assert!(version_0.identity.starts_with("NVMe0R01"));
     assert_eq!(refused(KEY_256, vec![version_0.clone()]), TlsError::WrongKey(version_0.identity));
-    // A name of version 1 says which key it is.
+    // An identity of version 1 identifies its key.
     let version_1 = psks(other_key)[0].clone();
     assert_eq!(refused(KEY_256, vec![version_1.clone()]), TlsError::Unknown(version_1.identity.clone()));
     assert!(matches!(refused(KEY_384, psks(KEY_256)), TlsError::Unknown(_)));
     assert_eq!(refused(KEY_256, Vec::new()), TlsError::NoPsk);
-    // Beyond so many a right one isn't looked for.
+    // Beyond the limit of offered keys, the right one is not searched.
     let named = |number: usize| TlsPsk { identity: number.to_string(), ..version_1.clone() };
     let many = |others: usize| (0..others).map(named).chain([psks(KEY_256)[0].clone()]).collect::<Vec<_>>();
     assert_eq!(refused(KEY_256, many(OFFERED_MAX)), TlsError::Unknown("0".to_owned()));
@@ -137,7 +137,7 @@ fn keys_that_are_missing_or_wrong_are_told_apart() {
     assert!(shown.len() < 600 && shown.starts_with("\\u{1b}[2J"), "{shown}");
 }
 
-/// What a host says first.
+/// A host's ClientHello.
 fn hello(offered: Vec<TlsPsk>) -> Vec<u8> {
     let [one, other] = sockets();
     assert!(Connector::new(offered).unwrap().connect(&other).unwrap().negotiate().is_pending());
@@ -147,7 +147,7 @@ fn hello(offered: Vec<TlsPsk>) -> Vec<u8> {
     bytes
 }
 
-// What a host says before it has proved anything is whatever it likes.
+// An unauthenticated host may send anything.
 #[test]
 fn hellos_that_are_cut_or_changed_are_refused() {
     const RECORD: usize = 5;
@@ -172,7 +172,8 @@ fn hellos_that_are_cut_or_changed_are_refused() {
         assert!(refused(&whole[..length], false).is_pending(), "{length}");
         assert!(matches!(refused(&whole[..length], true), Poll::Ready(Err(_))), "{length}");
     }
-    // With a bit changed it may wait for more, but not succeed; the binder covers all but itself.
+    // With a changed bit the server may wait for more, but not succeed; the binder covers everything except
+    // itself.
     for bit in 0..whole.len() * 8 {
         let mut changed = whole.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
@@ -180,7 +181,7 @@ fn hellos_that_are_cut_or_changed_are_refused() {
         let is_record_version = (8..24).contains(&bit);
         assert!(outcome.is_pending() || matches!(outcome, Poll::Ready(Err(_))), "{bit}");
         if outcome.is_pending() && !is_record_version {
-            // Another key may still be bound: a changed binder spoils its own alone.
+            // Another key may still be bound: a changed binder affects only its own key.
             let offer = Offer::parse(&changed[RECORD + MESSAGE..]);
             let is_bound = offer.is_some_and(|offer| {
                 offer.psks().any(|(identity, binder)| {
@@ -195,7 +196,7 @@ fn hellos_that_are_cut_or_changed_are_refused() {
     }
 }
 
-// Other protocols come to any port: their hosts get no answer, and the log says what is the matter.
+// Other protocols may connect to any port: the host gets no answer, and the log states the reason.
 #[test]
 fn what_is_no_tls_and_old_tls_are_refused() {
     let acceptor = acceptor(KEY_256);
@@ -222,7 +223,7 @@ fn what_is_no_tls_and_old_tls_are_refused() {
     assert!(matches!(outcome(&old).0, Poll::Ready(Err(_))));
 }
 
-// An end is told in order or is not; a host that only closes has closed.
+// A connection may end with close_notify or without; both are an end of the data.
 #[test]
 fn the_end_is_an_end_with_a_word_and_without() {
     for has_word in [true, false] {
@@ -240,7 +241,7 @@ fn the_end_is_an_end_with_a_word_and_without() {
     }
 }
 
-// Who sends without end must not have a thread to itself that others share.
+// A host that sends endlessly must not monopolize a shared thread.
 #[test]
 fn no_more_is_taken_at_once_than_is_fair() {
     let (mut target, mut host) = connected(KEY_256, psks(KEY_256));
@@ -255,7 +256,7 @@ fn no_more_is_taken_at_once_than_is_fair() {
     assert!(matches!(target.receive(&mut chunk), Poll::Ready(Ok(1..))));
 }
 
-// Bytes that were changed on their way must not be taken, nor what came before them be lost.
+// Bytes changed in transit must not be accepted, and bytes before them must not be lost.
 #[test]
 fn changed_records_end_the_connection() {
     let (mut target, mut host) = connected(KEY_256, psks(KEY_256));

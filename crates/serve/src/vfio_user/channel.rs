@@ -1,7 +1,8 @@
-//! A connection that carries messages: framing, descriptors, and waiting for an answer.
+//! A connection that carries messages: framing, descriptors, and waiting for replies.
 //!
-//! Nothing here blocks but [`Channel::ask`], which has a limit. What the other side sends is not believed: a message's
-//! buffer grows with the bytes that have come, not with the length that it claims.
+//! Only [`Channel::ask`] and [`Channel::wait_for`] block, and both have a time limit. The peer is not
+//! trusted: the buffer of a message grows with the bytes received, not with the length that its header
+//! claims.
 
 use super::message::{Command, FILES_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,70 +20,71 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What waits to be sent, at most: who doesn't read its replies is dropped.
+/// Pending bytes to send, at most: a peer that does not read its replies is dropped.
 pub const UNSENT_BYTES_MAX: usize = 4 << 20;
-/// Descriptors that wait with it: each is one of this process's, which all its drives share.
+/// Pending descriptors to send, at most: each takes an entry in this process's table, which all its drives
+/// share.
 const UNSENT_FILES_MAX: usize = 64;
-/// How long an answer is waited for.
+/// Time limit for a reply.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// Bytes taken from the socket at once, at most.
+/// Bytes per read of the socket, at most.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Slices that a message is sent from: its header and up to this many less one.
+/// Slices that a message is sent from: the header and up to three parts.
 const SLICES_MAX: usize = 4;
 
-/// Why a connection has come to its end.
+/// Why a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
-    /// Between two messages.
+    /// The peer closed it between two messages.
     #[error("it has closed the connection")]
     Closed,
-    /// Within a message.
+    /// The peer closed it within a message.
     #[error("it has closed the connection within a message")]
     Torn,
-    /// A length that no message has.
+    /// The header claims a length that no message has.
     #[error("it sent a message of {0} bytes: {HEADER_BYTES} to {MESSAGE_BYTES_MAX} are possible")]
     Size(u32),
-    /// It doesn't read.
+    /// The peer does not read. Holds the number of pending bytes.
     #[error("it does not read what it is sent: {0} bytes wait")]
     Deaf(usize),
-    /// It doesn't answer.
+    /// The peer does not reply to this command.
     #[error("it has not answered {0} within {limit} s", limit = ANSWER_LIMIT.as_secs())]
     Silent(Command),
-    /// It sends more than can be kept while it is waited for.
+    /// The peer sends more requests than can be kept while this side waits for a reply.
     #[error("it sent too much while it was waited for")]
     Flood,
-    /// It broke the protocol.
+    /// The peer violated the protocol.
     #[error("{0}")]
     Protocol(&'static str),
     /// The socket failed.
     #[error("the socket failed: {0}")]
     Socket(Errno),
-    /// This side ended it.
-    #[error("it was told to go")]
+    /// This side ended the connection.
+    #[error("this side has closed the connection")]
     Stopped,
 }
 
-/// A message that has come.
+/// A received message.
 #[derive(Debug, Default)]
 pub struct Message {
     /// Its header.
     pub header: Header,
-    /// What follows the header.
+    /// The bytes after the header.
     pub payload: Vec<u8>,
     /// The descriptors that came with it, up to [`FILES_MAX`].
     pub files: Vec<OwnedFd>,
-    /// More came: all were closed, and the message is to be refused.
+    /// More descriptors came than allowed: all were closed, and the message has to be refused.
     pub has_too_many_files: bool,
 }
 
-/// The message that is under way to this side.
+/// The message being received.
 struct Input {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that are there.
+    /// Header bytes received so far.
     filled: usize,
     message: Message,
     chunk: Box<[u8]>,
-    /// A payload's buffer to use again.
+    /// Spare payload buffer, for reuse.
     spare: Vec<u8>,
 }
 
@@ -99,7 +101,7 @@ struct Output {
     files: usize,
 }
 
-/// A connected stream socket.
+/// A connected stream socket that carries messages.
 pub struct Channel {
     socket: Rc<OwnedFd>,
     input: RefCell<Input>,
@@ -110,7 +112,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// On a connected stream socket.
+    /// Takes over a connected stream socket.
     pub fn new(socket: OwnedFd) -> Self {
         Channel {
             socket: Rc::new(socket),
@@ -128,33 +130,33 @@ impl Channel {
         }
     }
 
-    /// The socket, to wait for.
+    /// The socket, for waiting on it.
     pub fn socket(&self) -> &Rc<OwnedFd> {
         &self.socket
     }
 
-    /// Replies that nobody has waited for.
+    /// Number of replies to no request.
     pub fn stray_replies(&self) -> u64 {
         self.stray_replies.get()
     }
 
-    /// Counts such a reply.
+    /// Counts a reply to no request.
     pub fn note_stray_reply(&self) {
         self.stray_replies.set(self.stray_replies.get() + 1);
     }
 
-    /// Ends the connection, if it hasn't ended; gives the reason for which it has.
+    /// Ends the connection, unless it has ended; returns the reason that counts.
     pub fn end(&self, why: Gone) -> Gone {
         if let Some(before) = self.gone.get() {
             return before;
         }
         self.gone.set(Some(why));
-        // Who waits for the socket sees it.
+        // Shutdown wakes every task that waits for the socket.
         let _ = shutdown(&*self.socket, Shutdown::Both);
         why
     }
 
-    /// Whether the other side has closed it, which may not have been read yet.
+    /// Whether the peer has closed the connection, perhaps with bytes still unread here.
     pub fn has_left(&self) -> bool {
         if self.gone.get().is_some() {
             return true;
@@ -164,7 +166,7 @@ impl Channel {
         ready > 0 && polled[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// The next message, if all of it has come.
+    /// The next message, if it has been received completely.
     ///
     /// # Errors
     /// The connection has ended.
@@ -175,7 +177,7 @@ impl Channel {
         self.input.borrow_mut().advance(&self.socket).map_err(|why| self.end(why))
     }
 
-    /// Gives the buffer of a payload back, to be used again.
+    /// Returns the buffer of a payload for reuse.
     pub fn recycle(&self, mut payload: Vec<u8>) {
         if payload.capacity() <= CHUNK_BYTES {
             payload.clear();
@@ -183,11 +185,11 @@ impl Channel {
         }
     }
 
-    /// Sends a message of `header` and up to three `parts`, the descriptors with its first byte. What the socket
-    /// doesn't take waits for [`Channel::flush`].
+    /// Sends a message of `header` and up to three `parts`, with the descriptors attached to its first byte.
+    /// Bytes that the socket does not accept stay pending for [`Channel::flush`].
     ///
     /// # Errors
-    /// The connection has ended, or ends since too much waits.
+    /// The connection has ended, or ends now because too much is pending.
     pub fn send(&self, header: Header, parts: &[&[u8]], files: &[BorrowedFd<'_>]) -> Result<(), Gone> {
         if let Some(why) = self.gone.get() {
             return Err(why);
@@ -195,7 +197,7 @@ impl Channel {
         self.output.borrow_mut().send(&self.socket, header, parts, files).map_err(|why| self.end(why))
     }
 
-    /// Sends what waits, as far as the socket takes it. True: nothing waits any more.
+    /// Sends pending bytes as far as the socket accepts them. Returns whether nothing is pending.
     ///
     /// # Errors
     /// The connection has ended.
@@ -206,15 +208,15 @@ impl Channel {
         self.output.borrow_mut().flush(&self.socket).map_err(|why| self.end(why))
     }
 
-    /// Whether something waits to be sent.
+    /// Whether bytes are pending.
     pub fn has_unsent(&self) -> bool {
         !self.output.borrow().queue.is_empty()
     }
 
-    /// Sends a request and waits for its answer. `meanwhile` gets what else comes.
+    /// Sends a request and waits for its reply. `meanwhile` receives the other messages.
     ///
     /// # Errors
-    /// The connection has ended, or ends since there was no answer within [`ANSWER_LIMIT`].
+    /// The connection has ended, or ends now because no reply came within [`ANSWER_LIMIT`].
     pub fn ask(
         &self,
         command: Command,
@@ -237,10 +239,11 @@ impl Channel {
         .ok_or_else(|| self.end(Gone::Silent(command)))
     }
 
-    /// Gives `look` the messages that come, until it is satisfied or `limit` has passed. Sends what waits.
+    /// Passes received messages to `look` until it returns a value or `limit` has passed. Sends pending bytes
+    /// meanwhile.
     ///
     /// # Errors
-    /// The connection has ended, or `look` said so.
+    /// The connection has ended, or `look` returned an error.
     pub fn wait_for<T>(
         &self,
         limit: Duration,
@@ -255,7 +258,7 @@ impl Channel {
             {
                 return Ok(Some(found));
             }
-            // Also while messages come: who sends without end is not waited for longer.
+            // The limit also holds while messages arrive: a peer that sends endlessly must not extend it.
             let left = end.saturating_duration_since(now());
             if left.is_zero() {
                 return Ok(None);
@@ -267,7 +270,7 @@ impl Channel {
         }
     }
 
-    /// Sends all that waits, within `limit`. False: the socket has not taken all of it.
+    /// Sends all pending bytes within `limit`. Returns false if the socket has not accepted all of them.
     ///
     /// # Errors
     /// The connection has ended.
@@ -291,7 +294,7 @@ impl Channel {
         }
     }
 
-    /// The identifier of this side's next request.
+    /// Identifier of this side's next request.
     pub fn next_id(&self) -> u16 {
         let id = self.next_id.get();
         self.next_id.set(id.wrapping_add(1));
@@ -305,12 +308,12 @@ fn now() -> Instant {
 }
 
 impl Input {
-    /// Reads on. Never beyond the end of a message: so descriptors, which come with a message's first byte, are of the
-    /// message that is being read.
+    /// Continues to read, but never beyond the end of a message. Descriptors arrive with a message's first
+    /// byte, so those received belong to this message.
     fn advance(&mut self, socket: &OwnedFd) -> Result<Option<Message>, Gone> {
         while self.filled < HEADER_BYTES {
-            let room = &mut self.header[self.filled..];
-            let Some(bytes) = receive(socket, room, &mut self.message)? else { return Ok(None) };
+            let unfilled = &mut self.header[self.filled..];
+            let Some(bytes) = receive(socket, unfilled, &mut self.message)? else { return Ok(None) };
             if bytes == 0 {
                 return Err(if self.filled == 0 { Gone::Closed } else { Gone::Torn });
             }
@@ -334,12 +337,13 @@ impl Input {
             }
             self.message.payload.extend_from_slice(&chunk[..bytes]);
         }
+        debug_assert_eq!(self.message.payload.len(), payload_bytes, "reads end at the end of a message");
         self.filled = 0;
         Ok(Some(std::mem::take(&mut self.message)))
     }
 }
 
-/// Takes bytes from the socket, and descriptors into `message`. None: there is nothing now.
+/// Receives bytes, and descriptors into `message`. `None`: nothing is available now.
 fn receive(socket: &OwnedFd, into: &mut [u8], message: &mut Message) -> Result<Option<usize>, Gone> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -364,7 +368,7 @@ fn receive(socket: &OwnedFd, into: &mut [u8], message: &mut Message) -> Result<O
             }
         }
     }
-    // The system closes those for which there was no room, here or in the table of descriptors.
+    // The system closed the descriptors that did not fit, into this buffer or into the descriptor table.
     message.has_too_many_files |= received.flags.contains(ReturnFlags::CTRUNC);
     if message.has_too_many_files {
         message.files.clear();
@@ -427,7 +431,7 @@ impl Output {
     }
 }
 
-/// Gives the socket what it takes now.
+/// Sends what the socket accepts now.
 fn transmit(socket: &OwnedFd, slices: &[IoSlice<'_>], files: &[BorrowedFd<'_>]) -> Result<usize, Gone> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);

@@ -1,4 +1,5 @@
-//! The host's end: attaches to a served device. Each call waits for its answer, up to 5 s.
+//! The host's end of vfio-user: attaches to a served device. Every call blocks until the reply, for at most 5
+//! s.
 
 use super::channel::{ANSWER_LIMIT, Channel, Gone, Message};
 use super::message::{
@@ -16,48 +17,48 @@ use std::time::Duration;
 use vfio_bindings::bindings::vfio;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Room for a region's capabilities.
+/// Buffer size for a region's capabilities.
 const REGION_INFO_BYTES: usize = 4096;
 
 /// Why the device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers there.
+    /// No server listens there.
     #[error(
         "nothing serves a device at {path}: start one with byteway serve DEVICE.toml --vfio-user DIR, and \
          give the same DIR, or the socket's path, here"
     )]
     NobodyThere {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Somebody else is attached.
+    /// Another host is attached.
     #[error(
         "the device at {path} is in use by another host, and serves one at a time: detach that one first"
     )]
     Busy {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// The connection ended.
     #[error("the device's server is lost: {0}. Its log says more")]
     Lost(#[from] Gone),
-    /// The server said no.
+    /// The server refused a request.
     #[error("the device's server refuses {command}; its log says why")]
     Refused {
-        /// What was asked for.
+        /// The refused request.
         command: Command,
-        /// What it said.
+        /// The errno of the reply.
         source: io::Error,
     },
-    /// Its answer makes no sense.
+    /// A reply is malformed.
     #[error(
         "the answer to {0} is not what the protocol says: this is not a vfio-user server, or not one that can be used"
     )]
     Answer(Command),
-    /// The caller's request cannot be expressed.
+    /// The caller's request cannot be encoded.
     #[error("{0}")]
     Request(&'static str),
 }
@@ -67,32 +68,32 @@ pub enum ClientError {
 pub struct ClientRegion {
     /// Its VFIO index.
     pub index: u32,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// `VFIO_REGION_INFO_FLAG_*`.
     pub flags: u32,
-    /// The part of it that may be mapped.
+    /// The part that may be mapped.
     pub mappable: Option<ClientMappable>,
 }
 
 /// A part of a region that may be mapped.
 #[derive(Debug)]
 pub struct ClientMappable {
-    /// Where it begins within the region.
+    /// Offset within the region, in bytes.
     pub offset: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
     /// The file that holds it.
     pub file: File,
-    /// Where it begins in the file.
+    /// Offset within the file, in bytes.
     pub file_offset: u64,
 }
 
-/// Memory that the server reaches by messages.
+/// Host memory that the server reaches by messages.
 pub trait Served {
-    /// Copies out of it. False: there is none.
+    /// Copies from memory. Returns false if the extent is not mapped.
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool;
-    /// Copies into it. False: there is none, or it may not be written.
+    /// Copies to memory. Returns false if the extent is not mapped or is read-only.
     fn write(&mut self, address: u64, from: &[u8]) -> bool;
 }
 
@@ -108,7 +109,7 @@ impl Client {
     /// Attaches to the device at `path`: its socket, or the directory that holds one named `cntrl`.
     ///
     /// # Errors
-    /// Nobody is there, it is in use, or it speaks another protocol.
+    /// No server listens there, another host is attached, or the server speaks another protocol.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
         let path = if path.is_dir() { path.join("cntrl") } else { path.to_path_buf() };
         let mut client = Self::unversioned(&path)?;
@@ -132,10 +133,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Connects and says nothing yet: for who wants to send messages of their own ([`Client::channel`]).
+    /// Connects without negotiating a version, for callers that send their own messages
+    /// ([`Client::channel`]).
     ///
     /// # Errors
-    /// Nobody is there.
+    /// No server listens there.
     pub fn unversioned(path: &Path) -> Result<Self, ClientError> {
         let connected = || -> Result<OwnedFd, Errno> {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -158,23 +160,23 @@ impl Client {
         &self.channel
     }
 
-    /// The most data that one region access carries.
+    /// The most data bytes in one region access.
     pub fn data_bytes_max(&self) -> usize {
         self.data_bytes_max
     }
 
-    /// From now on the server's requests for memory are answered from `memory`, while an answer is waited for and in
+    /// Answers the server's requests from `memory` from now on, while a call waits for its reply and in
     /// [`Client::serve_for`].
     pub fn serve(&self, memory: Box<dyn Served>) {
         self.served.replace(Some(memory));
     }
 
-    /// The server's requests that were answered so far.
+    /// Number of the server's requests answered so far.
     pub fn answered(&self) -> u64 {
         self.answered.get()
     }
 
-    /// Answers the server's requests for so long.
+    /// Answers the server's requests for `time`.
     ///
     /// # Errors
     /// The connection has ended.
@@ -236,7 +238,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Asks for a structure by one.
+    /// Sends a structure and expects one of the same type in the reply.
     fn ask_for<T>(&self, command: Command, asked: &T) -> Result<T, ClientError>
     where
         T: FromBytes + IntoBytes + KnownLayout + Immutable,
@@ -245,10 +247,10 @@ impl Client {
         take::<T>(&answer.payload).map(|(value, _)| value).ok_or(ClientError::Answer(command))
     }
 
-    /// What the device is.
+    /// Information about the device.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn device(&self) -> Result<DeviceInfo, ClientError> {
         let asked = DeviceInfo { argsz: argsz::<DeviceInfo>().into(), ..DeviceInfo::default() };
         self.ask_for(Command::DEVICE_GET_INFO, &asked)
@@ -257,7 +259,7 @@ impl Client {
     /// A region by its VFIO index.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn region(&self, index: u32) -> Result<ClientRegion, ClientError> {
         let command = Command::DEVICE_GET_REGION_INFO;
         let wrong = || ClientError::Answer(command);
@@ -283,10 +285,10 @@ impl Client {
         Ok(ClientRegion { index, bytes, flags, mappable })
     }
 
-    /// How many interrupts of a kind there are, and which.
+    /// Information about the interrupts of a kind.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn irq(&self, index: u32) -> Result<IrqInfo, ClientError> {
         let asked = IrqInfo { argsz: argsz::<IrqInfo>().into(), index: index.into(), ..IrqInfo::default() };
         self.ask_for(Command::DEVICE_GET_IRQ_INFO, &asked)
@@ -295,7 +297,7 @@ impl Client {
     /// Reads from a region.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn region_read(&self, region: u32, offset: u64, into: &mut [u8]) -> Result<(), ClientError> {
         let mut offset = offset;
         for part in into.chunks_mut(self.data_bytes_max) {
@@ -314,10 +316,10 @@ impl Client {
         Ok(())
     }
 
-    /// Writes to a region, and waits until it is done.
+    /// Writes to a region, and waits until the write is done.
     ///
     /// # Errors
-    /// As of [`Client::ask`]; or `from` is longer than one message carries.
+    /// As for [`Client::ask`]; or `from` is longer than one message carries.
     pub fn region_write(&self, region: u32, offset: u64, from: &[u8]) -> Result<(), ClientError> {
         let access = self.write_access(region, offset, from)?;
         let answer = self.ask(Command::REGION_WRITE, &[access.as_bytes(), from], &[])?;
@@ -325,7 +327,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes to a region, and waits for nothing.
+    /// Writes to a region without waiting for a reply.
     ///
     /// # Errors
     /// The connection has ended; or `from` is longer than one message carries.
@@ -333,7 +335,7 @@ impl Client {
         let access = self.write_access(region, offset, from)?;
         let header = Header::request(self.channel.next_id(), Command::REGION_WRITE, Header::NO_REPLY);
         self.channel.send(header, &[access.as_bytes(), from], &[])?;
-        // Who only posts would send without end to a server that doesn't read.
+        // A client that only posts would otherwise send without bound to a server that does not read.
         if self.channel.has_unsent() && !self.channel.drain(ANSWER_LIMIT)? {
             return Err(self.channel.end(Gone::Silent(Command::REGION_WRITE)).into());
         }
@@ -348,11 +350,11 @@ impl Client {
         Ok(RegionAccess { offset: offset.into(), region: region.into(), count })
     }
 
-    /// Gives the device memory at `address` of its address space: from `offset` of `file` on, shared; or, without a
-    /// file, memory that it reaches by messages ([`Client::serve`]).
+    /// Maps memory at `address` of the device's address space: `file` from `offset` on, shared; or, without a
+    /// file, memory that the device reaches by messages ([`Client::serve`]).
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn dma_map(
         &self,
         address: u64,
@@ -373,18 +375,18 @@ impl Client {
         Ok(())
     }
 
-    /// Takes memory back: when this returns, nothing touches it any more.
+    /// Unmaps memory. On return, the device no longer accesses it.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn dma_unmap(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
         self.unmap(address, bytes, 0)
     }
 
-    /// Takes all memory back.
+    /// Unmaps all memory.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn dma_unmap_all(&self) -> Result<(), ClientError> {
         self.unmap(0, 0, vfio::VFIO_DMA_UNMAP_FLAG_ALL)
     }
@@ -400,27 +402,28 @@ impl Client {
         Ok(())
     }
 
-    /// From now on messages of the MSI-X vectors from `start` on go to `events`, one each.
+    /// Directs messages of the MSI-X vectors from `start` on to `events`, one each.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn set_events(&self, start: u32, events: &[BorrowedFd<'_>]) -> Result<(), ClientError> {
         let count = events.len() as u32;
         self.set_irqs(vfio::VFIO_IRQ_SET_DATA_EVENTFD, start, count, &[], events)
     }
 
-    /// Messages of all MSI-X vectors go nowhere.
+    /// Drops messages of all MSI-X vectors from now on.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn clear_events(&self) -> Result<(), ClientError> {
         self.set_irqs(vfio::VFIO_IRQ_SET_DATA_NONE, 0, 0, &[], &[])
     }
 
-    /// SET_IRQS of MSI-X vectors, to trigger or to assign them: `data` is what of `VFIO_IRQ_SET_DATA_*` comes with it.
+    /// Sends SET_IRQS for MSI-X vectors, to trigger or to assign them; `data` is the `VFIO_IRQ_SET_DATA_*`
+    /// payload.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn set_irqs(
         &self,
         data: u32,
@@ -443,7 +446,7 @@ impl Client {
     /// Resets the device.
     ///
     /// # Errors
-    /// As of [`Client::ask`].
+    /// As for [`Client::ask`].
     pub fn reset(&self) -> Result<(), ClientError> {
         self.ask(Command::DEVICE_RESET, &[], &[])?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What vfio-user messages look like: a header of 16 bytes, and what each command carries behind it.
+//! The wire format of vfio-user: a header of 16 bytes, and the payload of each command.
 //!
 //! Everything is little-endian. Command and error codes that this side doesn't know stay representable.
 
@@ -10,20 +10,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a message's header.
 pub const HEADER_BYTES: usize = size_of::<Header>();
-/// Bytes of data in one message, at most; what this side announces as `max_data_xfer_size`.
+/// Data bytes in one message, at most; announced as `max_data_xfer_size`.
 pub const DATA_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a message, at most: data behind the largest fixed part.
 pub const MESSAGE_BYTES_MAX: usize = DATA_BYTES_MAX + 64;
-/// Descriptors that come with one message, at most.
+/// Descriptors in one message, at most.
 pub const FILES_MAX: usize = 16;
-/// Regions that a client may map.
+/// Mapped DMA regions of a client, at most.
 pub const MAPS_MAX: usize = 1024;
-/// The least that a client must be able to take as data of one message: a page.
+/// The smallest `max_data_xfer_size` that is accepted from a client: a page.
 pub const DATA_BYTES_MIN: usize = 4096;
 /// Single writes in a [`Command::REGION_WRITE_MULTI`], at most.
 pub const WRITES_MAX: u64 = 200;
 
-/// What a message asks for.
+/// Command code of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Command(pub u16);
 
@@ -70,68 +70,69 @@ impl fmt::Display for Command {
     }
 }
 
-/// What every message begins with.
+/// The header of every message.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
 #[repr(C)]
 pub struct Header {
-    /// Which request this is, or answers. Each side counts its own.
+    /// Identifies a request and its reply. Each side has its own counter.
     pub id: U16,
     /// See [`Command`].
     pub command: U16,
-    /// Of the whole message, the header included.
+    /// Length of the message in bytes, including the header.
     pub bytes: U32,
-    /// See [`Header::REPLY`] and its neighbours.
+    /// Type and flags: [`Header::REPLY`] and its neighbours.
     pub flags: U32,
     /// An errno, in a reply with [`Header::ERROR`].
     pub error: U32,
 }
 
 impl Header {
-    /// In `flags`: request or reply.
+    /// Mask in `flags`: the message type.
     pub const TYPE: u32 = 0xF;
-    /// A type: a request.
+    /// Message type: a request.
     pub const REQUEST: u32 = 0;
-    /// A type: the answer to one.
+    /// Message type: a reply.
     pub const REPLY: u32 = 1;
-    /// Of a request: no answer is wanted.
+    /// Flag of a request: no reply is wanted.
     pub const NO_REPLY: u32 = 0x10;
-    /// Of a reply: the request failed.
+    /// Flag of a reply: the request failed.
     pub const ERROR: u32 = 0x20;
 
-    /// A request. The channel fills in its length.
+    /// Header of a request. The channel fills in the length.
     pub fn request(id: u16, command: Command, flags: u32) -> Self {
         Header { id: id.into(), command: command.0.into(), flags: flags.into(), ..Header::default() }
     }
 
-    /// The answer to `self`.
+    /// Header of the reply to `self`.
     pub fn reply(&self) -> Self {
         Header { id: self.id, command: self.command, flags: Self::REPLY.into(), ..Header::default() }
     }
 
-    /// The answer to `self` that it failed.
+    /// Header of an error reply to `self`.
     pub fn failure(&self, errno: u32) -> Self {
         Header { flags: (Self::REPLY | Self::ERROR).into(), error: errno.into(), ..self.reply() }
     }
 
-    /// What it asks for, or answers.
+    /// Command code.
     pub fn command(&self) -> Command {
         Command(self.command.get())
     }
 
-    /// Whether all flags of `flags` are set.
+    /// Whether all bits of `flags` are set.
     pub fn has(&self, flags: u32) -> bool {
         self.flags.get() & flags == flags
     }
 
-    /// Its type: [`Header::REQUEST`], [`Header::REPLY`], or something that doesn't exist.
+    /// Message type: [`Header::REQUEST`], [`Header::REPLY`], or an undefined value.
     pub fn kind(&self) -> u32 {
         self.flags.get() & Self::TYPE
     }
 }
 
-/// Makes a payload's type readable and writable as bytes, and checks its length against the protocol's.
+/// Defines a payload that is read and written as bytes, and checks its length against the protocol's at
+/// compile time.
 macro_rules! payload {
     ($(#[$doc:meta])* $name:ident, $bytes:literal { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -149,161 +150,162 @@ macro_rules! payload {
 const _: () = assert!(HEADER_BYTES == 16);
 
 payload! {
-    /// VERSION, and its reply; capabilities as JSON and a NUL may follow.
+    /// VERSION and its reply; capabilities as JSON with a final NUL may follow.
     Version, 4 {
-        /// 0.
+        /// Major version: 0.
         major: U16,
-        /// The reply's is at most the request's.
+        /// Minor version; the reply's is at most the request's.
         minor: U16,
     }
 }
 
 payload! {
-    /// DMA_MAP. The file's descriptor, if the region has one, comes with the message.
+    /// DMA_MAP. The descriptor of the file, if the region has one, comes with the message.
     DmaMap, 32 {
         /// Bytes of this structure.
         argsz: U32,
         /// `VFIO_DMA_MAP_FLAG_*`.
         flags: U32,
-        /// Where in the file the region begins.
+        /// Offset of the region within the file.
         offset: U64,
-        /// Where it is in the device's address space.
+        /// Address of the region in the device's address space.
         address: U64,
-        /// Its length.
+        /// Length in bytes.
         bytes: U64,
     }
 }
 
 payload! {
-    /// DMA_UNMAP, and its reply.
+    /// DMA_UNMAP and its reply.
     DmaUnmap, 24 {
-        /// Bytes of this structure, and of the bitmap if one is asked for.
+        /// Bytes of this structure, plus the dirty bitmap if one is requested.
         argsz: U32,
         /// `VFIO_DMA_UNMAP_FLAG_*`.
         flags: U32,
-        /// Where the regions are in the device's address space.
+        /// Start address of the range in the device's address space.
         address: U64,
-        /// The length of the extent in which they are.
+        /// Length of the range that contains the regions.
         bytes: U64,
     }
 }
 
 payload! {
-    /// DEVICE_GET_INFO, and its reply.
+    /// DEVICE_GET_INFO and its reply.
     DeviceInfo, 16 {
         /// Bytes of this structure.
         argsz: U32,
         /// `VFIO_DEVICE_FLAGS_*`.
         flags: U32,
-        /// How many regions there are.
+        /// Number of regions.
         regions: U32,
-        /// How many kinds of interrupts there are.
+        /// Number of interrupt kinds.
         irqs: U32,
     }
 }
 
 payload! {
-    /// DEVICE_GET_REGION_INFO, and its reply, behind which capabilities may stand.
+    /// DEVICE_GET_REGION_INFO and its reply, which capabilities may follow.
     RegionInfo, 32 {
-        /// Of the request: bytes that the client can take. Of the reply: bytes that all of it needs.
+        /// Request: bytes that the client can receive. Reply: bytes that the full reply needs.
         argsz: U32,
         /// `VFIO_REGION_INFO_FLAG_*`.
         flags: U32,
-        /// Which region.
+        /// VFIO region index.
         index: U32,
-        /// Where the first capability begins, from this structure on; 0: there is none.
+        /// Offset of the first capability from the start of this structure; 0: none.
         cap_offset: U32,
-        /// The region's length.
+        /// Length of the region in bytes.
         bytes: U64,
-        /// Where in the file the region's first byte would be.
+        /// Offset in the file that corresponds to the first byte of the region.
         offset: U64,
     }
 }
 
 payload! {
-    /// The capability that says which part of a region may be mapped, for one part.
+    /// The sparse-mmap capability with one area: the part of a region that may be mapped.
     SparseMmap, 32 {
         /// `VFIO_REGION_INFO_CAP_SPARSE_MMAP`.
         id: U16,
-        /// 1.
+        /// Version: 1.
         version: U16,
-        /// Where the next capability begins; 0: this is the last.
+        /// Offset of the next capability; 0: this is the last.
         next: U32,
-        /// 1.
+        /// Number of areas: 1.
         areas: U32,
-        /// 0.
+        /// Reserved: 0.
         reserved: U32,
-        /// Where the part begins within the region.
+        /// Offset of the area within the region.
         offset: U64,
-        /// Its length.
+        /// Length in bytes.
         bytes: U64,
     }
 }
 
 payload! {
-    /// DEVICE_GET_REGION_IO_FDS, and its reply.
+    /// DEVICE_GET_REGION_IO_FDS and its reply.
     RegionIoFds, 16 {
         /// Bytes of this structure.
         argsz: U32,
-        /// 0.
+        /// Flags: 0.
         flags: U32,
-        /// Which region.
+        /// VFIO region index.
         index: U32,
-        /// Of the reply: how many descriptors there are.
+        /// Reply: number of descriptors.
         count: U32,
     }
 }
 
 payload! {
-    /// DEVICE_GET_IRQ_INFO, and its reply.
+    /// DEVICE_GET_IRQ_INFO and its reply.
     IrqInfo, 16 {
         /// Bytes of this structure.
         argsz: U32,
         /// `VFIO_IRQ_INFO_*`.
         flags: U32,
-        /// Which kind of interrupts.
+        /// VFIO interrupt index (the kind).
         index: U32,
-        /// How many of these there are.
+        /// Number of interrupts of this kind.
         count: U32,
     }
 }
 
 payload! {
-    /// DEVICE_SET_IRQS; a byte for each interrupt may follow, or a descriptor for each may come with the message.
+    /// DEVICE_SET_IRQS. A byte for each interrupt may follow, or a descriptor for each may come with the
+    /// message.
     SetIrqs, 20 {
-        /// Bytes of this structure and what follows.
+        /// Bytes of this structure and the data after it.
         argsz: U32,
         /// `VFIO_IRQ_SET_*`.
         flags: U32,
-        /// Which kind of interrupts.
+        /// VFIO interrupt index (the kind).
         index: U32,
-        /// The first of them.
+        /// First interrupt of the range.
         start: U32,
-        /// How many.
+        /// Number of interrupts.
         count: U32,
     }
 }
 
 payload! {
-    /// REGION_READ and REGION_WRITE, and their replies; the data follows.
+    /// REGION_READ and REGION_WRITE and their replies; the data follows.
     RegionAccess, 16 {
-        /// Where in the region.
+        /// Offset within the region.
         offset: U64,
-        /// Which region.
+        /// VFIO region index.
         region: U32,
-        /// Bytes of data.
+        /// Data bytes.
         count: U32,
     }
 }
 
 payload! {
-    /// One of the writes of a REGION_WRITE_MULTI, which begins with their number as 64 bits.
+    /// One write of a REGION_WRITE_MULTI, whose payload begins with the number of writes as 64 bits.
     SmallWrite, 24 {
-        /// Where in the region.
+        /// Offset within the region.
         offset: U64,
-        /// Which region.
+        /// VFIO region index.
         region: U32,
-        /// Bytes of data, up to 8.
+        /// Data bytes, up to 8.
         count: U32,
         /// The data.
         data: [u8; 8],
@@ -311,22 +313,22 @@ payload! {
 }
 
 payload! {
-    /// DMA_READ and DMA_WRITE, and their replies; the data follows.
+    /// DMA_READ and DMA_WRITE and their replies; the data follows.
     DmaAccess, 16 {
-        /// Where in the device's address space.
+        /// Address in the device's address space.
         address: U64,
-        /// Bytes of data.
+        /// Data bytes.
         count: U64,
     }
 }
 
-/// The first bytes of `payload` as a `T`, and the rest.
+/// Splits `payload` into a leading `T` and the rest.
 pub fn take<T: FromBytes + KnownLayout + Immutable>(payload: &[u8]) -> Option<(T, &[u8])> {
     T::read_from_prefix(payload).ok()
 }
 
-/// The part of a region that may be mapped, from a reply to DEVICE_GET_REGION_INFO: walks its capabilities, which
-/// begin at `cap_offset` of `reply`.
+/// The mappable part of a region, from a reply to DEVICE_GET_REGION_INFO: walks the capabilities from
+/// `cap_offset` of `reply`.
 pub fn sparse_mmap(reply: &[u8], cap_offset: u32) -> Option<SparseMmap> {
     let mut at = cap_offset;
     while at != 0 {
@@ -338,30 +340,30 @@ pub fn sparse_mmap(reply: &[u8], cap_offset: u32) -> Option<SparseMmap> {
                 .filter(|sparse| sparse.areas.get() > 0);
         }
         let (head, _) = take::<[U32; 2]>(rest)?;
-        // Forward only: a chain that turns back would have no end.
+        // Offsets have to increase, so that a cyclic chain ends.
         at = Some(head[1].get()).filter(|next| *next == 0 || *next > at)?;
     }
     None
 }
 
-/// What the two sides tell each other as JSON in VERSION.
+/// Capabilities that each side announces as JSON in VERSION.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Descriptors that the sender takes with one message.
+    /// Descriptors that the sender accepts in one message.
     pub files_max: u64,
-    /// Bytes of data that it takes in one message.
+    /// Data bytes that the sender accepts in one message.
     pub data_bytes_max: u64,
 }
 
 impl Default for Capabilities {
-    /// What holds of a side that says nothing.
+    /// The protocol's defaults, for a peer that announces nothing.
     fn default() -> Self {
         Capabilities { files_max: 1, data_bytes_max: DATA_BYTES_MAX as u64 }
     }
 }
 
 impl Capabilities {
-    /// What this side says of itself: JSON and a NUL.
+    /// This side's capabilities: JSON and a NUL.
     pub fn offer() -> Vec<u8> {
         let offer = json!({
             "capabilities": {
@@ -377,16 +379,16 @@ impl Capabilities {
         text
     }
 
-    /// Reads what the other side says. Nothing at all is well, too.
+    /// Parses the peer's capabilities. Empty text is valid, too.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is invalid.
     pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let Some((last, text)) = text.split_last() else { return Ok(Self::default()) };
         if *last != 0 {
             return Err("its capabilities don't end with a NUL");
         }
-        // The parser refuses what is nested deeper than 128.
+        // The parser refuses nesting deeper than 128.
         let all: Value =
             serde_json::from_slice(text).map_err(|_| "its capabilities are not JSON, or nested too deep")?;
         let all = all.as_object().ok_or("its capabilities are not a JSON object")?;

@@ -2,16 +2,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`message`] | the header, what each command carries, capabilities |
+//! | [`message`] | header, payload of each command, capabilities |
 //! | [`channel`] | a socket that carries messages and descriptors |
-//! | [`peer`] | which process is at the other end, and whether it shares its memory |
-//! | [`remote`] | memory of the client that is not shared: reached by messages |
-//! | [`session`] | one client's messages, acted on |
-//! | [`server`] | the socket, and which client is served |
-//! | [`client`] | the host's end, blocking |
+//! | [`peer`] | the process at the other end, and whether it shares its memory |
+//! | [`remote`] | client memory that is not shared: reached by messages |
+//! | [`session`] | the handler of one client's messages |
+//! | [`server`] | the socket, and which client it serves |
+//! | [`client`] | the host's end; its calls block |
 //!
-//! As QEMU 11.1 and SPDK's host use it. Not here: migration, dirty pages, a second socket for the server's requests,
-//! descriptors for single registers.
+//! Compatible with QEMU 11.1 and SPDK's host. Not supported: migration, dirty page tracking, a second socket
+//! for the server's requests, descriptors for single registers.
 
 pub mod channel;
 pub mod client;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// Which process it is.
+/// The process at the other end, by its identifier.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pid: Option<i32>,
@@ -23,8 +23,8 @@ impl Peer {
         Peer { pid, name }
     }
 
-    /// Whether it has mapped `file` as a copy of its own, and not shared: what it stores there never arrives. None: it
-    /// cannot be told.
+    /// Whether the process has mapped `file` privately instead of shared: its stores then never arrive here.
+    /// `None`: unknown.
     pub fn keeps_private_copy(&self, file: &File) -> Option<bool> {
         let stat = fstat(file).ok()?;
         let device = format!("{:02x}:{:02x}", major(stat.st_dev), minor(stat.st_dev));

@@ -1,4 +1,4 @@
-//! Memory of the client that is not shared: each access is a message to the client and its answer.
+//! Client memory that is not shared: each access is a message to the client and its reply.
 
 use super::channel::{Channel, Gone, Message};
 use super::message::{Command, DATA_BYTES_MAX, DATA_BYTES_MIN, DmaAccess, Header, take};
@@ -13,24 +13,24 @@ use std::rc::Rc;
 use std::task::Poll;
 use zerocopy::IntoBytes;
 
-/// What is kept of a client's requests while its answer is waited for, at most.
+/// Requests of the client kept while this side waits for a reply, at most.
 const KEPT_MAX: usize = 256;
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// A connection to a client, whose messages one task takes while any task may ask it for memory.
+/// A connection to a client. One task takes its messages, while any task may access its memory.
 pub struct Line {
     channel: Channel,
     clock: Clock,
-    /// Requests that came while an answer was waited for.
+    /// Requests that arrived during the wait for a reply.
     kept: RefCell<VecDeque<Message>>,
     kept_bytes: Cell<usize>,
-    /// Who waits for the next message.
+    /// The task that waits for the next message.
     waits: Cell<Option<TaskId>>,
     data_bytes_max: Cell<usize>,
 }
 
 impl Line {
-    /// On a connection of `clock`'s executor.
+    /// A connection in `clock`'s executor.
     pub fn new(clock: &Clock, channel: Channel) -> Self {
         Line {
             channel,
@@ -47,13 +47,13 @@ impl Line {
         &self.channel
     }
 
-    /// The most data that the client takes with one message.
+    /// Sets the most data bytes that the client accepts in one message.
     pub fn set_data_bytes_max(&self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(DATA_BYTES_MAX);
         self.data_bytes_max.set(bytes.clamp(DATA_BYTES_MIN, DATA_BYTES_MAX));
     }
 
-    /// The client's next message. Sends meanwhile what waits to be sent. For one task at a time.
+    /// The client's next message. Sends pending bytes meanwhile. For one task at a time.
     ///
     /// # Errors
     /// The connection has ended.
@@ -83,8 +83,7 @@ impl Line {
         }
     }
 
-    /// Sends a request of this side and waits for its answer; the client's own requests are kept for
-    /// [`Line::next`].
+    /// Sends a request and waits for its reply; requests of the client are kept for [`Line::next`].
     fn ask(&self, command: Command, parts: &[&[u8]]) -> Result<Message, Gone> {
         self.channel.ask(command, parts, &[], |message| self.keep(message))
     }
@@ -117,12 +116,12 @@ impl Line {
         let fault = Fault { address, bytes: from.len() as u64 };
         let access = DmaAccess { address: address.into(), count: fault.bytes.into() };
         let answer = self.ask(Command::DMA_WRITE, &[access.as_bytes(), from]).map_err(|_| fault)?;
-        // QEMU's answer is a header alone.
+        // QEMU replies with a header alone.
         if answer.header.has(Header::ERROR) { Err(fault) } else { Ok(()) }
     }
 }
 
-/// The client's memory through its connection.
+/// The client's memory, accessed over its connection.
 pub struct ClientMemory(pub Rc<Line>);
 
 impl Remote for ClientMemory {
@@ -130,7 +129,7 @@ impl Remote for ClientMemory {
         let mut at = address;
         for part in into.chunks_mut(self.0.data_bytes_max.get()) {
             self.0.read_at(at, part)?;
-            at = at.wrapping_add(part.len() as u64); // after the last part only
+            at = at.wrapping_add(part.len() as u64); // wraps at most after the last part
         }
         Ok(())
     }
@@ -139,7 +138,7 @@ impl Remote for ClientMemory {
         let mut at = address;
         for part in from.chunks(self.0.data_bytes_max.get()) {
             self.0.write_at(at, part)?;
-            at = at.wrapping_add(part.len() as u64); // after the last part only
+            at = at.wrapping_add(part.len() as u64); // wraps at most after the last part
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The socket at which clients attach, one at a time.
+//! The socket at which clients attach, one client at a time.
 
 use super::channel::{ANSWER_LIMIT, Channel, Gone};
 use super::message::Command;
@@ -21,66 +21,66 @@ use std::rc::Rc;
 use std::task::Poll;
 use tracing::{info, warn};
 
-/// Bytes of a socket's path, at most.
+/// Longest path of a socket, in bytes.
 const PATH_BYTES_MAX: usize = 107;
-/// Clients that are turned away at the same time, at most; others are closed at once.
+/// Clients that are being refused at the same time, at most; further ones are closed at once.
 const TURNED_AWAY_MAX: usize = 4;
-/// How long to wait when the system has no descriptor left for a client.
+/// Delay before accepting again when the system has no free descriptor.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 
-/// Why there is no server.
+/// Error of [`Server::bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The address is too long.
+    /// The path is too long.
     #[error(
         "the socket's path {path} has {bytes} bytes, and at most {PATH_BYTES_MAX} are possible: choose a shorter \
          directory, or go there and use a relative path"
     )]
     TooLong {
-        /// The address.
+        /// Path of the socket.
         path: PathBuf,
-        /// Its length.
+        /// Length of the path in bytes.
         bytes: usize,
     },
-    /// Its directory is missing.
+    /// The parent directory does not exist.
     #[error("there is no directory {directory} for the socket {path}: make it first (mkdir -p {directory})")]
     NoDirectory {
-        /// The address.
+        /// Path of the socket.
         path: PathBuf,
-        /// What is missing.
+        /// The missing directory.
         directory: PathBuf,
     },
-    /// Somebody answers there.
+    /// Another server listens there.
     #[error("a server answers at {path} already: stop it, or choose another path")]
     InUse {
-        /// The address.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// Something else has the name.
+    /// The path names something other than a socket.
     #[error("{path} is there and is not a socket: remove it, or choose another path")]
     NotASocket {
-        /// The address.
+        /// Path of the socket.
         path: PathBuf,
     },
-    /// The system said no.
+    /// The system refused.
     #[error("the socket {path} cannot be made")]
     System {
-        /// The address.
+        /// Path of the socket.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: Errno,
     },
 }
 
-/// A socket at which clients attach.
+/// A listening socket at which clients attach.
 pub struct Server {
     listener: Rc<OwnedFd>,
     path: PathBuf,
-    /// Of the socket's file, as it was made.
+    /// Status of the socket's file when it was created.
     made: Stat,
 }
 
-/// Who is attached.
+/// The attached client.
 struct Attached {
     line: RefCell<Option<Rc<Line>>>,
     left: Notify,
@@ -88,10 +88,10 @@ struct Attached {
 }
 
 impl Server {
-    /// Makes the socket. A file that is left of a server that is no more is replaced.
+    /// Creates the socket. Replaces the file of a server that no longer exists.
     ///
     /// # Errors
-    /// What is in the way, and what would help.
+    /// The path cannot be used; the message says what to change.
     pub fn bind(path: impl Into<PathBuf>) -> Result<Self, BindError> {
         let path = path.into();
         let system = |source| BindError::System { path: path.clone(), source };
@@ -115,11 +115,11 @@ impl Server {
                 return Err(BindError::NotASocket { path });
             }
             Ok(_) => match connect(stream().map_err(system)?, &address) {
-                // Nobody listens.
+                // No process listens: the file is stale.
                 Err(Errno::CONNREFUSED) => rustix::fs::unlink(&path).map_err(system)?,
-                // It went meanwhile.
+                // The file was removed in the meantime.
                 Err(Errno::NOENT) => {}
-                // Its queue is full, so there is one.
+                // EAGAIN means that the listener's backlog is full, so a server exists.
                 Ok(()) | Err(Errno::AGAIN) => return Err(BindError::InUse { path }),
                 Err(errno) => return Err(system(errno)),
             },
@@ -135,13 +135,13 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients find it.
+    /// Path at which clients attach.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Serves one client after the other until `stop` is there; whoever is attached then is dropped, and the function
-    /// is as if nobody had been. Gives how many were served.
+    /// Serves one client after another until `stop` resolves. A client that is attached then is dropped, and
+    /// the function is reset as if none had been attached. Returns the number of clients served.
     pub async fn run(&self, function: &Rc<Function>, stop: impl Future<Output = ()>) -> u64 {
         let clock = function.clock();
         let attached = Rc::new(Attached {
@@ -160,7 +160,7 @@ impl Server {
                     attached.turn_away(clock, line, peer);
                     continue;
                 }
-                // Its last commands may still be under way.
+                // Commands of the previous client may still be in flight.
                 if before(stop.as_mut(), attached.gone()).await.is_none() {
                     break;
                 }
@@ -193,7 +193,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Not that of another server that has come in its place.
+        // Another server may have replaced the file: remove only our own.
         let is_own = lstat(&self.path)
             .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.made.st_dev, self.made.st_ino));
         if is_own {
@@ -217,21 +217,21 @@ impl Attached {
             }
             function.detach().await;
             if line.channel().stray_replies() > 0 {
-                info!("{peer} sent {} replies that nobody asked for", line.channel().stray_replies());
+                info!("{peer} sent {} replies to no request", line.channel().stray_replies());
             }
             attached.line.replace(None);
             attached.left.notify_one();
         });
     }
 
-    /// Waits until nobody is attached.
+    /// Waits until no client is attached.
     async fn gone(&self) {
         while self.line.borrow().is_some() {
             self.left.notified().await;
         }
     }
 
-    /// Answers the first message of a client for whom there is no room, so that it can say why.
+    /// Answers the first message of a client that has to be refused, so that the client can report why.
     fn turn_away(self: &Rc<Self>, clock: &Clock, line: Rc<Line>, peer: Peer) {
         warn!("{peer} is turned away: another client is attached, and a drive serves one at a time");
         if self.turned_away.get() == TURNED_AWAY_MAX {
@@ -245,7 +245,7 @@ impl Attached {
                 && message.header.command() == Command::VERSION
             {
                 let busy = message.header.failure(Errno::BUSY.raw_os_error().unsigned_abs());
-                // It may have gone.
+                // The client may be gone.
                 let _ = line.channel().send(busy, &[], &[]);
             }
             attached.turned_away.set(attached.turned_away.get() - 1);
@@ -258,7 +258,7 @@ fn stream() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
 }
 
-/// What `work` gives, if it does before `stop`.
+/// The output of `work`, if it completes before `stop`.
 pub(crate) async fn before<T>(
     mut stop: Pin<&mut impl Future<Output = ()>>,
     work: impl Future<Output = T>,

@@ -1,4 +1,4 @@
-//! One client: its messages, acted on, and answered.
+//! The session of one client: handles its messages and replies to them.
 
 use super::channel::{ANSWER_LIMIT, Gone, Message};
 use super::message::{
@@ -9,7 +9,7 @@ use super::message::{
 use super::peer::Peer;
 use super::remote::{ClientMemory, Line};
 use super::server::before;
-use crate::function::{Function, Refused};
+use crate::function::{AccessError, Function};
 use crate::pci::Effect;
 use byteway_clock::Delay;
 use byteway_link::memory::{Access, Backing, MapError, PAGE_BYTES};
@@ -26,16 +26,16 @@ use vfio_bindings::bindings::vfio;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Regions that a PCI function has, by VFIO's count.
+/// Number of regions of a PCI function, in VFIO's numbering.
 const REGIONS: u32 = vfio::VFIO_PCI_NUM_REGIONS;
-/// Kinds of interrupts that it has.
+/// Number of interrupt kinds of a PCI function.
 const IRQS: u32 = vfio::VFIO_PCI_NUM_IRQS;
-/// Messages that are taken before other tasks have their turn.
+/// Messages handled before other tasks run.
 const TURN: u32 = 16;
-/// What is said of one client's errors, at most: a client can make any number of them.
+/// Warnings logged for one client, at most: a client can cause any number of errors.
 const WARNINGS_MAX: u32 = 20;
 
-/// A request that is not done: what the client gets as errno, and what the log says.
+/// A refused request: the errno for the client, and the reason for the log.
 struct Failure {
     errno: u32,
     why: &'static str,
@@ -55,8 +55,8 @@ impl Failure {
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
+impl From<AccessError> for Failure {
+    fn from(refused: AccessError) -> Self {
         Failure { errno: refused.0, why: "the function refuses the access" }
     }
 }
@@ -79,7 +79,7 @@ impl From<MapError> for Failure {
     }
 }
 
-/// What makes a mapping the same as another at its address.
+/// Identity of a mapping: equal if mapping it again at its address changes nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Mapping {
     bytes: u64,
@@ -88,20 +88,20 @@ struct Mapping {
     file: Option<(u64, u64, u64)>,
 }
 
-/// A client, and what it has told.
+/// The session of one client.
 pub struct Session {
     line: Rc<Line>,
     function: Rc<Function>,
     peer: Peer,
     is_negotiated: Cell<bool>,
     mappings: RefCell<BTreeMap<u64, Mapping>>,
-    /// The device and inode of the last file of which was found out whether it is shared.
+    /// Device and inode of the last file whose sharing was checked.
     known_file: Cell<Option<(u64, u64)>>,
     warnings: Cell<u32>,
 }
 
 impl Session {
-    /// The client at the other end of `line`, to which `function` is given.
+    /// A session for the client at the other end of `line`, which uses `function`.
     pub fn new(line: Rc<Line>, function: Rc<Function>, peer: Peer) -> Self {
         Session {
             line,
@@ -114,11 +114,12 @@ impl Session {
         }
     }
 
-    /// Serves the client until it goes or is dropped; says why. What it has left in the function is not undone.
+    /// Serves the client until it disconnects or the future is dropped; returns the reason. State that the
+    /// client left in the function is not undone.
     pub async fn run(&self) -> Gone {
         let mut out = Vec::new();
         let mut turn = 0;
-        // Who only holds the place keeps others out.
+        // A client that connects and says nothing must not lock others out.
         let limit = Delay::from_ms(ANSWER_LIMIT.as_millis() as u64);
         let limit = pin!(self.function.clock().timer(limit));
         let Some(mut next) = before(limit, self.line.next()).await else {
@@ -140,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Acts on a message and answers it. `out` is room for the answer.
+    /// Handles a message and replies. `out` is a buffer for the reply.
     async fn take(&self, mut message: Message, out: &mut Vec<u8>) -> Result<(), Gone> {
         let channel = self.line.channel();
         let header = message.header;
@@ -201,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Writes the answer to `out`; gives the descriptor that goes with it.
+    /// Writes the reply to `out`; returns the descriptor that goes with it.
     async fn act(
         &self,
         command: Command,
@@ -212,7 +213,7 @@ impl Session {
         match command {
             Command::VERSION => return Err(Failure::invalid("the version is agreed on already")),
             Command::DMA_MAP => self.dma_map(payload, files)?,
-            // A descriptor may come with it, which nobody needs.
+            // A descriptor may come with it; it is not needed.
             Command::DMA_UNMAP => self.dma_unmap(payload, out)?,
             Command::DEVICE_GET_INFO => device_info(payload, out)?,
             Command::DEVICE_GET_REGION_INFO => return self.region_info(payload, out),
@@ -236,7 +237,7 @@ impl Session {
         Ok(None)
     }
 
-    /// The error is what is wrong with the client's version.
+    /// Negotiates the version. The error says what is unsupported in the client's version.
     fn version(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), &'static str> {
         let (version, text) = take::<Version>(payload).ok_or("its VERSION is too short")?;
         if version.major.get() != 0 {
@@ -245,7 +246,7 @@ impl Session {
         let capabilities = Capabilities::parse(text)?;
         self.line.set_data_bytes_max(capabilities.data_bytes_max);
         self.is_negotiated.set(true);
-        // Minor version 0: what every client understands.
+        // Minor version 0 is understood by every client.
         out.extend_from_slice(Version::default().as_bytes());
         out.extend_from_slice(&Capabilities::offer());
         info!("{} is attached", self.peer);
@@ -281,7 +282,7 @@ impl Session {
         };
         let mapping = Mapping { bytes, flags, file: identity };
         let mut mappings = self.mappings.borrow_mut();
-        // A file that was cut short since is not there again.
+        // Repeating a mapping is harmless, but not if its file has been truncated since.
         if mappings.get(&base) == Some(&mapping) && self.function.memory().check(base, bytes).is_ok() {
             return Ok(());
         }
@@ -307,7 +308,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says so if the client's memory is not really shared.
+    /// Logs a warning if the client's memory is not really shared.
     fn look_at_sharing(&self, file: &File, identity: Option<(u64, u64, u64)>) {
         let identity = identity.map(|(device, inode, _)| (device, inode));
         if self.known_file.replace(identity) != identity && self.peer.keeps_private_copy(file) == Some(true) {
@@ -322,7 +323,7 @@ impl Session {
     fn dma_unmap(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         let unmap = sized::<DmaUnmap>(payload, |unmap| unmap.argsz.get())?;
         let (base, bytes) = (unmap.address.get(), unmap.bytes.get());
-        self.function.hasten();
+        self.function.land_posted_writes();
         let memory = self.function.memory();
         let mut mappings = self.mappings.borrow_mut();
         match unmap.flags.get() {
@@ -367,9 +368,9 @@ impl Session {
         let mut sparse = None;
         if let Some(mappable) = region.mappable {
             flags |= vfio::VFIO_REGION_INFO_FLAG_MMAP;
-            // Clients map the file at the region's offset there, which is 0, plus the part's place in the region.
+            // Clients map the file at the region's offset (0) plus the area's offset in the region.
             needed += size_of::<SparseMmap>();
-            // If it doesn't fit, the client asks again, with room for what the answer says is needed.
+            // If the reply does not fit, the client asks again with the buffer size that this reply names.
             if asked.argsz.get() as usize >= needed {
                 flags |= vfio::VFIO_REGION_INFO_FLAG_CAPS;
                 info.cap_offset = (size_of::<RegionInfo>() as u32).into();
@@ -391,11 +392,11 @@ impl Session {
         Ok(file)
     }
 
-    /// How many interrupts of a kind there are.
+    /// Number of interrupts of a kind.
     fn irq_count(&self, index: u32) -> Result<u32, Failure> {
         match index {
             vfio::VFIO_PCI_MSIX_IRQ_INDEX => Ok(self.function.interrupts().count()),
-            // QEMU warns if it cannot be told of errors. There are none to tell of.
+            // QEMU warns if it cannot register for errors and requests. The function never raises them.
             vfio::VFIO_PCI_ERR_IRQ_INDEX | vfio::VFIO_PCI_REQ_IRQ_INDEX => Ok(1),
             0..IRQS => Ok(0),
             _ => Err(Failure::invalid("there is no such kind of interrupts")),
@@ -430,7 +431,8 @@ impl Session {
             return Err(Failure::invalid("its flags are not one kind of data and one action"));
         }
         if action != vfio::VFIO_IRQ_SET_ACTION_TRIGGER {
-            // As VFIO_IRQ_INFO_MASKABLE, which is not set, says. A host masks vectors in the MSI-X table.
+            // Consistent with VFIO_IRQ_INFO_MASKABLE, which is not set: a host masks vectors in the MSI-X
+            // table.
             return Err(Failure::unsupported("these interrupts cannot be masked"));
         }
         if data != vfio::VFIO_IRQ_SET_DATA_EVENTFD && !files.is_empty() {
@@ -497,7 +499,7 @@ impl Session {
         Ok(())
     }
 
-    /// A write to a region, with what it asks for done.
+    /// Writes to a region and carries out the effect, such as a reset.
     async fn write(&self, region: u32, offset: u64, data: &[u8]) -> Result<(), Failure> {
         match self.function.write(region, offset, data)? {
             Effect::None => self.function.stored().await,
@@ -534,7 +536,7 @@ fn device_info(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// There are none: doorbells are mapped, or come as messages.
+/// No region has I/O descriptors: doorbells are mapped, or come as messages.
 fn region_io_fds(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     let asked = sized::<RegionIoFds>(payload, |asked| asked.argsz.get())?;
     if asked.flags.get() != 0 || asked.count.get() != 0 || asked.index.get() >= REGIONS {
@@ -545,7 +547,7 @@ fn region_io_fds(payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a structure that says of itself how long it is. SPDK's requests carry the room for the answer behind it.
+/// Reads a structure that contains its own length. SPDK's requests include space for the reply after it.
 fn sized<T>(payload: &[u8], argsz: impl FnOnce(&T) -> u32) -> Result<T, Failure>
 where
     T: FromBytes + KnownLayout + Immutable,

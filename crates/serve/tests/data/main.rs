@@ -1,4 +1,5 @@
-//! A served drive whose process is killed: what was flushed is there again, blocks and pairs, and the next one is soon there.
+//! A served drive whose process is killed: flushed blocks and key-value pairs persist, and the drive restarts
+//! quickly.
 //!
 //! The test starts itself as the drive's process, and kills it.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
@@ -32,14 +33,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Environment: the folder of the drive to be, for which this process is.
+/// Environment variable: directory of the drive, set in the drive's process.
 const FOLDER: &str = "BYTEWAY_TEST_FOLDER";
-/// Environment: how often a drive is killed.
+/// Environment variable: how many times a drive is killed.
 const KILLS: &str = "BYTEWAY_KILLS";
 
 const UNITS: u64 = 10 << 10;
 const WORKERS: u64 = 12;
-/// Of the namespace of pairs beside the blocks: 12 MiB.
+/// Size of the KV namespace next to the block namespace: 12 MiB.
 const PAIRS_UNITS: u64 = 3 << 10;
 const PAIRS_NSID: u32 = 2;
 const PAIRS_WORKERS: u64 = 6;
@@ -62,7 +63,7 @@ fn drive() -> DriveConfig {
             ..small.controller
         },
         site: SiteConfig { cores: 1, cycles: Cycles::FREE, ..small.site },
-        // 90 MiB, most of which is used: it is collected all the time.
+        // 90 MiB, most of which is used, so that garbage collection runs all the time.
         geometry: Geometry { planes: 2, blocks: 40, pages: 18, ..small.geometry },
         timing: byteway_flash::Timing {
             read: vec![Delay::from_us(10); 3],
@@ -74,7 +75,7 @@ fn drive() -> DriveConfig {
             NamespaceConfig::blocks(UNITS, BlockSize::B4096),
             NamespaceConfig::key_value(PAIRS_UNITS),
         ],
-        // So small that its index is merged and its values are collected.
+        // So small that its index is compacted and its values are garbage collected.
         kv: Some(KvPolicy {
             store: byteway_kv::KvConfig {
                 segment_units: 64,
@@ -89,11 +90,11 @@ fn drive() -> DriveConfig {
     }
 }
 
-// Not a test of its own: what the process runs that the test below starts.
+// Not a test of its own: the process that the test below starts.
 #[test]
 fn role() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
-    // If the test is killed, so is this.
+    // If the test is killed, this process ends, too.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let setup = Setup {
         name: "test".into(),
@@ -108,7 +109,7 @@ fn role() {
         data: Some(folder.join("data")),
     };
     let stop = Stop::new().unwrap();
-    // The end of its input is the end of it.
+    // The end of its input ends this process.
     let said = stop.clone();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_line(&mut String::new());
@@ -123,11 +124,11 @@ fn role() {
     .unwrap();
 }
 
-/// The drive's process; killed when it is dropped.
+/// The drive's process, which is killed on drop.
 #[derive(Debug)]
 struct Process(Child, BufReader<std::process::ChildStdout>);
 
-/// How it began.
+/// How it started.
 #[derive(Debug)]
 struct Began {
     start: Duration,
@@ -161,7 +162,7 @@ impl Process {
         panic!("the drive is not served: {}", std::fs::read_to_string(folder.join("errors")).unwrap());
     }
 
-    /// Ends it in order.
+    /// Stops it in order.
     fn end(mut self) {
         drop(self.0.stdin.take());
         assert!(self.0.wait().unwrap().success());
@@ -176,7 +177,7 @@ impl Drop for Process {
     }
 }
 
-/// One I/O after the other.
+/// One I/O after another.
 struct Worker {
     client: Client,
     buffer: IoBuffer,
@@ -205,7 +206,7 @@ impl Worker {
     }
 }
 
-/// One operation on pairs after the other.
+/// One key-value operation after another.
 struct PairsWorker {
     client: KvClient,
     buffer: IoBuffer,
@@ -237,14 +238,14 @@ fn key(number: u64) -> Key {
     Key::new(&bytes[..2 + number as usize % 7]).unwrap()
 }
 
-/// What the drive must hold.
+/// The expected contents of the drive.
 struct Held {
     blocks: Rc<RefCell<Oracle>>,
     pairs: Rc<RefCell<KvOracle>>,
 }
 
-/// Attaches, reads everything, then writes until it is time; `kill` ends the drive meanwhile. Without one the host goes
-/// without a word, if `silently`, or shuts the drive down.
+/// Attaches, reads everything, then writes until the time is over; `kill` kills the drive meanwhile.
+/// Otherwise the host disconnects abruptly, if `silently`, or shuts the drive down.
 fn attach(folder: &Path, held: &Held, seed: u64, load: Option<(Delay, Box<dyn FnOnce()>)>, silently: bool) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -316,13 +317,13 @@ fn attach(folder: &Path, held: &Held, seed: u64, load: Option<(Delay, Box<dyn Fn
         }
         clock.timer(time).await;
         kill();
-        // What has completed by now the workers may not have seen; they see nothing more.
+        // The workers may not have seen the last completions, and receive no more.
     };
     executor.run_real(Timing::None, None, main).unwrap();
 }
 
-/// Nothing is wrong with the directory, as it is: its checksums are right, and the map agrees with the spare areas. Gives
-/// how many units the map says are in flash.
+/// Checks the directory: checksums, and the map against the spare areas. Returns the number of mapped units
+/// in flash.
 fn check(folder: &Path) -> u64 {
     let directory = Arc::new(Directory::look(&folder.join("data")).unwrap());
     let units = Space::new(UNITS + PAIRS_UNITS, false).units();
@@ -347,7 +348,8 @@ fn give_up(clock: &Clock) {
     });
 }
 
-// A drive that is killed must have what it said was durable, nothing that was not written, and soon.
+// A killed drive must have all acknowledged durable data, no data that was never written, and restart
+// quickly.
 #[test]
 fn what_was_flushed_is_there_after_a_kill() {
     let kills: u64 = std::env::var(KILLS).map_or(8, |kills| kills.parse().unwrap());
@@ -376,7 +378,7 @@ fn what_was_flushed_is_there_after_a_kill() {
     }
     let (process, _) = Process::start(folder.path());
     attach(folder.path(), &held, 0, None, true);
-    // The host has gone without a word: the drive's end in order loses nothing of what it was given.
+    // The host has disconnected abruptly: an orderly end of the drive loses no acknowledged data.
     process.end();
     assert!(check(folder.path()) > 0, "nothing was written");
     let (process, began) = Process::start(folder.path());
@@ -392,7 +394,7 @@ fn what_was_flushed_is_there_after_a_kill() {
     );
 }
 
-// Two processes that write to one directory destroy it.
+// Two processes with one directory would destroy it.
 #[test]
 fn a_directory_has_one_drive() {
     let folder = tempfile::tempdir().unwrap();

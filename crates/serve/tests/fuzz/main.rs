@@ -1,5 +1,5 @@
-//! Replays what the fuzzer has kept (`fuzz/corpus`), and what once broke something (`fuzz/regressions`), without the
-//! fuzzer. `fuzz/run` looks for more.
+//! Replays the fuzzer's corpus (`fuzz/corpus`) and past failures (`fuzz/regressions`) without the fuzzer.
+//! `fuzz/run` searches for new ones.
 
 mod harness;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = leaks::ALLOCATOR;
 
-/// The files of a folder, by name; none if it isn't there.
+/// The files of a directory, sorted by name; none if it does not exist.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<_> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
@@ -20,8 +20,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-// What nobody runs again comes back: a defect that was fixed, a state that nothing else reaches. One after the other, in
-// one test, since descriptors and memory are counted for the whole process.
+// Without replay, fixed defects could return unnoticed. One test runs all inputs in sequence, because
+// descriptors and memory are counted for the whole process.
 #[test]
 fn what_was_kept_still_breaks_nothing() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");

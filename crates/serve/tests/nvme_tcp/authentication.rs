@@ -1,4 +1,4 @@
-//! Hosts that have to authenticate, at sockets: the drive's thread of computations, and what becomes of connections that don't.
+//! Authentication over sockets: the drive's computation thread, and connections that do not authenticate.
 
 use crate::client::{Client, HOST, by_transport, in_capsule};
 use crate::service::Service;
@@ -33,7 +33,7 @@ fn credentials(groups: &[DhGroup]) -> Credentials {
     Credentials::new(algorithms, hosts)
 }
 
-/// A host's random bytes, which nobody has to guess here.
+/// A host's random bytes; they need not be unpredictable here.
 struct Counted(Cell<u8>);
 
 impl Provider for Counted {
@@ -43,7 +43,7 @@ impl Provider for Counted {
     }
 }
 
-/// What a future gives that waits for nothing, as those of a host of its own do.
+/// The output of a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -63,7 +63,7 @@ fn receive(client: &mut Client) -> Vec<u8> {
     client.ask(by_transport(command.sqe(0, Default::default()), 4096), &[]).unwrap().data
 }
 
-/// Carries out a transaction on a queue.
+/// Runs a transaction on a queue.
 pub fn authenticate(client: &mut Client, login: &mut Login) -> Result<(), LoginError> {
     send(client, &login.negotiate());
     let reply = now(login.reply(&receive(client)))?;
@@ -83,7 +83,7 @@ fn read() -> Sqe {
     by_transport(ReadWrite::default().sqe(NvmOpcode::READ, 0, 2), 4096)
 }
 
-/// Waits until the connection is closed, whatever comes before.
+/// Waits until the connection is closed, discarding other PDUs.
 fn is_closed(client: &mut Client, within: Duration) -> bool {
     client.stream.set_read_timeout(Some(within)).unwrap();
     loop {
@@ -95,7 +95,7 @@ fn is_closed(client: &mut Client, within: Duration) -> bool {
     }
 }
 
-// The long computations are another thread's, whose results have to come back to the connection that has asked for them.
+// The computations run in another thread, whose results have to return to the right connection.
 #[test]
 fn hosts_authenticate_beside_others() {
     let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Ffdhe8192])), |_, _, _| ());
@@ -123,7 +123,7 @@ fn hosts_authenticate_beside_others() {
     service.end();
 }
 
-// A host that is refused has to learn why before its connection is gone, and nobody else's goes with it.
+// A refused host has to learn why before its connection closes, without an effect on other connections.
 #[test]
 fn a_host_that_is_refused_learns_why_and_is_let_go() {
     let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Ffdhe2048])), |_, _, _| ());
@@ -141,7 +141,7 @@ fn a_host_that_is_refused_learns_why_and_is_let_go() {
     service.end();
 }
 
-// Who knows a host's name, and no secret, could otherwise take all connections there are.
+// Knowing a host's NQN, without a secret, must not be enough to occupy all connections.
 #[test]
 fn connections_that_do_not_authenticate_keep_nobody_out() {
     let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Null])), |_, subsystem, _| {
@@ -162,7 +162,7 @@ fn connections_that_do_not_authenticate_keep_nobody_out() {
     service.end();
 }
 
-// Who knows a host's name, and no secret, could otherwise hold all controllers that this host may have.
+// Knowing a host's NQN, without a secret, must not be enough to occupy all of its controllers.
 #[test]
 fn controllers_that_are_not_authenticated_keep_the_host_not_out() {
     let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Null])), |_, subsystem, _| {
@@ -170,7 +170,7 @@ fn controllers_that_are_not_authenticated_keep_the_host_not_out() {
     });
     let (address, nqn) = (service.address(), service.nqns[0]);
     let mut silent: Vec<Client> = (0..20).map(|_| Client::connected(address, &nqn, HOST).unwrap()).collect();
-    // The oldest make place for the newest.
+    // The oldest are closed in favour of the newest.
     for client in &mut silent[..4] {
         assert!(is_closed(client, Duration::from_secs(5)));
     }
@@ -179,7 +179,7 @@ fn controllers_that_are_not_authenticated_keep_the_host_not_out() {
         authenticate(client, &mut login(&nqn, &secrets(SECRET, None))).unwrap();
         client.enable();
     }
-    // Those that have authenticated count.
+    // Authenticated connections count.
     assert!(Client::connected(address, &nqn, HOST).is_err_and(|status| status.is(CONTROLLER_BUSY)));
     drop(good);
     drop(silent);

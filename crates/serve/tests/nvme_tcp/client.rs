@@ -1,4 +1,4 @@
-//! A host at a socket: it says what a test tells it to, and waits for what comes back.
+//! A scripted host at a socket: sends what a test tells it to, and waits for the responses.
 
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, ConnectAttributes};
@@ -14,17 +14,17 @@ use std::time::Duration;
 
 pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
 
-/// How long an answer may take.
+/// Time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a host got.
+/// A response received by a host.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub cqe: Cqe,
     pub data: Vec<u8>,
 }
 
-/// One connection of a host's.
+/// One connection of a host.
 pub struct Client {
     pub stream: TcpStream,
     decoder: Decoder,
@@ -36,7 +36,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a connection, and says nothing.
+    /// Opens a connection without sending anything.
     pub fn open(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -65,14 +65,14 @@ impl Client {
         client
     }
 
-    /// An admin queue of what has this name, connected and enabled; or why not.
+    /// A connected and enabled admin queue for this NQN, or the reason for the failure.
     pub fn admin(address: SocketAddr, nqn: &Nqn, host: &str) -> Result<Client, Status> {
         let mut client = Client::connected(address, nqn, host)?;
         client.enable();
         Ok(client)
     }
 
-    /// The same, connected only.
+    /// As above, connected only.
     pub fn connected(address: SocketAddr, nqn: &Nqn, host: &str) -> Result<Client, Status> {
         let mut client = Client::initialized(address);
         client.connect(0, CNTLID_DYNAMIC, nqn, host)?;
@@ -103,20 +103,20 @@ impl Client {
         Ok(())
     }
 
-    /// Sends a PDU. It is lost if the other end is gone.
+    /// Sends a PDU, which is lost if the other end is gone.
     pub fn say(&mut self, pdu: &Pdu, data: &[u8]) {
         let bytes = self.encoded(pdu, data);
         let _ = self.stream.write_all(&bytes);
     }
 
-    /// A PDU as it is sent.
+    /// Encodes a PDU.
     pub fn encoded(&self, pdu: &Pdu, data: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; self.framing.pdu_bytes(pdu, data.len() as u32) as usize];
         self.framing.encode(pdu, data, &mut bytes).unwrap();
         bytes
     }
 
-    /// The next PDU and its data; none: the connection is closed.
+    /// The next PDU and its data; `None`: the connection is closed.
     pub fn hear(&mut self) -> Option<(Pdu, Vec<u8>)> {
         let mut is_complete = false;
         while !is_complete || self.heard.is_empty() {
@@ -150,7 +150,7 @@ impl Client {
         Some(self.heard.remove(0))
     }
 
-    /// Sends commands without data in their capsules in one piece; gives their identifiers.
+    /// Sends commands without in-capsule data in one write; returns their identifiers.
     pub fn begin_together(&mut self, commands: &[Sqe]) -> Vec<u16> {
         let (mut bytes, mut sent) = (Vec::new(), Vec::new());
         for sqe in commands {
@@ -162,7 +162,7 @@ impl Client {
         sent
     }
 
-    /// Sends a command, with its data if that goes in the capsule; gives its identifier.
+    /// Sends a command, with its in-capsule data, if any; returns its identifier.
     pub fn begin(&mut self, sqe: Sqe, data: &[u8]) -> u16 {
         self.cid = self.cid % 1000 + 1;
         let sqe = sqe.with_cid(self.cid);
@@ -171,13 +171,13 @@ impl Client {
         self.cid
     }
 
-    /// Carries out a command; none: the connection is closed.
+    /// Executes a command; `None`: the connection is closed.
     pub fn ask(&mut self, sqe: Sqe, data: &[u8]) -> Option<Answer> {
         let cid = self.begin(sqe, data);
         self.answer(cid, data)
     }
 
-    /// What becomes of a command that was sent; its data is given when it is asked for.
+    /// The outcome of a command that was sent; its data is sent when requested.
     pub fn answer(&mut self, cid: u16, data: &[u8]) -> Option<Answer> {
         let mut brought = Vec::new();
         loop {
@@ -213,7 +213,7 @@ pub fn by_transport(sqe: Sqe, bytes: u32) -> Sqe {
     place(sqe, DataPointer::Transport { bytes })
 }
 
-/// With `bytes` behind the command.
+/// With `bytes` of in-capsule data.
 pub fn in_capsule(sqe: Sqe, bytes: u32) -> Sqe {
     place(sqe, DataPointer::InCapsule { offset: 0, bytes })
 }

@@ -1,4 +1,5 @@
-//! TLS with keys that authentication generates: our own initiator against our own target, in the right order and in wrong ones.
+//! TLS with keys that authentication generates: our initiator with our target, in the right order and in
+//! wrong ones.
 
 use crate::authentication::{SECRET, authenticate, secrets};
 use crate::client::{Client, HOST};
@@ -41,7 +42,7 @@ fn credentials(hash: HashFunction, tls: TlsPolicy) -> Credentials {
     Credentials::new(algorithms, hosts).with_tls(tls)
 }
 
-/// Bytes that differ from one to the next, which nobody has to guess here.
+/// Distinct bytes for each connection; they need not be unpredictable here.
 struct Counted(Cell<u64>);
 
 impl Provider for Counted {
@@ -67,13 +68,13 @@ enum Refused {
 
 /// How a host connects.
 enum Way {
-    /// With a secret, and a key of that or none.
+    /// With a secret, optionally generating a key.
     Secret(HostSecrets, bool),
     /// With TLS at once, by this key.
     Key(TlsPsk),
 }
 
-/// A host connects, and writes and reads what it verifies, over a reset.
+/// Connects a host, which writes, reads and verifies, across a reset.
 fn visit(address: SocketAddr, subsystem: &Nqn, host: &str, way: Way, digests: bool) -> Result<u64, Refused> {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -104,7 +105,8 @@ fn visit(address: SocketAddr, subsystem: &Nqn, host: &str, way: Way, digests: bo
     executor.run_real(Timing::None, None, main).unwrap()
 }
 
-/// Authenticates in the clear and generates a key, as a host does that then does not come back, or comes back otherwise.
+/// Authenticates without TLS and generates a key, for a host that then reconnects in another way, or not at
+/// all.
 fn generate(
     address: SocketAddr,
     subsystem: &Nqn,
@@ -121,7 +123,8 @@ fn generate(
     (client, psk)
 }
 
-// What a host gets by authentication alone has to be all that it needs, with each hash that TLS has, at any port, and over a reset.
+// The key from authentication has to be all that a host needs, with each TLS hash, at any port, and across a
+// reset.
 #[test]
 fn hosts_use_a_drive_by_generated_keys() {
     for hash in [HashFunction::Sha256, HashFunction::Sha384] {
@@ -134,12 +137,12 @@ fn hosts_use_a_drive_by_generated_keys() {
         }
         let way = Way::Secret(secrets(OTHER_SECRET, None), true);
         assert_eq!(visit(service.address(), &drive, OTHER_HOST, way, false), Ok(104));
-        // Each has had a controller in the clear, and one with TLS.
+        // Each has had a controller without TLS, and one with TLS.
         assert_eq!(service.end()[0].clients, 2 * 4);
     }
 }
 
-// Many at once, each by a key of its own: what one generates must not take away what the other is about to use.
+// Many hosts at once, each with its own key: generating one must not remove another that is about to be used.
 #[test]
 fn associations_of_one_host_have_keys_of_their_own() {
     let credentials = credentials(HashFunction::Sha256, TlsPolicy::Offered);
@@ -161,7 +164,7 @@ fn associations_of_one_host_have_keys_of_their_own() {
     service.end();
 }
 
-// A host that is to use TLS and does not must get no further than that message; a wrong secret generates nothing.
+// A host that has to use TLS and does not is refused at that message; a wrong secret generates nothing.
 #[test]
 fn hosts_without_a_key_are_refused() {
     let required = credentials(HashFunction::Sha256, TlsPolicy::Required);
@@ -179,14 +182,14 @@ fn hosts_without_a_key_are_refused() {
         panic!()
     };
     assert!(status.is(CONNECT_INVALID_HOST));
-    // One that does not care what is required of it.
+    // A host that ignores the requirement.
     let mut client = Client::connected(address, &drive, HOST).unwrap();
     let mut login = Login::new(&endpoint(1), &secrets(SECRET, None), (nqn(HOST), drive), 5);
     let mismatch = LoginError::Refused(Explanation::SECURE_CHANNEL_MISMATCH);
     assert_eq!(authenticate(&mut client, &mut login), Err(mismatch));
     service.end();
 
-    // Where keys are not to be had a host that wants one does not go on without.
+    // Where no keys are available, a host that requests one does not continue without.
     let never = credentials(HashFunction::Sha256, TlsPolicy::Never);
     let service = Service::concatenating(1, &never, &KeyRing::default());
     let way = Way::Secret(secrets(SECRET, None), true);
@@ -198,7 +201,7 @@ fn hosts_without_a_key_are_refused() {
     service.end();
 }
 
-// A key opens the drive for its host, as long as it is good, and for nobody else.
+// A key admits only its own host, while it is valid.
 #[test]
 fn keys_of_others_and_stale_ones_are_refused() {
     let ring = KeyRing::default();
@@ -208,21 +211,21 @@ fn keys_of_others_and_stale_ones_are_refused() {
     let psk = |key: &GeneratedPsk, host: &str| TlsPsk::generated(key, &nqn(host), &drive);
     let (mut clear, first) = generate(address, &drive, HOST, SECRET, 1);
     let by = |host: &str, psk: TlsPsk| visit(address, &drive, host, Way::Key(psk), false);
-    // Another name's, with the right bytes; and the right identity by who has another name.
+    // Another identity with the right key; and the right identity for another NQN.
     assert_eq!(by(OTHER_HOST, psk(&first, OTHER_HOST)), by_tls);
     let Err(Refused::Connect(ConnectError::Refused(status))) = by(OTHER_HOST, psk(&first, HOST)) else {
         panic!()
     };
     assert!(status.is(CONNECT_INVALID_HOST));
     assert_eq!(by(HOST, psk(&first, HOST)), Ok(104));
-    // The next one of the same queue takes its place.
+    // The next key of the same queue replaces it.
     let login = Login::new(&endpoint(2), &secrets(SECRET, None), (nqn(HOST), drive), 6);
     let mut login = login.concatenating(SecureChannel::NEW_TLS_PSK);
     authenticate(&mut clear, &mut login).unwrap();
     let second = login.generated().unwrap().clone();
     assert_eq!(by(HOST, psk(&first, HOST)), by_tls);
     assert_eq!(by(HOST, psk(&second, HOST)), Ok(104));
-    // In the clear there are no I/O queues any more, and before the proof there is nothing.
+    // Without TLS there are no I/O queues any more, and before authentication nothing.
     clear.enable();
     assert!(clear.ask(KeepAlive.sqe(0), &[]).unwrap().cqe.status().is_success());
     let Err(status) = Client::io(address, &clear, &drive, 1) else { panic!() };
@@ -232,7 +235,7 @@ fn keys_of_others_and_stale_ones_are_refused() {
     service.end();
 }
 
-// One that generates keys without end leaves so many and no more, and keeps no other host out.
+// A host that generates keys endlessly has a limited number, and locks no other host out.
 #[test]
 fn a_host_that_authenticates_in_a_loop_takes_no_more() {
     let service = Service::concatenating(
@@ -257,7 +260,8 @@ fn a_host_that_authenticates_in_a_loop_takes_no_more() {
     service.end();
 }
 
-// The first byte decides: one that comes late, alone or never, or begins neither, may not keep a place or stop the server.
+// The first byte decides: one that arrives late, alone or never, or of no known protocol, must not block a
+// connection or the server.
 #[test]
 fn any_first_byte_is_survived() {
     let service = Service::concatenating(

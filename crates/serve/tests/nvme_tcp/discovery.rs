@@ -25,7 +25,8 @@ fn page(client: &mut Client) -> Vec<DiscoveryEntry> {
     DiscoveryLog::parse(&answer.data).unwrap().1.filter(|entry| entry.subtype == SubsystemType::NVM).collect()
 }
 
-// Drives have threads and ports of their own: a host that knows one of them finds all, and each where it really is.
+// Drives have their own threads and ports: a host that knows one of them finds all, at their actual
+// addresses.
 #[test]
 fn every_port_tells_of_every_drive() {
     let service = Service::start(3, 2, |number, subsystem, _| {
@@ -38,7 +39,7 @@ fn every_port_tells_of_every_drive() {
             let mut client = Client::admin(address, &Nqn::discovery(), name).unwrap();
             let entries = page(&mut client);
             assert_eq!(entries.len(), 2 * drives);
-            // All that it is told of it can connect to.
+            // All that the host finds can be connected to.
             for entry in entries {
                 let nqn = entry.subsystem().unwrap();
                 let at = service.nqns.iter().position(|other| *other == nqn).unwrap();
@@ -53,7 +54,7 @@ fn every_port_tells_of_every_drive() {
     assert_eq!(reports.iter().map(|report| report.clients).collect::<Vec<_>>(), [24, 24, 12]);
 }
 
-// A script connects to all drives as soon as the server says that it serves.
+// A script connects to all drives as soon as the server reports that it is ready.
 #[test]
 fn a_server_that_is_ready_tells_of_every_drive() {
     for _ in 0..8 {

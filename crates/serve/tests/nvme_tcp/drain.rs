@@ -1,4 +1,4 @@
-//! The end of a server: what has begun is acknowledged, and nobody holds it up.
+//! Stopping a server: outstanding commands are acknowledged, and no host can delay the end.
 
 use crate::client::{Client, HOST, by_transport, in_capsule};
 use crate::service::Service;
@@ -13,14 +13,15 @@ fn write(lba: u64) -> Sqe {
     ReadWrite { slba: lba, ..ReadWrite::default() }.sqe(NvmOpcode::WRITE, 0, 2)
 }
 
-/// Stops it, and says how long that took.
+/// Stops the service; returns how long that took.
 fn end(service: Service) -> Duration {
     let start = Instant::now();
     service.end();
     start.elapsed()
 }
 
-// A host that was asked for data has a command in flight: it must learn how it ended, and then that there is no more.
+// A host with an outstanding data request must learn how its command ended, and then that the connection
+// closes.
 #[test]
 fn commands_in_flight_are_acknowledged_before_the_connection_closes() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -37,7 +38,7 @@ fn commands_in_flight_are_acknowledged_before_the_connection_closes() {
         .collect();
     service.stop.stop();
     std::thread::sleep(Duration::from_millis(100));
-    // What comes from now on is not begun, and not acknowledged.
+    // Commands that arrive from now on are neither executed nor acknowledged.
     let late = io.begin(in_capsule(write(30), BLOCK as u32), &[1; BLOCK]);
     for request in &asked {
         io.say(&Pdu::H2cData(H2cData::new(request.cccid, request.ttag, 0, BLOCK as u32, true)), &[7; BLOCK]);
@@ -51,13 +52,13 @@ fn commands_in_flight_are_acknowledged_before_the_connection_closes() {
     acknowledged.sort_unstable();
     assert_eq!(acknowledged, begun);
     assert!(!acknowledged.contains(&late));
-    // In order, not by a reset, which could take back what was sent.
+    // An orderly close, not a reset, which could discard data in transit.
     assert_eq!(io.stream.read(&mut [0; 16]).ok(), Some(0));
     let reports = service.end();
     assert_eq!(reports[0].writes.0, 20);
 }
 
-// A host that never sends what it was asked for, one that never reads, one that doesn't close, and one that says nothing.
+// A host that never sends requested data, one that never receives, one that does not close, and a silent one.
 #[test]
 fn nobody_holds_up_the_end() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -81,7 +82,7 @@ fn nobody_holds_up_the_end() {
     assert!(took < Duration::from_millis(1400), "{took:?}");
 }
 
-// Under load there is always a further command: without a limit to what is begun the server would never end.
+// Under load there is always another command: without a limit the server would never stop.
 #[test]
 fn load_ends_with_the_server_and_what_was_acknowledged_is_there() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -117,6 +118,6 @@ fn load_ends_with_the_server_and_what_was_acknowledged_is_there() {
     let reports = service.end();
     assert!(start.elapsed() < Duration::from_millis(1400), "{:?}", start.elapsed());
     let acknowledged: u64 = hosts.into_iter().map(|host| host.join().unwrap()).sum();
-    // None was done that its host doesn't know of, nor the other way round.
+    // Every executed command was acknowledged, and every acknowledged one executed.
     assert_eq!(reports[0].writes.0, acknowledged);
 }

@@ -1,4 +1,4 @@
-//! Hosts that take more than their share: of connections, of memory, of time.
+//! Hosts that take more than their share of connections, memory or time.
 
 use crate::client::{Client, HOST, by_transport};
 use crate::service::Service;
@@ -12,7 +12,7 @@ fn read(blocks: u16) -> Sqe {
     by_transport(sqe, u32::from(blocks) * 4096)
 }
 
-// A host that asks for data and never takes it would fill the server's memory with what waits for it.
+// A host that reads without receiving would fill the server's memory with pending data.
 #[test]
 fn commands_of_a_host_that_takes_nothing_are_left_unread() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -23,20 +23,21 @@ fn commands_of_a_host_that_takes_nothing_are_left_unread() {
     let commands: Vec<u8> = (0..100)
         .flat_map(|cid| deaf.encoded(&Pdu::CapsuleCmd(CapsuleCmd::new(read(16).with_cid(cid))), &[]))
         .collect();
-    // Identifiers are free again when their commands have ended, which those of a deaf host's all have.
+    // Identifiers are free when their commands have ended, which all of the unresponsive host's commands
+    // have.
     for _ in 0..30 {
         let _ = deaf.stream.write_all(&commands);
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Others don't notice.
+    // Others are unaffected.
     let mut io = Client::io(address, &admin, &nqn, 2).unwrap();
     assert!(io.ask(read(1), &[]).unwrap().cqe.status().is_success());
-    // What the system's buffers and the server's take, of 64 KiB each; not all 3000.
+    // What the buffers of system and server hold, of 64 KiB each; not all 3000.
     let reads = service.end()[0].reads.0;
     assert!(reads < 1000, "{} MiB would wait for the host", reads / 16);
 }
 
-// A flood of connections that say ICReq and nothing else must keep nobody out, and take no descriptor from others.
+// A flood of connections that send only ICReq must not lock out other hosts, or exhaust the descriptors.
 #[test]
 fn floods_of_connections_keep_nobody_out() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -65,7 +66,7 @@ fn floods_of_connections_keep_nobody_out() {
     assert!(twice.hear().is_none());
 }
 
-// A host that sends a byte now and then holds a connection, for as long as it is given.
+// A host that sends a byte now and then holds a connection until the time limit.
 #[test]
 fn slow_hosts_lose_their_connections() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -87,7 +88,7 @@ fn slow_hosts_lose_their_connections() {
     assert!((9..16).contains(&ended.as_secs()), "{ended:?}");
 }
 
-// Nothing of a host's that is cut off, at whatever moment, stays: neither memory, nor a controller.
+// Nothing of a host that disconnects at any time may remain: neither memory, nor a controller.
 #[test]
 fn a_thousand_connections_come_and_are_cut() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -120,8 +121,8 @@ fn write(blocks: u16) -> Sqe {
     by_transport(sqe, u32::from(blocks) * 4096)
 }
 
-// Writes of a host's that wait for credit when its connections break would keep the credit that they have, and its other path
-// would wait for it indefinitely.
+// Writes that wait for credit when their connections break would keep the credit that they have, and the
+// host's other path would wait for it indefinitely.
 #[test]
 fn connections_that_break_give_their_credit_back() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -140,8 +141,8 @@ fn connections_that_break_give_their_credit_back() {
     assert!(io.ask(write(32), &[0; 32 * 4096]).unwrap().cqe.status().is_success());
 }
 
-// Reads that have a host's commands and wait for its bytes, and writes that have its bytes and wait for commands, would wait for
-// one another indefinitely.
+// Reads that hold command credit and wait for bytes, and writes that hold bytes and wait for commands, would
+// deadlock.
 #[test]
 fn reads_and_writes_of_a_host_do_not_wait_for_one_another() {
     let service = Service::start(1, 1, |_, _, _| ());

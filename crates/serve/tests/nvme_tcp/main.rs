@@ -1,4 +1,4 @@
-//! Drives served over NVMe/TCP, as hosts meet them: sockets, threads and the wall clock.
+//! Drives served over NVMe/TCP, as hosts see them: sockets, threads and wall-clock time.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::disallowed_methods, reason = "servers and hosts are threads, held against the wall clock")]
 

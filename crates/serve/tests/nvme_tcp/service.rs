@@ -1,4 +1,4 @@
-//! Drives that are served, in threads of this process.
+//! Drives served in threads of this process.
 
 use byteway_auth::Credentials;
 use byteway_clock::Timing;
@@ -12,18 +12,18 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// Served drives: called a, b, and so on.
+/// Served drives, named a, b, and so on.
 pub struct Service {
     pub directory: Directory,
     pub nqns: Vec<Nqn>,
-    /// Of each drive, those of its ports.
+    /// By drive, the addresses of its ports.
     pub addresses: Vec<Vec<SocketAddr>>,
     pub stop: Stop,
     thread: Option<JoinHandle<Result<Vec<Report>, ServeError>>>,
 }
 
 impl Service {
-    /// Small drives, each of which `config` may change, at so many ports each.
+    /// Small drives, each modified by `config`, at this number of ports each.
     pub fn start(
         drives: usize,
         ports: usize,
@@ -32,7 +32,7 @@ impl Service {
         Service::start_by(drives, ports, None, config, |server, _| server)
     }
 
-    /// The same, whose hosts have to authenticate.
+    /// As above, with hosts that have to authenticate.
     pub fn start_with(
         drives: usize,
         ports: usize,
@@ -47,7 +47,7 @@ impl Service {
         Service::start_by(1, 1, None, |_, _, _| (), |server, nqn| server.secured(keys, nqn).unwrap())
     }
 
-    /// One drive at so many ports, whose hosts authenticate, and generate keys of this ring for TLS.
+    /// One drive at this number of ports, with hosts that authenticate and generate TLS keys for this ring.
     pub fn concatenating(ports: usize, credentials: &Credentials, ring: &KeyRing) -> Service {
         let finish = |server: Server, _: &Nqn| server.concatenating(ring).unwrap();
         let config = |_, subsystem: &mut SubsystemConfig, _: &mut DriveConfig| {
@@ -102,7 +102,7 @@ impl Service {
         self.addresses[0][0]
     }
 
-    /// Ends it in order.
+    /// Stops the service in order.
     pub fn end(mut self) -> Vec<Report> {
         self.stop.stop();
         self.thread.take().unwrap().join().unwrap().unwrap()

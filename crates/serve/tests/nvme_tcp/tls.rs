@@ -1,4 +1,4 @@
-//! Drives behind TLS: our own initiator against our own target, and what comes between them.
+//! Drives behind TLS: our initiator with our target, with damaged connections in between.
 
 use crate::client::{Client, HOST};
 use crate::service::Service;
@@ -34,7 +34,7 @@ fn nqn(name: &str) -> Nqn {
     Nqn::new(name).unwrap()
 }
 
-/// Of two hosts, one with each hash.
+/// Keys of two hosts, one with each hash.
 fn keys() -> Keys {
     format!("{HOST} {KEY_256}\n{OTHER_HOST} {KEY_384}").parse().unwrap()
 }
@@ -50,8 +50,8 @@ enum Refused {
     Status(Status),
 }
 
-/// A host connects, and writes and reads what it verifies: small and large I/Os, over a reset, after which its I/O queues are connected
-/// anew. None: without TLS.
+/// Connects a host, which writes, reads and verifies small and large I/Os, across a reset after which its I/O
+/// queues are reconnected. `None`: without TLS.
 fn visit(
     address: SocketAddr,
     subsystem: &Nqn,
@@ -62,7 +62,7 @@ fn visit(
     connected(address, subsystem, host, offered, digests, work)
 }
 
-/// A host connects its admin queue, and does `work`.
+/// Connects a host's admin queue, and runs `work`.
 fn connected<W: Future<Output = u64>>(
     address: SocketAddr,
     subsystem: &Nqn,
@@ -102,7 +102,7 @@ fn connected<W: Future<Output = u64>>(
     executor.run_real(Timing::None, None, main).unwrap()
 }
 
-/// Writes and reads what it verifies, small and large, over a reset, after which I/O queues are connected anew.
+/// Writes, reads and verifies small and large I/Os, across a reset after which I/O queues are reconnected.
 pub async fn work(port: Rc<Initiator>) -> u64 {
     let driver = Driver::attach(
         Port::Fabric(port),
@@ -112,7 +112,7 @@ pub async fn work(port: Rc<Initiator>) -> u64 {
     .unwrap();
     let namespace = driver.namespaces()[0];
     let block = BlockSize::from_bytes(namespace.block_bytes.into()).unwrap();
-    // Of what others have written it knows nothing, so it reads what it has written itself.
+    // It does not know what others have written, so it reads only its own data.
     let oracle = Oracle::new(namespace.blocks, block, 1, BaseState::Zeroes);
     let oracle = Rc::new(RefCell::new(oracle));
     let config = ClientConfig {
@@ -137,7 +137,7 @@ pub async fn work(port: Rc<Initiator>) -> u64 {
     oracle.borrow().verified_blocks()
 }
 
-// Whatever a host derives of its key, and whichever hash that has, it gets its own data back, and no other host's key is of use to it.
+// With every derived key and hash, a host gets its own data back, and no other host's key works for it.
 #[test]
 fn hosts_use_a_drive_by_every_key_that_they_may_derive() {
     let service = Service::secured(&keys());
@@ -153,7 +153,7 @@ fn hosts_use_a_drive_by_every_key_that_they_may_derive() {
     assert_eq!(service.end()[0].clients, 2 * 5);
 }
 
-// A key is one host's for one subsystem; whoever has another, or none, or speaks of another than it has a key for, is refused.
+// A key is valid for one host and one subsystem; another key, no key, or a key for another NQN is refused.
 #[test]
 fn hosts_without_the_right_key_are_refused() {
     let service = Service::secured(&keys());
@@ -169,7 +169,7 @@ fn hosts_without_the_right_key_are_refused() {
     assert_eq!(refused(HOST, Some(psks(KEY_256, HOST, &nqn(OTHER_HOST)))), refused_by_tls);
     assert_eq!(refused(HOST, Some(Vec::new())), refused_by_tls);
     assert!(matches!(refused(HOST, None), Refused::Status(_)));
-    // With a key of its own, but another's name; and with that of the Discovery Service.
+    // With its own key but another NQN; and with the key for the Discovery Service.
     let Refused::Status(status) = refused(OTHER_HOST, Some(psks(KEY_256, HOST, &drive))) else { panic!() };
     assert!(status.is(CONNECT_INVALID_HOST));
     let discovery = psks(KEY_256, HOST, &Nqn::discovery());
@@ -178,7 +178,7 @@ fn hosts_without_the_right_key_are_refused() {
     assert_eq!(service.end()[0].clients, 0);
 }
 
-// Who turns TLS on at one end only has to be told so, at once.
+// A host with TLS at one end only has to be told so, at once.
 #[test]
 fn a_port_without_tls_refuses_it() {
     let service = Service::start(1, 1, |_, _, _| ());
@@ -189,7 +189,7 @@ fn a_port_without_tls_refuses_it() {
     service.end();
 }
 
-/// Carries bytes between one host and a target until so many have gone one way; then it closes both connections.
+/// Carries bytes between one host and a target until so many have gone one way; then closes both connections.
 fn cut_after(target: SocketAddr, to_target: usize, to_host: usize) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -216,8 +216,8 @@ fn cut_after(target: SocketAddr, to_target: usize, to_host: usize) -> (SocketAdd
     (address, thread)
 }
 
-// A network may go away at any byte: of the handshake, of the first commands, of data. Neither end may be left waiting, and nothing of
-// the host's may stay.
+// A network may fail at any byte: of the handshake, of the first commands, of data. Neither end may hang, and
+// nothing of the host may remain.
 #[test]
 fn connections_that_are_cut_anywhere_leave_nothing() {
     let service = Service::secured(&keys());
@@ -238,7 +238,7 @@ fn connections_that_are_cut_anywhere_leave_nothing() {
     service.end();
 }
 
-// Many that come and go, each in another way, use up neither descriptors nor places.
+// Many hosts that disconnect in different ways exhaust neither descriptors nor connections.
 #[test]
 fn hosts_with_tls_come_and_go() {
     let service = Service::secured(&keys());
@@ -248,7 +248,7 @@ fn hosts_with_tls_come_and_go() {
         match number % 4 {
             0 => drop(stream),
             1 => _ = stream.write_all(&[22, 3, 1, 1, 0, 1][..1 + number % 6]),
-            // The length of a record that never comes, and what is none.
+            // The header of a record that never arrives, and of something else.
             2 => _ = stream.write_all(&[&[22, 3, 1, 0x40, 0][..], &[number as u8; 300]].concat()),
             _ => {
                 let mut plain = Client::open(address);
@@ -271,7 +271,8 @@ fn hosts_with_tls_come_and_go() {
     assert_eq!(service.end()[0].clients, 20);
 }
 
-// A host that sends its handshake a byte at a time holds a connection for no longer than one that connects no queue.
+// A host that sends its handshake a byte at a time holds a connection no longer than one that connects no
+// queue.
 #[test]
 fn slow_handshakes_are_ended() {
     let service = Service::secured(&keys());

@@ -1,5 +1,5 @@
-//! A stream has no messages: without framing that believes nothing, a split read loses one, a descriptor goes to the
-//! wrong one, and a length in four bytes takes all memory.
+//! Framing of messages in a stream: with trusting or missing framing, a split read loses a message, a
+//! descriptor goes to the wrong one, and a four-byte length allocates all memory.
 
 use crate::fixture::event;
 use byteway_serve::vfio_user::channel::{Channel, Gone, UNSENT_BYTES_MAX};
@@ -20,7 +20,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// A channel, and the bare socket at its other end.
+/// A channel, and the raw socket at its other end.
 fn ends() -> (Channel, OwnedFd) {
     let (near, far) = pair();
     (Channel::new(near), far)
@@ -39,7 +39,7 @@ fn send(socket: &OwnedFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<usiz
     sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
 }
 
-/// Files that can be told apart.
+/// Distinguishable files.
 fn files(count: usize) -> Vec<std::fs::File> {
     (0..count).map(|_| tempfile::tempfile().unwrap()).collect()
 }
@@ -90,7 +90,7 @@ fn several_messages_at_once_are_several() {
 
 #[test]
 fn descriptors_stay_with_the_message_they_came_with() {
-    // One message with and one without in any order; all are there before the first is read.
+    // Messages with and without a descriptor in every order; all have arrived before the first is read.
     let files = files(4);
     for pattern in 0..16u32 {
         let (channel, far) = ends();
@@ -121,7 +121,7 @@ fn descriptors_survive_a_cut_message() {
             let (channel, far) = ends();
             send(&far, &bytes(2, &[]), &[]).unwrap();
             send(&far, &message[..cut], &[files[0].as_fd()]).unwrap();
-            // Some come in the middle: they are of this message, too.
+            // Descriptors in the middle of a message belong to it, too.
             let rest = [files[1].as_fd()];
             let rest = if later { &rest[..] } else { &[] };
             assert_eq!(channel.try_receive().unwrap().unwrap().files.len(), 0);
@@ -160,12 +160,12 @@ fn too_many_descriptors_are_closed_and_said() {
         drop(writer);
         let message = channel.try_receive().unwrap().unwrap();
         assert!(message.has_too_many_files && message.files.is_empty(), "{count}");
-        // The end of the pipe: none of the copies is open any more.
+        // The pipe reports its end: all copies of the descriptor are closed.
         assert_eq!(rustix::io::read(&reader, &mut [0]), Ok(0), "{count}");
         let next = channel.try_receive().unwrap().unwrap();
         assert!(!next.has_too_many_files);
     }
-    // Also when they come a few at a time.
+    // Also when they arrive a few at a time.
     let (channel, far) = ends();
     let events: Vec<_> = (0..FILES_MAX).map(|_| event()).collect();
     let sent: Vec<_> = events.iter().map(AsFd::as_fd).collect();
@@ -210,7 +210,7 @@ fn lengths_that_no_message_has_end_the_connection() {
             true => assert_eq!(received.unwrap().is_some(), length == 16, "{length}"),
             false => {
                 assert_eq!(received.unwrap_err(), Gone::Size(length));
-                // And it stays at its end.
+                // The end is final.
                 assert_eq!(channel.try_receive().unwrap_err(), Gone::Size(length));
                 assert_eq!(channel.send(Header::default(), &[], &[]), Err(Gone::Size(length)));
                 assert!(channel.has_left());
@@ -234,7 +234,7 @@ fn a_payload_takes_no_more_memory_than_has_come() {
         waiting.push((channel, far));
     }
     assert!(channel.try_receive().unwrap().is_none());
-    // A channel has a buffer of 64 KiB; what 200 messages claim is 200 MiB.
+    // A channel has a buffer of 64 KiB; 200 messages claim 200 MiB.
     let grown = resident_bytes().saturating_sub(before);
     assert!(grown < 60 << 20, "{grown} bytes");
 }
@@ -252,7 +252,7 @@ fn the_largest_message_arrives() {
     let file = tempfile::tempfile().unwrap();
     near.send(Header::request(5, Command(1), 0), &[&payload[..100], &payload[100..]], &[file.as_fd()])
         .unwrap();
-    // More than the socket takes at once.
+    // More than the socket accepts at once.
     assert!(near.has_unsent());
     let received = loop {
         near.flush().unwrap();
@@ -316,7 +316,7 @@ fn an_end_is_told_from_a_torn_message() {
 
 #[test]
 fn a_peer_that_resets_the_connection_has_gone() {
-    // With something unread at its side the closing is a reset.
+    // With unread bytes at its side, closing sends a reset.
     let (channel, far) = ends();
     channel.send(Header::default(), &[], &[]).unwrap();
     drop(far);

@@ -2,7 +2,7 @@
 
 use byteway_clock::Timing;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::{Canary, Cycles};
+use byteway_firmware::{Cycles, InjectedDefect};
 use byteway_flash::Geometry;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
@@ -31,9 +31,9 @@ pub const ENOENT: i32 = 2;
 pub const ENOTSUP: i32 = 95;
 pub const EBUSY: i32 = 16;
 
-/// Where the buffer for payload begins in BAR0, if there is one.
+/// Offset of the payload buffer in BAR0, if there is one.
 pub const BUFFER: u64 = 64 << 10;
-/// Its length then.
+/// Length of the payload buffer.
 pub const BUFFER_BYTES: u32 = 8192;
 
 fn drive(buffer_bytes: u32) -> DriveConfig {
@@ -59,7 +59,7 @@ fn drive(buffer_bytes: u32) -> DriveConfig {
     }
 }
 
-/// A drive, served until the end of the test.
+/// A drive that is served until the end of the test.
 pub struct Served {
     pub directory: tempfile::TempDir,
     stop: Stop,
@@ -75,15 +75,15 @@ impl Served {
         Self::of(doorbells, 0)
     }
 
-    /// A drive with a buffer for payload.
+    /// A drive with a payload buffer.
     pub fn buffered() -> Self {
         Self::of(Doorbells::Mapped, BUFFER_BYTES)
     }
 
-    /// A drive of which no shutdown ends.
+    /// A drive whose shutdown never completes.
     pub fn broken(doorbells: Doorbells) -> Self {
         let mut config = drive(0);
-        config.ftl.canary = Some(Canary::StallShutdown);
+        config.ftl.canary = Some(InjectedDefect::StallShutdown);
         Self::serving(doorbells, config)
     }
 
@@ -123,12 +123,12 @@ impl Served {
         Client::connect(self.directory.path()).unwrap()
     }
 
-    /// A client that has said nothing yet.
+    /// A client that has sent nothing yet.
     pub fn stranger(&self) -> Client {
         Client::unversioned(&self.socket()).unwrap()
     }
 
-    /// What the drive is like when the test has done its worst: a client attaches, reads, maps and goes.
+    /// Checks that the drive still works: a client attaches, reads, maps and disconnects.
     pub fn is_well(&self) {
         let client = eventually(|| Client::connect(&self.socket()).ok());
         let mut class = [0; 4];
@@ -139,7 +139,7 @@ impl Served {
         client.dma_unmap(0x1000, PAGE).unwrap();
     }
 
-    /// Asks the service to end.
+    /// Stops the service.
     pub fn stop(&self) {
         self.stop.stop();
     }
@@ -149,7 +149,7 @@ impl Served {
         self.thread.take().unwrap().join().unwrap()
     }
 
-    /// Ends the service; gives its report.
+    /// Stops the service; returns its report.
     pub fn end(mut self) -> Report {
         self.stop.stop();
         self.thread.take().unwrap().join().unwrap().unwrap()
@@ -168,7 +168,7 @@ impl Drop for Served {
     }
 }
 
-/// Tries until there is something, for a while.
+/// Retries until there is a result, for a limited time.
 pub fn eventually<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -190,7 +190,7 @@ pub fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
 }
 
-/// How often an eventfd was written since it was last asked.
+/// Number of signals of an eventfd since the last call.
 pub fn count(event: &OwnedFd) -> u64 {
     let mut bytes = [0; 8];
     match rustix::io::read(event, &mut bytes) {
@@ -199,7 +199,7 @@ pub fn count(event: &OwnedFd) -> u64 {
     }
 }
 
-/// Sends a request and gives its answer, an error too. None: it is dropped.
+/// Sends a request and returns the reply, even an error. `None`: the connection is closed.
 pub fn exchange(
     client: &Client,
     command: Command,
@@ -209,7 +209,7 @@ pub fn exchange(
     client.channel().ask(command, parts, files, |_| Ok(())).ok()
 }
 
-/// The errno of the answer to a request; 0: it is done.
+/// The errno of the reply to a request; 0: success.
 pub fn errno(client: &Client, command: Command, parts: &[&[u8]], files: &[BorrowedFd<'_>]) -> i32 {
     let answer = exchange(client, command, parts, files).expect("it is answered");
     assert_eq!(answer.header.has(Header::ERROR), answer.header.error.get() != 0);
@@ -227,7 +227,7 @@ pub fn is_dropped(client: &Client) -> bool {
     }
 }
 
-/// Waits until a descriptor can be read.
+/// Waits until a descriptor is readable.
 pub fn wait_readable(descriptor: &OwnedFd) {
     let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
     assert!(poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit)).unwrap() > 0);

@@ -1,4 +1,4 @@
-//! vfio-user: messages, the channel, a served drive's session as clients of every kind see it.
+//! vfio-user: messages, the channel, and sessions of a served drive with all kinds of clients.
 #![allow(clippy::disallowed_methods, reason = "a served drive and its clients live in real time, in threads")]
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 

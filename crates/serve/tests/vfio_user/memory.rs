@@ -1,5 +1,5 @@
-//! Memory without a file is reached by messages: without these the device reads and writes elsewhere, waits for ever
-//! for a client that has died, or loses what the client says meanwhile.
+//! Memory that is reached by messages: without these tests the device could access other memory, wait
+//! indefinitely for a dead client, or lose the client's requests.
 
 use crate::fixture::*;
 use byteway_clock::{Executor, Timing};
@@ -18,8 +18,8 @@ fn pair() -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
 }
 
-/// A client with `memory` from address 0 on, and nothing behind it. Gives the memory when the connection ends, and the
-/// longest count that was asked for.
+/// A client with `memory` at address 0. Returns the memory when the connection ends, and the largest
+/// requested count.
 fn client(far: OwnedFd, mut memory: Vec<u8>) -> JoinHandle<(Vec<u8>, u64)> {
     std::thread::spawn(move || {
         let channel = Channel::new(far);
@@ -41,7 +41,7 @@ fn client(far: OwnedFd, mut memory: Vec<u8>) -> JoinHandle<(Vec<u8>, u64)> {
                 Command::DMA_WRITE => {
                     assert_eq!(message.payload.len(), 16 + count);
                     part.copy_from_slice(&message.payload[16..]);
-                    // As QEMU does: nothing behind the header.
+                    // As QEMU does: no payload after the header.
                     channel.send(header.reply(), &[], &[])?;
                 }
                 _ => panic!("{}", header.command()),
@@ -94,7 +94,7 @@ fn a_long_access_is_cut_to_what_the_client_takes() {
     let (near, far) = pair();
     let thread = client(far, vec![1; 3 << 20]);
     let remote = self::remote(near);
-    // More than fits into a message is never asked for, whatever the client says.
+    // Requests never exceed a message, whatever size the client announces.
     remote.0.set_data_bytes_max(u64::MAX);
     remote.read(0, &mut vec![0; 3 << 20]).unwrap();
     drop(remote);
@@ -147,7 +147,7 @@ fn a_client_that_dies_or_sleeps_holds_nobody_up_for_long() {
     let began = Instant::now();
     assert!(remote_memory.read(0, &mut [0; 64]).is_err());
     assert!(began.elapsed() < Duration::from_secs(1));
-    // It dies while it is waited for.
+    // The client dies during a request.
     let (near, far) = pair();
     let remote_memory = remote(near);
     let thread = std::thread::spawn(move || {
@@ -157,7 +157,7 @@ fn a_client_that_dies_or_sleeps_holds_nobody_up_for_long() {
     assert!(remote_memory.write(0, &[1; 64]).is_err());
     assert!(began.elapsed() < Duration::from_secs(2));
     thread.join().unwrap();
-    // It never answers: one wait, not one for each access.
+    // The client never replies: there is one timeout, not one for each access.
     let (near, _far) = pair();
     let remote_memory = remote(near);
     let began = Instant::now();
@@ -171,7 +171,7 @@ fn a_client_that_dies_or_sleeps_holds_nobody_up_for_long() {
 
 #[test]
 fn a_client_that_talks_instead_of_answering_is_dropped() {
-    // Requests without end: what is kept of them has a bound.
+    // Endless requests: a limited number is kept.
     let (near, far) = pair();
     let thread = std::thread::spawn(move || {
         let channel = Channel::new(far);
@@ -189,7 +189,7 @@ fn a_client_that_talks_instead_of_answering_is_dropped() {
     assert!(matches!(talkative.0.channel().try_receive(), Err(Gone::Flood)));
     drop(talkative);
     thread.join().unwrap();
-    // Replies to what was never asked, without end.
+    // Endless replies to no request.
     let (near, far) = pair();
     let thread = std::thread::spawn(move || {
         let channel = Channel::new(far);
@@ -321,7 +321,7 @@ mod drive {
             write32(0x14, 0x0046_0001);
             std::thread::sleep(Duration::from_millis(20));
             write32(0x1000, 1);
-            // The drive's request for the command is on its way, or comes: it is never answered.
+            // The drive's request for the command is pending or arrives; it is never answered.
             wait_readable(client.channel().socket());
         }
         served.is_well();

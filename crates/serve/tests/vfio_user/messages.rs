@@ -1,4 +1,4 @@
-//! Without exact layouts nobody understands the other; without a strict reader a peer's capabilities crash this side.
+//! Exact layouts are what makes peers compatible; a lenient parser could be crashed by a peer's capabilities.
 
 use byteway_serve::vfio_user::message::{Capabilities, Command, Header, RegionInfo, SparseMmap, sparse_mmap};
 use zerocopy::IntoBytes;
@@ -26,7 +26,7 @@ fn capabilities_are_read_strictly() {
     let expected = Capabilities { files_max: 16, data_bytes_max: 1 << 20 };
     assert_eq!(read(qemu).unwrap(), expected);
     assert_eq!(Capabilities::parse(&Capabilities::offer()).unwrap(), expected);
-    // QEMU takes no answer that is longer than its request.
+    // QEMU accepts no reply that is longer than its request.
     assert!(Capabilities::offer().len() <= qemu.len());
     let deep = format!("{{\"capabilities\": {}{}}}\0", "[".repeat(100_000), "]".repeat(100_000));
     for wrong in [
@@ -64,7 +64,7 @@ fn a_chain_of_capabilities_that_leads_nowhere_ends() {
     }
     for next in [0, 1, 32, 48, 63, 64, u32::MAX] {
         let other = SparseMmap { id: 7.into(), next: next.into(), ..sparse };
-        // What stands at 48 is the sizes of the area: no capability that is known.
+        // At 48 are the sizes of the area, which is no known capability.
         assert_eq!(sparse_mmap(&reply(other), 32), None, "next {next}");
     }
     assert_eq!(sparse_mmap(&reply(SparseMmap { areas: 0.into(), ..sparse }), 32), None);

@@ -1,17 +1,17 @@
-//! The buffer for payload behind the registers: what a client may store there, and what crosses the link.
+//! The payload buffer behind the registers: what a client may store, and its traffic on the link.
 
 use super::fixture::{BAR0, BUFFER, BUFFER_BYTES, EINVAL, PAGE, Served, errno};
 use byteway_link::{Direction, Entry, Purpose};
 use byteway_serve::vfio_user::message::{Command, RegionAccess};
 use zerocopy::IntoBytes;
 
-/// The errno of a write of `bytes` zeroes to `offset` of BAR0.
+/// The errno of a write of `bytes` zeroes at `offset` of BAR0.
 fn stored(client: &byteway_serve::vfio_user::Client, offset: u64, bytes: u64) -> i32 {
     let access = RegionAccess { offset: offset.into(), region: BAR0.into(), count: (bytes as u32).into() };
     errno(client, Command::REGION_WRITE, &[access.as_bytes(), &vec![0; bytes as usize]], &[])
 }
 
-// A client's stores would go to another place than the controller reads, or to none.
+// Without this a client's stores would go to another address than the controller reads.
 #[test]
 fn the_buffer_lies_behind_everything_else() {
     let served = Served::buffered();
@@ -24,7 +24,7 @@ fn the_buffer_lies_behind_everything_else() {
     assert_eq!(plain.client().region(BAR0).unwrap().bytes, 4 * PAGE, "without a buffer nothing grows");
 }
 
-// What goes beyond the buffer would be lost without a word, or be another's.
+// Stores beyond the buffer must not be silently lost, or reach other memory.
 #[test]
 fn stores_are_taken_within_the_buffer_only() {
     let served = Served::buffered();
@@ -41,7 +41,7 @@ fn stores_are_taken_within_the_buffer_only() {
         (BUFFER - 1, 2, EINVAL),
         (BUFFER - 4, 4, EINVAL),
         (BUFFER, end - BUFFER + 1, EINVAL),
-        (4 * PAGE - 4, 4, 0), // the last of the pending bits' page
+        (4 * PAGE - 4, 4, 0), // the end of the pending bit array's page
         (4 * PAGE - 4, 8, EINVAL),
         (4 * PAGE, 4, EINVAL),
     ] {
@@ -51,7 +51,7 @@ fn stores_are_taken_within_the_buffer_only() {
     served.is_well();
 }
 
-// What a tenant has stored would be told to the next; and a read of all of BAR0, as tools make it, would fail.
+// Data of one tenant must not be readable by the next; and a read of all of BAR0, as tools do, must not fail.
 #[test]
 fn the_buffer_reads_as_zeroes() {
     let served = Served::buffered();
@@ -64,7 +64,7 @@ fn the_buffer_reads_as_zeroes() {
     assert!(all[..300].iter().all(|byte| *byte == 0));
 }
 
-// A ledger that counted messages would not say what a processor's stores cost.
+// A ledger that counted messages would not show the cost of a processor's stores.
 #[test]
 fn stores_cross_the_link_in_lines_of_64_bytes() {
     let served = Served::buffered();
@@ -75,6 +75,6 @@ fn stores_cross_the_link_in_lines_of_64_bytes() {
     client.region_read(BAR0, BUFFER, &mut [0; 4]).unwrap();
     drop(client);
     let entry = served.end().ledger.entry(Purpose::MmioData, Direction::Down);
-    // A header of 16 bytes above 4 GiB, with 8 of framing and sequence.
+    // A header of 16 bytes above 4 GiB, with 8 bytes of framing and sequence number.
     assert_eq!(entry, Entry { payload: 164, wire: 164 + 4 * 24, tlps: 4 });
 }

@@ -1,5 +1,5 @@
-//! One socket, one client at a time: without care a file left behind keeps a server from starting, or a live one loses
-//! its address; and a second host destroys what the first does.
+//! One socket, one client at a time: a stale file must not prevent a server from starting, a live server must
+//! keep its address, and a second host must not interfere with the first.
 
 use crate::fixture::*;
 use byteway_serve::drive::ServeError;
@@ -28,14 +28,14 @@ fn a_socket_appears_and_disappears_with_its_server() {
 fn a_file_left_behind_is_replaced_and_a_live_server_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cntrl");
-    // As after SIGKILL: the file stays, nobody listens.
+    // As after SIGKILL: the file exists, but no process listens.
     drop(UnixListener::bind(&path).unwrap());
     assert!(exists(&path));
     let server = Server::bind(&path).unwrap();
     let error = Server::bind(&path).err().unwrap();
     assert!(matches!(error, BindError::InUse { .. }));
     assert!(error.to_string().contains("answers"), "{error}");
-    // With its queue full it is live, too.
+    // A server with a full backlog is live, too.
     let waiting: Vec<_> = (0..3).map(|_| UnixStream::connect(&path).unwrap()).collect();
     assert!(matches!(Server::bind(&path), Err(BindError::InUse { .. })));
     drop((waiting, server));
@@ -71,7 +71,7 @@ fn addresses_that_cannot_be_are_explained() {
         assert!(error.contains(path.file_name().unwrap().to_str().unwrap()), "{error}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
-    // The longest that is possible.
+    // The longest possible path.
     let room = 107 - directory.path().as_os_str().len() - 1;
     Server::bind(directory.path().join("y".repeat(room))).unwrap();
 }
@@ -85,14 +85,14 @@ fn a_second_client_is_turned_away_and_the_first_stays() {
         assert!(matches!(error, ClientError::Busy { .. }), "{error}");
         assert!(error.to_string().contains("in use"), "{error}");
     }
-    // One that begins with something else, one that says nothing, one that goes.
+    // One that begins with another message, a silent one, and one that disconnects.
     let stranger = served.stranger();
     assert!(exchange(&stranger, Command::DEVICE_GET_INFO, &[&[0; 16]], &[]).is_none());
     let silent: Vec<_> = (0..6).map(|_| served.stranger()).collect();
     drop(served.stranger());
     first.device().unwrap();
     drop(silent);
-    // Of those that say nothing only so many are waited for: the next may be closed without a word.
+    // Only a limited number of silent clients are waited for: the next may be closed without a reply.
     let (raw, answer) = eventually(|| {
         let raw = served.stranger();
         exchange(&raw, Command::VERSION, &[&[0; 4]], &[]).map(|answer| (raw, answer))
@@ -137,7 +137,7 @@ fn a_client_finds_nothing_of_the_one_before() {
     client.dma_map(0, PAGE, Some((&other, 0)), true).unwrap();
 }
 
-// A bare connection would keep the drive from everybody.
+// A bare connection would lock out all other hosts.
 #[test]
 fn who_says_nothing_loses_his_place() {
     let served = Served::new();
@@ -165,7 +165,7 @@ fn a_server_that_stops_lets_its_client_go() {
 
 #[test]
 fn a_client_waits_for_no_server_longer_than_its_limit() {
-    // Something listens, and never says anything.
+    // The other process listens, and never replies.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("cntrl");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -174,8 +174,8 @@ fn a_client_waits_for_no_server_longer_than_its_limit() {
     assert!(began.elapsed() < Duration::from_secs(7));
 }
 
-// A drive that nothing moves any more while a host waits for it would be waited for indefinitely, by every later host too:
-// it must say so, although its socket, and the doorbells that it looks at again and again, could always bring something.
+// A stalled drive with a waiting host would be waited for indefinitely, by every later host, too: it must
+// report the stall, although its socket and its polled doorbells could always bring new work.
 #[test]
 fn a_drive_that_stands_still_while_a_host_waits_ends() {
     for doorbells in [Doorbells::Mapped, Doorbells::Trapped] {
@@ -197,7 +197,7 @@ fn a_drive_that_stands_still_while_a_host_waits_ends() {
             Csts::from_bits(u32::from_le_bytes(bytes))
         };
         eventually(|| csts().rdy().then_some(()));
-        // An idle drive may wait as long as it likes.
+        // An idle drive may wait indefinitely.
         std::thread::sleep(Duration::from_millis(50));
         assert!(csts().rdy());
         let cc = cc.with_shn(Cc::SHN_NORMAL);
@@ -207,7 +207,7 @@ fn a_drive_that_stands_still_while_a_host_waits_ends() {
     }
 }
 
-// The same at the server's own end.
+// The same at the server's end.
 #[test]
 fn a_drive_that_can_not_be_shut_down_at_the_end_says_so() {
     let served = Served::broken(Doorbells::Trapped);

@@ -1,5 +1,5 @@
-//! A client's messages: without these answers a host sees no device; without the checks a client reaches what is not
-//! its own, or ends the service for everybody.
+//! A client's messages: without the right replies a host sees no device; without the checks a client accesses
+//! memory of others, or ends the service.
 
 use crate::fixture::*;
 use byteway_serve::function::Doorbells;
@@ -16,7 +16,7 @@ use vfio_bindings::bindings::vfio::*;
 use zerocopy::IntoBytes;
 
 const CC: u64 = 0x14;
-/// CC, AQA, ASQ: registers that hold what is written while the controller is disabled.
+/// CC, AQA, ASQ: registers that keep written values while the controller is disabled.
 const AQA: u64 = 0x24;
 const ASQ: u64 = 0x28;
 
@@ -36,7 +36,7 @@ fn versions() {
     let text = Capabilities::offer();
     let request =
         |major: u16, minor: u16, text: &[u8]| [&major.to_le_bytes(), &minor.to_le_bytes(), text].concat();
-    // SPDK says nothing of itself; others more than is understood.
+    // SPDK announces no capabilities; others announce unknown ones.
     for (minor, text) in [(0, &b""[..]), (1, &text), (u16::MAX, b"{\"other\": [1, {}]}\0")] {
         let client = eventually(|| Client::unversioned(&served.socket()).ok());
         let answer = exchange(&client, Command::VERSION, &[&request(0, minor, text)], &[]).unwrap();
@@ -48,7 +48,7 @@ fn versions() {
         assert_eq!((&own["max_msg_fds"], &own["max_data_xfer_size"]), (&16.into(), &(1 << 20).into()));
         assert_eq!((&own["pgsizes"], &own["write_multiple"]), (&4096.into(), &true.into()));
         assert!(own.get("migration").is_none() && own.get("twin_socket").is_none());
-        // Once is enough.
+        // A second VERSION is refused.
         assert_eq!(errno(&client, Command::VERSION, &[&request(0, 0, b"")], &[]), EINVAL);
         assert_eq!(read32(&client, 8) >> 16, 2, "VS");
     }
@@ -107,7 +107,7 @@ fn the_device_and_its_regions_are_described() {
                 );
                 assert!(region.bytes.is_power_of_two());
                 let part = region.mappable.unwrap();
-                // SPDK maps what is at 0x1000.
+                // SPDK maps the area at 0x1000.
                 assert_eq!((part.offset, part.bytes), (0x1000, 0x1000));
                 assert!(part.file.metadata().unwrap().len() >= part.file_offset + part.bytes);
             }
@@ -133,14 +133,14 @@ fn a_region_whose_description_does_not_fit_says_how_much_it_needs() {
         let info = RegionInfo { argsz: argsz.into(), ..RegionInfo::default() };
         exchange(&client, Command::DEVICE_GET_REGION_INFO, &[info.as_bytes(), &vec![0; behind]], &[]).unwrap()
     };
-    // QEMU asks with room for the structure, and refuses an answer that is longer, or that names capabilities.
+    // QEMU provides a buffer for the structure, and refuses a longer reply, or one with capabilities.
     for argsz in [32, 33, 63] {
         let answer = ask(argsz, 0);
         let (info, rest) = take::<RegionInfo>(&answer.payload).unwrap();
         assert_eq!((info.argsz.get(), info.cap_offset.get(), rest.len(), answer.files.len()), (64, 0, 0, 0));
         assert_eq!(info.flags.get() & VFIO_REGION_INFO_FLAG_CAPS, 0);
     }
-    // SPDK's request has the room behind it.
+    // SPDK's request has the buffer behind it.
     for (argsz, behind) in [(64, 0), (4064, 4032), (u32::MAX, 0)] {
         let answer = ask(argsz, behind);
         let (info, rest) = take::<RegionInfo>(&answer.payload).unwrap();
@@ -148,7 +148,7 @@ fn a_region_whose_description_does_not_fit_says_how_much_it_needs() {
         let (sparse, rest) = take::<SparseMmap>(rest).unwrap();
         assert_eq!((sparse.id.get(), sparse.version.get(), sparse.next.get(), rest.len()), (1, 1, 0, 0));
         assert_eq!((sparse.areas.get(), sparse.offset.get(), sparse.bytes.get()), (1, 0x1000, 0x1000));
-        // Every client maps the file at the sum of both.
+        // Every client maps the file at the sum of both offsets.
         let at = info.offset.get().wrapping_add(sparse.offset.get());
         let file = File::from(answer.files.into_iter().next().unwrap());
         assert!(at.is_multiple_of(PAGE) && at + sparse.bytes.get() <= file.metadata().unwrap().len());
@@ -173,11 +173,11 @@ fn registers_are_read_and_written() {
     let mut both = [0; 12];
     client.region_read(BAR0, AQA, &mut both).unwrap();
     assert_eq!(both, [0x1f, 0, 0x1f, 0, 0, 0x70, 0x56, 0x34, 0x12, 0, 0, 0]);
-    // All of a region at once.
+    // A complete region at once.
     let mut all = vec![0; client.region(BAR0).unwrap().bytes as usize];
     client.region_read(BAR0, 0, &mut all).unwrap();
     assert_eq!(all[0x24..0x30], both);
-    // A posted write is there when the next read is answered; no answer of it comes in between.
+    // A posted write has taken effect when the next read is answered, and has no reply of its own.
     for value in 0..100u32 {
         client.region_post(BAR0, ASQ, &(value << 12).to_le_bytes()).unwrap();
         assert_eq!(read32(&client, ASQ), value << 12);
@@ -254,7 +254,7 @@ fn accesses_beyond_a_region_are_refused() {
             "{access:?}"
         );
     }
-    // The data is not what the count says.
+    // The data does not match the count.
     for (count, data) in [(4, 0), (4, 3), (4, 5), (0, 1), (u32::MAX, 4)] {
         let parts: [&[u8]; 2] =
             [access(BAR0, AQA, count).as_bytes(), &vec![1; data]].map(|part| &*part.to_vec().leak());
@@ -262,7 +262,7 @@ fn accesses_beyond_a_region_are_refused() {
     }
     let with_data = access(BAR0, AQA, 4);
     assert_eq!(errno(&client, Command::REGION_READ, &[with_data.as_bytes(), &[0; 4]], &[]), EINVAL);
-    // Nothing is a valid extent.
+    // An empty extent is valid.
     assert_eq!(errno(&client, Command::REGION_READ, &[access(BAR0, bytes, 0).as_bytes()], &[]), 0);
     assert_eq!(read32(&client, AQA), 0);
 }
@@ -271,7 +271,7 @@ fn accesses_beyond_a_region_are_refused() {
 fn messages_that_are_too_short_are_refused() {
     let served = Served::new();
     let client = served.client();
-    // Each structure with an argsz of its length, and cut.
+    // Each structure with an argsz of its length, and truncated.
     for (command, bytes) in [
         (Command::DMA_MAP, size_of::<DmaMap>()),
         (Command::DMA_UNMAP, size_of::<DmaUnmap>()),
@@ -326,13 +326,13 @@ fn replies_and_odd_flags() {
     let served = Served::new();
     let client = served.client();
     let channel = client.channel();
-    // Replies that nobody waits for are passed over.
+    // Replies to no request are ignored.
     for id in 0..100 {
         let reply = Header::request(id, Command::DMA_READ, 0).reply();
         channel.send(reply, &[&[0; 40]], &[event().as_fd()]).unwrap();
     }
     assert_eq!(read32(&client, AQA), 0);
-    // A kind of message that does not exist is refused.
+    // An unknown message type is refused.
     for kind in 2..16 {
         let header = Header::request(500 + kind, Command::DEVICE_GET_INFO, kind.into());
         channel.send(header, &[&[0; 16]], &[]).unwrap();
@@ -340,14 +340,14 @@ fn replies_and_odd_flags() {
         assert_eq!((answer.header.id.get(), answer.header.error.get() as i32), (500 + kind, EINVAL));
         assert_eq!(answer.header.kind(), Header::REPLY);
     }
-    // Flags that do not exist change nothing.
+    // Unknown flags are ignored.
     let info = DeviceInfo { argsz: 16.into(), ..DeviceInfo::default() };
     channel
         .send(Header::request(600, Command::DEVICE_GET_INFO, 0xffff_ffc0), &[info.as_bytes()], &[])
         .unwrap();
     let answer = channel.wait_for(ANSWER_LIMIT, |message| Ok(Some(message))).unwrap().unwrap();
     assert_eq!((answer.header.error.get(), answer.payload.len()), (0, 16));
-    // No answer means none: not for what works, nor for what fails.
+    // A request with NO_REPLY gets no reply, whether it succeeds or fails.
     for (command, payload) in [
         (Command::DEVICE_GET_INFO, info.as_bytes()),
         (Command::DEVICE_GET_INFO, &[]),
@@ -367,7 +367,7 @@ fn memory_is_mapped_and_unmapped() {
     let client = served.client();
     let file = memfd(8 * PAGE);
     client.dma_map(0x10_0000, 4 * PAGE, Some((&file, 2 * PAGE)), true).unwrap();
-    // The same again is no error: QEMU and others do it. Anything else in its place is.
+    // Repeating a mapping is no error, as QEMU does it. Any other overlapping mapping is.
     client.dma_map(0x10_0000, 4 * PAGE, Some((&file, 2 * PAGE)), true).unwrap();
     let other = memfd(8 * PAGE);
     let refused = |result: Result<(), ClientError>| match result {
@@ -388,18 +388,18 @@ fn memory_is_mapped_and_unmapped() {
         assert_eq!(refused(result), EEXIST, "{address:#x} {pages}");
     }
     assert_eq!(refused(client.dma_map(0x10_0000, 4 * PAGE, None, true)), EEXIST);
-    // A range without a file, as QEMU has them for ROMs, again and again.
+    // A range without a file, as QEMU has for ROMs, repeatedly.
     for _ in 0..50 {
         client.dma_map(0xc_0000, 0x8000, None, false).unwrap();
         client.dma_map(0xc_0000, 0x8000, None, false).unwrap();
         client.dma_unmap(0xc_0000, 0x8000).unwrap();
     }
-    // A part is not unmapped.
+    // A part cannot be unmapped.
     for (address, bytes) in [(0x10_0000, PAGE), (0x10_3000, PAGE), (0x20_0000, PAGE), (0x0f_f000, 2 * PAGE)] {
         assert_eq!(refused(client.dma_unmap(address, bytes)), ENOENT, "{address:#x}");
     }
     client.dma_map(0x20_0000, PAGE, Some((&file, 0)), false).unwrap();
-    // Several are.
+    // Several mappings at once can be.
     client.dma_unmap(0x10_0000, 0x20_0000).unwrap();
     assert_eq!(refused(client.dma_unmap(0x10_0000, 0x20_0000)), ENOENT);
     client.dma_map(0x10_0000, 4 * PAGE, Some((&other, 0)), true).unwrap();
@@ -456,7 +456,7 @@ fn regions_that_cannot_be_are_refused() {
             "{wrong:?}"
         );
     }
-    // Descriptors that are no memory, or too many.
+    // Descriptors that are not memory, or too many.
     let (reader, _writer) = rustix::pipe::pipe().unwrap();
     let directory = File::open("/").unwrap();
     for wrong in
@@ -466,13 +466,13 @@ fn regions_that_cannot_be_are_refused() {
     }
     assert_eq!(errno(&client, Command::DMA_MAP, &[good.as_bytes()], &[file.as_fd(); 2]), EINVAL);
     assert_eq!(errno(&client, Command::DMA_MAP, &[good.as_bytes()], &[file.as_fd(); 16]), EINVAL);
-    // A file that is open for reading only cannot be written.
+    // A file that is open for reading only cannot be mapped writable.
     let read_only = File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).unwrap();
     assert_ne!(errno(&client, Command::DMA_MAP, &[good.as_bytes()], &[read_only.as_fd()]), 0);
     let read = map(1, 0, 0, PAGE);
     assert_eq!(errno(&client, Command::DMA_MAP, &[read.as_bytes()], &[read_only.as_fd()]), 0);
     client.dma_unmap_all().unwrap();
-    // All flags that are.
+    // All valid flags.
     for flags in 0..4 {
         assert_eq!(
             errno(&client, Command::DMA_MAP, &[map(flags, 0, 0, PAGE).as_bytes()], &[file.as_fd()]),
@@ -516,7 +516,7 @@ fn there_are_only_so_many_regions() {
     }
     let result = client.dma_map(1 << 40, PAGE, None, true);
     assert!(matches!(result, Err(ClientError::Refused { source, .. }) if source.raw_os_error() == Some(28)));
-    // One that is there already is still no error.
+    // Memory that is already mapped is still no error.
     client.dma_map(0, PAGE, Some((&file, 0)), true).unwrap();
     client.dma_unmap_all().unwrap();
     client.dma_map(1 << 40, PAGE, None, true).unwrap();
@@ -532,7 +532,7 @@ fn vectors_are_assigned_and_triggered() {
     let trigger = |start, count| client.set_irqs(VFIO_IRQ_SET_DATA_NONE, start, count, &[], &[]).unwrap();
     trigger(0, VECTORS);
     assert_eq!(counts(), [0; 5]);
-    // One a message, as QEMU does; then all.
+    // One per message, as QEMU does; then all.
     client.set_events(2, &fds[2..3]).unwrap();
     trigger(0, VECTORS);
     assert_eq!(counts(), [0, 0, 1, 0, 0]);
@@ -542,14 +542,14 @@ fn vectors_are_assigned_and_triggered() {
     assert_eq!(counts(), [1, 2, 2, 1, 1]);
     client.set_irqs(VFIO_IRQ_SET_DATA_BOOL, 1, 3, &[1, 0, 0xff], &[]).unwrap();
     assert_eq!(counts(), [0, 1, 0, 1, 0]);
-    // Without descriptors they are taken back.
+    // Without descriptors they are removed.
     client.set_irqs(VFIO_IRQ_SET_DATA_EVENTFD, 1, 2, &[], &[]).unwrap();
     trigger(0, VECTORS);
     assert_eq!(counts(), [1, 0, 0, 1, 1]);
     client.clear_events().unwrap();
     trigger(0, VECTORS);
     assert_eq!(counts(), [0; 5]);
-    // A reset of the function leaves them; going does not.
+    // A function reset keeps them; disconnecting does not.
     client.set_events(0, &fds).unwrap();
     client.reset().unwrap();
     trigger(0, 1);
@@ -558,7 +558,7 @@ fn vectors_are_assigned_and_triggered() {
     let client = served.client();
     client.set_irqs(VFIO_IRQ_SET_DATA_NONE, 0, VECTORS, &[], &[]).unwrap();
     assert_eq!(counts(), [0; 5]);
-    // What is no event is refused; events that are full hold nobody up, also if the client has made them block.
+    // Other descriptors are refused; full eventfds block no one, even if the client has made them blocking.
     let (_reader, writer) = rustix::pipe::pipe().unwrap();
     assert!(client.set_events(0, &[writer.as_fd()]).is_err());
     client.set_events(0, &fds[..2]).unwrap();
@@ -635,7 +635,7 @@ fn interrupts_that_cannot_be_are_refused() {
     for action in [VFIO_IRQ_SET_ACTION_MASK, VFIO_IRQ_SET_ACTION_UNMASK] {
         assert_eq!(set(none | action, MSIX, 0, 1, 0, 0), ENOTSUP);
     }
-    // What QEMU asks for and gets without effect: INTx off, errors and requests to let go to be told of.
+    // Requests of QEMU that have no effect: INTx off, error and request interrupts.
     assert_eq!(set(none | TRIGGER, 0, 0, 0, 0, 0), 0);
     assert_eq!(set(eventfd | TRIGGER, 3, 0, 1, 0, 1), 0);
     assert_eq!(set(eventfd | TRIGGER, 4, 0, 1, 0, 1), 0);
@@ -664,7 +664,7 @@ fn too_many_descriptors_are_refused_and_the_client_stays() {
     let served = Served::new();
     let client = served.client();
     let map = DmaMap { argsz: 32.into(), flags: 3.into(), bytes: PAGE.into(), ..DmaMap::default() };
-    // More than a channel sends itself: as parts of a message whose rest comes later.
+    // More than a channel sends itself: as parts of a message whose rest follows later.
     let file = memfd(PAGE);
     let mut header = Header::request(9, Command::DMA_MAP, 0);
     header.bytes = 48.into();
@@ -693,7 +693,7 @@ fn who_never_reads_its_answers_is_dropped_and_the_next_is_served() {
     let client = served.client();
     let bytes = client.region(BAR0).unwrap().bytes as u32;
     let access = RegionAccess { offset: 0.into(), region: BAR0.into(), count: bytes.into() };
-    // Twice what may wait, and what the sockets take.
+    // Twice the limit of pending bytes, and the size of the sockets' buffers.
     let requests = 2 * UNSENT_BYTES_MAX as u32 / bytes + 1000;
     let mut was_dropped = false;
     for id in 0..requests {
@@ -705,7 +705,7 @@ fn who_never_reads_its_answers_is_dropped_and_the_next_is_served() {
     served.is_well();
 }
 
-// Each such answer carries a descriptor: of those that wait this process could run out, for all its drives.
+// Each such reply carries a descriptor: pending ones could exhaust the process's table, for all its drives.
 #[test]
 fn who_leaves_descriptors_unread_is_dropped_and_the_next_is_served() {
     let served = Served::new();
@@ -722,7 +722,7 @@ fn who_leaves_descriptors_unread_is_dropped_and_the_next_is_served() {
     served.is_well();
 }
 
-// A reset that is still under way when its write is answered loses what the host writes next.
+// If a reset were still in progress when its write is answered, the host's next writes would be lost.
 #[test]
 fn a_function_level_reset_is_over_when_it_is_answered() {
     let served = Served::new();
@@ -744,7 +744,7 @@ fn a_function_level_reset_is_over_when_it_is_answered() {
     }
 }
 
-// A process that has been detached keeps its mapping of the doorbells: they must be nobody's then.
+// A detached process keeps its mapping of the doorbells: they must have no effect then.
 #[test]
 fn doorbells_of_a_client_that_has_gone_are_not_those_of_the_next() {
     let served = Served::new();
@@ -781,7 +781,7 @@ fn a_flood_of_small_messages_is_answered() {
 
 #[test]
 fn messages_of_random_bytes() {
-    // Always the same ones: a failure names its step.
+    // A fixed sequence: a failure names its step.
     let served = Served::new();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = move || {

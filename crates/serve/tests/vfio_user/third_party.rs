@@ -1,4 +1,4 @@
-//! A client that somebody else wrote: without it, both ends here could share a misunderstanding.
+//! An independent client: without it, both ends here could share a misunderstanding of the protocol.
 
 use crate::fixture::*;
 use std::os::fd::AsRawFd;

@@ -1,4 +1,4 @@
-//! What a comparison found, and `compare.json`:
+//! The result of a comparison, and the file `compare.json`:
 //!
 //! ```text
 //! byteway, scenario    version, and name of the scenario
@@ -10,7 +10,7 @@
 //!   index, values      value by key
 //!   status, reason     "done"; "failed", with the reason; "not-run"
 //!   figures            iops, bytes_per_second, mean_ns, p50_ns, p99_ns, p99_9_ns (of all I/Os of all jobs),
-//!                      read_p99_9_ns (where there are others beside reads), wire_bytes_per_io, payload_bytes_per_io
+//!                      read_p99_9_ns (where there are others besides reads), wire_bytes_per_io, payload_bytes_per_io
 //!                      (both directions), write_amplification, map_miss_ratio, wear_spread, retries_per_read (where
 //!                      the drive has a map cache, looks after wear, or tries reads again),
 //!                      log_pages, index_pages (pages of flash programmed by a drive of keys and values),
@@ -21,13 +21,13 @@
 //! findings[]           kind, its details, and text: a sentence; the most telling ones first
 //! ```
 //!
-//! What does not exist is null.
+//! Missing values are null.
 
 use serde::ser::{Serialize, Serializer};
 
 use super::figures::{Figures, Metric, fallen, is_fallback};
-use super::finding::{Fact, Finding, Seen, findings, most_telling_first, throughput_of};
-use super::found::Found;
+use super::finding::{Fact, Finding, FindingInput, findings, most_telling_first, throughput_of};
+use super::found::RunResult;
 use super::outcome::Outcome;
 use super::plan::{Plan, describe};
 use super::sizes;
@@ -36,44 +36,44 @@ use byteway_console::table::grouped;
 use byteway_measure::summary::Summary;
 use byteway_scenario::Scenario;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Comparison {
     /// Name of the scenario.
     pub scenario: String,
-    /// Its text.
+    /// Text of the scenario.
     pub text: String,
-    /// How to run the comparison again.
+    /// Command to repeat the comparison.
     pub command: String,
-    /// What is varied.
+    /// The varied keys.
     pub axes: Vec<Axis>,
-    /// What the points are compared with.
+    /// Baseline of the points, in words.
     pub baseline: String,
-    /// The figure that is shown first: what was asked for, or else mean latency where methods of transfer are compared, and
-    /// throughput otherwise.
+    /// The figure shown first: by default mean latency for comparisons of transfer methods, throughput for
+    /// others.
     pub metric: Metric,
     /// All points.
     pub points: Vec<Point>,
-    /// What they show.
+    /// Findings on the points.
     pub findings: Vec<Finding>,
-    /// It was interrupted: points, or runs between them that findings rest on, are missing.
+    /// Whether it was interrupted: points, or probes for findings, are missing.
     pub interrupted: bool,
 }
 
 /// A point of a comparison.
 #[derive(Debug)]
 pub struct Point {
-    /// What findings see of it.
-    pub seen: Seen,
-    /// What became of it.
+    /// The point as input of findings.
+    pub seen: FindingInput,
+    /// Its outcome.
     pub outcome: Outcome,
     /// Its figures, even if some of its I/Os failed.
     pub figures: Option<Figures>,
-    /// Index of the point that it is compared with.
+    /// Index of its baseline.
     pub against: usize,
 }
 
-/// Points of which payloads went by the fallback.
+/// A finding on points whose payloads used the fallback.
 fn fallbacks(axes: &[Axis], points: &[Point]) -> Option<Finding> {
     let fallen = points.iter().filter_map(|point| {
         let summary = &point.outcome.found()?.summary;
@@ -86,22 +86,26 @@ fn fallbacks(axes: &[Axis], points: &[Point]) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "payloads went by the fallback, because their method could not carry them: {}; where most did, the figures are not \
-         the method's, and nothing is concluded from them",
+        "payloads used the fallback because their method could not carry them: {}; where most did, the figures are not \
+         the method's, and no conclusions are drawn from them",
         points.join("; ")
     );
     Some(Finding { fact: Fact::Fallback { points }, text })
 }
 
 impl Comparison {
-    /// From what was planned and what became of it. `probe` runs what lies between the points: where a payload's size and
-    /// method are varied, the sizes up to which a method pays are looked for to the byte.
-    pub fn new(plan: Plan, outcomes: Vec<Outcome>, probe: &dyn Fn(&Scenario) -> Option<Found>) -> Comparison {
+    /// The result of a plan and its outcomes. `probe` runs scenarios between the points, to find the payload
+    /// sizes up to which a method is better, if sizes and methods are varied.
+    pub fn new(
+        plan: Plan,
+        outcomes: Vec<Outcome>,
+        probe: &dyn Fn(&Scenario) -> Option<RunResult>,
+    ) -> Comparison {
         let first = plan.points.first().map(|point| &point.scenario);
         let scenario = first.map(|scenario| scenario.name.clone()).unwrap_or_default();
         let text = first.map(|scenario| scenario.text.clone()).unwrap_or_default();
         let point = |(planned, outcome): (&super::plan::Planned, Outcome)| Point {
-            seen: Seen {
+            seen: FindingInput {
                 choice: planned.choice.clone(),
                 figures: outcome.done().filter(|found| !is_fallback(&found.summary)).map(Figures::of),
                 outstanding: planned.outstanding(),
@@ -111,7 +115,7 @@ impl Comparison {
             against: planned.against,
         };
         let points: Vec<Point> = plan.points.iter().zip(outcomes).map(point).collect();
-        let seen: Vec<Seen> = points.iter().map(|point| point.seen.clone()).collect();
+        let seen: Vec<FindingInput> = points.iter().map(|point| point.seen.clone()).collect();
         let sizes = sizes::findings(&plan, &seen, probe);
         let mut findings = findings(&plan.axes, &seen);
         findings.retain(|finding| !sizes.iter().any(|better| better.replaces(finding)));
@@ -135,22 +139,22 @@ impl Comparison {
         }
     }
 
-    /// Whether some points, or some of what findings rest on, were not run.
+    /// Whether points or probes are missing.
     pub fn is_partial(&self) -> bool {
         self.interrupted || self.points.iter().any(|point| point.outcome == Outcome::NotRun)
     }
 
-    /// Points that failed.
+    /// Number of failed points.
     pub fn failed(&self) -> usize {
         self.points.iter().filter(|point| matches!(point.outcome, Outcome::Failed(..))).count()
     }
 
-    /// Value of a point on an axis.
+    /// The value of a point on an axis.
     pub fn label(&self, point: &Point, axis: usize) -> &str {
         &self.axes[axis].values[point.seen.choice[axis]].label
     }
 
-    /// A figure as a multiple of the baseline's; `None` for the baseline itself, and if either has none.
+    /// A figure relative to the baseline's; `None` for the baseline itself, and if either is missing.
     pub fn ratio(&self, index: usize, metric: Metric) -> Option<f64> {
         let point = &self.points[index];
         if point.against == index {
@@ -159,7 +163,7 @@ impl Comparison {
         point.figures.as_ref()?.ratio(self.points[point.against].seen.figures.as_ref()?, metric)
     }
 
-    /// What `compare.json` holds.
+    /// The contents of `compare.json`.
     pub fn to_json(&self) -> String {
         let json = Json {
             byteway: env!("CARGO_PKG_VERSION"),
@@ -255,7 +259,7 @@ struct Busiest<'a> {
     mean: f64,
 }
 
-/// A map that is written in its own order.
+/// A map that is serialized in its own order.
 struct Ordered<'a, T>(Vec<(&'a str, T)>);
 
 impl<T: Serialize> Serialize for Ordered<'_, T> {

@@ -1,8 +1,8 @@
-//! The figures by which points are compared, and the differences between them.
+//! Figures by which points are compared, and differences between them.
 
 use serde::Serialize;
 
-use super::found::Found;
+use super::found::RunResult;
 use byteway_console::number::ratio;
 use byteway_console::table::{Quantity, bytes, grouped, number, percent, rate, time};
 use byteway_measure::summary::{KindSummary, Latency, Summary};
@@ -12,54 +12,54 @@ use byteway_workload::Kind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// I/Os a second of all jobs.
+    /// I/Os per second of all jobs.
     Iops,
-    /// Bytes a second of all jobs.
+    /// Bytes per second of all jobs.
     BytesPerSecond,
     /// Mean latency of all I/Os, in nanoseconds.
     MeanNs,
-    /// Half of all I/Os took no longer.
+    /// Median latency of all I/Os.
     P50Ns,
-    /// 99 % took no longer.
+    /// 99th percentile of the latency.
     P99Ns,
-    /// 99.9 % took no longer.
+    /// 99.9th percentile of the latency.
     #[serde(rename = "p99_9_ns")]
     P999Ns,
-    /// 99.9 % of the reads took no longer, where there are other I/Os beside them.
+    /// 99.9th percentile of the latency of reads, where there are other I/Os as well.
     #[serde(rename = "read_p99_9_ns")]
     ReadP999Ns,
-    /// Bytes on the link for each I/O, both directions, with headers, CRC and framing.
+    /// Bytes on the link per I/O, both directions, with headers, CRC and framing.
     WireBytesPerIo,
-    /// The same, payload only, as a performance counter sees it.
+    /// The same for payload only, as a performance counter counts it.
     PayloadBytesPerIo,
-    /// Bytes programmed for each byte that the host wrote.
+    /// Bytes programmed per byte that the host wrote.
     WriteAmplification,
-    /// Lookups that did not find their page of the map in DRAM, where it holds a part of the map.
+    /// Share of map lookups that miss in DRAM, where DRAM holds a part of the map.
     MapMissRatio,
-    /// From the least to the most worn block, over the mean, where wear is looked after.
+    /// (Highest - lowest) / mean erase count, with wear leveling.
     WearSpread,
-    /// How often a read was tried again, where it can be.
+    /// Retries per read, where reads may be retried.
     RetriesPerRead,
-    /// Pages of flash programmed for the value log and its records, on a drive of keys and values.
+    /// Flash pages programmed for the value log and its records, on a key-value drive.
     LogPages,
-    /// Pages of flash programmed for the index and its manifest, likewise.
+    /// Flash pages programmed for the index and its manifest, on a key-value drive.
     IndexPages,
-    /// Processor time of the host for each I/O, where how payloads cross is measured.
+    /// Processor time of the host per I/O, where transfers are measured.
     HostNsPerIo,
-    /// Processor time of the drive for each I/O, likewise.
+    /// Processor time of the drive per I/O, where transfers are measured.
     DeviceNsPerIo,
-    /// Processor time of the target for each I/O, where the drives are behind one.
+    /// Processor time of the target per I/O, for drives behind one.
     TargetNsPerIo,
-    /// What a drive of a box costs, in dollars.
+    /// Price of a drive in a box, in dollars.
     DriveDollars,
-    /// I/Os a second for each dollar that the drives of a box cost.
+    /// I/Os per second per dollar of all drives of a box.
     IopsPerDollar,
-    /// Energy of the drives of a box for each I/O, in joules.
-    JoulesPerIo,
+    /// Energy of the drives of a box per I/O, in microjoules.
+    MicrojoulesPerIo,
 }
 
 impl Metric {
-    /// All, in the order of tables.
+    /// All figures, in the order of tables.
     pub const ALL: [Metric; 21] = [
         Metric::Iops,
         Metric::BytesPerSecond,
@@ -81,10 +81,10 @@ impl Metric {
         Metric::TargetNsPerIo,
         Metric::DriveDollars,
         Metric::IopsPerDollar,
-        Metric::JoulesPerIo,
+        Metric::MicrojoulesPerIo,
     ];
 
-    /// Its key in JSON and CSV.
+    /// Key in JSON and CSV.
     pub fn key(self) -> &'static str {
         match self {
             Metric::Iops => "iops",
@@ -107,11 +107,11 @@ impl Metric {
             Metric::TargetNsPerIo => "target_ns_per_io",
             Metric::DriveDollars => "drive_dollars",
             Metric::IopsPerDollar => "iops_per_dollar",
-            Metric::JoulesPerIo => "joules_per_io",
+            Metric::MicrojoulesPerIo => "microjoules_per_io",
         }
     }
 
-    /// At the head of a column.
+    /// Heading of its column.
     pub fn header(self) -> &'static str {
         match self {
             Metric::Iops => "IOPS",
@@ -134,15 +134,15 @@ impl Metric {
             Metric::TargetNsPerIo => "target CPU",
             Metric::DriveDollars => "dollars",
             Metric::IopsPerDollar => "IOPS / dollar",
-            Metric::JoulesPerIo => "joules / I/O",
+            Metric::MicrojoulesPerIo => "uJ / I/O",
         }
     }
 
-    /// In a sentence.
+    /// Name in a sentence.
     pub fn noun(self) -> &'static str {
         match self {
             Metric::Iops => "IOPS",
-            Metric::BytesPerSecond => "bytes a second",
+            Metric::BytesPerSecond => "bytes per second",
             Metric::MeanNs => "mean latency",
             Metric::P50Ns => "median latency",
             Metric::P99Ns => "p99 latency",
@@ -159,22 +159,22 @@ impl Metric {
             Metric::HostNsPerIo => "host processor time per I/O",
             Metric::DeviceNsPerIo => "drive processor time per I/O",
             Metric::TargetNsPerIo => "target processor time per I/O",
-            Metric::DriveDollars => "dollars a drive",
-            Metric::IopsPerDollar => "IOPS a dollar",
-            Metric::JoulesPerIo => "energy per I/O",
+            Metric::DriveDollars => "dollars per drive",
+            Metric::IopsPerDollar => "IOPS per dollar",
+            Metric::MicrojoulesPerIo => "energy per I/O",
         }
     }
 
-    /// The figure of this key.
+    /// The figure with this key.
     pub fn named(key: &str) -> Option<Metric> {
         Metric::ALL.into_iter().find(|metric| metric.key() == key)
     }
 
-    /// What it measures; `None` of counts.
+    /// Its quantity; `None` for counts.
     pub(super) fn quantity(self) -> Option<Quantity> {
         match self {
             Metric::Iops | Metric::LogPages | Metric::IndexPages | Metric::IopsPerDollar => None,
-            Metric::DriveDollars | Metric::JoulesPerIo => Some(Quantity::Number),
+            Metric::DriveDollars | Metric::MicrojoulesPerIo => Some(Quantity::Number),
             Metric::BytesPerSecond => Some(Quantity::Rate),
             Metric::MeanNs
             | Metric::P50Ns
@@ -190,13 +190,13 @@ impl Metric {
         }
     }
 
-    /// Where not all figures have a place in a table, those with the highest number are left out first.
+    /// Rank in tables: if not all fit, those with the highest rank are omitted first.
     pub(super) fn rank(self) -> usize {
         match self {
             Metric::MeanNs => 1,
             Metric::P99Ns => 2,
             Metric::Iops => 3,
-            // What packing is for.
+            // The purpose of packing.
             Metric::ReadP999Ns | Metric::LogPages | Metric::TargetNsPerIo | Metric::DriveDollars => 4,
             Metric::WriteAmplification
             | Metric::MapMissRatio
@@ -209,46 +209,46 @@ impl Metric {
             Metric::P999Ns => 9,
             Metric::BytesPerSecond => 10,
             Metric::P50Ns => 11,
-            Metric::JoulesPerIo => 7,
+            Metric::MicrojoulesPerIo => 7,
             Metric::PayloadBytesPerIo => 12,
         }
     }
 
-    /// What it counts, for the words below a chart.
+    /// Description below a chart.
     pub fn meaning(self) -> &'static str {
         match self {
             Metric::Iops | Metric::BytesPerSecond => "All jobs together",
             Metric::MeanNs => "Mean of all I/Os of all jobs, from submission to completion",
-            Metric::P50Ns => "Half of all I/Os took no longer",
-            Metric::P99Ns => "One I/O in a hundred took longer",
-            Metric::P999Ns => "One I/O in a thousand took longer",
-            Metric::ReadP999Ns => "One read in a thousand took longer",
+            Metric::P50Ns => "The median of all I/Os",
+            Metric::P99Ns => "1 % of all I/Os took longer",
+            Metric::P999Ns => "0.1 % of all I/Os took longer",
+            Metric::ReadP999Ns => "0.1 % of all reads took longer",
             Metric::WireBytesPerIo => "Both directions of the link, with headers, CRC and framing",
             Metric::PayloadBytesPerIo => "Both directions of the link, as a performance counter sees it",
-            Metric::WriteAmplification => "Bytes programmed into flash for each byte that the host wrote",
-            Metric::MapMissRatio => "Lookups of a page of the map that was not in DRAM, among all",
-            Metric::WearSpread => "Erases from the least to the most worn block, over the mean",
-            Metric::RetriesPerRead => "How often a read of flash was tried again, in the mean",
+            Metric::WriteAmplification => "Bytes programmed into flash per byte written by the host",
+            Metric::MapMissRatio => "Share of map lookups whose page was not in DRAM",
+            Metric::WearSpread => {
+                "Difference of erase counts between the most and least worn block, relative to the mean"
+            }
+            Metric::RetriesPerRead => "Mean number of retries per flash read",
             Metric::LogPages => "Pages of flash programmed for the value log and its records",
             Metric::IndexPages => "Pages of flash programmed for the index and its manifest",
-            Metric::HostNsPerIo | Metric::DeviceNsPerIo => {
-                "Work for each I/O, without watching for completions"
+            Metric::HostNsPerIo | Metric::DeviceNsPerIo => "Work per I/O, without polling for completions",
+            Metric::DriveDollars => "Flash, DRAM, controller and the rest, at the scenario's prices",
+            Metric::IopsPerDollar => "All jobs together, divided by the cost of all drives of the enclosure",
+            Metric::MicrojoulesPerIo => {
+                "Energy of the drives' flash, processors, links and DRAM, without the host"
             }
-            Metric::DriveDollars => "Flash, DRAM, controller and the rest, by the prices of the scenario",
-            Metric::IopsPerDollar => "All jobs together, over what all drives of the box cost",
-            Metric::JoulesPerIo => {
-                "What flash, processors, links and DRAM of the drives took, without the host"
-            }
-            Metric::TargetNsPerIo => "Work of the target's processors for each I/O, interrupts included",
+            Metric::TargetNsPerIo => "Work of the target's processors per I/O, including interrupts",
         }
     }
 
-    /// Whether more of it is better.
+    /// Whether larger values are better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Metric::Iops | Metric::BytesPerSecond | Metric::IopsPerDollar)
     }
 
-    /// With its unit, in a sentence.
+    /// A value with its unit, in a sentence.
     pub fn show(self, value: f64) -> String {
         match self.quantity() {
             None => grouped(libm::round(value) as u64),
@@ -261,13 +261,13 @@ impl Metric {
     }
 }
 
-/// All figures of a point; `None` where there is none: no write, no write amplification.
+/// All figures of a point; `None` where there is none, such as write amplification without writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures([Option<f64>; Metric::ALL.len()]);
 
 impl Figures {
-    /// Of a run.
-    pub fn of(found: &Found) -> Figures {
+    /// The figures of a run.
+    pub fn of(found: &RunResult) -> Figures {
         let summary = &found.summary;
         let ios = u128::from(summary.ios);
         let wire: u128 = summary.link.iter().map(|row| u128::from(row.wire_bytes)).sum();
@@ -300,42 +300,42 @@ impl Figures {
             Metric::TargetNsPerIo => summary.network.as_ref().map(|network| network.target_ns_per_io),
             Metric::DriveDollars => summary.jbof.as_ref().map(|jbof| jbof.dollars),
             Metric::IopsPerDollar => summary.jbof.as_ref().map(|jbof| jbof.iops_per_dollar),
-            Metric::JoulesPerIo => {
+            Metric::MicrojoulesPerIo => {
                 let jbof = summary.jbof.as_ref().filter(|_| summary.ios > 0);
-                jbof.map(|jbof| jbof.energy.joules() / summary.ios as f64)
+                jbof.map(|jbof| jbof.energy.joules() * 1e6 / summary.ios as f64)
             }
         }))
     }
 
-    /// Figures made up by a test.
+    /// Figures for a test.
     #[cfg(test)]
     pub(super) fn from_fn(of: impl Fn(Metric) -> Option<f64>) -> Figures {
         Figures(Metric::ALL.map(of))
     }
 
-    /// One of them.
+    /// The value of a figure.
     pub fn get(&self, metric: Metric) -> Option<f64> {
         self.0[metric as usize]
     }
 
-    /// As a share of another point's.
+    /// The ratio to another point's figure.
     pub fn ratio(&self, base: &Figures, metric: Metric) -> Option<f64> {
         let (own, base) = (self.get(metric)?, base.get(metric)?);
         (base != 0.0).then(|| own / base)
     }
 }
 
-/// Payloads and results that did not go by the way that was asked for.
+/// Payloads and results that did not use the configured method.
 pub(super) fn fallen(summary: &Summary) -> u64 {
     summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks + transfer.result_fallbacks)
 }
 
-/// Whether the figures are another method's: most payloads went by the fallback.
+/// Whether the figures are those of another method: most payloads used the fallback.
 pub(super) fn is_fallback(summary: &Summary) -> bool {
     fallen(summary).saturating_mul(2) > summary.ios
 }
 
-/// Jobs and kinds of I/O apart.
+/// The figures by job and kind of I/O.
 pub(super) fn streams(summary: &Summary) -> impl Iterator<Item = (&str, Kind, &KindSummary)> {
     summary.jobs.iter().flat_map(|job| {
         [(Kind::Read, &job.read), (Kind::Write, &job.write), (Kind::Trim, &job.trim)]
@@ -355,10 +355,10 @@ fn mean(summary: &Summary) -> Option<f64> {
     only.or_else(|| (ios > 0).then(|| sum / ios as f64))
 }
 
-/// The latency that `share` of all I/Os of some kinds don't exceed. Of one kind of I/O it is the summary's. Several are put together by
-/// their curves, and where those are missing the slowest one's stands for all.
+/// A percentile of all I/Os of some kinds. Of one kind it is the summary's. Several kinds are merged by their
+/// curves; without curves, the slowest one counts.
 fn percentile(
-    found: &Found,
+    found: &RunResult,
     share: f64,
     of: fn(&Latency) -> u64,
     counts: impl Fn(Kind) -> bool,
@@ -386,16 +386,15 @@ fn percentile(
     Some(slowest)
 }
 
-/// Below this, two figures are called equal.
+/// Relative difference below which two figures are equal.
 pub const EQUAL: f64 = 0.01;
 
-/// Whether two figures are too near to each other for a claim.
+/// Whether two figures are too close for a claim.
 pub fn equal(a: f64, b: f64) -> bool {
     (a - b).abs() < EQUAL * a.abs().max(b.abs()) || a == b
 }
 
-/// A difference for people: `=` below 1 %, per cent up to a factor of 2, and beyond how many times more or, as a fraction, how
-/// many times less.
+/// A difference in words: `=` below 1 %, percent up to a factor of 2, then a multiple or a fraction.
 pub fn difference(ratio: f64) -> String {
     let factor = |factor: f64| match factor {
         factor if factor >= 99.95 => grouped(libm::round(factor) as u64),
@@ -415,7 +414,7 @@ pub fn difference(ratio: f64) -> String {
 mod tests {
     use super::*;
 
-    // "+900 %" has to be translated by every reader, and "-90 %" and "-99 %" look alike.
+    // "+900 %" is hard to read, and "-90 %" and "-99 %" look alike.
     #[test]
     fn differences_read_in_their_direction() {
         for (ratio, text) in [

@@ -1,5 +1,5 @@
-//! What a point comes to, as a number: everything that its results follow from, and nothing else. A scenario that is
-//! written differently, or lies elsewhere, and comes to the same has the same fingerprint.
+//! Fingerprints of points: a hash of everything that determines the results, and nothing else. Scenarios with
+//! another notation or path, but the same plan, have equal fingerprints.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,10 +18,11 @@ use byteway_workload::{Layout, Source};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Fingerprint(String);
 
-/// Of everything that this program was built from: a model that was changed gives other results, whatever its version.
+/// Hash of the program's sources: a changed model has other results, even with the same version.
 pub const SOURCES: &str = env!("BYTEWAY_SOURCES");
 
-/// Of a scenario with this build of the program. The contents of traces count; `hashed` keeps what was read of them.
+/// The fingerprint of a scenario with this build. The contents of traces are included; `hashed` caches their
+/// hashes.
 pub(super) fn of(
     scenario: &Scenario,
     hashed: &mut BTreeMap<PathBuf, String>,
@@ -47,7 +48,7 @@ pub(super) fn of(
     for job in &mut jobs {
         if let Source::Trace(replay) = &mut job.source {
             let path = std::mem::take(&mut replay.path);
-            // It follows from the rest, and may have millions of entries.
+            // It is derived from the rest, and may have millions of entries.
             replay.layout = Layout::default();
             if !hashed.contains_key(&path) {
                 hashed.insert(path.clone(), of_file(&path)?);
@@ -91,7 +92,8 @@ fn of_file(path: &std::path::Path) -> Result<String, InputError> {
 mod tests {
     use super::*;
 
-    // Published test vectors: with another function, what older versions kept would all be run again.
+    // Published test vectors: with another hash function, all points stored by older versions would be run
+    // again.
     #[test]
     fn the_hash_is_fnv_1a() {
         let of = |text: &str| {

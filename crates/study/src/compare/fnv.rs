@@ -1,4 +1,4 @@
-//! A hash that is the same everywhere and for good. `build.rs` uses this file, too.
+//! A hash that is stable across machines and versions. `build.rs` uses this file, too.
 
 /// FNV-1a with 128 bits (RFC 9923).
 pub struct Fnv(u128);
@@ -10,14 +10,14 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Adds to what is hashed.
+    /// Hashes further bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u128::from(*byte)).wrapping_mul(0x0000000001000000000000000000013b);
         }
     }
 
-    /// What was hashed so far, as 32 hexadecimal digits.
+    /// The hash so far, as 32 hexadecimal digits.
     pub fn hex(&self) -> String {
         format!("{:032x}", self.0)
     }

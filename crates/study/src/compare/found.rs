@@ -1,14 +1,14 @@
-//! What a comparison keeps of a run.
+//! The result of a run as a comparison stores it.
 
 use byteway_measure::results::Curve;
 use byteway_measure::summary::Summary;
 use serde::{Deserialize, Serialize};
 
-/// What a comparison keeps of a run.
+/// The result of a run in a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
-    /// As `byteway run` has it.
+pub struct RunResult {
+    /// The summary, as in `byteway run`.
     pub summary: Summary,
-    /// How the latencies are distributed.
+    /// The latency distributions.
     pub curves: Vec<Curve>,
 }

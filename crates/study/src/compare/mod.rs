@@ -4,21 +4,21 @@
 //! | file | what |
 //! |---|---|
 //! | `vary.rs` | `--vary`: keys, lists and ranges of values |
-//! | `plan.rs` | all points, each a scenario that was loaded and checked; what is compared with what |
-//! | `fingerprint.rs` | what a point comes to, as a number |
-//! | `fnv.rs` | the hash behind it |
-//! | `found.rs` | what is kept of a run |
-//! | `store.rs` | points that were run before |
-//! | `pareto.rs` | throughput beside cost, where drives have a price |
-//! | `outcome.rs` | running points, several at once, and what became of each |
+//! | `plan.rs` | all points, each a validated scenario, and their baselines |
+//! | `fingerprint.rs` | the identity of a point's results |
+//! | `fnv.rs` | the hash of fingerprints |
+//! | `found.rs` | the stored result of a run |
+//! | `store.rs` | storage of points, to resume from |
+//! | `pareto.rs` | throughput and cost, where drives have a price |
+//! | `outcome.rs` | running points in parallel, and their outcomes |
 //! | `figures.rs` | the figures, and differences between them |
 //! | `finding/` | knees, crossovers, the best point, in words |
-//! | `sizes.rs` | up to which payload size a method pays, to the byte |
-//! | `comparison.rs` | all of it together, and `compare.json` |
-//! | `table.rs` | the table of the terminal, and `compare.csv` |
+//! | `sizes.rs` | the payload sizes up to which a method is better, to the byte |
+//! | `comparison.rs` | the complete result, and `compare.json` |
+//! | `table.rs` | the table for the terminal, and `compare.csv` |
 //! | `report.rs` | `report.html` |
 //!
-//! Results depend on the scenario and the values alone: not on how many run at once, nor on which were run before.
+//! Results depend only on the scenario and the values, not on the number of threads or on resumed points.
 
 mod comparison;
 mod figures;
@@ -38,11 +38,11 @@ mod vary;
 pub use comparison::{Comparison, Point};
 pub(crate) use figures::equal;
 pub use figures::{Figures, Metric};
-pub use finding::{Corner, Fact, Finding, SHOWN_MAX, Seen};
+pub use finding::{Corner, Fact, Finding, FindingInput, SHOWN_MAX};
 pub use fingerprint::{Fingerprint, SOURCES};
-pub use found::Found;
+pub use found::RunResult;
 pub(crate) use outcome::run_followed;
-pub use outcome::{Manner, Outcome, Ran, probe, run_all};
+pub use outcome::{CompareOptions, Outcome, PointOutcomes, probe, run_all};
 pub use plan::{Plan, Planned, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};
@@ -50,7 +50,7 @@ pub use store::{Store, StoreError};
 pub use vary::{Axis, Jobs, POINTS_MAX, Scale, Value};
 
 impl Store {
-    /// Writes everything that shows the comparison as a whole.
+    /// Writes all files about the comparison as a whole.
     pub fn write_all(&self, comparison: &Comparison) -> Result<(), StoreError> {
         self.publish(&[
             ("compare.json", comparison.to_json()),

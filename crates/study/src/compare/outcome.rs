@@ -1,11 +1,11 @@
-//! What became of each point, and running those that were not run before: several at once, each for itself, so that
-//! their number changes nothing but how long it takes.
+//! Runs the points that are not yet stored, several in parallel, and collects their outcomes. Each is
+//! independent, so that the number of threads affects only the elapsed time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::found::Found;
+use super::found::RunResult;
 use super::plan::Plan;
 use super::store::{Store, StoreError};
 use byteway_console::error::with_causes;
@@ -16,28 +16,28 @@ use byteway_measure::results::Series;
 use byteway_measure::summary::Summary;
 use byteway_scenario::Scenario;
 
-/// What became of a point.
+/// Outcome of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It ran to its end.
-    Done(Box<Found>),
-    /// It did not: why, and what it had found if it came so far.
-    Failed(String, Option<Box<Found>>),
-    /// The comparison was interrupted before.
+    /// It completed.
+    Done(Box<RunResult>),
+    /// It failed: the reason, and the result, if there is one.
+    Failed(String, Option<Box<RunResult>>),
+    /// The comparison was interrupted earlier.
     NotRun,
 }
 
 impl Outcome {
-    /// The figures of a point that ran to its end without a failure.
-    pub fn done(&self) -> Option<&Found> {
+    /// The result of a completed point without a failure.
+    pub fn done(&self) -> Option<&RunResult> {
         match self {
             Outcome::Done(found) => Some(found),
             Outcome::Failed(..) | Outcome::NotRun => None,
         }
     }
 
-    /// Whatever was found.
-    pub fn found(&self) -> Option<&Found> {
+    /// The result, if there is one.
+    pub fn found(&self) -> Option<&RunResult> {
         match self {
             Outcome::Done(found) | Outcome::Failed(_, Some(found)) => Some(found),
             Outcome::Failed(_, None) | Outcome::NotRun => None,
@@ -45,40 +45,40 @@ impl Outcome {
     }
 }
 
-/// How to run.
-pub struct Manner<'a> {
-    /// Runs at once, at least 1.
+/// Options of running points.
+pub struct CompareOptions<'a> {
+    /// Number of threads, at least 1.
     pub threads: usize,
-    /// Where to keep what is done.
+    /// Where to store completed points.
     pub store: Option<&'a Store>,
-    /// Run what was kept again.
+    /// Whether to run stored points again.
     pub fresh: bool,
-    /// Says when to stop.
+    /// Interrupt flag.
     pub interrupt: &'a Interrupt,
-    /// Counts points.
+    /// Progress counter of points.
     pub bar: &'a dyn Points,
 }
 
-/// What became of the points.
-pub struct Ran {
-    /// Every point's outcome, in order.
+/// Outcomes of all points.
+pub struct PointOutcomes {
+    /// The outcomes, in order.
     pub outcomes: Vec<Outcome>,
-    /// How many of them had been kept.
+    /// Number of points taken from the store.
     pub resumed: usize,
-    /// Whether all that were done could be kept now.
+    /// Whether all completed points could be stored.
     pub kept: Result<(), StoreError>,
 }
 
-/// Runs all points. What cannot be written costs no figures.
+/// Runs all points. A point that cannot be stored keeps its outcome.
 ///
 /// # Errors
-/// The store holds something that can't be removed; nothing was run.
-pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> Result<Ran, StoreError> {
+/// The store contains something that cannot be removed; nothing was run.
+pub fn run_all(plan: &Plan, options: &CompareOptions<'_>) -> Result<PointOutcomes, StoreError> {
     let mut outcomes: Vec<Outcome> = plan.points.iter().map(|_| Outcome::NotRun).collect();
     let mut resumed = 0;
-    // The first point that could not be written.
+    // The first storage error.
     let trouble = Mutex::new(None);
-    if let (Some(store), false) = (manner.store, manner.fresh) {
+    if let (Some(store), false) = (options.store, options.fresh) {
         let kept = store.kept();
         for (index, point) in plan.points.iter().enumerate() {
             if let Some(found) = kept.get(&point.fingerprint) {
@@ -90,10 +90,10 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> Result<Ran, StoreError> {
             }
         }
     }
-    manner.bar.begin_at(resumed as u64);
+    options.bar.begin_at(resumed as u64);
     let todo: Vec<usize> = (0..plan.points.len()).filter(|at| outcomes[*at] == Outcome::NotRun).collect();
-    // What another comparison left in a point's folder must not pass for this one's, should the point fail.
-    if let Some(store) = manner.store {
+    // Remove a point of an earlier comparison, so that it cannot be mistaken for this one if the run fails.
+    if let Some(store) = options.store {
         todo.iter().try_for_each(|index| store.forget(*index))?;
         store.clear(plan.points.len())?;
     }
@@ -101,22 +101,22 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> Result<Ran, StoreError> {
     let done = Mutex::new(Vec::new());
     let work = || {
         while let Some(&index) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if manner.interrupt.is_raised() {
+            if options.interrupt.is_raised() {
                 break;
             }
             let point = &plan.points[index];
-            let outcome = run_one(&point.scenario, manner.interrupt);
-            if let (Outcome::Done(found), Some(store)) = (&outcome, manner.store)
+            let outcome = run_one(&point.scenario, options.interrupt);
+            if let (Outcome::Done(found), Some(store)) = (&outcome, options.store)
                 && let Err(error) = store.keep(index, &point.fingerprint, found)
             {
                 locked(&trouble).get_or_insert(error);
             }
             locked(&done).push((index, outcome));
-            manner.bar.one();
+            options.bar.one();
         }
     };
     std::thread::scope(|scope| {
-        let others = manner.threads.min(todo.len()).saturating_sub(1);
+        let others = options.threads.min(todo.len()).saturating_sub(1);
         for _ in 0..others {
             scope.spawn(work);
         }
@@ -127,37 +127,37 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> Result<Ran, StoreError> {
     }
     let trouble = locked(&trouble).take();
     let kept = trouble.map_or(Ok(()), |error| Err(StoreError::Point(Box::new(error))));
-    Ok(Ran { outcomes, resumed, kept })
+    Ok(PointOutcomes { outcomes, resumed, kept })
 }
 
-/// A lock that a panicking thread left behind holds what it held: runs panic outside.
+/// Locks a mutex. A poisoned lock is usable, because runs panic outside of it.
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Runs a scenario that is no point of the comparison; `None` if it gives no figures.
-pub fn probe(scenario: &Scenario, interrupt: &Interrupt) -> Option<Found> {
+/// Runs a scenario that is not a point of the comparison; `None` if it has no result.
+pub fn probe(scenario: &Scenario, interrupt: &Interrupt) -> Option<RunResult> {
     match run_one(scenario, interrupt) {
         Outcome::Done(found) => Some(*found),
         Outcome::Failed(..) | Outcome::NotRun => None,
     }
 }
 
-/// Runs a scenario. A run that can't be compared is a failure.
+/// Runs a scenario. A run that cannot be compared counts as failed.
 pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
     run_followed(scenario, interrupt).0
 }
 
-/// The same, with the figures over time of a run that came to its end.
+/// As [`run_one`], with the time series of a completed run.
 pub(crate) fn run_followed(scenario: &Scenario, interrupt: &Interrupt) -> (Outcome, Option<Series>) {
-    // A defect in one run must not cost the others: it says where it is on the error stream, and here that it was.
+    // A panic in one run must not affect the others: the panic hook prints it, and the point fails.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let mut progress = Progress::hidden();
         run(scenario, Session { progress: &mut progress, interrupt })
     }));
     let results = match ran {
         Ok(Ok(results)) => results,
-        // What fails while it is being stopped shows again when it is run again.
+        // An error during an interrupt will recur when the point is run again.
         Ok(Err(_)) if interrupt.is_raised() => return (Outcome::NotRun, None),
         Ok(Err(error)) => return (Outcome::Failed(with_causes(&error), None), None),
         Err(_) => {
@@ -168,7 +168,7 @@ pub(crate) fn run_followed(scenario: &Scenario, interrupt: &Interrupt) -> (Outco
     if results.summary.partial {
         return (Outcome::NotRun, None);
     }
-    let found = Box::new(Found { summary: results.summary, curves: results.curves });
+    let found = Box::new(RunResult { summary: results.summary, curves: results.curves });
     let outcome = match failure(&found.summary) {
         Some(reason) => Outcome::Failed(reason, Some(found)),
         None => Outcome::Done(found),
@@ -176,7 +176,7 @@ pub(crate) fn run_followed(scenario: &Scenario, interrupt: &Interrupt) -> (Outco
     (outcome, Some(results.series))
 }
 
-/// What makes the figures of a run useless for comparing.
+/// The reason for which a run's figures cannot be compared.
 fn failure(summary: &Summary) -> Option<String> {
     if summary.verification.mismatches > 0 {
         let (wrong, reads) = (summary.verification.mismatches, summary.verification.reads);

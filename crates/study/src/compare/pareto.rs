@@ -1,4 +1,4 @@
-//! Throughput beside cost, where drives have a price: which points no other point beats in both.
+//! The Pareto front of throughput and cost, where drives have a price.
 
 use super::comparison::Comparison;
 use super::figures::Metric;
@@ -6,7 +6,7 @@ use super::plan::describe;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Unit};
 use byteway_console::table::rate;
 
-/// A point: what a drive costs, and what all do.
+/// A point: price of a drive, and throughput of all.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Priced {
     pub(super) dollars: f64,
@@ -14,7 +14,8 @@ pub(super) struct Priced {
     pub(super) name: String,
 }
 
-/// The points that no other point beats: none is as cheap and faster, or as fast and cheaper. From the cheapest to the fastest.
+/// The points that no other point dominates (as cheap and faster, or as fast and cheaper), from the cheapest
+/// to the fastest.
 pub(super) fn front(points: &[Priced]) -> Vec<&Priced> {
     let mut sorted: Vec<&Priced> = points.iter().collect();
     sorted.sort_by(|a, b| {
@@ -29,7 +30,7 @@ pub(super) fn front(points: &[Priced]) -> Vec<&Priced> {
     sorted
 }
 
-/// The points of a comparison that have a price; fewer than two are no choice.
+/// The priced points of a comparison; empty for fewer than two.
 pub(super) fn priced(comparison: &Comparison) -> Vec<Priced> {
     let of = |point: &super::comparison::Point| {
         let figures = point.seen.figures?;
@@ -42,7 +43,7 @@ pub(super) fn priced(comparison: &Comparison) -> Vec<Priced> {
     comparison.points.iter().filter_map(of).collect()
 }
 
-/// None, if no drive has a price.
+/// `None` if no drive has a price.
 pub(super) fn section(comparison: &Comparison) -> Option<Section> {
     let points = priced(comparison);
     if points.len() < 2 {
@@ -53,10 +54,10 @@ pub(super) fn section(comparison: &Comparison) -> Option<Section> {
     let line: Vec<(f64, f64)> = front.iter().map(|point| at(point)).collect();
     let others: Vec<&Priced> = points.iter().filter(|point| !front.contains(point)).collect();
     let mut chart = Chart::new(
-        Axis::linear("a drive, dollars", Unit::Count),
-        Axis::linear("throughput of the box", Unit::BytesPerSecond),
+        Axis::linear("cost of a drive, dollars", Unit::Count),
+        Axis::linear("throughput of the enclosure", Unit::BytesPerSecond),
     )
-    .marked("no other point beats these", Ink::nth(0), line);
+    .marked("Pareto-optimal points", Ink::nth(0), line);
     for (index, point) in others.iter().take(OTHERS_MAX).enumerate() {
         chart = chart.stated(point.name.clone(), Ink::nth(1 + index), vec![at(point)]);
     }
@@ -65,20 +66,35 @@ pub(super) fn section(comparison: &Comparison) -> Option<Section> {
     };
     Some(
         Section::new("Throughput by cost")
-            .text("What is cheaper and faster is better: to the upper left. The points that no other beats, from the cheapest on:")
+            .text("Cheaper and faster points, to the upper left, are better. The Pareto-optimal points, from the cheapest on:")
             .list(front.iter().map(said))
-            .figure(Figure::new("Pareto front", "Higher and further left is better.", chart).wide()),
+            .figure(Figure::new("Pareto front", format!("Higher and further left is better.{}", undrawn(others.len())), chart).wide()),
     )
 }
 
-/// Points that are shown beside the front: more could not be told apart.
+/// Points shown next to the front, at most; more cannot be distinguished.
 const OTHERS_MAX: usize = 12;
+
+/// A note on points that the chart omits.
+fn undrawn(others: usize) -> String {
+    match others.saturating_sub(OTHERS_MAX) {
+        0 => String::new(),
+        left => format!(" {left} of the {others} dominated points are not drawn; the table has all."),
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // A front with a point that another one beats would have someone buy the worse box.
+    // A point that is silently missing looks like one that was not run.
+    #[test]
+    fn what_is_not_drawn_is_said() {
+        assert_eq!(undrawn(12), "");
+        assert!(undrawn(15).contains("3 of the 15 dominated points"), "{}", undrawn(15));
+    }
+
+    // With a dominated point on the front a reader would choose the worse box.
     #[test]
     fn no_point_of_the_front_is_beaten() {
         let point = |dollars, bytes_per_second| Priced { dollars, bytes_per_second, name: String::new() };

@@ -1,5 +1,4 @@
-//! What is to be run and compared with what: every combination of the values, each a scenario that was loaded and
-//! checked before anything runs.
+//! The plan of a comparison: every combination of values as a validated scenario, and the baseline of each.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,13 +9,13 @@ use super::figures::Metric;
 use super::fingerprint::{self, Fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
 use crate::shell::quoted;
-use byteway_console::error::{InputError, Place, suggest};
+use byteway_console::error::{InputError, SourceLocation, suggest};
 use byteway_console::units::excerpt;
 use byteway_scenario::source::{Sources, Texts};
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::{Issue, JobPlan};
 
-/// What the user asked for.
+/// The user's request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The scenario file.
@@ -27,22 +26,22 @@ pub struct Request {
     pub baseline: Option<String>,
     /// `--metric`.
     pub metric: Option<Metric>,
-    /// What holds for every point.
+    /// Options common to all points.
     pub options: Options,
 }
 
-/// Every point, ready to run.
+/// All points, ready to run.
 #[derive(Debug)]
 pub struct Plan {
-    /// What is varied, in the order of the flags.
+    /// The varied keys, in the order of the flags.
     pub axes: Vec<Axis>,
-    /// All combinations, the first key slowest.
+    /// All combinations; the first key varies slowest.
     pub points: Vec<Planned>,
-    /// What the points are compared with, in words.
+    /// The baseline in words.
     pub baseline: String,
-    /// The figure that is shown first, if the user has chosen one.
+    /// The figure shown first, if the user selected one.
     pub metric: Option<Metric>,
-    /// How to run it again, from the folder of the scenario.
+    /// Command to repeat it, from the directory of the scenario.
     pub command: String,
 }
 
@@ -51,16 +50,16 @@ pub struct Plan {
 pub struct Planned {
     /// Index of its value on each axis.
     pub choice: Vec<usize>,
-    /// What is run.
+    /// The scenario.
     pub scenario: Scenario,
-    /// What it comes to: two points with the same one have the same results.
+    /// Identity of its results: points with equal fingerprints have equal results.
     pub fingerprint: Fingerprint,
-    /// Index of the point that it is compared with.
+    /// Index of its baseline.
     pub against: usize,
 }
 
 impl Planned {
-    /// I/Os that are outstanding at all times, if every job is a closed loop that never waits for anything else.
+    /// Constant number of outstanding I/Os, if every job is a closed loop without other waits.
     pub fn outstanding(&self) -> Option<u64> {
         let jobs = &self.scenario.jobs;
         let always = |job: &JobPlan| {
@@ -74,7 +73,7 @@ impl Planned {
 }
 
 impl Plan {
-    /// Reads the flags, and loads and checks every point's scenario.
+    /// Parses the flags, and loads and validates the scenario of every point.
     pub fn load(request: &Request) -> Result<Plan, InputError> {
         let jobs = job_count(&request.scenario, &request.options)?;
         let mut axes: Vec<Axis> = Vec::new();
@@ -91,8 +90,9 @@ impl Plan {
                 set.split('=').next().is_some_and(|key| axis.paths.iter().any(|p| p == key.trim()))
             };
             if let Some(set) = request.options.sets.iter().find(set) {
-                let what = format!("`{}` is varied, and set by --set {}", excerpt(&axis.key), excerpt(set));
-                return Err(InputError::new(what, "leave one of the two out").at(place("--vary", flag)));
+                let what =
+                    format!("`{}` is varied and also set by --set {}", excerpt(&axis.key), excerpt(set));
+                return Err(InputError::new(what, "remove one of the two").at(place("--vary", flag)));
             }
             axes.push(axis);
         }
@@ -134,7 +134,7 @@ impl Plan {
                 let parts = axes.iter().zip(fixed).filter_map(|(axis, fixed)| {
                     Some(format!("{}={}", axis.key, axis.values[(*fixed)?].label))
                 });
-                let own = if fixed.contains(&None) { ", other keys alike" } else { "" };
+                let own = if fixed.contains(&None) { ", with equal other keys" } else { "" };
                 format!("{}{own}", parts.collect::<Vec<_>>().join(", "))
             }
         };
@@ -142,9 +142,9 @@ impl Plan {
     }
 }
 
-/// The command without what doesn't change the results.
+/// The command, without flags that do not affect the results.
 fn command(request: &Request) -> String {
-    // The text that stands beside the command is a scenario's, also if it came from a fio job file.
+    // The text shown next to the command is a scenario, even for a fio job file.
     let name = match request.scenario.extension().is_some_and(|extension| extension == "fio") {
         true => request.scenario.with_extension("toml"),
         false => request.scenario.clone(),
@@ -172,7 +172,7 @@ pub fn describe(axes: &[Axis], choice: &[usize]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The values of the point with that index: the last axis turns fastest.
+/// The choice of values of the point with this index: the last axis varies fastest.
 fn choice_of(index: usize, axes: &[Axis]) -> Vec<usize> {
     let mut rest = index;
     let mut choice: Vec<usize> = axes
@@ -188,12 +188,13 @@ fn choice_of(index: usize, axes: &[Axis]) -> Vec<usize> {
     choice
 }
 
-/// Jobs of the scenario. One that is complete only with the varied values is counted as it is written.
+/// Number of jobs in the scenario. A scenario that is valid only with the varied values is counted as
+/// written.
 fn job_count(path: &Path, options: &Options) -> Result<Jobs, InputError> {
     let loaded = Scenario::load(path, options);
     let texts = Texts::default();
     let tree = match &loaded {
-        // A section may be a job on each of several drives, and a fio job file has none.
+        // A section may be a job on each of several drives, and a fio job file has no sections.
         Ok(scenario) => Sources::new(&texts).parse_text("scenario", Path::new(""), &scenario.text),
         Err(_) => Sources::new(&texts).parse_file(path, "scenario"),
     };
@@ -205,13 +206,13 @@ fn job_count(path: &Path, options: &Options) -> Result<Jobs, InputError> {
         Some(DeValue::Array(jobs)) => jobs.len(),
         _ => 0,
     };
-    Ok(Jobs { blocks: count("job"), pairs: count("kv") })
+    Ok(Jobs { blocks: count("job"), pairs: count("kv"), queries: count("query") })
 }
 
-/// Loads one point. An error in a varied value stands at its `--vary`; any other names the point.
+/// Loads one point. An error in a varied value is located at its `--vary`; any other error names the point.
 fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scenario, InputError> {
     let mut options = request.options.clone();
-    let mut flags: Vec<(String, Place)> = Vec::new();
+    let mut flags: Vec<(String, SourceLocation)> = Vec::new();
     for (axis, at) in axes.iter().zip(choice) {
         let value = &axis.values[*at];
         for path in &axis.paths {
@@ -231,7 +232,7 @@ fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scen
     })
 }
 
-/// What `--baseline` fixes, axis by axis.
+/// The values that `--baseline` fixes, by axis.
 fn fixed_values(flag: &str, axes: &[Axis], jobs: Jobs) -> Result<Vec<Option<usize>>, InputError> {
     let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--baseline", flag));
     let mut fixed = vec![None; axes.len()];
@@ -240,7 +241,7 @@ fn fixed_values(flag: &str, axes: &[Axis], jobs: Jobs) -> Result<Vec<Option<usiz
             let first = &axes[0];
             let cure =
                 format!("name a value that is varied, such as {}={}", first.key, first.values[0].label);
-            return Err(refuse(format!("`{}` is no KEY=VALUE", excerpt(item)), cure));
+            return Err(refuse(format!("`{}` is not KEY=VALUE", excerpt(item)), cure));
         };
         let key = key.trim();
         let same = |axis: &Axis| axis.key == key || resolve(key, jobs).is_ok_and(|paths| paths == axis.paths);
@@ -251,11 +252,11 @@ fn fixed_values(flag: &str, axes: &[Axis], jobs: Jobs) -> Result<Vec<Option<usiz
         let Some(chosen) = axes[at].position(value) else {
             let labels: Vec<&str> =
                 axes[at].values.iter().map(|value| value.label.as_str()).take(20).collect();
-            let what = format!("`{}` is no value that `{key}` takes", excerpt(value.trim()));
+            let what = format!("`{}` is not a valid value of `{key}`", excerpt(value.trim()));
             return Err(refuse(what, suggest(value.trim(), &labels)));
         };
         if fixed[at].replace(chosen).is_some() {
-            return Err(refuse(format!("`{key}` stands there twice"), "leave one of them out".to_owned()));
+            return Err(refuse(format!("`{key}` is given twice"), "remove one of them".to_owned()));
         }
     }
     Ok(fixed)

@@ -1,10 +1,10 @@
-//! `report.html` of a comparison: the answer first, which is the compared figure against the key and what follows from it;
-//! then charts along each key, the distributions, and all points as a table.
+//! The report of a comparison: first the compared figure against the main key, with findings; then charts
+//! along each key, distributions, and a table of all points.
 
 use super::comparison::{Comparison, Point};
 use super::figures::Metric;
-use super::finding::{Corner, Fact, SHOWN_MAX, Seen, Series, series, throughput_of, without};
-use super::found::Found;
+use super::finding::{Corner, Fact, FindingInput, SHOWN_MAX, Series, series, throughput_of, without};
+use super::found::RunResult;
 use super::outcome::Outcome;
 use super::pareto;
 use super::plan::describe;
@@ -16,18 +16,19 @@ use byteway_measure::summary::Summary;
 use byteway_scenario::profile::Completion;
 use byteway_workload::Kind;
 
-/// Lines that can be told apart in one chart.
+/// Lines in one chart, at most, so that they can be distinguished.
 const LINES_MAX: usize = 12;
 
-/// Combinations of the other keys in one chart: each may have two lines. As many as sizes from 32 B to 4 KiB that double.
+/// Combinations of the other keys in one chart, at most: each may have two lines. As many as sizes from 32 B
+/// to 4 KiB in powers of two.
 const COMBINATIONS_MAX: usize = 8;
 
-/// A chart with room for so many entries in its legend, which on a telephone has a line for each.
+/// Adds height for the legend, which has one entry per line on a telephone.
 fn roomy(chart: Chart, entries: usize) -> Chart {
     chart.height(340 + 22 * entries.saturating_sub(4))
 }
 
-/// What `report.html` shows.
+/// The report, `report.html`.
 pub fn report(comparison: &Comparison) -> Page {
     let keys: Vec<&str> = comparison.axes.iter().map(|axis| axis.key.as_str()).collect();
     let mut sections = Vec::new();
@@ -38,7 +39,7 @@ pub fn report(comparison: &Comparison) -> Page {
     sections.extend(distributions(comparison));
     sections.push(table(comparison));
     let repeat = Section::new("The scenario")
-        .text("With this file and this command the same figures come out, to the byte, on any machine.")
+        .text("This file and this command reproduce the same figures, to the byte, on any machine.")
         .listing(comparison.command.clone())
         .listing(comparison.text.clone());
     sections.push(repeat);
@@ -54,7 +55,7 @@ pub fn report(comparison: &Comparison) -> Page {
     Page {
         title: format!("{}: by {}", comparison.scenario, keys.join(" and ")),
         subtitle: format!(
-            "{} points, against {}; in virtual time",
+            "{} points, compared with {}; in virtual time",
             grouped(comparison.points.len() as u64),
             comparison.baseline
         ),
@@ -66,7 +67,7 @@ pub fn report(comparison: &Comparison) -> Page {
     }
 }
 
-/// What all points have in common.
+/// Facts common to all points.
 fn facts(comparison: &Comparison) -> Vec<(String, String)> {
     let found: Vec<_> = comparison.points.iter().filter_map(|point| point.outcome.found()).collect();
     let Some(first) = found.first() else { return Vec::new() };
@@ -90,7 +91,7 @@ fn facts(comparison: &Comparison) -> Vec<(String, String)> {
     common.collect()
 }
 
-/// The compared figure against the key that says most, and what was found.
+/// The compared figure against the main key, and the findings.
 fn answer(comparison: &Comparison) -> Section {
     let metric = comparison.metric;
     let mut section = Section::new("The answer");
@@ -98,7 +99,7 @@ fn answer(comparison: &Comparison) -> Section {
         let direction = if metric.more_is_better() { "Higher" } else { "Lower" };
         let title = format!("{} by {}", capitalized(metric.noun()), key.key);
         let panels = panels(comparison, axis, key);
-        // Pictures side by side are compared: they have one scale.
+        // Charts side by side are compared, so they have the same scale.
         let all = || comparison.points.iter().filter_map(|point| point.seen.figures?.get(metric));
         let several = panels.len() > 1;
         let is_wide = key.is_numeric()
@@ -116,7 +117,7 @@ fn answer(comparison: &Comparison) -> Section {
             if let Some((corner, true)) = corner(comparison, lines).filter(|_| metric == Metric::Iops) {
                 chart = bounds(chart, lines, &corner);
                 caption += &format!(
-                    " The gray line is the bound that Little's law sets: in flight / {} until it meets the most there was, \
+                    " The gray line is the bound of Little's law: in flight / {} up to the highest throughput, \
                      at {:.0} in flight.",
                     time(corner.latency_ns),
                     corner.outstanding
@@ -135,7 +136,7 @@ fn answer(comparison: &Comparison) -> Section {
         }
     }
     if comparison.findings.is_empty() {
-        return section.text("There are too few points for findings.");
+        return section.text("Too few points for findings.");
     }
     let said = |text: &String| format!("{text}.");
     let texts = comparison.findings.iter().map(|finding| &finding.text);
@@ -148,11 +149,11 @@ fn answer(comparison: &Comparison) -> Section {
     section.folded(words, texts.skip(SHOWN_MAX).map(said).chain([TERMS.to_owned()]))
 }
 
-/// What the findings mean by their terms.
-const TERMS: &str = "Differences below 1 % are called equal. The knee is the point with the most throughput for its latency. \
+/// Definitions of the terms in findings.
+const TERMS: &str = "Differences below 1 % are called equal. The knee is the point with the highest throughput relative to its latency. \
                      Little's law, in flight = throughput x latency, bounds throughput by in flight / latency of the idle \
-                     drive, and the resources by the most there was; the bounds meet where that law is said to put the \
-                     knee. Beyond it more in flight costs more latency than it brings throughput. Because requests fall \
+                     drive, and the resources bound it by the highest value measured; the bounds intersect where that law puts the \
+                     knee. Beyond it more I/Os in flight add more latency than throughput. Because requests fall \
                      on dies by chance, throughput comes within 5 % of its best only well after the knee.";
 
 fn capitalized(noun: &str) -> String {
@@ -171,7 +172,7 @@ fn unit(metric: Metric) -> Unit {
         | Metric::IndexPages
         | Metric::DriveDollars
         | Metric::IopsPerDollar
-        | Metric::JoulesPerIo => Unit::Count,
+        | Metric::MicrojoulesPerIo => Unit::Count,
         Metric::MapMissRatio | Metric::WearSpread => Unit::Share,
         Metric::MeanNs
         | Metric::P50Ns
@@ -184,41 +185,40 @@ fn unit(metric: Metric) -> Unit {
     }
 }
 
-/// Lines whose figures differ by more than this factor are drawn over a logarithmic axis, on which none lies flat upon
-/// another.
+/// Ratio of figures beyond which lines have a logarithmic axis, so that none is flat.
 const WIDE: f64 = 30.0;
 
 fn is_wide(figures: impl Iterator<Item = f64>) -> bool {
     is_far(figures, WIDE)
 }
 
-/// Whether the most is more than so many times the least.
+/// Whether the ratio of maximum to minimum exceeds `factor`.
 fn is_far(figures: impl Iterator<Item = f64>, factor: f64) -> bool {
     let ends = (f64::INFINITY, 0.0f64);
     let (least, most) = figures.fold(ends, |(least, most), figure| (least.min(figure), most.max(figure)));
     least > 0.0 && most / least > factor
 }
 
-/// Parts of a bar can be told apart down to this fraction of the longest.
+/// Smallest visible part of a stacked bar, as a fraction of the longest.
 const PARTS_VISIBLE: f64 = 12.0;
 
-/// Mean latency of a point, from its stages.
-fn whole(found: &Found) -> f64 {
+/// Mean latency of a point, as the sum of its stages.
+fn whole(found: &RunResult) -> f64 {
     found.summary.spans.iter().map(|row| row.mean_ns).sum()
 }
 
-/// Small pictures of the answer.
+/// Small charts in the answer, at most.
 const PANELS_MAX: usize = 6;
 
-/// The key of the horizontal axis: of numbers if there is one, and with the most values.
+/// The key on the horizontal axis: a numeric one if possible, with the most values.
 fn main_key(comparison: &Comparison) -> Option<(usize, &Key)> {
     let varied = comparison.axes.iter().enumerate().filter(|(_, key)| key.values.len() > 1);
-    // Of equals the first.
+    // Of equal ones, the first.
     varied.rev().max_by_key(|(_, key)| (key.is_numeric(), key.values.len()))
 }
 
-/// The pictures of the answer, each with its name: one, or one for each value of another key if all the combinations would
-/// be too many lines.
+/// The charts of the answer with their names: one, or one for each value of another key if there are too many
+/// combinations.
 fn panels<'a>(comparison: &'a Comparison, axis: usize, key: &'a Key) -> Vec<(String, Lines<'a>)> {
     let one = lines(comparison, axis, key, None);
     if one.left_out == 0 {
@@ -233,7 +233,7 @@ fn panels<'a>(comparison: &'a Comparison, axis: usize, key: &'a Key) -> Vec<(Str
     (0..other.values.len()).map(|at| (name(at), lines(comparison, axis, key, Some((panel, at))))).collect()
 }
 
-/// The lines of a chart along a key: the combinations of the others, each with its points that were done.
+/// The lines of a chart along a key: the combinations of the other keys, each with its completed points.
 struct Lines<'a> {
     key: &'a Key,
     axis: usize,
@@ -248,7 +248,7 @@ fn lines<'a>(
     key: &'a Key,
     panel: Option<(usize, usize)>,
 ) -> Lines<'a> {
-    let seen: Vec<Seen> = comparison.points.iter().map(|point| point.seen.clone()).collect();
+    let seen: Vec<FindingInput> = comparison.points.iter().map(|point| point.seen.clone()).collect();
     let mut all: Vec<(String, Vec<&Point>)> = series(&comparison.axes, &seen, axis)
         .iter()
         .filter(|series| panel.is_none_or(|(other, value)| series.others[other] == value))
@@ -266,7 +266,7 @@ fn lines<'a>(
 
 fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     let lines = lines(comparison, axis, key, None);
-    // What the answer shows is not shown twice.
+    // Skip the figure that the answer already shows.
     let answered = main_key(comparison).filter(|(main, _)| *main == axis).map(|_| comparison.metric);
     let mut section = Section::new(format!("Along {}", key.key));
     if lines.left_out > 0 {
@@ -284,13 +284,13 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     }
     section = section.figure(Figure::new(
         format!("Latency by {}", key.key),
-        "Of all I/Os of all jobs, from submission to completion. The p99 is what one in a hundred exceeds. The axis is \
+        "Of all I/Os of all jobs, from submission to completion. 1 % of the I/Os exceed the p99. The axis is \
          logarithmic. Lower is better.",
         lines.latency(),
     ));
     section = section.figure(Figure::new(
         format!("Bytes on the link by {}", key.key),
-        "For each I/O, both directions, in both ledgers: what a performance counter sees (payload), and what the wire \
+        "Per I/O, both directions, in both ledgers: what a performance counter sees (payload), and what the wire \
          carries with headers, CRC and framing.",
         lines.link(),
     ));
@@ -299,8 +299,8 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     if is_new(Metric::WriteAmplification) {
         section = section.figure(Figure::new(
             format!("Write amplification by {}", key.key),
-            "Bytes programmed into flash for each byte that the host wrote. Below 1, what was written last was still in the \
-             drive's buffer, or replaced there.",
+            "Bytes programmed into flash per byte written by the host. Below 1, the last writes were still in the \
+             drive's buffer, or were overwritten there.",
             lines.chart(Metric::WriteAmplification, true),
         ));
     }
@@ -314,7 +314,7 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
         if is_new(metric) {
             section = section.figure(Figure::new(
                 format!("{whose} processor time by {}", key.key),
-                "For each I/O: work, without watching for completions.",
+                "Work per I/O, without polling for completions.",
                 lines.chart(metric, false),
             ));
         }
@@ -322,20 +322,18 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     if is_new(Metric::TargetNsPerIo) {
         section = section.figure(Figure::new(
             format!("Target processor time by {}", key.key),
-            "For each I/O: work of the target's processors, interrupts included.",
+            "Work of the target's processors per I/O, including interrupts.",
             lines.chart(Metric::TargetNsPerIo, false),
         ));
     }
-    // Where methods are compared each has its own picture: what they differ in is where the time goes.
+    // Transfer methods have separate charts, because they differ in the time of the stages.
     let pictures = if comparison.axes.iter().any(is_method) { lines.all.len() } else { 1 };
     for at in 0..pictures.max(1) {
         let others = lines.all.get(at).map(|(name, _)| name.clone()).unwrap_or_default();
         let said = if others.is_empty() { String::new() } else { format!(" At {others}.") };
         let as_shares = lines.stages_as_shares();
         let caption = match as_shares {
-            true => {
-                "Parts of the mean latency, whose lengths are above: here they differ too much for one scale."
-            }
+            true => "Shares of the mean latency, whose absolute values above differ too much for one scale.",
             false => "Mean of all I/Os; the parts add up to the mean latency.",
         };
         let figure = Figure::new(
@@ -348,34 +346,34 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     section
 }
 
-/// Figures of what a drive does beside the host's I/O, and of what it does to reads.
+/// Figures of the drive's background work and of its effect on reads.
 const OF_THE_DRIVE: [(Metric, &str, &str); 6] = [
     (
         Metric::ReadP999Ns,
         "p99.9 latency of reads",
-        "What one read in a thousand exceeds: where writes go on beside them, the reads that waited for a program or an \
+        "0.1 % of the reads exceed it: with concurrent writes, those that waited for a program or an \
          erase.",
     ),
     (
         Metric::MapMissRatio,
         "Map misses",
-        "Lookups of a page of the map that was not in DRAM, among all: each costs a read of flash before the host's own.",
+        "Share of map lookups whose page was not in DRAM: each costs a flash read before the host's own.",
     ),
     (
         Metric::WearSpread,
         "Spread of wear",
-        "Erases from the least to the most worn block, over the mean: a drive ends when its most worn blocks do.",
+        "Difference of erase counts between the most and least worn block, relative to the mean: the most worn blocks determine a drive's end of life.",
     ),
-    (Metric::RetriesPerRead, "Retries", "How often a read of flash was tried again, in the mean."),
+    (Metric::RetriesPerRead, "Retries", "Mean number of retries per flash read."),
     (
         Metric::LogPages,
         "Pages of the value log",
-        "Pages of flash that were programmed for values and the records of them; what was not full yet is still in DRAM.",
+        "Pages of flash programmed for values and their records; incomplete pages are still in DRAM.",
     ),
     (
         Metric::IndexPages,
         "Pages of the index",
-        "Pages of flash that were programmed for the index, by merging too, and for its manifest.",
+        "Pages of flash programmed for the index, including compaction, and for its manifest.",
     ),
 ];
 
@@ -383,7 +381,7 @@ fn has(points: &[&Point], metric: Metric) -> bool {
     points.iter().any(|point| point.figures.is_some_and(|figures| figures.get(metric).is_some()))
 }
 
-/// The corner of the only line, and whether the key is the number outstanding.
+/// The corner of the only line, and whether the key is the number of outstanding I/Os.
 fn corner(comparison: &Comparison, lines: &Lines<'_>) -> Option<(Corner, bool)> {
     if comparison.axes.len() > 1 {
         return None;
@@ -403,7 +401,7 @@ fn corner(comparison: &Comparison, lines: &Lines<'_>) -> Option<(Corner, bool)> 
 fn bounds(chart: Chart, lines: &Lines<'_>, corner: &Corner) -> Chart {
     let Some((_, points)) = lines.all.first() else { return chart };
     let mut x: Vec<f64> = points.iter().filter_map(|point| lines.number(point)).collect();
-    // The corner itself need not be among the points.
+    // The corner itself may not be one of the points.
     if x.iter().any(|x| *x < corner.outstanding) && x.iter().any(|x| *x > corner.outstanding) {
         x.push(corner.outstanding);
         x.sort_by(f64::total_cmp);
@@ -437,13 +435,13 @@ impl Lines<'_> {
         }
     }
 
-    /// One metric, one line or set of bars for each combination, over a linear axis.
+    /// A figure as one line or set of bars for each combination, with a linear axis.
     fn chart(&self, metric: Metric, from_data: bool) -> Chart {
         let y = Axis::linear(metric.noun(), unit(metric));
         self.over(metric, if from_data { y.from_data() } else { y })
     }
 
-    /// The same over this one.
+    /// The same with this axis.
     fn over(&self, metric: Metric, y: Axis) -> Chart {
         let mut chart = Chart::new(self.x(), y);
         for (index, (name, points)) in self.all.iter().enumerate() {
@@ -505,26 +503,26 @@ impl Lines<'_> {
         roomy(chart, 2 * self.all.len())
     }
 
-    /// Mean latencies of all points, from their stages.
+    /// Mean latencies of all points, as sums of stages.
     fn wholes(&self) -> impl Iterator<Item = f64> {
         let points = self.all.iter().flat_map(|(_, points)| points.iter());
         points.filter_map(|point| Some(whole(point.outcome.found()?)))
     }
 
-    /// Whether the parts of the shortest latency couldn't be seen beside the longest, on one scale.
+    /// Whether the parts of the shortest latency would be invisible next to the longest on a common scale.
     fn stages_as_shares(&self) -> bool {
         self.all.len() > 1 && is_far(self.wholes(), PARTS_VISIBLE)
     }
 
-    /// Of one combination of the other keys: nanoseconds, or shares.
+    /// The stages for one combination of the other keys: nanoseconds, or shares.
     fn stages(&self, at: usize, as_shares: bool) -> Chart {
         let points = self.all.get(at).map(|(_, points)| points.as_slice()).unwrap_or_default();
         let labels: Vec<&str> =
             points.iter().map(|point| self.key.values[point.seen.choice[self.axis]].label.as_str()).collect();
         let x = Axis::names(self.key.key.clone(), labels);
-        // The pictures of all combinations have one scale.
+        // The charts of all combinations have the same scale.
         let y = match as_shares {
-            true => Axis::linear("of the mean latency", Unit::Share).range(0.0, 1.0),
+            true => Axis::linear("share of the mean latency", Unit::Share).range(0.0, 1.0),
             false => Axis::linear("mean latency", Unit::Nanoseconds).spanning(self.wholes()),
         };
         let mut chart = Chart::new(x, y).stacked();
@@ -551,10 +549,10 @@ impl Lines<'_> {
     }
 }
 
-/// The latency curves of all points, if they are few.
+/// The latency distributions of all points, if they are few.
 fn distributions(comparison: &Comparison) -> Option<Section> {
     let mut chart =
-        Chart::new(Axis::log("latency", Unit::Nanoseconds), Axis::tail("I/Os that took no longer"));
+        Chart::new(Axis::log("latency", Unit::Nanoseconds), Axis::tail("cumulative share of I/Os"));
     let mut lines = 0;
     for point in &comparison.points {
         let Some(found) = point.outcome.done() else { continue };
@@ -574,19 +572,19 @@ fn distributions(comparison: &Comparison) -> Option<Section> {
             lines += 1;
         }
     }
-    let caption = "The share of I/Os that took no longer. Shares are stretched towards 100 %, so that the slowest in a \
-                   hundred, in a thousand and so on can be seen. Left is better.";
+    let caption = "Cumulative distributions. The axis is stretched towards 100 %, so that the slowest 1 %, 0.1 % \
+                   and so on are visible. Further left is better.";
     let figure = Figure::new("Latency distributions", caption, roomy(chart, lines)).wide();
-    (1..=LINES_MAX).contains(&lines).then(|| Section::new("How latencies are distributed").figure(figure))
+    (1..=LINES_MAX).contains(&lines).then(|| Section::new("Latency distributions").figure(figure))
 }
 
 fn table(comparison: &Comparison) -> Section {
     let table =
-        Table::from(comparison.table()).caption("In parentheses: the difference; = is less than 1 %.");
+        Table::from(comparison.table()).caption("In parentheses: the difference; `=` means less than 1 %.");
     Section::new("All points")
         .text(format!(
-            "Against {}. Latencies are of all I/Os of all jobs; bytes per I/O are both directions of the link; busiest is \
-             the resource that was in use for the largest share of the time, in the mean.",
+            "Compared with {}. Latencies are of all I/Os of all jobs; bytes per I/O are both directions of the link; busiest is \
+             the resource with the highest mean utilization.",
             comparison.baseline
         ))
         .table(table)

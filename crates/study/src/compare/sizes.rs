@@ -1,9 +1,9 @@
-//! Up to which payload size a method pays against another: looked for to the byte, by runs between the sizes that were
-//! compared.
+//! Finds the payload sizes up to which a method is better than another, to the byte, by runs between the
+//! sizes of the comparison.
 //!
-//! Between two neighbouring sizes of which a method is ahead at one only, its lead is taken to end once, and the place is
-//! found by halving the distance. Each probe is a run of the same scenario with another size, of [`PROBE_IOS`] I/Os at
-//! most.
+//! Between two neighbouring sizes with different leaders, the lead is assumed to change once, and the size is
+//! found by bisection. Each probe is a run of the same scenario with another size and at most [`PROBE_IOS`]
+//! I/Os.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{Figures, Metric, equal, is_fallback};
-use super::finding::{Fact, Finding, Seen, without};
-use super::found::Found;
+use super::finding::{Fact, Finding, FindingInput, without};
+use super::found::RunResult;
 use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
 use byteway_console::table::{grouped, time};
@@ -20,10 +20,10 @@ use byteway_scenario::Scenario;
 use byteway_transfer::Method;
 use byteway_workload::{JobPlan, Source, Synthetic};
 
-/// I/Os of a run between the points.
+/// I/Os of a probe.
 const PROBE_IOS: u64 = 500;
 
-/// Where one method is better than another, over the sizes that were compared.
+/// Where one method is better than another, over the sizes of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "where", content = "bytes", rename_all = "kebab-case")]
 pub enum Reach {
@@ -35,7 +35,7 @@ pub enum Reach {
     UpTo(u64),
     /// From this size on, and at none below it.
     From(u64),
-    /// It changes more than once.
+    /// The lead changes more than once.
     Mixed,
 }
 
@@ -45,24 +45,24 @@ impl Reach {
             Reach::Nowhere => "at no size".to_owned(),
             Reach::Everywhere(bytes) => format!("at every size up to {} B", grouped(bytes)),
             Reach::UpTo(bytes) => format!("up to {} B", grouped(bytes)),
-            Reach::From(bytes) => format!("from {} B on", grouped(bytes)),
+            Reach::From(bytes) => format!("from {} B", grouped(bytes)),
             Reach::Mixed => "at some sizes".to_owned(),
         }
     }
 }
 
-/// Whether a key is the method by which payloads cross.
+/// Whether a key is the transfer method.
 pub(super) fn is_method(axis: &Axis) -> bool {
     axis.paths == ["transfer.method"]
 }
 
-/// Whether it is the size of payloads.
+/// Whether a key is the payload size.
 fn is_size(axis: &Axis) -> bool {
     axis.scale == Scale::Numbers("B".to_owned())
         && axis.paths.iter().all(|path| path.starts_with("job.") && path.ends_with(".bs"))
 }
 
-/// The scenario with payloads of `bytes`, and few of them; `None` if its jobs are of a kind that has no one size.
+/// The scenario with few payloads of `bytes`; `None` if its jobs have no single size.
 pub fn with_payload(scenario: &Scenario, bytes: u32) -> Option<Scenario> {
     let mut scenario = scenario.clone();
     for JobPlan { settings, source } in &mut scenario.jobs {
@@ -81,11 +81,11 @@ pub fn with_payload(scenario: &Scenario, bytes: u32) -> Option<Scenario> {
     Some(scenario)
 }
 
-/// Everything that sizes and methods show together.
+/// All findings about sizes and methods.
 pub(super) fn findings(
     plan: &Plan,
-    seen: &[Seen],
-    probe: &dyn Fn(&Scenario) -> Option<Found>,
+    seen: &[FindingInput],
+    probe: &dyn Fn(&Scenario) -> Option<RunResult>,
 ) -> Vec<Finding> {
     let method = plan.axes.iter().position(is_method);
     let size = plan.axes.iter().position(is_size);
@@ -113,16 +113,16 @@ pub(super) fn findings(
 
 struct Table<'a> {
     plan: &'a Plan,
-    seen: &'a [Seen],
+    seen: &'a [FindingInput],
     method: usize,
     size: usize,
-    probe: &'a dyn Fn(&Scenario) -> Option<Found>,
-    /// Figures of runs between the points, by point (with any size) and size.
+    probe: &'a dyn Fn(&Scenario) -> Option<RunResult>,
+    /// Figures of probes, by point (with any size) and size.
     runs: RefCell<BTreeMap<(usize, u32), Option<Figures>>>,
 }
 
 impl Table<'_> {
-    /// The point with those values.
+    /// Index of the point with these values.
     fn index(&self, others: &[usize], method: usize, size: usize) -> usize {
         let mut choice = others.to_vec();
         (choice[self.method], choice[self.size]) = (method, size);
@@ -130,7 +130,7 @@ impl Table<'_> {
         choice.iter().zip(axes).fold(0, |index, (choice, axis)| index * axis.values.len() + choice)
     }
 
-    /// Sizes in rising order: bytes, and which value they are.
+    /// Sizes in ascending order: bytes, and index of the value.
     fn sizes(&self) -> Vec<(u32, usize)> {
         let values = self.plan.axes[self.size].values.iter().enumerate();
         let mut sizes: Vec<(u32, usize)> =
@@ -174,7 +174,7 @@ impl Table<'_> {
 
     /// Where `rival` is better than `base`, to the byte.
     fn place(&self, others: &[usize], rival: usize, base: usize, metric: Metric) -> Option<Reach> {
-        // Sizes that one of them cannot carry say nothing of it.
+        // Sizes that one of the methods cannot carry are excluded.
         let (sizes, wins): (Vec<(u32, usize)>, Vec<bool>) = self
             .sizes()
             .into_iter()
@@ -213,7 +213,7 @@ impl Table<'_> {
         let turns =
             [latency, wire, payload].iter().any(|reach| matches!(reach, Reach::UpTo(_) | Reach::From(_)));
         let text = format!(
-            "{}{method} beats {against} {} in mean latency; it takes fewer bytes on the wire {}, and of payload alone {}{}",
+            "{}{method} beats {against} {} in mean latency; it transfers fewer bytes on the wire {}, and fewer payload bytes {}{}",
             if named.is_empty() { String::new() } else { format!("with {named}: ") },
             latency.words(),
             wire.words(),
@@ -224,7 +224,7 @@ impl Table<'_> {
         Some(Finding { fact, text })
     }
 
-    /// What of inline's gain over whole pages an SGL brings as well, at 64 B or the shortest payload.
+    /// The part of inline's gain over whole pages that an SGL brings, too, at 64 B or the shortest payload.
     fn gain(&self, others: &[usize]) -> Option<Finding> {
         let method = |wanted: Method| {
             let name = wanted.name();
@@ -240,8 +240,8 @@ impl Table<'_> {
             return None;
         }
         let text = format!(
-            "{}at {} B inline takes {} less than prp: {} of them is page granularity, which sgl saves too by moving \
-             exactly the bytes, and {} is what DMA costs however short it is: its set-up and another round trip",
+            "{}at {} B inline takes {} less than prp: {} of them is page granularity, which sgl also saves by transferring \
+             exactly the bytes, and {} is the fixed cost of DMA: its set-up and another round trip",
             if named.is_empty() { String::new() } else { format!("with {named}: ") },
             grouped(bytes.into()),
             time(prp_ns - inline_ns),

@@ -1,4 +1,4 @@
-//! A comparison as a table: for the terminal, and as CSV.
+//! The table of a comparison, for the terminal and as CSV.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,11 @@ use super::outcome::Outcome;
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
 use byteway_scenario::profile::Completion;
 
-/// What a cell holds that has nothing to say.
+/// Text of an empty cell.
 const NOTHING: &str = "-";
 
 impl Comparison {
-    /// The figures that any point has.
+    /// The figures that at least one point has.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let some = |metric: &Metric| {
             self.points
@@ -23,8 +23,8 @@ impl Comparison {
         Metric::ALL.into_iter().filter(some).collect()
     }
 
-    /// All points; in a cell the difference stands below the figure. The values of the keys that are varied are never left
-    /// out, and neither is the figure that is compared.
+    /// All points; a cell shows the figure and below it the difference. The varied keys and the compared
+    /// figure are never omitted.
     pub(super) fn table(&self) -> TextTable {
         let metrics = self.metrics();
         let keys = self.axes.iter().map(|axis| Column::text(axis.key.clone()));
@@ -61,7 +61,7 @@ impl Comparison {
         table
     }
 
-    /// A figure that is the same for all points tells least, and is left out first.
+    /// A figure that is equal for all points is omitted first.
     fn column(&self, metric: Metric) -> Column {
         let column = match metric.quantity() {
             Some(quantity) => Column::of(metric.header(), quantity),
@@ -80,12 +80,12 @@ impl Comparison {
         }
     }
 
-    /// What is printed, 80 columns wide.
+    /// The printed text, 80 columns wide.
     pub fn to_table(&self) -> String {
         self.printed(Width::Narrow)
     }
 
-    /// What is printed.
+    /// The printed text.
     pub fn printed(&self, width: Width) -> String {
         let mut out = Printout::new(width);
         let found = self.points.iter().filter_map(|point| point.outcome.found());
@@ -112,7 +112,7 @@ impl Comparison {
         out.table(&self.table());
         let _ = writeln!(
             out,
-            "Below each figure: against {} (`=`: less than 1 %). Latencies are of all I/Os; WA is write amplification.",
+            "Below each figure: compared with {} (`=`: less than 1 %). Latencies are of all I/Os; WA is write amplification.",
             self.baseline
         );
         for point in &self.points {
@@ -134,7 +134,8 @@ impl Comparison {
         out.finish()
     }
 
-    /// `compare.csv` (RFC 4180): a line a point; figures in the units that their names say, ratios against the baseline.
+    /// `compare.csv` (RFC 4180): a line for each point; figures in the units in their names, ratios to the
+    /// baseline.
     pub fn to_csv(&self) -> String {
         let mut out = String::new();
         let header = ["index".to_owned()].into_iter().chain(self.axes.iter().map(|axis| axis.key.clone()));

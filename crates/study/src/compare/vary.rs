@@ -1,55 +1,55 @@
-//! What `--vary KEY=VALUES` says: which keys of the scenario it means, and the values that they take one after the
-//! other.
+//! The flag `--vary KEY=VALUES`: the keys of the scenario that it selects, and their values.
 //!
-//! A key is written as for `--set`, or shorter: `iodepth` is `job.*.iodepth` (every job's), because only jobs have such a
-//! key; `profile` is refused, because drives and hosts have one. Of several drives `drive.a.capacity` is one's, and `drive.capacity`
-//! every one's. A key of the drive's profile stands for itself:
-//! `flash.suspend.most` is `drive.override.flash.suspend.most`. Values are separated by commas that stand in no
-//! quotes, brackets or braces. `1..256x2` is 1, 2, 4 and so on up to 256; `0..100+25` is 0, 25 and so on; `1..4` goes by
-//! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.
+//! A key has the notation of `--set`, or a shorter one: `iodepth` is `job.*.iodepth` (of every job), because
+//! only jobs have this key; `profile` is ambiguous and refused, because drives and hosts have one. With
+//! several drives, `drive.a.capacity` applies to one, and `drive.capacity` to all. A key of the drive's
+//! profile may be given directly: `flash.suspend.most` is `drive.override.flash.suspend.most`. Values are
+//! separated by commas outside of quotes, brackets and braces. `1..256x2` is 1, 2, 4 and so on up to 256;
+//! `0..100+25` is 0, 25 and so on; `1..4` has steps of one. Sizes and times have units: `4 KiB..1 MiB x2`,
+//! `10 us..50 us + 10 us`.
 
-use byteway_console::error::{InputError, Place, nearest};
+use byteway_console::error::{InputError, SourceLocation, nearest};
 use byteway_console::units::{Bytes, Picos, excerpt};
 use byteway_scenario::profile::KvStore;
 
-/// Runs of one comparison, and values of one key: more is a slip in a range.
+/// Runs of a comparison, and values of a key, at most: more are a mistake in a range.
 pub const POINTS_MAX: usize = 10_000;
 
-/// A key that is varied, and its values in their order.
+/// A varied key, and its values in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// The key as the user wrote it.
+    /// The key in the user's notation.
     pub key: String,
-    /// The keys of the scenario that it stands for.
+    /// The keys of the scenario that it selects.
     pub paths: Vec<String>,
-    /// Its values: at least one, all different.
+    /// Its values: at least one, all distinct.
     pub values: Vec<Value>,
-    /// What kind of values they are.
+    /// Scale of its values.
     pub scale: Scale,
 }
 
 /// A value of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// As `--set` takes it.
+    /// In the notation of `--set`.
     pub raw: String,
-    /// Without quotes, for people.
+    /// Without quotes, for display.
     pub label: String,
-    /// Where it lies on the key's scale; `None` on [`Scale::Names`].
+    /// Position on the key's scale; `None` for [`Scale::Names`].
     pub number: Option<f64>,
 }
 
-/// What kind of values a key has.
+/// Scale of a key's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// They are names: no order, nothing between two of them.
+    /// Names, without order.
     Names,
-    /// Numbers in this unit, which may be empty. Sizes are in B, times in ns.
+    /// Numbers in this unit, possibly empty. Sizes are in B, times in ns.
     Numbers(String),
 }
 
 impl Axis {
-    /// What one `--vary` says, of a scenario with so many jobs.
+    /// Parses one `--vary` for a scenario with these jobs.
     pub fn parse(flag: &str, jobs: impl Into<Jobs>) -> Result<Axis, InputError> {
         let example = "write --vary KEY=VALUE,VALUE, such as --vary iodepth=1..256x2 or --vary drive.profile=samsung-970-pro,mqsim-mlc";
         let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--vary", flag));
@@ -68,7 +68,7 @@ impl Axis {
                 let label = unquoted(&raw).to_owned();
                 if values.iter().any(|value| value.label == label) {
                     let what = format!("`{}` has the value `{}` twice", excerpt(key), excerpt(&label));
-                    return Err(refuse(what, "leave one of them out".to_owned()));
+                    return Err(refuse(what, "remove one of them".to_owned()));
                 }
                 values.push(Value { raw, label, number: None });
                 if values.len() > POINTS_MAX {
@@ -87,7 +87,7 @@ impl Axis {
         self.scale != Scale::Names
     }
 
-    /// What its axis in a chart is called.
+    /// Title of its axis in a chart.
     pub fn title(&self) -> String {
         match &self.scale {
             Scale::Numbers(unit) if !unit.is_empty() => format!("{} ({unit})", self.key),
@@ -95,7 +95,8 @@ impl Axis {
         }
     }
 
-    /// Whether its values grow by factors rather than by steps, so that a logarithmic axis shows them evenly.
+    /// Whether its values grow by factors rather than by steps, so that a logarithmic axis spaces them
+    /// evenly.
     pub fn is_geometric(&self) -> bool {
         let mut numbers: Vec<f64> = self.values.iter().filter_map(|value| value.number).collect();
         numbers.sort_by(f64::total_cmp);
@@ -108,41 +109,50 @@ impl Axis {
                 .fold((f64::MAX, 0.0), |(least, most): (f64, f64), step| (least.min(step), most.max(step)));
             most / least
         };
-        // Of 1, 2, 4, 8 the factors are alike and the steps are not; of 10, 20, 30 it is the other way round.
+        // 1, 2, 4, 8 have equal factors and unequal steps; 10, 20, 30 the opposite.
         spread(|low, high| high / low) < spread(|low, high| high - low)
     }
 
-    /// The value of that name, as `--baseline` gives it.
+    /// Index of the value with this label, as in `--baseline`.
     pub fn position(&self, text: &str) -> Option<usize> {
         let wanted = unquoted(text.trim());
         self.values.iter().position(|value| value.label == wanted)
     }
 }
 
-/// A flag as the place of an error.
-pub(super) fn place(flag: &str, text: &str) -> Place {
-    Place { source: format!("{flag} {}", excerpt(text)), position: None, excerpt: None }
+/// The location of an error in a flag.
+pub(super) fn place(flag: &str, text: &str) -> SourceLocation {
+    SourceLocation { source: format!("{flag} {}", excerpt(text)), position: None, excerpt: None }
 }
 
-/// How many jobs a scenario has.
+/// Number of jobs in a scenario, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
     /// `[[job]]`.
     pub blocks: usize,
     /// `[[kv]]`.
     pub pairs: usize,
+    /// `[[query]]`.
+    pub queries: usize,
+}
+
+impl Jobs {
+    /// The kinds of job sections with their numbers.
+    fn sections(self) -> [(&'static str, usize); 3] {
+        [("job", self.blocks), ("kv", self.pairs), ("query", self.queries)]
+    }
 }
 
 impl From<usize> for Jobs {
     fn from(blocks: usize) -> Self {
-        Jobs { blocks, pairs: 0 }
+        Jobs { blocks, ..Jobs::default() }
     }
 }
 
-/// What is wrong, and the cure.
+/// A mistake, and its remedy.
 type Trouble = (String, String);
 
-/// The keys of the scenario that a key stands for.
+/// The keys of the scenario that a key selects.
 pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Trouble> {
     let jobs = jobs.into();
     if key.is_empty() || key.split('.').any(|part| part.trim().is_empty()) {
@@ -155,7 +165,7 @@ pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, T
         properties.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
     };
     let first = key.split('.').next().unwrap_or(key);
-    // A key-value drive has a store, and jobs: `kv.packing` is the store's, `kv.0.value` a job's.
+    // A key-value drive has a store as well as jobs: `kv.packing` is the store's, `kv.0.value` a job's.
     let of_store = || {
         let store = schemars::schema_for!(KvStore).to_value();
         let second = key.split('.').nth(1).unwrap_or_default();
@@ -178,10 +188,15 @@ pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, T
                 names.push(name);
             }
         }
-        // A scenario has jobs of one kind.
+        // A scenario has jobs of one kind, which resolves the ambiguity.
         if homes.len() > 1 {
-            let absent = if jobs.pairs > 0 { "job.*." } else { "kv.*." };
-            homes.retain(|home| !home.starts_with(absent));
+            let found = jobs.sections().into_iter().rev().find(|(_, count)| *count > 0);
+            let present = found.map_or("job", |(section, _)| section);
+            let is_absent = |home: &String| {
+                let mut all = jobs.sections().into_iter().filter(|(section, _)| *section != present);
+                all.any(|(section, _)| home.starts_with(&format!("{section}.*.")))
+            };
+            homes.retain(|home| !is_absent(home));
         }
         match homes.len() {
             1 => homes.swap_remove(0),
@@ -206,10 +221,11 @@ pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, T
             }
         }
     };
-    let (section, count) = if key.starts_with("kv.") { ("kv", jobs.pairs) } else { ("job", jobs.blocks) };
+    let of_key = |(section, _): &(&str, usize)| key.starts_with(&format!("{section}."));
+    let (section, count) = jobs.sections().into_iter().find(of_key).unwrap_or(("job", jobs.blocks));
     match key.strip_prefix(&format!("{section}.*.")) {
         None if key.contains('*') => {
-            let cure = "`*` stands for the number of a job only: job.*.iodepth";
+            let cure = "`*` can only stand for a job's number: job.*.iodepth";
             Err((format!("`{}` is not a key", excerpt(&key)), cure.to_owned()))
         }
         None => Ok(vec![key]),
@@ -221,21 +237,22 @@ pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, T
     }
 }
 
-/// Sections whose keys may be written without them, and what the schema calls them.
-const SECTIONS: [(&str, &str); 7] = [
+/// Sections whose keys may omit the section, and their names in the schema.
+const SECTIONS: [(&str, &str); 8] = [
     ("drive", "DriveSection"),
     ("host", "HostSection"),
     ("jbof", "JbofSection"),
     ("transfer", "TransferSection"),
     ("job.*", "JobSection"),
     ("kv.*", "KvSection"),
+    ("query.*", "QuerySection"),
     ("measure", "MeasureSection"),
 ];
 
-/// Sections of a drive's profile that a scenario has not: their keys stand for themselves.
-const PROFILE_SECTIONS: [&str; 7] = ["link", "cxl", "controller", "firmware", "dram", "flash", "kv"];
+/// Sections that exist only in a drive's profile: their keys are unambiguous.
+const PROFILE_SECTIONS: [&str; 8] = ["link", "cxl", "controller", "firmware", "dram", "flash", "kv", "csd"];
 
-/// Splits at the commas that stand in no quotes, brackets or braces.
+/// Splits at commas outside of quotes, brackets and braces.
 pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {
     let mut items = Vec::new();
     let mut closers: Vec<char> = Vec::new();
@@ -276,7 +293,7 @@ pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {
     Ok(items)
 }
 
-/// Text without the quotes around it.
+/// Removes enclosing quotes.
 fn unquoted(raw: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some(inner) = raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
@@ -286,10 +303,10 @@ fn unquoted(raw: &str) -> &str {
     raw
 }
 
-/// The values of one item of a list: itself, or those of the range that it is.
+/// Expands an item of a list: a single value, or a range.
 fn expand(item: &str) -> Result<Vec<String>, Trouble> {
     let Some((from, rest)) = item.split_once("..") else { return Ok(vec![item.to_owned()]) };
-    // A path such as ../drive.toml, and what is in quotes, is no range.
+    // A path such as ../drive.toml, and quoted text, is no range.
     let Some(low) = Amount::parse(from) else { return Ok(vec![item.to_owned()]) };
     let wrong = |what: &str| {
         let cure = "write 1..256x2 (doubling), 0..100+25 (in steps), 1..4 (by ones), or 4 KiB..1 MiB x2; text goes in quotes";
@@ -299,12 +316,12 @@ fn expand(item: &str) -> Result<Vec<String>, Trouble> {
         Some(at) => (&rest[..at], Some((rest.as_bytes()[at], &rest[at + 1..]))),
         None => (rest, None),
     };
-    let high = Amount::parse(to).ok_or_else(|| wrong("has an end that is no number"))?;
+    let high = Amount::parse(to).ok_or_else(|| wrong("has an end that is not a number"))?;
     if high.kind != low.kind {
-        return Err(wrong("begins and ends in different units"));
+        return Err(wrong("starts and ends in different units"));
     }
     if high.value < low.value {
-        return Err(wrong("ends before it begins"));
+        return Err(wrong("ends before its start"));
     }
     let next: Box<dyn Fn(u64) -> Option<u64>> = match step {
         Some((b'x', factor)) => {
@@ -313,15 +330,15 @@ fn expand(item: &str) -> Result<Vec<String>, Trouble> {
                 .parse()
                 .ok()
                 .filter(|factor| *factor >= 2)
-                .ok_or_else(|| wrong("has a factor that is no whole number of at least 2"))?;
+                .ok_or_else(|| wrong("has a factor that is not an integer of at least 2"))?;
             if low.value == 0 {
-                return Err(wrong("begins at 0, which no factor changes"));
+                return Err(wrong("starts at 0, which no factor changes"));
             }
             Box::new(move |value| value.checked_mul(factor))
         }
         Some((_, step)) => {
             let step = Amount::parse(step).filter(|step| step.kind == low.kind && step.value > 0);
-            let step = step.ok_or_else(|| wrong("has a step that is no number in its units above 0"))?;
+            let step = step.ok_or_else(|| wrong("has a step that is not a positive number in its units"))?;
             Box::new(move |value| value.checked_add(step.value))
         }
         None if low.kind == Kind::Count => Box::new(|value| value.checked_add(MILLIONTHS)),
@@ -339,7 +356,7 @@ fn expand(item: &str) -> Result<Vec<String>, Trouble> {
     Ok(values)
 }
 
-/// Numbers without a unit are counted in these, so that 0.25 is exact.
+/// Unit of numbers without a unit, so that 0.25 is exact.
 const MILLIONTHS: u64 = 1_000_000;
 
 /// The end or the step of a range.
@@ -395,7 +412,7 @@ impl Kind {
     }
 }
 
-/// The scale on which all values lie, which is then entered in them.
+/// Determines the common scale of all values, and sets their positions.
 fn scale_of(values: &mut [Value]) -> Scale {
     let Some(numbers) = values.iter().map(|value| number(&value.label)).collect::<Option<Vec<_>>>() else {
         return Scale::Names;
@@ -410,7 +427,7 @@ fn scale_of(values: &mut [Value]) -> Scale {
     Scale::Numbers(unit)
 }
 
-/// A number with its unit: sizes in bytes, times in nanoseconds, others as they are.
+/// A number with its unit: sizes in bytes, times in nanoseconds, others unchanged.
 fn number(label: &str) -> Option<(f64, String)> {
     if let Ok(bytes) = label.parse::<Bytes>() {
         return Some((bytes.0 as f64, "B".to_owned()));
@@ -421,7 +438,7 @@ fn number(label: &str) -> Option<(f64, String)> {
     let end = label.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(label.len());
     let number: f64 = label[..end].parse().ok()?;
     let unit = label[end..].trim();
-    // As fio writes sizes.
+    // fio's notation of sizes.
     let shift = match unit {
         "k" | "K" => 10,
         "m" | "M" => 20,
@@ -443,7 +460,7 @@ mod tests {
         axis.values.into_iter().map(|value| value.label).collect()
     }
 
-    // A value more or less at the end of a range, and every figure after it is of another load.
+    // With one value more or less, all following points would be for another load.
     #[test]
     fn lists_and_ranges_give_their_values() {
         assert_eq!(labels("iodepth=1..256x2"), ["1", "2", "4", "8", "16", "32", "64", "128", "256"]);
@@ -458,7 +475,7 @@ mod tests {
         assert_eq!(labels(r#"job.0.name="a\",b","c""#), [r#"a\",b"#, "c"]);
     }
 
-    // Typed by everyone: a key without its section. Taken for another section's it would vary something else.
+    // Users omit sections; a key taken for another section's would vary something else.
     #[test]
     fn a_short_key_is_found_where_it_is_unambiguous() {
         assert_eq!(resolve("iodepth", 2).unwrap(), ["job.0.iodepth", "job.1.iodepth"]);
@@ -472,12 +489,17 @@ mod tests {
         let of_profile = resolve("flash.suspend.most", 2).unwrap();
         assert_eq!(of_profile, ["drive.override.flash.suspend.most"]);
         assert!(resolve("flash", 2).is_err(), "a section is no key");
-        // A drive has a store and jobs under one name; and keys that jobs of both kinds have are those of the kind that is there.
-        let pairs = Jobs { blocks: 0, pairs: 2 };
+        // A drive has a store and jobs under the same name; keys that both kinds of jobs have belong to the
+        // kind that exists.
+        let pairs = Jobs { pairs: 2, ..Jobs::default() };
         assert_eq!(resolve("kv.packing", pairs).unwrap(), ["drive.override.kv.packing"]);
         assert_eq!(resolve("iodepth", pairs).unwrap(), ["kv.0.iodepth", "kv.1.iodepth"]);
         assert_eq!(resolve("value", pairs).unwrap(), ["kv.0.value", "kv.1.value"]);
         assert_eq!(resolve("kv.1.value", pairs).unwrap(), ["kv.1.value"]);
+        let queries = Jobs { queries: 2, ..Jobs::default() };
+        assert_eq!(resolve("iodepth", queries).unwrap(), ["query.0.iodepth", "query.1.iodepth"]);
+        assert_eq!(resolve("execute", queries).unwrap(), ["query.0.execute", "query.1.execute"]);
+        assert_eq!(resolve("csd.task_cycles", queries).unwrap(), ["drive.override.csd.task_cycles"]);
         assert!(resolve("value", 1).unwrap_err().1.contains("[[kv]]"));
         let (what, _) = resolve("profile", 1).unwrap_err();
         assert!(what.contains("`drive.profile`, `host.profile`"), "{what}");
@@ -487,7 +509,7 @@ mod tests {
         assert!(resolve("drive.*.x", 1).unwrap_err().1.contains("job.*.iodepth"));
     }
 
-    // What the user is told is all that he has to find his slip with.
+    // The message is all that a user has to find the mistake.
     #[test]
     fn a_wrong_flag_is_refused_with_its_place_and_a_cure() {
         for (flag, words) in [
@@ -495,11 +517,11 @@ mod tests {
             ("=1", &["`` is not a key", "before the `=`"]),
             ("iodepth=", &["lacks a value"]),
             ("iodepth=1,,2", &["`iodepth` lacks a value"]),
-            ("iodepth=1,2,1", &["the value `1` twice", "leave one"]),
-            ("iodepth=1..x2", &["an end that is no number", "1..256x2"]),
+            ("iodepth=1,2,1", &["the value `1` twice", "remove one"]),
+            ("iodepth=1..x2", &["an end that is not a number", "1..256x2"]),
             ("iodepth=1..8x1", &["factor", "at least 2"]),
-            ("iodepth=0..8x2", &["begins at 0"]),
-            ("iodepth=8..1", &["ends before it begins"]),
+            ("iodepth=0..8x2", &["starts at 0"]),
+            ("iodepth=8..1", &["ends before its start"]),
             ("iodepth=1..8+0", &["a step"]),
             ("iodepth=1..100000", &["more than 10000 values"]),
             ("bs=4 KiB..8", &["different units"]),
@@ -513,7 +535,7 @@ mod tests {
         }
     }
 
-    // Drawn as names, depths would stand side by side in the order of typing, and no knee would be looked for.
+    // Treated as names, depths would be in the order of the flag, and have no knee.
     #[test]
     fn numbers_are_told_from_names() {
         let scale = |flag: &str| Axis::parse(flag, 1).unwrap().scale;

@@ -1,16 +1,16 @@
-//! Axes: what they measure, in which unit they show it, and where their ticks stand.
+//! Axes of charts: quantity, unit and ticks.
 
 use plotly::common::{ExponentFormat, TickMode};
 use plotly::layout::{AxisRange, AxisType, RangeMode};
 
-/// What an axis measures. Values are given in the unit named here; the axis shows them in one that suits their size.
+/// The quantity on an axis. Values are given in the unit named here; the axis shows them in a suitable unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Time in nanoseconds.
     Nanoseconds,
-    /// Bytes a second.
+    /// A rate in bytes per second.
     BytesPerSecond,
-    /// I/Os a second.
+    /// A rate in I/Os per second.
     Iops,
     /// Bytes, counted in decimal units.
     Bytes,
@@ -18,12 +18,12 @@ pub enum Unit {
     BinaryBytes,
     /// A share, as a fraction of 1; shown in percent.
     Share,
-    /// How many of something, or a plain number.
+    /// A count, or a plain number.
     Count,
 }
 
 impl Unit {
-    /// Its units from the smallest up: the name, and its size.
+    /// Units in ascending order: name and size.
     fn scales(self) -> &'static [(&'static str, f64)] {
         match self {
             Unit::Nanoseconds => &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
@@ -42,13 +42,13 @@ impl Unit {
         }
     }
 
-    /// The largest unit of which `value` has at least one.
+    /// The largest unit that is not above `value`.
     fn scale(self, value: f64) -> (&'static str, f64) {
         let scales = self.scales();
         scales.iter().rev().find(|(_, size)| value >= *size).copied().unwrap_or(scales[0])
     }
 
-    /// A value as a tick says it: `10 us`.
+    /// The text of a tick: `10 us`.
     fn label(self, value: f64) -> String {
         let (name, size) = match self {
             Unit::Iops | Unit::Count => match value {
@@ -64,7 +64,7 @@ impl Unit {
     }
 }
 
-/// `value` to five significant digits: what a chart shows of it, at a third of its length.
+/// `value` to five significant digits, which is enough for a chart and a third as long.
 pub(super) fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -92,23 +92,23 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// A linear axis; begins at 0 unless it is given a range or the data are below.
+    /// A linear axis; begins at 0, unless it has a range or the data are negative.
     pub fn linear(title: impl Into<String>, unit: Unit) -> Axis {
         Axis { title: title.into(), unit, scale: Scale::Linear, range: None, span: None, from_zero: true }
     }
 
-    /// A logarithmic axis. Values that are not above 0 are left out.
+    /// A logarithmic axis. Values that are not above 0 are omitted.
     pub fn log(title: impl Into<String>, unit: Unit) -> Axis {
         Axis { scale: Scale::Log { ticks_at_points: false }, ..Axis::linear(title, unit) }
     }
 
-    /// A logarithmic axis with its ticks where the points are, for values that someone chose: 1, 2, 4, ... 256.
+    /// A logarithmic axis with ticks at the points, for chosen values such as 1, 2, 4, ... 256.
     pub fn log_at_points(title: impl Into<String>, unit: Unit) -> Axis {
         Axis { scale: Scale::Log { ticks_at_points: true }, ..Axis::linear(title, unit) }
     }
 
-    /// An axis of shares that rise to 1, stretched towards it: 90 %, 99 % and 99.9 % are equally far apart, so that a
-    /// tail can be seen. A share of 1 has no place on it and is left out.
+    /// An axis for cumulative shares, stretched towards 1: 90 %, 99 % and 99.9 % are at equal distances, so
+    /// that a tail is visible. A share of 1 is infinitely far away, and is omitted.
     pub fn tail(title: impl Into<String>) -> Axis {
         Axis { scale: Scale::Tail, ..Axis::linear(title, Unit::Share) }
     }
@@ -119,13 +119,13 @@ impl Axis {
         Axis { scale: Scale::Names(names), ..Axis::linear(title, Unit::Count) }
     }
 
-    /// Shows from `low` to `high`, whatever the data are.
+    /// Sets the range, independent of the data.
     pub fn range(mut self, low: f64, high: f64) -> Axis {
         self.range = Some((low, high));
         self
     }
 
-    /// Has a place for these values too, whatever the data are: charts of equal scale that are to be compared.
+    /// Extends the range to these values: for charts that have to have the same scale.
     pub fn spanning(mut self, values: impl IntoIterator<Item = f64>) -> Axis {
         for value in values {
             if self.holds(value) {
@@ -136,7 +136,7 @@ impl Axis {
         self
     }
 
-    /// A linear axis then begins near the least value instead of at 0.
+    /// Makes a linear axis begin near the smallest value instead of at 0.
     pub fn from_data(mut self) -> Axis {
         self.from_zero = false;
         self
@@ -157,7 +157,7 @@ impl Axis {
         self.scale == Scale::Linear
     }
 
-    /// The axis for these values: in one unit, with ticks.
+    /// Fits the axis to these values: selects a unit and ticks.
     pub(super) fn fit(&self, values: impl Iterator<Item = f64>) -> FittedAxis<'_> {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut points = Vec::new();
@@ -190,13 +190,13 @@ impl Axis {
     }
 }
 
-/// How far a logarithmic axis goes beyond its outer ticks, as a factor: where these are round numbers, and where they are the
-/// points themselves.
+/// Factor by which a logarithmic axis extends beyond its outer ticks: for round numbers, and for ticks at
+/// points.
 const EDGE: f64 = 1.06;
 const EDGE_OF_POINTS: f64 = 1.15;
-/// More ticks than this overlap.
+/// Ticks, at most; more would overlap.
 const TICKS_MAX: usize = 12;
-/// The tail's ticks: from half of the I/Os to all but one in a million.
+/// Ticks of a tail axis: from half of the I/Os to all but one in a million.
 const TAIL_TICKS: [(f64, &str); 7] = [
     (0.5, "50 %"),
     (0.9, "90 %"),
@@ -207,7 +207,7 @@ const TAIL_TICKS: [(f64, &str); 7] = [
     (0.999999, "99.9999 %"),
 ];
 
-/// An axis that knows its data.
+/// An axis that is fitted to its data.
 pub(super) struct FittedAxis<'a> {
     axis: &'a Axis,
     min: f64,
@@ -218,7 +218,7 @@ pub(super) struct FittedAxis<'a> {
 }
 
 impl FittedAxis<'_> {
-    /// Where a value stands, in the axis's unit. Not a number if it has no place.
+    /// Position of a value in the axis's unit; NaN if it has none.
     pub(super) fn place(&self, value: f64) -> f64 {
         match self.axis.scale {
             _ if !self.axis.holds(value) => f64::NAN,
@@ -227,7 +227,8 @@ impl FittedAxis<'_> {
         }
     }
 
-    /// Where an annotation or an end of the axis stands: a logarithmic axis counts these in decades, but shapes like data.
+    /// Position of an annotation or an end of the axis. For these Plotly counts a logarithmic axis in
+    /// decades, but for shapes like data.
     pub(super) fn place_of_note(&self, value: f64) -> f64 {
         match self.axis.scale {
             Scale::Log { .. } => rounded(libm::log10(value / self.size)),
@@ -246,7 +247,7 @@ impl FittedAxis<'_> {
         }
     }
 
-    /// How a point's value is shown when it is pointed at, in Plotly's template: `letter` is `x` or `y`.
+    /// Plotly's hover template for a value; `letter` is `x` or `y`.
     pub(super) fn hover(&self, letter: &str) -> String {
         match self.axis.scale {
             Scale::Names(_) | Scale::Tail => format!("%{{{letter}}}"),
@@ -254,7 +255,7 @@ impl FittedAxis<'_> {
         }
     }
 
-    /// From where to where, in words.
+    /// The range, in words.
     pub(super) fn extent(&self) -> String {
         match &self.axis.scale {
             Scale::Names(names) => names.join(", "),
@@ -269,7 +270,7 @@ impl FittedAxis<'_> {
         }
     }
 
-    /// For Plotly.
+    /// The axis as Plotly's layout.
     pub(super) fn layout(&self) -> plotly::layout::Axis {
         let axis = plotly::layout::Axis::new()
             .title(super::chart::escaped(&self.title()))
@@ -309,7 +310,8 @@ impl FittedAxis<'_> {
                             Unit::BinaryBytes => binary_ticks(self.min, self.max),
                             _ => log_ticks(self.min, self.max),
                         };
-                        // Beyond the outer ticks: on the edge a label is left out, and half of a mark cut off.
+                        // Extend the range beyond the outer ticks: at the edge a label is omitted, and a mark
+                        // is cut in half.
                         low = ticks.first().copied().unwrap_or(low) / EDGE;
                         high = ticks.last().copied().unwrap_or(high) * EDGE;
                         if self.axis.unit == Unit::BinaryBytes { ticks } else { thinned(ticks) }
@@ -328,14 +330,14 @@ impl FittedAxis<'_> {
     }
 }
 
-/// The ends of a linear axis for these values, with a margin.
+/// The range of a linear axis for these values, with a margin.
 fn spanned(min: f64, max: f64, from_zero: bool) -> (f64, f64) {
     let low = if from_zero { min.min(0.0) } else { min };
     let margin = (max - low) * 0.05;
     (if low == 0.0 { 0.0 } else { low - margin }, max + margin)
 }
 
-/// The numbers 1, 2 and 5 times a power of ten from just below `min` to just above `max`, both above 0.
+/// The numbers 1, 2 and 5 times a power of ten, from just below `min` to just above `max`, both above 0.
 fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     let (min, max) = (min.max(1e-9), max.clamp(1e-9, 1e30));
     let mut ticks = Vec::new();
@@ -354,7 +356,8 @@ fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     ticks
 }
 
-/// Powers of two, or of a power of two, from just below `min` to just above `max`, both above 0: nine at most.
+/// Powers of two, or of a power of two, from just below `min` to just above `max`, both above 0; at most
+/// nine.
 fn binary_ticks(min: f64, max: f64) -> Vec<f64> {
     let first = libm::floor(libm::log2(min)) as i32;
     let steps = libm::ceil(libm::log2(max)) as i32 - first;
@@ -362,7 +365,7 @@ fn binary_ticks(min: f64, max: f64) -> Vec<f64> {
     (0..=(steps.max(1) + step - 1) / step).map(|tick| libm::ldexp(1.0, first + tick * step)).collect()
 }
 
-/// At most eight or so of them: the powers of ten if these are enough, each second of them if they are too many.
+/// Thins ticks to about eight: only the powers of ten, then every second of them.
 fn thinned(ticks: Vec<f64>) -> Vec<f64> {
     if ticks.len() <= 8 {
         return ticks;
@@ -376,7 +379,7 @@ fn thinned(ticks: Vec<f64>) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    // Without ticks of their own, logarithmic axes say 65.5k where a reader wants 64 KiB, or say nothing at all.
+    // Plotly's own ticks of a logarithmic axis are 65.5k instead of 64 KiB, or missing.
     #[test]
     fn ticks_of_a_logarithmic_axis_are_round_numbers() {
         assert_eq!(log_ticks(65_000.0, 330_000.0), [50_000.0, 100_000.0, 200_000.0, 500_000.0]);
@@ -405,7 +408,7 @@ mod tests {
         assert_eq!(text, serde_json::json!(["1", "16", "1024", "131.07 K"]));
     }
 
-    // All of a tail would lie within one pixel of 100 %.
+    // On a linear axis the whole tail would be within one pixel of 100 %.
     #[test]
     fn a_tail_has_a_place_for_each_nine() {
         let axis = Axis::tail("share");
@@ -415,7 +418,7 @@ mod tests {
         assert_eq!(rounded(0.1 + 0.2), 0.3);
     }
 
-    // A run that was interrupted at once has no values, and its axes no ends.
+    // A run that is interrupted at once has no values, and its axes no range.
     #[test]
     fn an_axis_without_values_has_a_layout() {
         let axes = [

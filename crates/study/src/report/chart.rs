@@ -1,7 +1,8 @@
-//! Charts: lines, bands, bars and heat maps over two axes, in colours and strokes that can be told apart by anybody.
+//! Charts: lines, bands, bars and heat maps over two axes, in colours and strokes that are also
+//! distinguishable without colour vision.
 //!
-//! A chart says what is shown. How large it is, its face and the colours of its frame are the page's; what draws it
-//! is Plotly, for which [`Chart::to_json`] describes it.
+//! A chart defines its contents. Size, font and frame colours are the page's; Plotly draws it from
+//! [`Chart::to_json`].
 
 use plotly::common::{
     Anchor, ColorBar, ColorScale, ColorScalePalette, DashType, Fill, HoverInfo, Line, LineShape, Marker,
@@ -37,8 +38,8 @@ const PATTERNS: [PatternShape; 5] = [
     PatternShape::Cross,
 ];
 
-/// How a series looks: a colour, and a stroke (of lines the dash, of points the symbol, of bars the hatching), so that
-/// it can be told from others without the colour.
+/// The look of a series: a colour and a stroke (dash of lines, symbol of points, hatching of bars), so that
+/// it can be distinguished without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink {
     hue: usize,
@@ -46,9 +47,10 @@ pub struct Ink {
 }
 
 impl Ink {
-    /// For what is neither this nor that: totals, spreads.
+    /// For totals and ranges, which belong to no series.
     pub const GRAY: Ink = Ink { hue: 6, stroke: 0 };
-    /// Median latency, in all charts. These five look different to everyone, also printed without colour.
+    /// Median latency, in all charts. These five are distinguishable by everyone, and in print without
+    /// colour.
     pub const MEDIAN: Ink = Ink::of(0, 0);
     /// The 99th percentile.
     pub const P99: Ink = Ink::of(1, 1);
@@ -59,23 +61,24 @@ impl Ink {
     /// The mean.
     pub const MEAN: Ink = Ink::of(2, 4);
 
-    /// The look of the series `index` of a chart, from 0.
+    /// The look of series `index` of a chart, from 0.
     pub const fn nth(index: usize) -> Ink {
         Ink { hue: index % HUES.len(), stroke: index % DASHES.len() }
     }
 
-    /// The colour of `hue` with the stroke of `stroke`, as [`Ink::nth`] counts them: for series that vary in two ways.
+    /// The colour of `hue` with the stroke of `stroke`, numbered as for [`Ink::nth`]: for series that vary in
+    /// two ways.
     pub const fn of(hue: usize, stroke: usize) -> Ink {
         Ink { hue: hue % HUES.len(), stroke: stroke % DASHES.len() }
     }
 
-    /// Of the series `index` that is drawn twice, 0 and 1, for two figures of one thing: one colour, two strokes; ten of them
-    /// look different.
+    /// For series `index` with two figures, 0 and 1: one colour, two strokes; ten of them are
+    /// distinguishable.
     pub const fn twice(index: usize, which: usize) -> Ink {
         Ink { hue: index % HUES.len(), stroke: (which + 2 * (index / HUES.len())) % DASHES.len() }
     }
 
-    /// Reads, writes and trims look the same in all charts.
+    /// Reads, writes and trims have the same look in all charts.
     pub const fn kind(kind: Kind) -> Ink {
         match kind {
             Kind::Read => Ink::nth(0),
@@ -94,17 +97,18 @@ impl Ink {
     }
 }
 
-/// Symbols of points that someone else states: the second is for another statement on the same series.
+/// Symbols of stated points: the second is for another statement about the same series.
 const STATED: [MarkerSymbol; 2] = [MarkerSymbol::Star, MarkerSymbol::Square];
 
-/// Of points that someone else states: larger than those of a series and white within, so that they can be seen upon a bar or a
-/// line of their own colour.
+/// Markers of stated points: larger than those of a series and white inside, so that they are visible on a
+/// bar or line of the same colour.
 fn stated(ink: Ink, symbol: &MarkerSymbol) -> Marker {
     let rim = Line::new().width(2.5).color(ink.color());
     Marker::new().color("#ffffff").size(13).symbol(symbol.clone()).line(rim)
 }
 
-/// Of points of a series. Those of odd strokes are rings around those of even ones: where two have one value, both are seen.
+/// Markers of a series. Odd strokes are rings around even ones: where two series have the same value, both
+/// are visible.
 fn mark_of(ink: Ink, size: usize) -> Marker {
     let marker = Marker::new().symbol(SYMBOLS[ink.stroke].clone());
     match ink.stroke % 2 {
@@ -116,16 +120,16 @@ fn mark_of(ink: Ink, size: usize) -> Marker {
     }
 }
 
-/// The part of a name's place on its axis that no bar covers.
+/// Share of a name's space on its axis that no bar covers.
 const BAR_GAP: f64 = 0.25;
 
-/// How the points of a line are joined.
+/// How the points of a line are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
     Straight,
     Marked,
     Steps,
-    /// Points alone.
+    /// Points only.
     Not,
 }
 
@@ -152,50 +156,50 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// An empty one over these axes.
+    /// An empty chart with these axes.
     pub fn new(x: Axis, y: Axis) -> Chart {
         let (marks, shades, rules) = (Vec::new(), Vec::new(), Vec::new());
         Chart { x, y, marks, shades, rules, stacked: false, height_px: 340 }
     }
 
-    /// A line through the points (x, y), in their order. A y that is not a number leaves a gap.
+    /// A line through the points (x, y), in order. A NaN y leaves a gap.
     pub fn line(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Straight, points })
     }
 
-    /// The same, with each point marked: for points that someone chose.
+    /// A line with markers, for chosen values of x.
     pub fn marked(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Marked, points })
     }
 
-    /// Points that no line joins: what someone else states about the series of the same ink.
+    /// Unconnected points: values stated by a source about the series of the same ink.
     pub fn stated(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Not, points })
     }
 
-    /// The same upon the standing bars of the same ink: a value for each name, NaN for none.
+    /// Stated points on the vertical bars of the same ink: a value for each name, NaN for none.
     pub fn stated_bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
         self.mark(Mark::Dots { name: name.into(), ink, values })
     }
 
-    /// A line of steps: each y holds from its x to the next.
+    /// A stepped line: each y applies from its x to the next.
     pub fn steps(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Steps, points })
     }
 
-    /// A translucent band in steps: x, lower and upper end.
+    /// A translucent stepped band: x, lower and upper end.
     pub fn band(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64, f64)>) -> Chart {
         self.mark(Mark::Band { name: name.into(), ink, points })
     }
 
-    /// A bar for each name of the axis that has names, side by side with those of other calls. Bars stand on an x axis
-    /// of names and lie on a y axis of names. Along a logarithmic axis they are points instead: the length of a bar there
-    /// would depend on where the axis begins.
+    /// A bar for each name, next to those of other calls. Bars are vertical with names on the x axis,
+    /// horizontal with names on the y axis. On a logarithmic axis they are points instead, because the length
+    /// of a bar would depend on where the axis begins.
     pub fn bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
         self.labelled_bars(name, ink, values, Vec::new())
     }
 
-    /// The same, with a text at each bar.
+    /// Bars with a text at each.
     pub fn labelled_bars(
         self,
         name: impl Into<String>,
@@ -206,18 +210,19 @@ impl Chart {
         self.mark(Mark::Bars { name: name.into(), ink, values, labels })
     }
 
-    /// Room below the bars that follow, for stacked bars that begin in the air.
+    /// An invisible part of a stack, on which the following bars stand.
     pub fn gap(self, values: Vec<f64>) -> Chart {
         self.mark(Mark::Gap { values })
     }
 
-    /// Cells coloured by a share from 0 to 1: `rows[i][j]` lies at `x[j]`, `y[i]` (their middles). `label` says what
-    /// the colour means.
+    /// A heat map: `rows[i][j]` is a share from 0 to 1 at `x[j]`, `y[i]` (the centres). `label` describes the
+    /// colour.
     pub fn heat(self, x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, label: impl Into<String>) -> Chart {
         self.mark(Mark::Heat { x, y, rows, most: 1.0, label: label.into() })
     }
 
-    /// The same with colours that end at the largest share, rounded up to 5 %: of parts of a whole, of which none is near 1.
+    /// A heat map whose colours end at the largest share, rounded up to 5 %: for shares of a whole, none of
+    /// which is near 1.
     pub fn heat_of_parts(
         self,
         x: Vec<f64>,
@@ -230,25 +235,25 @@ impl Chart {
         self.mark(Mark::Heat { x, y, rows, most, label: label.into() })
     }
 
-    /// Bars of one name are put upon each other.
+    /// Stacks the bars of each name.
     pub fn stacked(mut self) -> Chart {
         self.stacked = true;
         self
     }
 
-    /// Shades what lies between two values of x, and says why.
+    /// Shades an interval of x, with a label.
     pub fn shade(mut self, from: f64, to: f64, label: impl Into<String>) -> Chart {
         self.shades.push((from, to, label.into()));
         self
     }
 
-    /// A dotted vertical line at a value of x, and what it stands for.
+    /// A dotted vertical line at a value of x, with a label.
     pub fn rule(mut self, x: f64, label: impl Into<String>) -> Chart {
         self.rules.push((x, label.into()));
         self
     }
 
-    /// Its height in CSS pixels, instead of 340.
+    /// Sets the height in CSS pixels; the default is 340.
     pub fn height(mut self, px: usize) -> Chart {
         self.height_px = px;
         self
@@ -263,7 +268,7 @@ impl Chart {
         self.height_px
     }
 
-    /// Whether there is anything to be seen.
+    /// Whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.marks.iter().all(|mark| match mark {
             Mark::Line { points, .. } => points.is_empty(),
@@ -281,7 +286,7 @@ impl Chart {
             Mark::Bars { values, .. } | Mark::Dots { values, .. } => values.as_slice(),
             _ => &[],
         });
-        // Of stacked bars what counts is the height of the stack.
+        // For stacked bars, the height of the stack counts.
         let names = self.x.names_of().or(self.y.names_of()).map_or(0, <[String]>::len);
         let stack = |index: usize| -> f64 {
             let of = |mark: &Mark| match mark {
@@ -313,11 +318,11 @@ impl Chart {
         (self.x.fit(xs.into_iter()), self.y.fit(ys.into_iter()))
     }
 
-    /// What the chart shows, in words, for who can't see it.
+    /// A description of the chart in words, for readers who cannot see it.
     pub fn describe(&self) -> String {
         let (x, y) = self.fit();
         let kind = match self.marks.first() {
-            Some(Mark::Bars { .. }) if self.measures_in_log() => "Chart of points",
+            Some(Mark::Bars { .. }) if self.measures_in_log() => "Scatter chart",
             Some(Mark::Bars { .. } | Mark::Gap { .. }) => "Bar chart",
             Some(Mark::Heat { .. }) => "Heat map",
             _ => "Line chart",
@@ -456,7 +461,7 @@ impl Chart {
                 }
             }
         }
-        // A shade is explained in the legend: a text in the chart would lie on the lines.
+        // The legend explains a shade: a text in the chart would cover the lines.
         for (_, _, label) in &self.shades {
             let swatch = Marker::new().color(SHADE).symbol(MarkerSymbol::Square).size(12);
             let nothing = Scatter::new(vec![f64::NAN], vec![f64::NAN]).mode(Mode::Markers).marker(swatch);
@@ -465,7 +470,7 @@ impl Chart {
         traces
     }
 
-    /// How far from its name's place a bar of this ink stands, of those side by side.
+    /// Offset of bars of this ink from their name, among bars side by side.
     fn offset_of_bars(&self, ink: Ink) -> f64 {
         let inks = self.marks.iter().filter_map(|mark| match mark {
             Mark::Bars { ink, .. } => Some(*ink),
@@ -477,7 +482,7 @@ impl Chart {
         index.map_or(0.0, |index| (index - (count - 1.0) / 2.0) * (1.0 - BAR_GAP) / count)
     }
 
-    /// The same of stated points: several upon one bar stand beside each other.
+    /// Offset of stated points: several on one bar are side by side.
     fn offset_of_dots(&self, ink: Ink, index: usize, count: usize) -> f64 {
         let bars = self.marks.iter().filter(|mark| matches!(mark, Mark::Bars { .. })).count().max(1);
         let width = (1.0 - BAR_GAP) / bars as f64;
@@ -485,7 +490,8 @@ impl Chart {
         self.offset_of_bars(ink) + beside * width
     }
 
-    /// The names' places on their axis: themselves or, where points lie upon bars that stand side by side, numbers from 0.
+    /// Positions of names on their axis: the names or, with stated points on bars that are side by side,
+    /// numbers from 0.
     fn places_of_names(&self) -> Vec<Value> {
         let names = self.x.names_of().or(self.y.names_of()).unwrap_or_default();
         match self.has_dots() {
@@ -510,12 +516,12 @@ impl Chart {
         axis.tick_values(places).tick_text(names.iter().map(|name| escaped(name)).collect())
     }
 
-    /// Whether bars would stand on a logarithmic axis.
+    /// Whether bars would be on a logarithmic axis.
     fn measures_in_log(&self) -> bool {
         if self.y.names_of().is_some() { self.x.is_log() } else { self.y.is_log() }
     }
 
-    /// A point at each name.
+    /// A point for each name.
     fn dots(
         &self,
         name: &str,
@@ -534,7 +540,7 @@ impl Chart {
         Scatter::new(xs, ys).mode(Mode::Markers).marker(marker).name(escaped(name)).hover_template(&hover)
     }
 
-    /// Bars along the axis that measures: lying if the vertical one has names.
+    /// Bars along the measured axis: horizontal if the vertical axis has names.
     fn bar(&self, values: &[f64], x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Box<Bar<Value, Value>> {
         let lies = self.y.names_of().is_some();
         let names = self.places_of_names();
@@ -578,7 +584,7 @@ impl Chart {
         let lies = self.y.names_of().is_some();
         let mut vertical = y.layout();
         if lies {
-            // The first name is to be the highest.
+            // The first name is at the top.
             let last = self.y.names_of().map_or(0, <[String]>::len) as f64 - 0.5;
             vertical = vertical.range(plotly::layout::AxisRange::new(last, -0.5));
         }
@@ -602,7 +608,7 @@ impl Chart {
     }
 }
 
-/// Plotly takes a few HTML elements in its texts: names of jobs are to have none, and lines are broken where they are.
+/// Escapes the few HTML elements that Plotly interprets in texts, and keeps line breaks.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('\n', "<br>")
 }
@@ -616,7 +622,7 @@ mod tests {
         serde_json::from_str(&chart.to_json()).unwrap()
     }
 
-    // A value in the wrong unit is off by a thousand, and no one sees it in a picture.
+    // A value in the wrong unit is off by a factor of a thousand, which is invisible in a chart.
     #[test]
     fn values_are_in_the_unit_that_the_axis_names() {
         let chart =
@@ -633,7 +639,7 @@ mod tests {
         );
     }
 
-    // Series told apart only by colour are one series to one reader in twelve, and to every printer.
+    // Series that differ only in colour are one series to one reader in twelve, and in every grey print.
     #[test]
     fn no_two_of_the_first_series_look_the_same_without_colour() {
         for (a, b) in (0..5).flat_map(|a| (0..a).map(move |b| (a, b))) {
@@ -644,8 +650,8 @@ mod tests {
         }
     }
 
-    /// Distance in CIELAB of two colours as someone sees them to whom the matrix (Machado, Oliveira and Fernandes 2009,
-    /// severity 1) is done, on linear RGB.
+    /// CIELAB distance of two colours under simulated colour blindness (matrices of Machado, Oliveira and
+    /// Fernandes 2009, severity 1, on linear RGB).
     fn distance(a: &str, b: &str, eye: [[f64; 3]; 3]) -> f64 {
         let lab = |hex: &str| -> [f64; 3] {
             let linear: Vec<f64> = [1, 3, 5]
@@ -668,8 +674,8 @@ mod tests {
         libm::sqrt((0..3).map(|at| (a[at] - b[at]) * (a[at] - b[at])).sum())
     }
 
-    // The p99 and the longest, which lie next to each other, were two kinds of orange: one colour to one man in twelve. A
-    // difference of 25 is that of two hues; theirs was below 20.
+    // p99 and maximum, which are adjacent, once had two oranges that look equal to one man in twelve. A
+    // distance of 25 is that of two hues; theirs was below 20.
     #[test]
     fn p99_and_the_longest_look_different_to_everyone_and_in_print() {
         let eyes = [
@@ -715,7 +721,7 @@ mod tests {
         }
     }
 
-    // The length of a bar on a logarithmic axis says nothing: it follows from where the axis happens to begin.
+    // The length of a bar on a logarithmic axis depends only on where the axis begins.
     #[test]
     fn there_are_no_bars_on_a_logarithmic_axis() {
         let names = || Axis::names("", ["a", "b"]);
@@ -731,7 +737,7 @@ mod tests {
         assert_eq!(json(&linear)["data"][0]["type"], "bar");
     }
 
-    // Two small pictures with scales of their own make the flat one look as steep as the other.
+    // Two charts with separate scales make a flat curve look as steep as the other.
     #[test]
     fn charts_that_span_the_same_values_have_the_same_scale() {
         let of = |axis: Axis, top: f64| {
@@ -745,7 +751,7 @@ mod tests {
         }
     }
 
-    // A line at the decade of its value instead of the value stood at 1.4 where 24 was meant.
+    // Positioned by its decade instead of its value, a line was at 1.4 instead of 24.
     #[test]
     fn a_rule_stands_at_its_value_on_a_logarithmic_axis() {
         let x = Axis::log_at_points("in flight", Unit::Count);
@@ -758,7 +764,7 @@ mod tests {
         assert!((note - libm::log10(24.0)).abs() < 1e-3, "a note is placed by decades: {note}");
     }
 
-    // Of parts of which the largest is a third, all cells had the darkest third of the colours.
+    // With shares of at most a third, all cells had the darkest third of the colours.
     #[test]
     fn the_colours_of_parts_end_at_the_largest() {
         let of = |chart: Chart| json(&chart)["data"][0]["zmax"].clone();
@@ -768,7 +774,7 @@ mod tests {
         assert_eq!(of(empty().heat(vec![0.0, 1.0], vec![0.0], rows(), "")), 100.0);
     }
 
-    // p50 and p99 of a drive whose I/Os all take the same time lie upon each other; only one of them was to be seen.
+    // p50 and p99 are equal for a drive whose I/Os all take the same time; only one of them was visible.
     #[test]
     fn two_series_of_one_value_are_both_seen() {
         let look = |ink: Ink| {
@@ -786,7 +792,7 @@ mod tests {
         }
     }
 
-    // In the middle of its name a stated point lies upon the bar of another series, or between two.
+    // In the middle of its name a stated point would be on the bar of another series, or between two.
     #[test]
     fn stated_points_lie_upon_the_bars_of_their_series() {
         let inks = [0, 1, 2, 3].map(Ink::nth);
@@ -799,10 +805,10 @@ mod tests {
         }
         let json = json(&chart);
         let [first, third, again] = [4, 5, 6].map(|index| &json["data"][index]);
-        // Each of four bars has a quarter of three quarters of the place.
+        // Each of four bars has a quarter of three quarters of the space.
         assert_eq!(json["data"][0]["x"], serde_json::json!([0, 1]));
         assert_eq!(first["x"], serde_json::json!([-0.28125, 0.71875]));
-        // Two of the third stand side by side upon their bar, a quarter of its width from its middle.
+        // Two points of the third series are side by side on its bar, a quarter of its width from the centre.
         assert_eq!(third["x"], serde_json::json!([0.046875, 1.0469]));
         assert_eq!(again["x"], serde_json::json!([0.14062, 1.1406]));
         assert_eq!(first["marker"]["color"], "#ffffff", "upon a bar of its own colour it can be seen");
@@ -812,7 +818,7 @@ mod tests {
         assert_eq!((&axis["type"], &axis["ticktext"]), (&"linear".into(), &serde_json::json!(["a", "b"])));
     }
 
-    // Stacked bars whose axis fits only the longest part run out of the chart; names are text, not markup.
+    // Stacked bars must fit the axis; names are text, not markup.
     #[test]
     fn bars_stack_within_the_axis() {
         let chart = Chart::new(Axis::linear("time", Unit::Nanoseconds), Axis::names("", ["a<b>", "c"]))

@@ -1,10 +1,10 @@
-//! Reports: one HTML file each, with charts and what every figure means; nothing is fetched from anywhere.
+//! Reports: one self-contained HTML file each, with charts and explanations of every figure.
 //!
 //! | file | what |
 //! |---|---|
 //! | `page.rs` | a page: sections of text, tables and figures, as one self-contained file |
-//! | `style.css`, `page.js` | how it looks, on a screen and printed; where its charts are drawn |
-//! | `script.rs` | Plotly, which draws them |
+//! | `style.css`, `page.js` | style on screen and in print; drawing of the charts |
+//! | `script.rs` | the chart library, Plotly |
 //! | `chart.rs` | charts: lines, bands, bars and heat maps |
 //! | `axis.rs` | their axes: units and ticks |
 //! | `run/` | the report of a run |

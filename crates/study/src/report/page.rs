@@ -1,6 +1,6 @@
-//! A page: sections of text, tables and charts, as one self-contained HTML file.
+//! A report page: sections of text, tables and charts, as one self-contained HTML file.
 //!
-//! The file holds what draws the charts too, and its security policy forbids it to fetch anything.
+//! The file includes the chart library, and its content security policy forbids it to fetch anything.
 
 use std::fmt::Write as _;
 
@@ -11,39 +11,39 @@ use byteway_console::table::TextTable;
 /// A report.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
-    /// What it is about.
+    /// Title of the page.
     pub title: String,
-    /// A line below the title.
+    /// Line below the title.
     pub subtitle: String,
-    /// What is to be known before anything else: name and value.
+    /// Key facts: name and value.
     pub facts: Vec<(String, String)>,
-    /// What must not be overlooked: the run was interrupted, data was wrong.
+    /// Warnings: the run was interrupted, data was wrong.
     pub warnings: Vec<String>,
-    /// The figures that matter most.
+    /// The main figures.
     pub tiles: Vec<Tile>,
-    /// What is to be seen before anything else: the picture that answers the question, and what follows from it.
+    /// The section that answers the question, shown first.
     pub answer: Option<Section>,
     /// Its sections, in order.
     pub sections: Vec<Section>,
 }
 
-/// A figure to be read from afar.
+/// A main figure in large type.
 #[derive(Clone, Debug, Default)]
 pub struct Tile {
-    /// What it is.
+    /// Its name.
     pub label: String,
-    /// The figure with its unit.
+    /// The value with its unit.
     pub value: String,
-    /// What to know about it, in a few words.
+    /// A short note about it.
     pub note: String,
 }
 
 /// A part of a report with a heading.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What it holds, in order. Figures that follow each other stand side by side where there is room.
+    /// Contents, in order. Consecutive figures are shown side by side where there is space.
     pub blocks: Vec<Block>,
 }
 
@@ -58,57 +58,57 @@ pub enum Block {
     Table(Table),
     /// Text in a fixed-width face, such as a scenario.
     Listing(String),
-    /// Points of a list, with a line above them that unfolds it if it is folded.
+    /// A list; if folded, with a line that unfolds it.
     List(List),
 }
 
 /// A list of sentences.
 #[derive(Clone, Debug, Default)]
 pub struct List {
-    /// Its sentences.
+    /// The sentences.
     pub items: Vec<String>,
-    /// What is read in its place while it is folded; empty: it never is.
+    /// Text shown in place of the folded list; empty: never folded.
     pub folded: String,
 }
 
-/// A chart with its words.
+/// A chart with title and caption.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// How to read it: what the axes are, what is counted and what is not.
+    /// How to read it: axes, what is included and what is not.
     pub caption: String,
     /// The chart.
     pub chart: Chart,
-    /// Takes the whole width of the page.
+    /// Whether it takes the whole width of the page.
     pub wide: bool,
 }
 
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// What it shows; empty for none.
+    /// Caption; empty for none.
     pub caption: String,
-    /// The headings of its columns.
+    /// Column headings.
     pub header: Vec<String>,
-    /// Its rows, as long as the header.
+    /// Rows, each as long as the header.
     pub rows: Vec<Vec<String>>,
-    /// The columns from this one on hold numbers and are aligned at the right.
+    /// Index of the first numeric column; numeric columns are aligned right.
     pub numbers_from: usize,
-    /// A column whose cells have a colour that says how good they are, and that of each row; the words say it too.
+    /// A column whose cells are coloured by rating, and the rating of each row; the text states it, too.
     pub toned: Option<(usize, Vec<Tone>)>,
 }
 
-/// How good something is, as a colour.
+/// A rating, as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As it is to be.
+    /// As required.
     Good,
-    /// Not quite.
+    /// Partly.
     Fair,
-    /// Not at all.
+    /// Not.
     Bad,
-    /// Neither.
+    /// No rating.
     Plain,
 }
 
@@ -124,7 +124,7 @@ impl Tone {
 }
 
 impl Section {
-    /// An empty one.
+    /// A section without contents.
     pub fn new(title: impl Into<String>) -> Section {
         Section { title: title.into(), blocks: Vec::new() }
     }
@@ -135,7 +135,7 @@ impl Section {
         self
     }
 
-    /// Adds a chart, unless there is nothing to be seen in it.
+    /// Adds a chart, unless it is empty.
     pub fn figure(mut self, figure: Figure) -> Section {
         if !figure.chart.is_empty() {
             self.blocks.push(Block::Figure(Box::new(figure)));
@@ -157,7 +157,7 @@ impl Section {
         self
     }
 
-    /// Adds a list that is folded, with what is read in its place, unless it is empty. Printed, it is unfolded.
+    /// Adds a folded list with its replacement text, unless it is empty. It is unfolded in print.
     pub fn folded(mut self, words: impl Into<String>, items: impl IntoIterator<Item = String>) -> Section {
         self.push_list(List { items: items.into_iter().collect(), folded: words.into() });
         self
@@ -190,13 +190,13 @@ impl Figure {
 }
 
 impl Table {
-    /// A table of which the columns from `numbers_from` on hold numbers.
+    /// A table whose columns from `numbers_from` on are numeric.
     pub fn new<T: Into<String>>(header: impl IntoIterator<Item = T>, numbers_from: usize) -> Table {
         let header = header.into_iter().map(Into::into).collect();
         Table { header, numbers_from, ..Table::default() }
     }
 
-    /// Says what it shows.
+    /// Sets the caption.
     pub fn caption(mut self, caption: impl Into<String>) -> Table {
         self.caption = caption.into();
         self
@@ -210,12 +210,12 @@ impl Table {
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
-/// Nothing is fetched: scripts and styles are those of the file itself, and images only what a chart draws.
+/// Nothing is fetched: only the file's own scripts and styles, and images drawn by charts.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
 
 impl Page {
-    /// The page as HTML. The same page gives the same bytes.
+    /// The page as HTML. Equal pages yield equal bytes.
     pub fn render(&self) -> String {
         let mut html = String::with_capacity(1 << 20);
         let title = text(&self.title);
@@ -235,14 +235,14 @@ impl Page {
         }
         html.push_str("</header>\n");
         html.push_str(
-            "<noscript><p class=\"warning\">The charts need JavaScript, which is switched off here. Nothing is fetched: \
-             all of it is in this file. The tables below hold the main figures.</p></noscript>\n",
+            "<noscript><p class=\"warning\">The charts need JavaScript, which is disabled. Nothing is loaded from the network: \
+             this file is self-contained. The tables below have the main figures.</p></noscript>\n",
         );
         let mut charts = Vec::new();
         if let Some(answer) = &self.answer {
             answer.render(&mut html, "answer", &mut charts);
         }
-        // The answer first: the main figures, and only then under which conditions they hold.
+        // The answer first: main figures, then their conditions.
         if !self.tiles.is_empty() {
             html.push_str("<ul class=\"tiles\">\n");
             for tile in &self.tiles {
@@ -293,7 +293,7 @@ impl Section {
     fn render<'a>(&'a self, html: &mut String, id: &str, charts: &mut Vec<&'a Chart>) {
         let _ = writeln!(html, "<section id=\"{id}\">\n<h2>{}</h2>", text(&self.title));
         let mut in_figures = false;
-        // Figures stand in pairs; one without a partner gets the whole width.
+        // Figures are shown in pairs; one without a partner takes the whole width.
         let mut alone = true;
         for (index, block) in self.blocks.iter().enumerate() {
             let is_figure = matches!(block, Block::Figure(_));
@@ -365,14 +365,14 @@ impl List {
     }
 }
 
-/// All columns of the terminal's table, in the same units.
+/// All columns of a terminal table, in the same units.
 impl From<TextTable> for Table {
     fn from(table: TextTable) -> Table {
         let numbers_from = table.numbers_from();
         let texts = table.all_texts();
         let both = |above: String, below: &str| match below {
             "" => above,
-            // A line is broken between the two, and not within.
+            // A line may break between the two parts, but not within.
             below => format!("{above} ({})", below.replace(' ', "\u{a0}")),
         };
         let header = texts.header.into_iter().map(|(heading, unit)| both(heading, unit));
@@ -384,10 +384,10 @@ impl From<TextTable> for Table {
     }
 }
 
-/// Tables of more columns are set smaller.
+/// Tables with more columns use smaller type.
 const COLUMNS_DENSE: usize = 8;
 
-/// Longer texts in cells are broken into lines.
+/// Longer cell texts are wrapped.
 const CELL_CHARS_MAX: usize = 22;
 
 impl Table {
@@ -398,7 +398,7 @@ impl Table {
             let _ = writeln!(html, "<caption>{}</caption>", text(&self.caption));
         }
         let class = |column: usize| if column >= self.numbers_from { " class=\"number\"" } else { "" };
-        // Sentences are broken into lines, so that they have a place on the page.
+        // Wrap sentences, so that they fit on the page.
         let class_of = |column: usize, cell: &str| match class(column) {
             "" if cell.chars().count() > CELL_CHARS_MAX => " class=\"long\"",
             class => class,
@@ -432,7 +432,7 @@ impl Table {
     }
 }
 
-/// Text as it stands in HTML, also between quotes.
+/// Escapes text for HTML, also within quotes.
 fn text(raw: &str) -> std::borrow::Cow<'_, str> {
     if !raw.contains(['&', '<', '>', '"']) {
         return raw.into();

@@ -1,16 +1,16 @@
-//! What draws the charts: Plotly's build for Cartesian charts, as it is published, compressed.
+//! The chart library in a report: Plotly's published build for Cartesian charts, compressed.
 //!
-//! `assets/README.md` says where it comes from. It stays compressed in the report, where the browser inflates it: that is
-//! two thirds of what a report would weigh. The bytes are those of the file, so that no version of a compressor can
-//! change a report.
+//! `assets/README.md` has its source. It stays compressed in the report and is inflated by the browser, which
+//! saves two thirds of a report's size. The bytes are those of the asset, so that no version of a compressor
+//! can change a report.
 
 /// The script, compressed by gzip (RFC 1952).
 const PACKED: &[u8] = include_bytes!("../../assets/plotly-cartesian-4.1.1.min.js.gz");
 
-/// Inflates it in the browser: `fflate.gunzipSync`.
+/// Inflates the script in the browser: `fflate.gunzipSync`.
 pub(super) const INFLATE: &str = include_str!("../../assets/fflate-gunzip-0.8.2.min.js");
 
-/// What a reader of the page's source is told about it.
+/// Licence notice in the source of the page.
 pub(super) const NOTICE: &str = "plotly.js (cartesian - minified) v4.1.1, compressed. Copyright 2012-2026, Plotly, Inc. \
                                  Licensed under the MIT license.";
 
@@ -22,7 +22,7 @@ pub(super) fn write(out: &mut String) {
         let byte = |at: usize| group.get(at).map_or(0, |byte| u32::from(*byte));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for digit in 0..4 {
-            // A group of n bytes has n + 1 digits; padding takes the place of the rest.
+            // A group of n bytes has n + 1 digits; padding replaces the rest.
             out.push(match digit <= group.len() {
                 true => char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]),
                 false => '=',
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    // A file that was replaced by another version, or cut short, would be found by the reader of a report.
+    // A replaced or truncated asset would be found only by the reader of a report.
     #[test]
     fn the_script_is_the_one_that_the_notice_names() {
         let mut script = String::new();
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(script.len(), 1_500_041);
         assert!(script.starts_with("/**\n* plotly.js (cartesian - minified) v4.1.1\n"));
         assert!(NOTICE.starts_with("plotly.js (cartesian - minified) v4.1.1"));
-        // Nothing that the page's policy forbids: it would be an error in the browser's console.
+        // The page's policy forbids these: they would cause an error in the browser.
         for forbidden in ["new Function(", "eval("] {
             assert!(!script.contains(forbidden), "{forbidden}");
         }

@@ -1,4 +1,4 @@
-//! Claims of a paper, and the file that has them (`claims/*.toml`).
+//! Claims of a paper, and the claims files (`claims/*.toml`).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,66 +13,67 @@ use byteway_console::table::grouped;
 use byteway_console::units::excerpt;
 use byteway_scenario::source::{Index, Sources, Texts};
 
-/// A paper's claims, as they are written.
+/// The contents of a claims file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimsFile {
-    /// What the paper is called.
+    /// Title of the paper.
     pub paper: String,
-    /// The day of the full run that [`Claim::full`] is of.
+    /// Date of the full run whose results are in [`Claim::full`].
     #[serde(default)]
     pub full_run: Option<String>,
-    /// What it says.
+    /// The claims.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
 
-/// Something that a paper says, and what is to come out here.
+/// A claim of a paper, and the expected result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its name, such as BX01: recipes are found by it.
+    /// Identifier, such as BX01, by which its recipe is found.
     pub id: String,
-    /// Where in the paper.
+    /// Place in the paper.
     #[serde(rename = "where")]
     pub place: String,
-    /// What the paper says, in our words.
+    /// The claim in our words.
     pub says: String,
-    /// What is measured.
+    /// The measured quantity.
     pub metric: String,
     /// The paper's figure; `None` where it shows an order only.
     #[serde(default)]
     pub value: Option<Value>,
-    /// How far off may be called reproduced.
+    /// Difference up to which the claim counts as reproduced.
     pub tolerance: Tolerance,
-    /// What an agreement is worth.
+    /// Significance of an agreement.
     pub basis: Basis,
-    /// On what kind of drive it is measured.
+    /// Kind of drive on which it is measured.
     pub needs: Needs,
     /// Whether it has to hold.
     #[serde(default)]
     pub required: bool,
-    /// The verdict so far; `None` for what cannot be measured yet.
+    /// The last verdict; `None` if it cannot be measured yet.
     #[serde(default)]
     pub recorded: Option<Verdict>,
-    /// What came out of a full run, against which shorter ones are judged.
+    /// Result of a full run, against which shorter ones are judged.
     #[serde(default)]
     pub full: Option<Full>,
-    /// What is reported follows from parameters and from what the workload draws, however many payloads are run.
+    /// Whether the reported values depend only on parameters and on the workload's draws, not on the length
+    /// of the run.
     #[serde(default)]
     pub any_length: bool,
-    /// Why figures differ, or what to know about them.
+    /// Why figures differ, or a remark.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// What came out of a full run: as many PUTs as the paper has.
+/// Result of a full run, with as many PUTs as in the paper.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Full {
-    /// How well the claim came out.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The figures, as the claim's value counts them; of an order none.
+    /// The figures in the unit of the claim's value; `None` for an order.
     #[serde(default)]
     pub measured: Option<Value>,
 }
@@ -80,20 +81,20 @@ pub struct Full {
 /// A paper's figure: "-96.3 %", "> 130 x", "60 / 100 / 130 / 180 ns".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// Anything above it will do.
+    /// Whether any larger value agrees.
     pub is_lower_bound: bool,
-    /// One number for each row that is measured: at least one.
+    /// One number for each measured row, at least one.
     pub numbers: Vec<f64>,
     /// Their unit.
     pub unit: Unit,
 }
 
-/// What a figure counts.
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A change, in per cent.
+    /// A change in percent.
     Percent,
-    /// A multiple.
+    /// A ratio.
     Times,
     /// Nanoseconds.
     Nanoseconds,
@@ -101,57 +102,57 @@ pub enum Unit {
     Bytes,
     /// Gigabytes: 1,000,000,000 bytes.
     Gigabytes,
-    /// Operations a second.
+    /// Operations per second.
     PerSecond,
 }
 
-/// How far off may be called reproduced.
+/// Difference up to which a claim counts as reproduced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// So many per cent of the paper's figure.
+    /// Percent of the paper's figure.
     Percent(f64),
-    /// So many percentage points.
+    /// Percentage points.
     Points(f64),
-    /// So many steps of sizes that double.
+    /// Steps of doubling sizes.
     Steps(f64),
-    /// What is more and what is less must come out.
+    /// The order has to be the same.
     Order,
-    /// Nothing is judged.
+    /// Reported without judgement.
     Report,
 }
 
-/// What an agreement is worth.
+/// Significance of an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Constants of the profile were fitted to it, or to a claim that it stands and falls with.
+    /// Constants of the profile were fitted to the claim, or to one that it depends on.
     Calibrated,
-    /// Nothing was.
+    /// No constant was fitted to it.
     Predicted,
-    /// Arithmetic on stated constants gives it, which the run confirms.
+    /// It follows from stated constants by arithmetic, which the run confirms.
     Analytic,
 }
 
-/// The personality of the drive on which a claim is measured.
+/// The kind of drive on which a claim is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
     /// Blocks.
     Block,
-    /// Payloads that end in the drive's DRAM.
+    /// A payload sink.
     Sink,
-    /// Keys and values.
+    /// Key-value pairs.
     Kv,
-    /// Queries pushed down into the drive.
-    Csd,
-    /// Traces of which only statistics are public here.
+    /// Tables, and queries over them.
+    Tables,
+    /// Traces of which only statistics are public.
     Traces,
-    /// A board that can be bought, of which too few constants are known to be modelled.
+    /// A commercial board, too few of whose constants are known to model it.
     Board,
 }
 
 impl Basis {
-    /// Its name in files and reports.
+    /// Name in files and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Basis::Calibrated => "calibrated",
@@ -162,30 +163,30 @@ impl Basis {
 }
 
 impl Needs {
-    /// Its name in files and reports.
+    /// Name in files and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Needs::Block => "block",
             Needs::Sink => "sink",
             Needs::Kv => "kv",
-            Needs::Csd => "csd",
+            Needs::Tables => "tables",
             Needs::Traces => "traces",
             Needs::Board => "board",
         }
     }
 
-    /// Whether drives have it.
+    /// Whether it is available.
     pub const fn is_there(self) -> bool {
-        matches!(self, Needs::Block | Needs::Sink | Needs::Kv)
+        matches!(self, Needs::Block | Needs::Sink | Needs::Kv | Needs::Tables)
     }
 }
 
 impl Unit {
-    /// Where the name of one ends another's, the longer comes first.
+    /// Where a name is the suffix of another, the longer one comes first.
     const ALL: [Unit; 6] =
         [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Gigabytes, Unit::Bytes, Unit::PerSecond];
 
-    /// As it stands behind a number.
+    /// Its text behind a number.
     pub const fn name(self) -> &'static str {
         match self {
             Unit::Percent => "%",
@@ -197,13 +198,13 @@ impl Unit {
         }
     }
 
-    /// Numbers with their unit, in as many digits as anybody reads.
+    /// Numbers with their unit, with a readable number of digits.
     pub fn show(self, numbers: &[f64]) -> String {
         let number = |number: &f64| match self {
             Unit::Percent => format!("{number:.1}"),
             Unit::Times | Unit::Gigabytes => format!("{number:.2}"),
             Unit::Nanoseconds | Unit::Bytes => format!("{number:.0}"),
-            // Read beside whole thousands; rounded below 2^53, so nothing is lost.
+            // Compared with whole thousands; below 2^53, so rounding loses nothing significant.
             Unit::PerSecond => grouped(libm::round(number.max(0.0)) as u64),
         };
         format!("{} {}", numbers.iter().map(number).collect::<Vec<_>>().join(" / "), self.name())
@@ -213,7 +214,7 @@ impl Unit {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bound = if self.is_lower_bound { "> " } else { "" };
-        // As the paper has it: no digits that it does not have.
+        // With exactly the digits in the paper.
         let numbers: Vec<String> = self.numbers.iter().map(f64::to_string).collect();
         write!(f, "{bound}{} {}", numbers.join(" / "), self.unit.name())
     }
@@ -232,7 +233,7 @@ impl fmt::Display for Tolerance {
     }
 }
 
-/// A number that is one: not infinite, not absurd.
+/// Parses a finite number in a plausible range.
 fn number(text: &str) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite() && number.abs() < 1e15)
 }
@@ -287,10 +288,10 @@ impl<'de> Deserialize<'de> for Tolerance {
 }
 
 impl ClaimsFile {
-    /// Reads and checks the claims in a file. `recipes` are the ids that can be measured.
+    /// Reads and validates a claims file. `recipes` are the identifiers with a recipe.
     ///
     /// # Errors
-    /// The first mistake with its place.
+    /// The first mistake, with its location.
     pub fn load(path: &Path, recipes: &[&str]) -> Result<ClaimsFile, InputError> {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
@@ -299,10 +300,10 @@ impl ClaimsFile {
         checked(file, &index, &sources, recipes)
     }
 
-    /// The same for claims that are part of the program.
+    /// As [`ClaimsFile::load`], for built-in claims.
     ///
     /// # Errors
-    /// The first mistake with its place.
+    /// The first mistake, with its location.
     pub fn built_in(name: &str, text: &str, recipes: &[&str]) -> Result<ClaimsFile, InputError> {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
@@ -312,7 +313,7 @@ impl ClaimsFile {
     }
 }
 
-/// What holds between the keys of a claim, and between claims.
+/// Validates each claim, and the claims together.
 fn checked(
     file: ClaimsFile,
     index: &Index,
@@ -327,38 +328,42 @@ fn checked(
         };
         let id = excerpt(&claim.id);
         if !ids.insert(&claim.id) {
-            return refuse("id", format!("two claims are called `{id}`"), "give each an id of its own");
+            return refuse("id", format!("two claims have the id `{id}`"), "give each claim its own id");
         }
         let there = claim.needs.is_there();
         if there && !recipes.contains(&claim.id.as_str()) {
-            let what = format!("there is no recipe for `{id}`");
+            let what = format!("no recipe exists for `{id}`");
             return refuse("id", what, "claims with a recipe are listed by byteway reproduce PAPER --list");
         }
         let number_wanted =
             matches!(claim.tolerance, Tolerance::Percent(_) | Tolerance::Points(_) | Tolerance::Steps(_));
         if number_wanted && claim.value.is_none() {
-            let what = format!("`{id}` has a tolerance of `{}` and no value", claim.tolerance);
+            let what = format!("`{id}` has a tolerance of `{}` but no value", claim.tolerance);
             return refuse("tolerance", what, "add the paper's value, or write \"order\" or \"report\"");
         }
         if let (Tolerance::Points(_), Some(value)) = (claim.tolerance, &claim.value)
             && value.unit != Unit::Percent
         {
-            let what = format!("`{id}` has a tolerance in points, and its value no per cent");
+            let what = format!("`{id}` has a tolerance in points, but its value is not in per cent");
             return refuse("tolerance", what, "write the tolerance in %");
         }
         match (there, claim.recorded) {
             (true, None) => {
                 let what = format!("`{id}` has no recorded verdict");
-                return refuse("id", what, "add a line `recorded = ...`: what byteway reproduce says");
+                return refuse(
+                    "id",
+                    what,
+                    "add a line `recorded = ...`: with the verdict of byteway reproduce",
+                );
             }
             (false, Some(_)) => {
-                let what = format!("`{id}` has a recorded verdict and cannot be measured yet");
+                let what = format!("`{id}` has a recorded verdict but cannot be measured yet");
                 return refuse("recorded", what, "leave it out");
             }
             _ => {}
         }
         if claim.required && !there {
-            let what = format!("`{id}` is required and cannot be measured yet");
+            let what = format!("`{id}` is required but cannot be measured yet");
             return refuse("required", what, "leave it out");
         }
         if let Some(Full { measured: Some(measured), .. }) = &claim.full
@@ -368,12 +373,12 @@ fn checked(
             return refuse("full", what, "write it in the unit of `value`, or leave `measured` out");
         }
         if claim.any_length && claim.tolerance != Tolerance::Report {
-            let what = format!("`{id}` is judged, and is to hold for a run of any length");
+            let what = format!("`{id}` has a verdict, but is marked as valid for any length");
             return refuse("any_length", what, "leave it out: the full run's figure decides");
         }
         let short = matches!(claim.recorded, Some(Verdict::DirectionOnly | Verdict::NotReproduced));
         if short && claim.reason.is_none() {
-            let what = format!("`{id}` is recorded as not quite reproduced, without a reason");
+            let what = format!("`{id}` is recorded as not fully reproduced, without a reason");
             return refuse("recorded", what, "add a line `reason = \"...\"`");
         }
     }
@@ -402,7 +407,7 @@ recorded = "reproduced"
         ClaimsFile::built_in("claims.toml", text, &["A1"])
     }
 
-    // A figure that is read otherwise than it was meant is judged against the wrong number.
+    // A misread figure would be compared with the wrong number.
     #[test]
     fn figures_and_tolerances_are_read_as_they_are_shown() {
         let several = Value {
@@ -425,7 +430,7 @@ recorded = "reproduced"
         }
     }
 
-    // A misspelt key would silently be no key: a claim without its guard.
+    // A misspelt key must be an error, or a claim would silently lose its check.
     #[test]
     fn mistakes_have_their_place_and_their_cure() {
         assert_eq!(read(GOOD).unwrap().claims.len(), 1);
@@ -433,15 +438,15 @@ recorded = "reproduced"
             ("tolerance", "tolerence", 9, "unknown key `tolerence`"),
             ("\"predicted\"", "\"guessed\"", 10, "`guessed` is not one of the choices"),
             ("\"predicted\"", "3", 10, "only a text fits here"),
-            ("\"A1\"", "\"A2\"", 4, "there is no recipe for `A2`"),
+            ("\"A1\"", "\"A2\"", 4, "no recipe exists for `A2`"),
             ("\"0.3 pt\"", "\"0.3\"", 9, "is not a tolerance"),
             ("value = \"-96.3 %\"", "", 9, "no value"),
-            ("-96.3 %", "96.3 x", 9, "no per cent"),
-            ("\"sink\"", "\"csd\"", 12, "cannot be measured yet"),
+            ("-96.3 %", "96.3 x", 9, "not in per cent"),
+            ("\"sink\"", "\"traces\"", 12, "cannot be measured yet"),
             ("recorded = \"reproduced\"", "", 4, "no recorded verdict"),
             ("\"reproduced\"", "\"direction-only\"", 12, "without a reason"),
             ("needs = \"sink\"", "", 3, "lacks the key `needs`"),
-            ("recorded =", "any_length = true\nrecorded =", 12, "for a run of any length"),
+            ("recorded =", "any_length = true\nrecorded =", 12, "valid for any length"),
         ] {
             let error = read(&GOOD.replace(from, to)).unwrap_err();
             let place = error.place.clone().unwrap();

@@ -5,39 +5,39 @@ use byteway_console::error::InputError;
 use byteway_device::ConfigError;
 use byteway_host::{DriverError, IoError, KvIoError};
 
-/// Why a claim could not be measured. A verdict against it is none of these.
+/// Why a claim could not be measured. A negative verdict is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// A point of it failed, or was not run.
+    /// One of its points failed, or was not run.
     #[error("{point}: {why}")]
     Point {
-        /// The point's name.
+        /// Name of the point.
         point: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A point ran and does not say what the claim is about.
+    /// A point ran, but lacks the figure that the claim is about.
     #[error("{0}")]
     NoFigure(String),
-    /// A point is no scenario.
+    /// A point is not a valid scenario.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The power could not be cut, or the drive could not be asked what it has kept.
+    /// The power cut failed, or the drive could not be read afterwards.
     #[error(transparent)]
     Cut(#[from] CutError),
 }
 
-/// What measuring a claim, or a part of it, gives.
+/// Result of measuring a claim or a part of it.
 pub type Measured<T> = Result<T, ClaimError>;
 
-/// Why a power cut says nothing.
+/// Why a power cut has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CutError {
-    /// The drive's scenario is wrong.
+    /// The drive's scenario is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// There can be no such drive, or none on what the power cut has left.
-    #[error("the drive can't be built")]
+    /// The drive cannot be built, initially or from its medium after the cut.
+    #[error("the drive cannot be built")]
     NotBuilt(#[source] ConfigError),
     /// The drive can't be driven.
     #[error(transparent)]
@@ -48,19 +48,19 @@ pub enum CutError {
     /// A value could not be put or retrieved.
     #[error(transparent)]
     Io(#[from] KvIoError),
-    /// The power goes too late.
+    /// The power was cut too late.
     #[error("all keys are used")]
     TooLate,
-    /// The power goes too soon.
-    #[error("the power was cut before the first value was put")]
+    /// The power was cut too early.
+    #[error("the power was cut before the first value was stored")]
     TooSoon,
-    /// The drive has kept what it was never given: a defect.
-    #[error("after the power cut value {number} is not the one that was put")]
+    /// The drive returned a value that was never put: a defect.
+    #[error("after the power cut value {number} differs from the stored one")]
     WrongValue {
-        /// Which value.
+        /// Number of the value.
         number: u64,
     },
-    /// The simulation waits indefinitely: a defect.
+    /// The simulation stalled: a defect.
     #[error("{0}")]
     Stalled(Stalled),
 }

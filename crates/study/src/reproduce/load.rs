@@ -1,10 +1,11 @@
-//! A load on blocks: one pattern and size, for a time. What it reads is written before, and is no part of what is measured.
+//! A block load: one pattern and size, for a time. Data to be read is written before, outside the measured
+//! part.
 
 use std::fmt::Write as _;
 
 use byteway_console::table::grouped;
 
-/// What a load does, and in which order.
+/// Operation and order of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
     /// Reads at random.
@@ -17,38 +18,38 @@ pub enum Pattern {
     SequentialWrites,
 }
 
-/// A load: so many workers, each with so many I/Os outstanding.
+/// A load: a number of workers with a queue depth each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Load {
     pattern: Pattern,
     bytes: u64,
     workers: u32,
     depth: u32,
-    /// Virtual time: for each payload that other points write, and at least.
+    /// Measured virtual time: per payload of other points, and minimum.
     each_ns: u64,
     least_ns: u64,
-    /// Time before it that is not measured: for each payload, and at least.
+    /// Ramp: per payload, and minimum.
     ramp_each_ns: u64,
     ramp_least_ns: u64,
 }
 
-/// What is read is written in pieces of this size.
+/// I/O size when writing the data to be read.
 const FILL_BYTES: u64 = 256 << 10;
-/// The range that is read, for each payload of a point, and its least and most: it need not be large, for what was written has left the
-/// write buffers when reading begins.
+/// Range that is read: bytes per payload, with minimum and maximum. It need not be large, because the data
+/// has left the write buffers when reading begins.
 const RANGE_EACH_BYTES: u64 = 16 << 10;
 const RANGE_BYTES: (u64, u64) = (32 << 20, 256 << 20);
-/// After so long no write buffer holds any of it.
+/// Delay after which no write buffer contains any of it.
 const SETTLE: &str = "1 s";
-/// None of the I/Os that fill the range is measured.
+/// Ramp that excludes all I/Os that fill the range.
 const NEVER: &str = "1000 s";
 
 impl Pattern {
-    /// All, in the order in which they are shown.
+    /// All patterns, in the order of the figures.
     pub const ALL: [Pattern; 4] =
         [Pattern::RandomReads, Pattern::SequentialReads, Pattern::RandomWrites, Pattern::SequentialWrites];
 
-    /// Its name in figures.
+    /// Name in figures.
     pub const fn name(self) -> &'static str {
         match self {
             Pattern::RandomReads => "random reads",
@@ -63,7 +64,7 @@ impl Pattern {
         matches!(self, Pattern::RandomReads | Pattern::SequentialReads)
     }
 
-    /// As a scenario names it.
+    /// Notation of `rw` in a scenario.
     const fn rw(self) -> &'static str {
         match self {
             Pattern::RandomReads => "randread",
@@ -75,33 +76,33 @@ impl Pattern {
 }
 
 impl Load {
-    /// I/Os of one size by one worker, one at a time, for so many nanoseconds of virtual time for each payload that points of other
-    /// papers have.
+    /// I/Os of one size by one worker, one at a time, for this many nanoseconds of virtual time per payload
+    /// of other papers' points.
     pub fn new(pattern: Pattern, bytes: u64, each_ns: u64) -> Load {
         Load { pattern, bytes, workers: 1, depth: 1, each_ns, least_ns: 0, ramp_each_ns: 0, ramp_least_ns: 0 }
     }
 
-    /// By so many workers, each with a queue of its own.
+    /// By this number of workers, each with a queue.
     pub fn workers(self, workers: u32) -> Load {
         Load { workers, ..self }
     }
 
-    /// So many at once from each worker.
+    /// With this queue depth per worker.
     pub fn depth(self, depth: u32) -> Load {
         Load { depth, ..self }
     }
 
-    /// For at least so many nanoseconds of virtual time.
+    /// With a minimum of virtual time, in nanoseconds.
     pub fn at_least(self, least_ns: u64) -> Load {
         Load { least_ns, ..self }
     }
 
-    /// After so long that is not measured, for each payload and at least.
+    /// Sets the ramp per payload, and its minimum.
     pub fn ramp(self, each_ns: u64, least_ns: u64) -> Load {
         Load { ramp_each_ns: each_ns, ramp_least_ns: least_ns, ..self }
     }
 
-    /// In words.
+    /// Name in messages.
     pub(super) fn name(&self) -> String {
         let Load { pattern, bytes, workers, depth, .. } = self;
         let workers = match workers {
@@ -111,7 +112,7 @@ impl Load {
         format!("{} of {} B, {depth} outstanding{workers}", pattern.name(), grouped(*bytes))
     }
 
-    /// Adds its jobs to a scenario of so many payloads.
+    /// Adds its jobs to a scenario with this number of payloads.
     pub(super) fn write(&self, payloads: u64, text: &mut String) {
         let Load { pattern, bytes, workers, depth, .. } = self;
         let mut range = String::new();

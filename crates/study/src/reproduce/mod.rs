@@ -1,21 +1,21 @@
-//! `byteway reproduce`: what papers say, measured again. Their claims are in `claims/*.toml`; each is measured by a recipe
-//! over points, which are ordinary scenarios, and judged by its tolerance.
+//! `byteway reproduce`: measures the claims of papers again. The claims are in `claims/*.toml`; each is
+//! measured by a recipe over points, which are ordinary scenarios, and judged by its tolerance.
 //!
 //! | file | what |
 //! |---|---|
 //! | `claim.rs` | a claim, and the file of claims |
-//! | `verdict.rs` | from what was measured to a verdict |
-//! | `board.rs` | the boards, one configuration each, and departures from it |
-//! | `load.rs` | a load on blocks, with what it reads filled before |
+//! | `verdict.rs` | from a measurement to a verdict |
+//! | `board.rs` | the boards, with one configuration each, and departures from it |
+//! | `load.rs` | a block load, which writes the data that it reads |
 //! | `error.rs` | why a claim could not be measured |
-//! | `point.rs` | points, and what they found |
-//! | `power.rs` | a power cut while values are put |
-//! | `paper.rs`, `papers.rs` | a paper: claims, recipes, figures; all of them |
-//! | `work.rs` | running all points of a paper, several at once |
-//! | `reproduction.rs` | all of it together, and `reproduce.json` |
-//! | `table.rs` | the table of the terminal |
+//! | `point.rs` | points, and their results |
+//! | `power.rs` | power cuts during PUTs |
+//! | `paper.rs`, `papers.rs` | a paper: claims, recipes, figures; the list of papers |
+//! | `work.rs` | running all points of a paper in parallel |
+//! | `reproduction.rs` | the complete result, and `reproduce.json` |
+//! | `table.rs` | the table for the terminal |
 //! | `report.rs` | `report.html` |
-//! | `sketch.rs` | what figures and recipes have in common |
+//! | `sketch.rs` | helpers of figures and recipes |
 //! | `bandslim/` | the recipes and figures of BandSlim |
 //! | `byteexpress/` | the recipes and figures of ByteExpress |
 //! | `tenants.rs` | tenants of a box of drives |
@@ -23,10 +23,10 @@
 //! | `nvmeof/` | the recipes and figures of light-weight NVMe-oF |
 //! | `pcie_ssd/` | the recipes and figures of PCIe SSDs with firmware on the host or behind a bridge |
 //!
-//! Results depend on the claims, the profiles and the number of payloads alone: not on how many points run at once.
+//! Results depend only on the claims, the profiles and the number of payloads, not on the number of threads.
 //!
-//! What it does not do: nothing here knows how payloads cross; a recipe reads what runs have found. No verdict is written
-//! down: a claims file has only what it was before, against which a worse one is a regression.
+//! What it does not do: it does not know how payloads are transferred; a recipe evaluates the results of
+//! runs. Verdicts are never set by hand: a claims file only records the last one, to detect regressions.
 
 mod bandslim;
 mod board;
@@ -55,8 +55,8 @@ pub use error::{ClaimError, CutError, Measured};
 pub use load::{Load, Pattern};
 pub use paper::{Paper, Recipe};
 pub use papers::{PAPERS, paper};
-pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, Points, Seen, Spec};
+pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, PointResult, Points, Spec};
 pub use report::report;
 pub use reproduction::{Agreement, Reproduction};
 pub use verdict::{Check, Judged, Measurement, Outcome, Verdict, judge};
-pub use work::{Manner, specs, twice, work};
+pub use work::{ReproduceOptions, specs, twice, work};

@@ -1,4 +1,4 @@
-//! A paper whose claims can be measured, and how each is.
+//! A paper with measurable claims, and how to measure each.
 
 use std::path::Path;
 
@@ -12,32 +12,33 @@ use byteway_console::error::InputError;
 /// A paper.
 #[derive(Debug)]
 pub struct Paper {
-    /// What the user calls it.
+    /// Name in the user interface.
     pub name: &'static str,
-    /// What it is about, in a line.
+    /// Subject, in a line.
     pub about: &'static str,
-    /// The text of its claims.
+    /// Text of its claims file.
     pub claims: &'static str,
-    /// How its claims are measured: parts, each of which is a file.
+    /// Recipes for its claims, in parts, each from one file.
     pub recipes: &'static [&'static [Recipe]],
-    /// How long points are unless the user says otherwise.
+    /// Default lengths of points.
     pub lengths: Lengths,
-    /// What its figures show beside what recipes need.
+    /// Points for the figures, in addition to those of the recipes.
     pub drawn: fn() -> Vec<Spec>,
-    /// Its figures, drawn anew. Of points that failed nothing is drawn.
+    /// Redraws its figures; failed points are omitted.
     pub figures: fn(&Points) -> Vec<Section>,
-    /// Points that are run with as many payloads as the paper has, too: whether a shorter run stands for them is judged.
+    /// Points that are also run with as many payloads as in the paper, to judge whether a shorter run is
+    /// representative.
     pub agreement: fn() -> Vec<Spec>,
 }
 
-/// How a claim is measured.
+/// How to measure a claim.
 #[derive(Debug)]
 pub struct Recipe {
-    /// The claim's id.
+    /// Identifier of the claim.
     pub id: &'static str,
-    /// What has to be run.
+    /// The points to run.
     pub points: fn() -> Vec<Spec>,
-    /// What comes out of it.
+    /// Computes the measurement.
     ///
     /// # Errors
     /// One of the points failed.
@@ -45,7 +46,7 @@ pub struct Recipe {
 }
 
 impl Paper {
-    /// Its claims: those of the file, or else those of the program.
+    /// Reads its claims from a file, or else the built-in ones.
     ///
     /// # Errors
     /// The first mistake in them.
@@ -61,7 +62,7 @@ impl Paper {
         self.recipes.iter().copied().flatten()
     }
 
-    /// How a claim is measured.
+    /// The recipe of a claim.
     pub fn recipe(&self, id: &str) -> Option<&'static Recipe> {
         self.all_recipes().find(|recipe| recipe.id == id)
     }

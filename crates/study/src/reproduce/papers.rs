@@ -1,4 +1,4 @@
-//! Papers whose claims can be measured.
+//! The list of papers with measurable claims.
 
 use super::paper::Paper;
 use super::{bandslim, byteexpress, espresso, nvmeof, pcie_ssd};
@@ -8,15 +8,15 @@ use byteway_console::error::{InputError, suggest};
 pub const PAPERS: [&Paper; 5] =
     [&byteexpress::PAPER, &bandslim::PAPER, &nvmeof::PAPER, &pcie_ssd::PAPER, &espresso::PAPER];
 
-/// The paper of that name.
+/// The paper with this name.
 ///
 /// # Errors
-/// There is none.
+/// The name is unknown.
 pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
     PAPERS.into_iter().find(|paper| paper.name == name).ok_or_else(|| {
         let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
         InputError::new(
-            format!("there is no paper `{}`", byteway_console::units::excerpt(name)),
+            format!("no such paper: `{}`", byteway_console::units::excerpt(name)),
             suggest(name, &names),
         )
     })
@@ -26,7 +26,7 @@ pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
 mod tests {
     use super::*;
 
-    // A claims file with a mistake would be found by whoever runs it first.
+    // A mistake in a built-in claims file would otherwise be found by the first user.
     #[test]
     fn the_claims_of_all_papers_can_be_read() {
         for paper in PAPERS {

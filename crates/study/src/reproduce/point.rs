@@ -1,4 +1,4 @@
-//! Points: ordinary scenarios, written in code. A point that several claims rest on is one point, and runs once.
+//! Points: ordinary scenarios, defined in code. A point that several claims need is run once.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use super::board::{Board, Departure};
 use super::error::{ClaimError, Measured};
 use super::load::Load;
 use super::tenants::Tenants;
-use crate::compare::{Figures, Found, Metric, Outcome};
+use crate::compare::{Figures, Metric, Outcome, RunResult};
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
 use byteway_measure::results::Series;
@@ -19,51 +19,53 @@ use byteway_measure::summary::{
 use byteway_scenario::{Options, Platform, Scenario};
 use byteway_workload::Kind;
 
-/// How long points are.
+/// Lengths of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// Payloads of a point of a payload sink, which finds nothing changed by those before.
+    /// Payloads of a point on a sink, where earlier payloads have no effect on later ones.
     pub payloads: u64,
-    /// PUTs of a point of a key-value drive, whose index and log grow with them.
+    /// PUTs of a point on a key-value drive, whose index and log grow with them.
     pub puts: u64,
 }
 
 impl Lengths {
-    /// The same number for all.
+    /// The same number for all points.
     pub const fn all(payloads: u64) -> Lengths {
         Lengths { payloads, puts: payloads }
     }
 
-    /// Payloads of a point.
+    /// Number of payloads of a point.
     pub fn of(&self, spec: &Spec) -> u64 {
         if spec.is_kv() { self.puts } else { self.payloads }
     }
 
-    /// Whether key-value points are as long as the papers'.
+    /// Whether key-value points are as long as in the papers.
     pub const fn is_full(&self) -> bool {
         self.puts >= PAYLOADS_FULL
     }
 }
 
-/// PUTs of a key-value point of a full run, and payloads of the points by which shorter runs are judged: as many as the papers
-/// have.
+/// PUTs of a key-value point in a full run, and payloads of the points that judge shorter runs: as many as in
+/// the papers.
 pub const PAYLOADS_FULL: u64 = 1_000_000;
 
-/// A scenario: a board, how payloads cross, departures from the board, and jobs. Equal specs are one point.
+/// A scenario: a board, a transfer method, departures from the board, and jobs. Equal specs are the same
+/// point.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spec {
-    /// Keys and their values in TOML; without a departure the board's and those of `transfer`.
+    /// Keys and their values in TOML; without departures, those of the board and of `transfer`.
     keys: BTreeMap<String, String>,
     departures: Vec<Departure>,
     jobs: Vec<Job>,
     loads: Vec<Load>,
     tenants: Vec<Tenants>,
     pairs: Vec<Pairs>,
-    /// Its figures over time are kept.
+    queries: Vec<Queries>,
+    /// Whether its time series is kept.
     is_followed: bool,
 }
 
-/// A job on blocks: writes, unless it is said to read.
+/// A block job: writes, unless set to read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job {
     name: String,
@@ -75,43 +77,52 @@ pub struct Job {
     length: Length,
 }
 
-/// What a job does with blocks.
+/// Access pattern of a block job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Access {
-    /// Writes a small range, over and over.
+    /// Writes to a small range, repeatedly.
     Writes,
-    /// Reads at random, over the whole drive.
+    /// Random reads over the whole drive.
     Reads,
-    /// Both, at random, within a small range: what it reads was mostly written before.
+    /// Random reads and writes in a small range, most of which has been written before it is read.
     Mix,
 }
 
-/// A job that works on pairs of keys and values, one operation at a time.
+/// A key-value job with one operation at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pairs {
     name: String,
     workload: String,
     keys: Vec<(String, String)>,
-    /// One operation for so many payloads of a point.
+    /// Number of a point's payloads per operation.
     divisor: u64,
-    /// In runs that are not full, one pair for so many payloads.
+    /// In shorter runs, number of payloads per key-value pair.
     spared: u64,
-    /// At least so many pairs, whatever a point has payloads.
+    /// Minimum number of key-value pairs, for any number of payloads.
     least: u64,
     is_later: bool,
 }
 
-/// How long a job goes on.
+/// A job that sends a query to a drive with tables repeatedly, one at a time, to be checked but not executed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Queries {
+    name: String,
+    /// `sql` or `segment`.
+    key: &'static str,
+    text: String,
+}
+
+/// Length of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Length {
     /// Until it has written the payloads of a point.
     Payloads,
-    /// For so many nanoseconds of virtual time for each payload of a point: jobs that are to overlap to their end.
+    /// Nanoseconds of virtual time per payload of a point: for jobs that have to overlap until their end.
     Time(u64),
 }
 
 impl Spec {
-    /// A board as a drive of this personality.
+    /// A board as a drive with this personality.
     pub(super) fn on(board: &Board, personality: &str, keys: &[(&str, &str)]) -> Spec {
         let mut spec = Spec {
             keys: BTreeMap::new(),
@@ -120,6 +131,7 @@ impl Spec {
             loads: Vec::new(),
             tenants: Vec::new(),
             pairs: Vec::new(),
+            queries: Vec::new(),
             is_followed: false,
         };
         spec.set("drive.profile", format!("{:?}", board.drive));
@@ -129,7 +141,8 @@ impl Spec {
         spec
     }
 
-    /// The drive is behind a target, which serves it by this path; `remote` has the network's keys and the target's.
+    /// Puts the drive behind a target that serves it by this path; `remote` has the keys of network and
+    /// target.
     pub(super) fn behind(mut self, remote: &[(&str, &str)], path: &str) -> Spec {
         remote.iter().for_each(|(key, value)| self.set(key, (*value).to_owned()));
         self.set("target.path", format!("{path:?}"));
@@ -140,13 +153,14 @@ impl Spec {
         self.keys.insert(key.to_owned(), value);
     }
 
-    /// Payloads cross by this method.
+    /// Sets the transfer method.
     pub fn by(mut self, method: &str) -> Spec {
         self.set("transfer.method", format!("{method:?}"));
         self
     }
 
-    /// Payloads below a threshold cross by `fine`, the others by PRP; without a threshold that of the drive's profile.
+    /// Transfers payloads below a threshold by `fine`, others by PRP; `None` is the threshold in the drive's
+    /// profile.
     pub fn adaptive(self, fine: &str, threshold_bytes: Option<u64>) -> Spec {
         let mut spec = self.by("adaptive");
         spec.set("transfer.fine", format!("{fine:?}"));
@@ -156,7 +170,7 @@ impl Spec {
         spec
     }
 
-    /// Departs from the board's configuration. What sets a key to what it is anyway is no departure.
+    /// Departs from the board's configuration. Setting a key to its present value is no departure.
     pub fn departs(mut self, departure: Departure) -> Spec {
         let (key, value) = departure.setting();
         if self.keys.get(key).is_none_or(|own| own != value) {
@@ -172,12 +186,12 @@ impl Spec {
         &self.departures
     }
 
-    /// Its keys and their values in TOML.
+    /// Its keys, and their values in TOML.
     pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
         self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Whether it is a key-value drive, of which what it does may depend on how long it runs.
+    /// Whether it is a key-value drive, whose behaviour may depend on the length of the run.
     pub fn is_kv(&self) -> bool {
         !self.pairs.is_empty()
     }
@@ -188,7 +202,7 @@ impl Spec {
         self
     }
 
-    /// Adds a load on blocks.
+    /// Adds a block load.
     pub fn load(mut self, load: Load) -> Spec {
         self.loads.push(load);
         self
@@ -200,41 +214,47 @@ impl Spec {
         self
     }
 
-    /// The drives are in a box of this platform.
+    /// Puts the drives in a box with this platform.
     pub fn on_platform(mut self, platform: Platform) -> Spec {
         self.set("jbof.platform", format!("{:?}", platform.word()));
         self
     }
 
-    /// Each with so many cores, where these are what is compared.
+    /// Sets the cores of each drive, for comparisons of cores.
     pub fn with_cores(mut self, cores: u16) -> Spec {
         self.set("jbof.cores", cores.to_string());
         self
     }
 
-    /// Each with so much DRAM, in GB for each TB of flash, where that is what is compared: a number as TOML has it.
+    /// Sets the DRAM of each drive in GB per TB of flash, for comparisons of DRAM: a number in TOML.
     pub fn with_dram(mut self, dram: &str) -> Spec {
         self.set("jbof.dram", dram.to_owned());
         self
     }
 
-    /// Keeps its figures over time.
+    /// Keeps its time series.
     pub fn followed(self) -> Spec {
         Spec { is_followed: true, ..self }
     }
 
-    /// Whether its figures over time are kept.
+    /// Whether its time series is kept.
     pub fn is_followed(&self) -> bool {
         self.is_followed
     }
 
-    /// Adds a job that works on pairs.
+    /// Adds a key-value job.
     pub fn pairs(mut self, job: Pairs) -> Spec {
         self.pairs.push(job);
         self
     }
 
-    /// The scenario, with so many payloads.
+    /// Adds a job with queries.
+    pub fn queries(mut self, job: Queries) -> Spec {
+        self.queries.push(job);
+        self
+    }
+
+    /// The text of the scenario, with this number of payloads.
     pub fn text(&self, payloads: u64) -> String {
         let mut text = String::new();
         for (key, value) in &self.keys {
@@ -246,7 +266,7 @@ impl Spec {
             let (rw, size) = match access {
                 // Over the whole drive.
                 Access::Reads => ("randread", String::new()),
-                // A small range, written over and over: the sink holds little, whatever the number of payloads.
+                // A small range, overwritten repeatedly: the sink stores little for any number of payloads.
                 Access::Writes => ("write", small(16 * u64::from(*workers))),
                 Access::Mix => ("randrw", small(1024)),
             };
@@ -271,7 +291,7 @@ impl Spec {
             let spared = if payloads < PAYLOADS_FULL { *spared } else { 1 };
             let payloads = (payloads / spared).max(*least);
             let count = (payloads / divisor).max(1);
-            // As many pairs as there are payloads: a job that reads chooses among those that were stored.
+            // As many pairs as payloads: a job that reads chooses from the stored pairs.
             let _ = write!(
                 text,
                 "\n[[kv]]\nname = {name:?}\nworkload = {workload:?}\nkeys = {payloads}\ncount = {count}\niodepth = 1\n"
@@ -283,17 +303,23 @@ impl Spec {
                 let _ = writeln!(text, "{key} = {value}");
             }
         }
+        for Queries { name, key, text: query } in &self.queries {
+            let _ = write!(
+                text,
+                "\n[[query]]\nname = {name:?}\n{key} = {query:?}\nexecute = \"check\"\ncount = {payloads}\niodepth = 1\n"
+            );
+        }
         text
     }
 
-    /// What it is called where something is said about it.
+    /// Name in messages.
     pub fn name(&self) -> String {
         let of = |key: &str| self.keys.get(key).map_or("", |value| value.trim_matches('"'));
         let mut profiles = vec![format!("{} with {}", of("drive.profile"), of("host.profile"))];
         if self.keys.contains_key("network.profile") {
             profiles.push(format!("over {} to {}", of("network.profile"), of("target.profile")));
         }
-        let others = self.keys.iter().filter(|(key, _)| !key.ends_with(".profile"));
+        let others = self.keys.iter().filter(|(key, _)| !key.ends_with(".profile") && *key != "drive.table");
         let keys = others.map(|(key, value)| format!("{key} = {}", value.trim_matches('"')));
         let jobs = self.jobs.iter().map(|job| {
             let what = match job.access {
@@ -312,20 +338,22 @@ impl Spec {
             let keys = job.keys.iter().map(|(key, value)| format!(", {key} = {}", value.trim_matches('"')));
             format!("{}{}", job.workload, keys.collect::<String>())
         });
-        profiles.into_iter().chain(keys).chain(jobs).chain(loads).chain(pairs).collect::<Vec<_>>().join(", ")
+        let queries = self.queries.iter().map(|job| format!("{} of {} B", job.key, job.text.len()));
+        let work = jobs.chain(loads).chain(pairs).chain(queries);
+        profiles.into_iter().chain(keys).chain(work).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is run.
+    /// The scenario to run.
     ///
     /// # Errors
-    /// The scenario is refused: the recipe doesn't fit the profiles.
+    /// The scenario is invalid: the recipe does not match the profiles.
     pub fn scenario(&self, payloads: u64) -> Result<Scenario, InputError> {
         Scenario::from_text("point.toml", Path::new(""), &self.text(payloads), &Options::default())
     }
 }
 
 impl Job {
-    /// Payloads of one size, one after the other.
+    /// Payloads of one size, one at a time.
     pub fn new(name: &str, bytes: u64) -> Job {
         let length = Length::Payloads;
         let access = Access::Writes;
@@ -337,34 +365,42 @@ impl Job {
         Job { access: Access::Reads, ..self }
     }
 
-    /// Random reads and writes of a small range instead.
+    /// Random reads and writes in a small range instead.
     pub fn mixes(self) -> Job {
         Job { access: Access::Mix, ..self }
     }
 
-    /// By an application of the target's.
+    /// Issued by an application on the target.
     pub fn at_target(self) -> Job {
         Job { at_target: true, ..self }
     }
 
-    /// By so many workers, each with a queue of its own.
+    /// By this number of workers, each with a queue.
     pub fn workers(self, workers: u32) -> Job {
         Job { workers, ..self }
     }
 
-    /// So many at once.
+    /// With this queue depth.
     pub fn depth(self, depth: u32) -> Job {
         Job { depth, ..self }
     }
 
-    /// For so many nanoseconds of virtual time for each payload that other points write, instead of a number of payloads.
+    /// For this many nanoseconds of virtual time per payload of other points, instead of a number of
+    /// payloads.
     pub fn timed(self, each_ns: u64) -> Job {
         Job { length: Length::Time(each_ns), ..self }
     }
 }
 
+impl Queries {
+    /// A query text in a key of the section: `sql` or `segment`.
+    pub fn checked(name: &str, key: &'static str, text: &str) -> Queries {
+        Queries { name: name.to_owned(), key, text: text.to_owned() }
+    }
+}
+
 impl Pairs {
-    /// A workload, as often as a point has payloads, over as many pairs.
+    /// A workload with as many operations and pairs as a point has payloads.
     pub fn new(name: &str, workload: &str) -> Pairs {
         Pairs {
             name: name.to_owned(),
@@ -377,34 +413,34 @@ impl Pairs {
         }
     }
 
-    /// Sets a key of the job to a text.
+    /// Sets a key of the job to a string.
     pub fn key(mut self, key: &str, text: impl Into<String>) -> Pairs {
         self.keys.push((key.to_owned(), format!("{:?}", text.into())));
         self
     }
 
-    /// Sets a key of the job to a number or a truth value.
+    /// Sets a key of the job to a number or a boolean.
     pub fn raw(mut self, key: &str, value: impl ToString) -> Pairs {
         self.keys.push((key.to_owned(), value.to_string()));
         self
     }
 
-    /// One operation for so many payloads, at least 1.
+    /// One operation per this many payloads, at least 1.
     pub fn one_for(self, divisor: u64) -> Pairs {
         Pairs { divisor: divisor.max(1), ..self }
     }
 
-    /// In runs that are not full, one pair for so many payloads: where neither bytes nor the transfer's time depend on them.
+    /// In shorter runs, one pair per this many payloads: where neither bytes nor transfer times depend on it.
     pub fn spared(self, spared: u64) -> Pairs {
         Pairs { spared: spared.max(1), ..self }
     }
 
-    /// With at least so many pairs.
+    /// With a minimum number of pairs.
     pub fn at_least(self, least: u64) -> Pairs {
         Pairs { least, ..self }
     }
 
-    /// When the jobs before it have ended.
+    /// Starts after the earlier jobs have ended.
     pub fn later(self) -> Pairs {
         Pairs { is_later: true, ..self }
     }
@@ -414,79 +450,79 @@ impl Pairs {
 #[derive(Debug, Default)]
 pub struct Points {
     found: BTreeMap<Spec, Outcome>,
-    /// Figures over time of those that are followed.
+    /// Time series of the points that keep them.
     series: BTreeMap<Spec, Series>,
 }
 
 impl Points {
-    /// What became of each point.
+    /// Outcomes of the points.
     pub fn new(found: impl IntoIterator<Item = (Spec, Outcome)>) -> Points {
         Points { found: found.into_iter().collect(), series: BTreeMap::new() }
     }
 
-    /// With figures over time.
+    /// Adds time series.
     pub fn with_series(self, series: impl IntoIterator<Item = (Spec, Series)>) -> Points {
         Points { series: series.into_iter().collect(), ..self }
     }
 
-    /// A point's figures over time.
+    /// A point's time series.
     ///
     /// # Errors
-    /// It failed, was not run, or is not followed: why.
+    /// It failed, was not run, or does not keep its series.
     pub fn series(&self, spec: &Spec) -> Measured<&Series> {
         self.at(spec)?;
         let missing = || ClaimError::NoFigure(format!("{}: no figures over time were kept", spec.name()));
         self.series.get(spec).ok_or_else(missing)
     }
 
-    /// In order.
+    /// Points and outcomes, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Spec, &Outcome)> {
         self.found.iter()
     }
 
-    /// What a point found.
+    /// The results of a point.
     ///
     /// # Errors
-    /// It failed, or nobody ran it: why.
-    pub fn at(&self, spec: &Spec) -> Measured<Seen<'_>> {
+    /// It failed, or was not run.
+    pub fn at(&self, spec: &Spec) -> Measured<PointResult<'_>> {
         let failed = |why| Err(ClaimError::Point { point: spec.name(), why });
         match self.found.get(spec) {
-            Some(Outcome::Done(found)) => Ok(Seen { found }),
+            Some(Outcome::Done(found)) => Ok(PointResult { found }),
             Some(Outcome::Failed(why, _)) => failed(why.clone()),
             Some(Outcome::NotRun) | None => failed("it was not run".to_owned()),
         }
     }
 }
 
-/// What a point found, as claims ask for it.
+/// The results of a point, as recipes use them.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
-    found: &'a Found,
+pub struct PointResult<'a> {
+    found: &'a RunResult,
 }
 
-/// One of the two ledgers.
+/// One of the two byte counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ledger {
-    /// Bytes of payload of the link's packets, as a performance counter sees them.
+    /// Payload bytes of the link's packets, as a performance counter counts them.
     Payload,
-    /// With headers and framing.
+    /// Bytes with headers and framing.
     Wire,
 }
 
-impl<'a> Seen<'a> {
-    /// Payloads that were written.
+impl<'a> PointResult<'a> {
+    /// Number of payloads written.
     pub fn payloads(&self) -> u64 {
         self.found.summary.ios
     }
 
-    /// Reads that were held against what was written, and I/Os of a job.
+    /// Number of verified reads, and of I/Os of a job.
     pub fn verified(&self, job: &str) -> (u64, u64) {
         let summary = &self.found.summary;
         let ios = summary.jobs.iter().find(|found| found.name == job).map_or(0, |found| found.ios);
         (summary.verification.reads, ios)
     }
 
-    /// Bytes on the link for each payload, both directions.
+    /// Bytes on the link per payload, both directions.
     pub fn bytes(&self, ledger: Ledger) -> f64 {
         let rows = self.found.summary.link.iter();
         let of = |row: &LinkRow| match ledger {
@@ -501,17 +537,17 @@ impl<'a> Seen<'a> {
         Figures::of(self.found).get(metric).unwrap_or(f64::NAN)
     }
 
-    /// Mean latency, nanoseconds.
+    /// Mean latency in nanoseconds.
     pub fn latency(&self) -> f64 {
         self.figure(Metric::MeanNs)
     }
 
-    /// Latency of a job that 99 % of its payloads don't exceed, nanoseconds.
+    /// 99th percentile of a job's latency, in nanoseconds.
     pub fn p99(&self, job: &str) -> f64 {
         self.latency_of(job).map_or(f64::NAN, |latency| latency.p99_ns as f64)
     }
 
-    /// Mean latency of a job, nanoseconds.
+    /// Mean latency of a job in nanoseconds.
     pub fn mean(&self, job: &str) -> f64 {
         self.latency_of(job).map_or(f64::NAN, |latency| latency.mean_ns)
     }
@@ -521,13 +557,13 @@ impl<'a> Seen<'a> {
         Some(&job.write.as_ref()?.latency)
     }
 
-    /// Operations a second of the whole point.
+    /// Operations per second of the whole point.
     pub fn throughput(&self) -> f64 {
         self.figure(Metric::Iops)
     }
 
-    /// What one operation at a time comes to in a second where it takes as long as 99 % take at most, and where as long as 1 %
-    /// take at most: a job's writes. Between two of them passes what passes in the mean.
+    /// Throughput of a job's writes, one at a time, at the 99th and the 1st percentile of the latency; the
+    /// time between two writes is the mean.
     pub fn throughput_range(&self, job: &str) -> Option<(f64, f64)> {
         let curve = self.found.curves.iter().find(|curve| curve.job == job && curve.kind == Kind::Write)?;
         let between = (1e9 / self.throughput() - self.latency()).max(0.0);
@@ -536,12 +572,12 @@ impl<'a> Seen<'a> {
         Some((at(0.99)?, at(0.01)?))
     }
 
-    /// What the store of a key-value drive did.
+    /// Work of a key-value drive's store.
     pub fn store(&self) -> Option<&'a KvStoreSummary> {
         self.found.summary.kv.as_ref()?.store.as_ref()
     }
 
-    /// What a job's host gathered, if it did.
+    /// A job's batches in host memory, if any.
     pub fn bulk(&self, job: &str) -> Option<&'a BulkRow> {
         self.found.summary.kv.as_ref()?.bulk.iter().find(|row| row.job == job)
     }
@@ -551,41 +587,41 @@ impl<'a> Seen<'a> {
         self.found.summary.kv.as_ref()?.operations.iter().find(|row| row.job == job)
     }
 
-    /// The network and the target at its other end, if there is one.
+    /// Network and target, if there is one.
     pub fn network(&self) -> Option<&'a NetworkSummary> {
         self.found.summary.network.as_ref()
     }
 
-    /// What the drives of a box did for each other, if they are in one.
+    /// Lending, cost and energy of a box, if the drives are in one.
     pub fn jbof(&self) -> Option<&'a JbofSummary> {
         self.found.summary.jbof.as_ref()
     }
 
-    /// Bytes a second of the jobs whose name begins so.
+    /// Bytes per second of the jobs with this prefix in their name.
     pub fn rate(&self, job: &str) -> f64 {
         let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
         jobs.map(|job| job.bytes_per_second).sum()
     }
 
-    /// Bytes that the jobs have moved whose name begins so.
+    /// Bytes moved by the jobs with this prefix in their name.
     pub fn bytes_of(&self, job: &str) -> f64 {
         let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
         jobs.map(|job| job.bytes as f64).sum()
     }
 
-    /// Time that the jobs of each drive took, from when measuring began, in nanoseconds; and bytes that they moved.
+    /// Time from the start of each drive's first job, in nanoseconds, and bytes moved by its jobs.
     pub fn each_drive(&self) -> impl Iterator<Item = (f64, f64)> {
         let bytes = |drive: &Summary| drive.jobs.iter().map(|job| job.bytes as f64).sum();
         self.found.summary.drives.iter().map(move |drive| (drive.elapsed_ns, bytes(drive)))
     }
 
-    /// How busy a resource of a drive was, a share, by its number.
+    /// Utilisation of a resource of a drive, by index.
     pub fn busy_of(&self, drive: usize, resource: &str) -> f64 {
         let rows = self.found.summary.drives.get(drive).into_iter().flat_map(|drive| &drive.utilisation);
         rows.filter(|row| row.resource == resource).map(|row| row.mean).sum()
     }
 
-    /// Mean latency of the I/Os of the jobs whose name begins so, nanoseconds.
+    /// Mean latency of the I/Os of the jobs with this prefix, in nanoseconds.
     pub fn mean_of(&self, job: &str) -> f64 {
         let jobs = self.found.summary.jobs.iter().filter(|found| found.name.starts_with(job));
         let kinds = jobs.flat_map(|job| [&job.read, &job.write]).flatten();
@@ -595,29 +631,29 @@ impl<'a> Seen<'a> {
         sum / ios as f64
     }
 
-    /// What I/O cost the host, if that was followed.
+    /// Cost of I/O on the host, if it was followed.
     pub fn host(&self) -> Option<&'a HostSummary> {
         self.found.summary.host.as_ref()
     }
 
-    /// Time of a payload that went to a stage, in the mean, nanoseconds.
+    /// Mean time of a payload in a stage, in nanoseconds.
     pub fn stage(&self, name: &str) -> f64 {
         let row = self.found.summary.spans.iter().find(|row| row.span == name);
         row.map_or(0.0, |row| row.mean_ns)
     }
 
-    /// The stages in which any time went.
+    /// The stages with nonzero time.
     pub fn stages(&self) -> impl Iterator<Item = (&'a str, f64)> {
         self.found.summary.spans.iter().map(|row| (row.span.as_str(), row.mean_ns)).filter(|row| row.1 > 0.0)
     }
 
-    /// Payloads that went by a way.
+    /// Number of payloads by a transfer method.
     pub fn by_way(&self, way: &str) -> u64 {
-        let ways = self.found.summary.transfer.iter().flat_map(|transfer| &transfer.ways);
-        ways.filter(|row| row.way == way).map(|row| row.payloads).sum()
+        let methods = self.found.summary.transfer.iter().flat_map(|transfer| &transfer.ways);
+        methods.filter(|row| row.way == way).map(|row| row.payloads).sum()
     }
 
-    /// Processor time of host and drive for a payload, nanoseconds.
+    /// Processor time of host and drive per payload, in nanoseconds.
     pub fn processors(&self) -> Option<(f64, f64)> {
         self.found
             .summary

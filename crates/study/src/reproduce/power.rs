@@ -1,6 +1,6 @@
-//! A power cut while a host puts values: how many that it was told are put are gone afterwards. The drive of a point is built
-//! as for a run; a client with or without bulk PUT stores values of one size until the power goes, at an instant of virtual time.
-//! Then the drive comes back with what its medium has kept, and every value is asked for.
+//! Power cuts during PUTs: how many acknowledged values are lost. The drive of a point is built as for a run;
+//! a client with or without bulk PUT stores values of one size until power is cut at an instant of virtual
+//! time. Then the drive restarts from the contents of its medium, and every value is retrieved.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -21,28 +21,30 @@ use super::point::Spec;
 use byteway_lab::build;
 use byteway_scenario::Scenario;
 
-/// What a power cut took of the values that the client's caller was told are put.
+/// Acknowledged values lost by a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// All that it was told of.
+    /// Values that were acknowledged to the client's caller.
     pub told: u64,
-    /// Gone, and never acknowledged by the drive: the host had gathered them.
+    /// Lost values that the drive had not acknowledged: they were in the host's batch.
     pub by_host: u64,
-    /// Gone, although the drive had acknowledged them: they were in its write buffer, and it has no power-loss protection.
+    /// Lost values that the drive had acknowledged: they were in its write buffer, without power-loss
+    /// protection.
     pub by_drive: u64,
 }
 
-/// How many values the caller was told are put, and how many of these, the first, the drive has acknowledged.
+/// Number of values acknowledged to the caller, and number of these, in order, acknowledged by the drive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Put {
     told: u64,
     acknowledged: u64,
 }
 
-/// Bytes of the largest batch.
+/// Largest batch, in bytes.
 const BATCH_BYTES: u32 = 16 << 10;
 
-/// Cuts the power of the spec's drive `after` the first of many values of `bytes` is put, `pairs` in a command.
+/// Cuts the power of the spec's drive at `after` the first of many values of `bytes` is put, with `pairs` in
+/// a command.
 ///
 /// # Errors
 /// The drive cannot be driven, or holds a value that was never put.
@@ -112,10 +114,10 @@ fn value(number: u64, bytes: u32) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(bytes as usize).collect()
 }
 
-/// Does `work` up to the end of `time`.
+/// Runs `work` until the end of `time`.
 ///
 /// # Errors
-/// The work has ended before, and not well.
+/// The work ended earlier with an error.
 async fn until<E>(
     time: impl Future<Output = ()>,
     work: impl Future<Output = Result<(), E>>,
@@ -128,7 +130,7 @@ async fn until<E>(
     .await
 }
 
-/// Puts values until the power goes.
+/// Puts values until the power is cut.
 async fn put_all(client: KvClient, pairs: u32, bytes: u32, told: &Cell<Put>) -> Result<(), CutError> {
     let mut buffer = client.buffer()?;
     let limits = BulkLimits { pairs, bytes: BATCH_BYTES };
@@ -147,14 +149,14 @@ async fn put_all(client: KvClient, pairs: u32, bytes: u32, told: &Cell<Put>) -> 
     Err(CutError::TooLate)
 }
 
-/// Values that the drive has after the cut.
+/// Values found after the cut.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     acknowledged: u64,
     unacknowledged: u64,
 }
 
-/// Asks for every value that the caller was told is put.
+/// Retrieves every acknowledged value.
 async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> Result<Found, CutError> {
     let client = client(host, plan).await?;
     let mut buffer = client.buffer()?;

@@ -1,4 +1,4 @@
-//! `report.html` of a reproduction: the verdicts, then the paper's figures drawn anew.
+//! The report of a reproduction: verdicts, then the paper's figures redrawn.
 
 use super::paper::Paper;
 use super::reproduction::Reproduction;
@@ -6,17 +6,17 @@ use super::table::HEADER;
 use super::verdict::{Outcome, Verdict};
 use crate::report::{Page, Section, Table, Tile, Tone};
 
-/// What `report.html` shows.
+/// The report, `report.html`.
 pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
     let mut sections = vec![claims(reproduction), beside(reproduction)];
     sections.extend((paper.figures)(&reproduction.points));
     sections.push(effort(reproduction));
     let mut warnings = Vec::new();
     if reproduction.is_partial() {
-        warnings.push("It was interrupted: some points were not run.".to_owned());
+        warnings.push("Interrupted: some points were not run.".to_owned());
     }
     if !reproduction.holds() {
-        warnings.push("Something regressed, or a required claim does not hold.".to_owned());
+        warnings.push("A claim regressed, or a required claim does not hold.".to_owned());
     }
     for (spec, _) in reproduction.points.iter() {
         if let Err(why) = reproduction.points.at(spec) {
@@ -48,11 +48,10 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
         warnings,
         tiles: vec![
             tile("Reproduced", counts.reproduced, "within their tolerance"),
-            tile("Reported", counts.reported, "shown, not judged"),
-            tile("Direction only", counts.direction_only, "the right way, not within tolerance"),
+            tile("Reported", counts.reported, "shown without a verdict"),
+            tile("Direction only", counts.direction_only, "right direction, not within tolerance"),
             tile("Not reproduced", counts.not_reproduced + counts.failed, "neither, or a point failed"),
-            tile("Wait", counts.needs_csd, "for what is not there yet"),
-            tile("Out of reach", counts.out_of_reach, "for want of traces or a board"),
+            tile("Out of reach", counts.out_of_reach, "traces or a board are missing"),
         ],
         sections,
         ..Page::default()
@@ -60,7 +59,7 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
 }
 
 fn claims(reproduction: &Reproduction) -> Section {
-    // What is long stands last, where it may be wider than the page.
+    // Long text is last, where it may be wider than the page.
     let [id, metric, rest @ .., verdict] = HEADER;
     let header = [id, verdict].into_iter().chain(rest).chain(["where", metric]);
     let mut table = Table::new(header, HEADER.len() + 1);
@@ -73,14 +72,14 @@ fn claims(reproduction: &Reproduction) -> Section {
     Section::new("The claims")
         .text(reproduction.verdict())
         .text(
-            "Calibrated: constants of the profile were fitted to this claim, or to one that stands and falls with it; that it \
-             comes out shows that the model is consistent, not that it is right. Predicted: nothing was fitted to it. Analytic: \
-             arithmetic on stated constants gives it, which the run confirms.",
+            "Calibrated: constants of the profile were fitted to this claim, or to one that depends on the same constants; that it \
+             is reproduced shows that the model is consistent, not that it is correct. Predicted: nothing was fitted to it. Analytic: \
+             it follows from stated constants by arithmetic, which the run confirms.",
         )
         .table(table)
 }
 
-/// A verdict's colour.
+/// The rating of a verdict.
 fn tone(outcome: &Outcome) -> Tone {
     match outcome {
         Outcome::Measured(judged) => match judged.verdict {
@@ -95,7 +94,7 @@ fn tone(outcome: &Outcome) -> Tone {
 }
 
 fn beside(reproduction: &Reproduction) -> Section {
-    let mut section = Section::new("What the claims say, and what came out");
+    let mut section = Section::new("Claims and results");
     for (claim, outcome) in &reproduction.rows {
         let mut words = reproduction.words(claim, outcome);
         if let Outcome::Measured(judged) = outcome {
@@ -114,8 +113,8 @@ fn beside(reproduction: &Reproduction) -> Section {
 }
 
 fn effort(reproduction: &Reproduction) -> Section {
-    let mut section = Section::new("What was run")
-        .text("The same command gives the same figures, to the byte, on any machine and however many points run at once.")
+    let mut section = Section::new("Points")
+        .text("The same command gives the same figures, to the byte, on any machine and with any number of parallel points.")
         .listing(format!("byteway reproduce {}", reproduction.name));
     for agreement in &reproduction.agreements {
         section = section.text(format!("{}.", agreement.sentence()));

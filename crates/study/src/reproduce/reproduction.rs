@@ -1,20 +1,19 @@
-//! What came out for a paper, and `reproduce.json`:
+//! The reproduction of a paper, and the file `reproduce.json`:
 //!
 //! ```text
 //! byteway, paper       version, and the paper's name
-//! payloads, puts       of each point of a payload sink, of a key-value drive
+//! payloads, puts       of each point of a payload sink or of a drive with tables, of a key-value drive
 //! partial              it was interrupted: some points were not run
 //! holds                nothing regressed, and every required claim holds (null: interrupted before all were judged)
-//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd, out_of_reach:
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, out_of_reach:
 //!                      claims; shortened: those of them whose run is too short to stand for one as long as the paper's
 //! agreements[]         points that were run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each; agrees
 //! claims[]             in the order of the claims file:
 //!   id, where, says, metric, paper (null: an order), tolerance, basis, needs, required
 //!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
 //!   difference         in words (null: no figure to compare with)
-//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd",
-//!                      "needs-traces", "needs-board" (out of reach),
-//!                      "not-run"
+//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-traces",
+//!                      "needs-board" (out of reach), "not-run"
 //!   why                of one that failed
 //!   departures[]       key, value, sentence: what differs from the configuration of its board, and why
 //!   shortened          why the run is too short to stand for one as long as the paper's (null: it isn't)
@@ -35,73 +34,70 @@ use super::board::Departure;
 use super::claim::{Basis, Claim, ClaimsFile, Needs};
 use super::paper::Paper;
 use super::papers::PAPERS;
-use super::point::{Ledger, Lengths, Points, Seen, Spec};
+use super::point::{Ledger, Lengths, PointResult, Points, Spec};
 use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};
 use byteway_console::error::with_causes;
 use byteway_measure::summary::{HostSummary, NetworkSummary};
 
-/// What came out for a paper.
+/// The reproduction of a paper.
 #[derive(Debug)]
 pub struct Reproduction {
-    /// What the paper is called.
+    /// Title of the paper.
     pub title: String,
-    /// What the user calls it.
+    /// Name in the user interface.
     pub name: &'static str,
-    /// How long points are.
+    /// Lengths of points.
     pub lengths: Lengths,
-    /// The day of the last full run.
+    /// Date of the last full run.
     pub full_run: Option<String>,
-    /// Its claims, and what came out for each.
+    /// The claims with their outcomes.
     pub rows: Vec<(Claim, Outcome)>,
-    /// What was run.
+    /// The points that were run.
     pub points: Points,
     /// The points that were run twice.
     pub agreements: Vec<Agreement>,
 }
 
-/// One point with two numbers of payloads.
+/// A point with two numbers of payloads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Agreement {
-    /// The point.
+    /// Name of the point.
     pub name: String,
-    /// Of a key-value drive.
+    /// Whether it is on a key-value drive.
     pub is_kv: bool,
-    /// The fewer and the more.
+    /// The smaller and the larger number.
     pub payloads: [u64; 2],
-    /// Mean latency of each.
+    /// Mean latency of each, in nanoseconds.
     pub mean_ns: [f64; 2],
-    /// Bytes for each payload, without headers.
+    /// Payload bytes per payload, without headers.
     pub payload_bytes: [f64; 2],
-    /// Bytes for each payload, as the wire carries them.
+    /// Wire bytes per payload.
     pub wire_bytes: [f64; 2],
 }
 
-/// How many claims came out how.
+/// Number of claims by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Within their tolerance.
+    /// Within tolerance.
     pub reproduced: usize,
-    /// Shown.
+    /// Reported without judgement.
     pub reported: usize,
-    /// The right way only.
+    /// Direction only.
     pub direction_only: usize,
-    /// Neither.
+    /// Not reproduced.
     pub not_reproduced: usize,
-    /// Points failed.
+    /// Failed because of a point.
     pub failed: usize,
-    /// Interrupted.
+    /// Not run because of an interrupt.
     pub not_run: usize,
-    /// Wait for a drive that takes queries.
-    pub needs_csd: usize,
-    /// Those that need traces or a board that are not here.
+    /// Out of reach: they need traces or a board that are not available.
     pub out_of_reach: usize,
-    /// Wait for queue pairs that a target and local I/O share.
-    /// Of those that were measured: too short a run.
+    /// Measured by a run that is too short.
     pub shortened: usize,
 }
 
-/// How far a shorter run may be from a longer one for which it stands, per cent.
+/// Difference in percent up to which a shorter run represents a longer one.
 const AGREEMENT_PERCENT: f64 = 1.0;
 
 fn change([few, many]: [f64; 2]) -> f64 {
@@ -109,38 +105,40 @@ fn change([few, many]: [f64; 2]) -> f64 {
 }
 
 impl Agreement {
-    pub(super) fn between(spec: &Spec, one: Seen<'_>, other: Seen<'_>) -> Agreement {
+    pub(super) fn between(spec: &Spec, one: PointResult<'_>, other: PointResult<'_>) -> Agreement {
         let mut both = [one, other];
-        both.sort_by_key(Seen::payloads);
-        let of = |figure: &dyn Fn(&Seen<'_>) -> f64| both.each_ref().map(figure);
+        both.sort_by_key(PointResult::payloads);
+        let of = |figure: &dyn Fn(&PointResult<'_>) -> f64| both.each_ref().map(figure);
         Agreement {
             name: spec.name(),
             is_kv: spec.is_kv(),
-            payloads: both.each_ref().map(Seen::payloads),
+            payloads: both.each_ref().map(PointResult::payloads),
             mean_ns: of(&|seen| seen.latency()),
             payload_bytes: of(&|seen| seen.bytes(Ledger::Payload)),
             wire_bytes: of(&|seen| seen.bytes(Ledger::Wire)),
         }
     }
 
-    /// Whether the shorter run stands for the longer one.
+    /// Whether the shorter run represents the longer one.
     pub fn agrees(&self) -> bool {
         [self.mean_ns, self.payload_bytes, self.wire_bytes]
             .into_iter()
             .all(|both| change(both).abs() <= AGREEMENT_PERCENT)
     }
 
-    /// In a sentence.
+    /// The agreement in a sentence.
     pub fn sentence(&self) -> String {
         let [few, many] = self.payloads.map(byteway_console::table::grouped);
         let verdict = match self.agrees() {
-            true => format!("within {AGREEMENT_PERCENT} %: the shorter run stands for the longer one"),
+            true => {
+                format!("within {AGREEMENT_PERCENT} %: the shorter run is representative of the longer one")
+            }
             false => format!(
-                "more than {AGREEMENT_PERCENT} %: claims that the shorter run is too short for are marked `shortened`"
+                "more than {AGREEMENT_PERCENT} %: claims for which the run is too short are marked `shortened`"
             ),
         };
         format!(
-            "{few} payloads against {many} at {}: mean latency {:+.2} %, payload bytes {:+.2} %, wire bytes {:+.2} %; {verdict}",
+            "{few} payloads versus {many} at {}: mean latency {:+.2} %, payload bytes {:+.2} %, wire bytes {:+.2} %; {verdict}",
             self.name,
             change(self.mean_ns),
             change(self.payload_bytes),
@@ -150,7 +148,7 @@ impl Agreement {
 }
 
 impl Reproduction {
-    /// Judges what was run.
+    /// Judges the points.
     pub fn new(
         paper: &'static Paper,
         file: ClaimsFile,
@@ -164,7 +162,7 @@ impl Reproduction {
                 return Outcome::Needs(claim.needs);
             }
             let Some(recipe) = paper.recipe(&claim.id) else {
-                return Outcome::Failed("there is no recipe for it".to_owned());
+                return Outcome::Failed("no recipe exists".to_owned());
             };
             match (recipe.measure)(&points) {
                 Ok(measurement) => Outcome::Measured(match lengths.is_full() {
@@ -190,7 +188,7 @@ impl Reproduction {
         }
     }
 
-    /// What differs for a claim from the configuration of its board.
+    /// Departures of a claim's points from their board.
     pub fn departures(&self, claim: &Claim) -> Vec<Departure> {
         let specs = self.specs(claim).into_iter();
         let all: BTreeSet<Departure> = specs.flat_map(|spec| spec.departures().to_vec()).collect();
@@ -203,12 +201,12 @@ impl Reproduction {
         recipe.map(|recipe| (recipe.points)()).unwrap_or_default()
     }
 
-    /// Why a claim's run is too short to stand for one as long as the paper's; `None` if it isn't.
+    /// Why a claim's run is too short to represent one of the paper's length; `None` if it is long enough.
     pub fn shortened(&self, claim: &Claim, outcome: &Outcome) -> Option<String> {
         let Outcome::Measured(judged) = outcome else { return None };
         let specs = self.specs(claim);
         let stored: Vec<&Spec> = specs.iter().filter(|spec| spec.is_kv()).collect();
-        // What is judged of the transfer alone doesn't depend on what a store has seen; a figure beside it may.
+        // A judgement of the transfer alone does not depend on the state of a store; further findings may.
         if self.lengths.is_full() || stored.is_empty() || claim.needs == Needs::Sink || claim.any_length {
             return None;
         }
@@ -228,10 +226,10 @@ impl Reproduction {
         if claim.full.is_none() {
             return Some("no full run is recorded".to_owned());
         }
-        // What is only reported has no tolerance of its own.
+        // A reported figure has no tolerance.
         let reported = judged.verdict == Verdict::Reported;
         let disagrees = self.agreements.iter().any(|agreement| agreement.is_kv && !agreement.agrees());
-        (reported && disagrees).then(|| "mean latencies do not agree with a full run's".to_owned())
+        (reported && disagrees).then(|| "mean latencies differ from a full run's".to_owned())
     }
 
     /// Whether some points were not run.
@@ -239,12 +237,12 @@ impl Reproduction {
         is_partial(&self.points)
     }
 
-    /// Whether nothing regressed and every required claim holds, of those that were judged.
+    /// Whether, of the judged claims, none regressed and every required one holds.
     pub fn holds(&self) -> bool {
         self.rows.iter().all(|(claim, outcome)| !regressed(claim, outcome) && !falls_short(claim, outcome))
     }
 
-    /// How many claims came out how.
+    /// Counts the claims by outcome.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for (_, outcome) in &self.rows {
@@ -255,8 +253,7 @@ impl Reproduction {
                     Verdict::DirectionOnly => &mut counts.direction_only,
                     Verdict::NotReproduced => &mut counts.not_reproduced,
                 },
-                Outcome::Needs(Needs::Traces | Needs::Board) => &mut counts.out_of_reach,
-                Outcome::Needs(_) => &mut counts.needs_csd,
+                Outcome::Needs(_) => &mut counts.out_of_reach,
                 Outcome::Failed(_) => &mut counts.failed,
                 Outcome::NotRun => &mut counts.not_run,
             };
@@ -267,7 +264,7 @@ impl Reproduction {
         counts
     }
 
-    /// What `reproduce.json` holds.
+    /// The contents of `reproduce.json`.
     pub fn to_json(&self) -> String {
         let json = Json {
             byteway: env!("CARGO_PKG_VERSION"),
@@ -302,9 +299,8 @@ impl Reproduction {
                 Verdict::DirectionOnly => ("direction-only", None),
                 Verdict::NotReproduced => ("not-reproduced", None),
             },
-            Outcome::Needs(Needs::Traces) => ("needs-traces", None),
             Outcome::Needs(Needs::Board) => ("needs-board", None),
-            Outcome::Needs(_) => ("needs-csd", None),
+            Outcome::Needs(_) => ("needs-traces", None),
             Outcome::Failed(why) => ("failed", Some(why.as_str())),
             Outcome::NotRun => ("not-run", None),
         };
@@ -373,17 +369,17 @@ fn is_partial(points: &Points) -> bool {
     points.iter().any(|(_, outcome)| *outcome == compare::Outcome::NotRun)
 }
 
-/// Whether a claim came out worse than it had.
+/// Whether a claim's outcome is worse than the recorded one.
 pub(super) fn regressed(claim: &Claim, outcome: &Outcome) -> bool {
     match (claim.recorded, outcome) {
         (Some(recorded), Outcome::Measured(judged)) => judged.verdict.is_worse_than(recorded),
         (Some(_), Outcome::Failed(_) | Outcome::Needs(_)) => true,
-        // Nothing is known of it.
+        // No outcome to compare.
         (Some(_), Outcome::NotRun) | (None, _) => false,
     }
 }
 
-/// Whether a claim that has to hold doesn't.
+/// Whether a required claim does not hold.
 pub(super) fn falls_short(claim: &Claim, outcome: &Outcome) -> bool {
     let holds = matches!(outcome, Outcome::Measured(judged) if judged.verdict.holds());
     claim.required && !holds && *outcome != Outcome::NotRun

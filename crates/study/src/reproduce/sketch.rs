@@ -1,25 +1,25 @@
-//! What the figures and recipes of several papers have in common.
+//! Helpers common to the figures and recipes of several papers.
 
-use super::point::{Points, Seen, Spec};
+use super::point::{PointResult, Points, Spec};
 use crate::report::{Axis, Chart, Ink, Unit};
 use byteway_console::table::time;
 
-/// A change in per cent.
+/// A change in percent.
 pub(super) fn change(ours: f64, theirs: f64) -> f64 {
     (ours / theirs - 1.0) * 100.0
 }
 
-/// A difference of times, which may be less than nothing.
+/// A signed difference of times.
 pub(super) fn difference(ns: f64) -> String {
     format!("{}{}", if ns < 0.0 { "-" } else { "" }, time(ns.abs()))
 }
 
-/// A line over sizes: of points that failed nothing.
+/// A line over sizes; failed points are omitted.
 pub(super) fn line(
     points: &Points,
     sizes: impl IntoIterator<Item = u64>,
     spec: impl Fn(u64) -> Spec,
-    figure: impl Fn(Seen<'_>) -> f64,
+    figure: impl Fn(PointResult<'_>) -> f64,
 ) -> Vec<(f64, f64)> {
     let at = |bytes: u64| Some((bytes as f64, figure(points.at(&spec(bytes)).ok()?)));
     sizes.into_iter().filter_map(at).collect()
@@ -29,19 +29,19 @@ pub(super) fn over_sizes() -> Axis {
     Axis::log("payload", Unit::BinaryBytes)
 }
 
-/// A point that the paper states, unless what it is stated against failed.
+/// A point stated by the paper, unless its reference point failed.
 pub(super) fn stated(
     points: &Points,
     bytes: u64,
     against: &Spec,
-    value: impl Fn(Seen<'_>) -> f64,
+    value: impl Fn(PointResult<'_>) -> f64,
 ) -> Vec<(f64, f64)> {
     points.at(against).map(|seen| (bytes as f64, value(seen))).into_iter().collect()
 }
 
-/// The stages of each point, stacked; of points that failed nothing.
+/// Stacked stages of each point; failed points are omitted.
 pub(super) fn stages(points: &Points, specs: impl IntoIterator<Item = (&'static str, Spec)>) -> Chart {
-    let all: Vec<(&str, Seen<'_>)> =
+    let all: Vec<(&str, PointResult<'_>)> =
         specs.into_iter().filter_map(|(name, spec)| Some((name, points.at(&spec).ok()?))).collect();
     let mut chart = Chart::new(
         Axis::names("", all.iter().map(|(name, _)| *name)),

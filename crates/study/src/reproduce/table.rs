@@ -1,26 +1,26 @@
-//! A reproduction as a table for the terminal.
+//! The table of a reproduction for the terminal.
 
 use std::fmt::Write as _;
 
 use super::board::Departure;
-use super::claim::{Claim, Needs};
+use super::claim::Claim;
 use super::reproduction::{Reproduction, falls_short, regressed};
 use super::verdict::{Judged, Outcome};
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped};
 
-/// What a cell holds that has nothing to say.
+/// Text of an empty cell.
 const NOTHING: &str = "-";
 
-/// Characters of a line of a claim's metric and figures: of 80, claim and verdict take the rest. And of what a claim says.
+/// Width of metric and figures of a claim in characters; claim and verdict take the rest of 80.
 const CELL_CHARS: usize = 16;
 const METRIC_CHARS_WIDE: usize = 34;
 const SAYS_CHARS: usize = 40;
 
-/// The headings of a table of claims.
+/// Headings of a table of claims.
 pub(super) const HEADER: [&str; 8] =
     ["claim", "what is measured", "paper", "measured", "difference", "tolerance", "basis", "verdict"];
 
-/// A claim's cells below these headings, but for the verdict's details.
+/// A claim's cells, without details of the verdict.
 fn plain_cells(claim: &Claim, outcome: &Outcome) -> [String; 8] {
     let judged = match outcome {
         Outcome::Measured(judged) => Some(judged),
@@ -38,7 +38,7 @@ fn plain_cells(claim: &Claim, outcome: &Outcome) -> [String; 8] {
     ]
 }
 
-/// The numbers, or how much of the order holds.
+/// The numbers, or the share of the order's checks that hold.
 fn measured(claim: &Claim, judged: &Judged) -> String {
     let measurement = &judged.measurement;
     match &claim.value {
@@ -65,7 +65,7 @@ fn verdict(claim: &Claim, outcome: &Outcome) -> String {
     }
 }
 
-/// What is to be said of a claim in addition to its cells: what came out in words, what doesn't hold, and why.
+/// Remarks on a claim in addition to its cells: findings, failed checks, reasons.
 fn plain_words(claim: &Claim, outcome: &Outcome) -> Vec<String> {
     let mut words = Vec::new();
     match outcome {
@@ -84,12 +84,12 @@ fn plain_words(claim: &Claim, outcome: &Outcome) -> Vec<String> {
 }
 
 impl Reproduction {
-    /// A claim's cells below the headings.
+    /// A claim's cells.
     pub(super) fn cells(&self, claim: &Claim, outcome: &Outcome) -> [String; 8] {
         let mut cells = plain_cells(claim, outcome);
         if self.shortened(claim, outcome).is_some() {
             cells[7].push_str("\nshortened");
-            // What decides stands beside what this run gave.
+            // The deciding value is shown next to that of this run.
             if let Some(full) = claim.full.as_ref().and_then(|full| full.measured.as_ref()) {
                 cells[3].push_str(&format!("\nfull: {}", full.unit.show(&full.numbers)));
             }
@@ -97,14 +97,14 @@ impl Reproduction {
         cells
     }
 
-    /// What is to be said of a claim in addition: what came out, what doesn't hold, why, what differs from its board's
-    /// configuration, and whether the run is too short.
+    /// Remarks on a claim in addition to its cells: findings, failed checks, reasons, departures, and whether
+    /// the run is too short.
     pub(super) fn words(&self, claim: &Claim, outcome: &Outcome) -> Vec<String> {
         let mut words = plain_words(claim, outcome);
         let (scaled, of_paper): (Vec<Departure>, Vec<Departure>) =
             self.departures(claim).into_iter().partition(Departure::is_scaled);
         for (departures, why) in
-            [(of_paper, "as the paper does"), (scaled, "for a run that is shorter than the paper's")]
+            [(of_paper, "as in the paper"), (scaled, "for a run that is shorter than the paper's")]
         {
             if !departures.is_empty() {
                 let sentences: Vec<String> = departures.iter().map(Departure::sentence).collect();
@@ -120,9 +120,9 @@ impl Reproduction {
         words
     }
 
-    /// How long points are.
+    /// The lengths of points, in words.
     pub(super) fn lengths_in_words(&self) -> String {
-        // Some points need fewer, or no fewer than so many.
+        // Some points need fewer payloads, or a minimum.
         let range = |is_kv: bool, what: &str| -> Option<String> {
             let all = self.points.iter().filter(|(spec, _)| spec.is_kv() == is_kv);
             let counts = all.filter_map(|(spec, _)| Some(self.points.at(spec).ok()?.payloads()));
@@ -134,19 +134,19 @@ impl Reproduction {
             })
         };
         let parts: Vec<String> =
-            range(false, "payloads").into_iter().chain(range(true, "operations on pairs")).collect();
+            range(false, "payloads").into_iter().chain(range(true, "KV operations")).collect();
         match parts.is_empty() {
             true => "no payloads".to_owned(),
             false => parts.join(", or "),
         }
     }
 
-    /// What is printed, 80 columns wide.
+    /// The printed text, 80 columns wide.
     pub fn to_table(&self) -> String {
         self.printed(Width::Narrow)
     }
 
-    /// What is printed.
+    /// The printed text.
     pub fn printed(&self, width: Width) -> String {
         let mut out = Printout::new(width);
         let count = self.points.iter().count();
@@ -158,12 +158,13 @@ impl Reproduction {
             self.lengths_in_words()
         );
         if let Some(day) = &self.full_run {
-            let _ = writeln!(out, "Full runs that shorter ones are judged by: {day}; --full repeats them");
+            let _ =
+                writeln!(out, "Full runs that shorter ones are compared with: {day}; --full repeats them");
         }
         if self.is_partial() {
-            let _ = writeln!(out, "PARTIAL: it was interrupted, and some points were not run");
+            let _ = writeln!(out, "PARTIAL: interrupted; some points were not run");
         }
-        // What is measured, the paper's figure and ours, and the verdict always have a place.
+        // Metric, both figures and verdict are always shown.
         const RANKS: [usize; 8] = [0, 0, 0, 0, 1, 3, 2, 0];
         let columns = HEADER.iter().zip(RANKS).map(|(heading, rank)| Column::text(*heading).rank(rank));
         let mut table = TextTable::new(columns);
@@ -191,7 +192,7 @@ impl Reproduction {
             let _ = writeln!(out, "- {id}: {}", words.join(" "));
         }
         if !self.agreements.is_empty() {
-            let _ = writeln!(out, "\nHow far a shorter run stands for a longer one");
+            let _ = writeln!(out, "\nAgreement of shorter and longer runs");
         }
         for agreement in &self.agreements {
             let _ = writeln!(out, "- {}.", agreement.sentence());
@@ -200,7 +201,7 @@ impl Reproduction {
         out.finish()
     }
 
-    /// The whole in a sentence or two.
+    /// The overall result in a sentence or two.
     pub fn verdict(&self) -> String {
         let counts = self.counts();
         let mut parts = vec![format!("{} reproduced", counts.reproduced)];
@@ -216,35 +217,28 @@ impl Reproduction {
             }
         }
         let needs = |count: usize| if count == 1 { "needs" } else { "need" };
-        let apart = match (counts.needs_csd, counts.out_of_reach) {
-            (0, 0) => String::new(),
-            (count, 0) => {
-                format!(
-                    "; apart from these {count} {} {}, which is not there yet",
-                    needs(count),
-                    Needs::Csd.name()
-                )
-            }
-            (_, count) => {
-                format!("; apart from these {count} {} traces or a board that are not here", needs(count))
+        let apart = match counts.out_of_reach {
+            0 => String::new(),
+            count => {
+                format!("; in addition, {count} {} traces or a board that are not available", needs(count))
             }
         };
         let shortened = match counts.shortened {
             0 => String::new(),
             count => format!(
-                " {count} of them shortened: these runs do not stand for ones as long as the paper's, and have no better verdict \
+                " {count} of them shortened: these runs are not representative of the paper's length, and have no better verdict \
                  than the full ones."
             ),
         };
         let end = match (self.holds(), self.is_partial()) {
-            (true, false) => "Nothing regressed, and every required claim holds.",
-            (true, true) => "It was interrupted: of what was judged nothing regressed.",
-            (false, _) => "Something regressed, or a required claim does not hold.",
+            (true, false) => "No claim regressed, and every required claim holds.",
+            (true, true) => "Interrupted: no claim with a verdict regressed.",
+            (false, _) => "A claim regressed, or a required claim does not hold.",
         };
         format!("{}{apart}.{shortened} {end}", parts.join(", "))
     }
 
-    /// The claims without running anything.
+    /// The list of claims, without running anything.
     pub fn list(title: &str, claims: &[Claim], width: Width) -> String {
         let ranked = |heading: &str, rank: usize| Column::text(heading).rank(rank);
         let mut table = TextTable::new([
@@ -275,7 +269,7 @@ impl Reproduction {
     }
 }
 
-/// The text in lines of at most so many characters, broken at spaces and where it was.
+/// Wraps text at spaces, and keeps its line breaks.
 fn wrapped(text: &str, chars: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {

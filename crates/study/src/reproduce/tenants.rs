@@ -1,33 +1,33 @@
-//! Tenants: the same job on each of several drives of a box, for a time.
+//! Tenants: the same timed job on each of several drives of a box.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// A job of tenants, each of whom has a drive.
+/// A job of several tenants, each on its own drive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tenants {
     name: String,
-    /// Their drives, by number.
+    /// Range of their drives' indices.
     drives: (u16, u16),
-    /// Keys of the job and their values in TOML.
+    /// Keys of the job, and their values in TOML.
     keys: Vec<(String, String)>,
-    /// Virtual time that is not measured, until drives have borrowed and caches are warm.
+    /// Ramp, until drives have borrowed and caches are warm.
     ramp_ns: u64,
-    /// Virtual time that is: for each payload that points of other papers have, and at least.
+    /// Measured virtual time: per payload of other papers' points, and minimum.
     each_ns: u64,
     least_ns: u64,
-    /// Until all is done that its keys say, whatever that takes.
+    /// Whether the job runs until its keys end it, instead of for a time.
     is_whole: bool,
 }
 
-/// Until drives have borrowed: a few periods of 10 ms.
+/// Ramp until drives have borrowed: a few periods of 10 ms.
 const RAMP_NS: u64 = 60_000_000;
-/// 10,000 payloads come to 40 ms.
+/// 10,000 payloads correspond to 40 ms.
 const EACH_NS: u64 = 4_000;
 const LEAST_NS: u64 = 20_000_000;
 
 impl Tenants {
-    /// Of these drives, each with `rw` as a scenario has it, I/Os of one size, so many at once.
+    /// Tenants of these drives, with a pattern in the notation of `rw`, one size and queue depth.
     pub fn new(name: &str, drives: Range<u16>, rw: &str, bytes: u64, depth: u32) -> Tenants {
         let tenants = Tenants {
             name: name.to_owned(),
@@ -41,42 +41,42 @@ impl Tenants {
         tenants.key("rw", format!("{rw:?}")).key("bs", format!("\"{bytes} B\"")).key("iodepth", depth)
     }
 
-    /// With a key of the job.
+    /// Sets a key of the job.
     pub fn key(mut self, key: &str, value: impl ToString) -> Tenants {
         self.keys.retain(|(other, _)| other != key);
         self.keys.push((key.to_owned(), value.to_string()));
         self
     }
 
-    /// Without one.
+    /// Removes a key of the job.
     pub fn without(mut self, key: &str) -> Tenants {
         self.keys.retain(|(other, _)| other != key);
         self
     }
 
-    /// After so long that is not measured.
+    /// Sets the ramp.
     pub fn ramp(self, ramp_ns: u64) -> Tenants {
         Tenants { ramp_ns, ..self }
     }
 
-    /// For so long, for each payload and at least.
+    /// Sets the measured time per payload, and its minimum.
     pub fn lasting(self, each_ns: u64, least_ns: u64) -> Tenants {
         Tenants { each_ns, least_ns, ..self }
     }
 
-    /// Until all is done that its keys say.
+    /// Runs until the job's keys end it.
     pub fn whole(self) -> Tenants {
         Tenants { is_whole: true, ..self }
     }
 
-    /// In words.
+    /// Name in messages.
     pub(super) fn name(&self) -> String {
         let (from, to) = self.drives;
         let keys = self.keys.iter().map(|(key, value)| format!("{key} = {}", value.trim_matches('"')));
         format!("{} on {} drives ({})", self.name, to - from, keys.collect::<Vec<_>>().join(", "))
     }
 
-    /// Adds its job to a scenario of so many payloads.
+    /// Adds its job to a scenario with this number of payloads.
     pub(super) fn write(&self, payloads: u64, text: &mut String) {
         let (from, to) = self.drives;
         if from == to {

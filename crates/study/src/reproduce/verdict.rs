@@ -1,26 +1,26 @@
-//! From what was measured to a verdict. A verdict is computed; nothing in a claims file can make one.
+//! Verdicts: computed from measurements; a claims file cannot set one.
 
 use serde::{Deserialize, Serialize};
 
 use super::claim::{Claim, Needs, Tolerance, Unit, Value};
 
-/// How well a claim came out.
+/// How well a claim was reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within the tolerance; of an order, every part of it.
+    /// Within the tolerance; for an order, every check holds.
     Reproduced,
-    /// Shown, and not to be judged.
+    /// Shown without judgement.
     Reported,
-    /// The order holds, or the change goes the right way, but the paper's figure is not reached: it is outside the tolerance,
-    /// or, where only an order is asked, off by more than a factor of 1.5.
+    /// The order holds, or the direction of the change is right, but the figure is outside the tolerance;
+    /// where only an order is required, off by more than a factor of 1.5.
     DirectionOnly,
     /// Neither.
     NotReproduced,
 }
 
 impl Verdict {
-    /// Its name in reports.
+    /// Name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
@@ -30,7 +30,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it holds.
+    /// Whether the claim holds.
     pub const fn holds(self) -> bool {
         matches!(self, Verdict::Reproduced | Verdict::Reported)
     }
@@ -49,70 +49,71 @@ impl Verdict {
     }
 }
 
-/// What came out for a claim.
+/// Outcome for a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was measured.
     Measured(Judged),
-    /// Drives don't have yet what it needs.
+    /// It needs something that is not available.
     Needs(Needs),
-    /// A point that it rests on failed: why.
+    /// One of its points failed, with the reason.
     Failed(String),
-    /// It was interrupted before.
+    /// The run was interrupted earlier.
     NotRun,
 }
 
 /// A measured claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// What was measured.
+    /// The measurement.
     pub measurement: Measurement,
-    /// Measured less the paper's, in words; of several numbers the worst. `None` without a figure of the paper's.
+    /// Difference from the paper in words; of several numbers the worst. `None` if the paper states no
+    /// figure.
     pub difference: Option<String>,
-    /// How well it came out.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What a recipe finds.
+/// The result of a recipe.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measurement {
-    /// The numbers that stand against the paper's, in its unit.
+    /// Numbers to compare with the paper's, in its unit.
     pub values: Vec<f64>,
-    /// What must hold for the order that the paper shows.
+    /// Checks of the order that the paper shows.
     pub checks: Vec<Check>,
-    /// What was found in words: figures beside the numbers.
+    /// Further findings in words.
     pub detail: String,
 }
 
-/// A part of an order.
+/// One check of an order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// What is to hold.
+    /// The condition.
     pub what: String,
-    /// Whether it does.
+    /// Whether it holds.
     pub holds: bool,
 }
 
 impl Measurement {
-    /// Numbers.
+    /// A measurement with these numbers.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Measurement {
         Measurement { values: values.into_iter().collect(), ..Measurement::default() }
     }
 
-    /// Adds what must hold.
+    /// Adds a check.
     pub fn check(mut self, what: impl Into<String>, holds: bool) -> Measurement {
         self.checks.push(Check { what: what.into(), holds });
         self
     }
 
-    /// Adds words.
+    /// Sets the findings in words.
     pub fn detail(mut self, detail: impl Into<String>) -> Measurement {
         self.detail = detail.into();
         self
     }
 }
 
-/// Holds what was measured against the claim.
+/// Judges a measurement of a claim.
 pub fn judge(claim: &Claim, measurement: Measurement) -> Judged {
     let comparable = claim.value.as_ref().filter(|value| value.numbers.len() == measurement.values.len());
     let difference = comparable.map(|value| difference(value, claim.tolerance, &measurement.values));
@@ -120,7 +121,7 @@ pub fn judge(claim: &Claim, measurement: Measurement) -> Judged {
     let verdict = match (claim.tolerance, comparable) {
         (Tolerance::Report, _) => Verdict::Reported,
         (Tolerance::Order, _) if measurement.checks.is_empty() => Verdict::NotReproduced,
-        // A stated figure against which nothing was measured.
+        // A stated figure without a measured one.
         (Tolerance::Order, None) if claim.value.is_some() => Verdict::NotReproduced,
         (Tolerance::Order, Some(value)) if ordered && is_far(value, &measurement.values) => {
             Verdict::DirectionOnly
@@ -136,10 +137,10 @@ pub fn judge(claim: &Claim, measurement: Measurement) -> Judged {
     Judged { difference, verdict, measurement }
 }
 
-/// Where only an order is asked, a stated figure may be off by this factor.
+/// Factor by which a stated figure may be off where only an order is required.
 const FACTOR: f64 = 1.5;
 
-/// Whether a change is another than the paper's by more than the factor: a multiple of 1.3 is a change by 0.3.
+/// Whether a change differs from the paper's by more than the factor; a multiple of 1.3 is a change by 0.3.
 fn is_far(value: &Value, measured: &[f64]) -> bool {
     let change = |number: f64| if value.unit == Unit::Times { number - 1.0 } else { number };
     value.numbers.iter().zip(measured).any(|(paper, measured)| {
@@ -149,7 +150,7 @@ fn is_far(value: &Value, measured: &[f64]) -> bool {
     })
 }
 
-/// What a shorter run says of a claim: nothing better than the full one that is recorded did.
+/// Limits the verdict of a shorter run to that of the recorded full run.
 pub fn no_better_than_full(claim: &Claim, mut judged: Judged) -> Judged {
     if let Some(full) = claim.full.as_ref().filter(|full| full.verdict.is_worse_than(judged.verdict)) {
         judged.verdict = full.verdict;
@@ -157,8 +158,8 @@ pub fn no_better_than_full(claim: &Claim, mut judged: Judged) -> Judged {
     judged
 }
 
-/// Whether a shorter run gives what the full one gave: the same verdict, and figures within the claim's own tolerance where it
-/// has one.
+/// Whether a shorter run agrees with the full one: the same verdict, and figures within the claim's
+/// tolerance, if it has one.
 pub fn agrees_with_full(claim: &Claim, judged: &Judged) -> bool {
     let Some(full) = &claim.full else { return false };
     match (claim.tolerance, &full.measured) {
@@ -171,7 +172,7 @@ pub fn agrees_with_full(claim: &Claim, judged: &Judged) -> bool {
     }
 }
 
-/// How far one number is from the paper's, in the tolerance's measure.
+/// Distance of a number from the paper's, in units of the tolerance.
 fn distance(tolerance: Tolerance, paper: f64, measured: f64) -> f64 {
     match tolerance {
         Tolerance::Steps(_) => libm::log2(measured / paper),
@@ -187,7 +188,7 @@ fn within(value: &Value, tolerance: Tolerance, measured: &[f64]) -> bool {
         Tolerance::Percent(limit) | Tolerance::Points(limit) | Tolerance::Steps(limit) => limit,
         Tolerance::Order | Tolerance::Report => return true,
     };
-    // A figure exactly at the limit is within: what is off by the last bits of a division must not decide.
+    // A figure exactly at the limit is within; rounding of a division must not decide.
     let limit = limit + 1e-9;
     value.numbers.iter().zip(measured).all(|(paper, measured)| {
         let distance = distance(tolerance, *paper, *measured);
@@ -195,7 +196,8 @@ fn within(value: &Value, tolerance: Tolerance, measured: &[f64]) -> bool {
     })
 }
 
-/// A change goes the same way, a multiple lies on the same side of one; several rise and fall where the paper's do.
+/// Whether the directions are equal: of a change, of a multiple relative to one, of rises and falls in
+/// several numbers.
 fn same_direction(value: &Value, measured: &[f64]) -> bool {
     let way = |number: f64| match value.unit {
         Unit::Percent => Some(number > 0.0),
@@ -212,7 +214,7 @@ fn same_direction(value: &Value, measured: &[f64]) -> bool {
 }
 
 fn difference(value: &Value, tolerance: Tolerance, measured: &[f64]) -> String {
-    // A change in per cent differs by points, whatever the tolerance.
+    // A change in percent differs by percentage points, for any tolerance.
     let tolerance = match (tolerance, value.unit) {
         (Tolerance::Order | Tolerance::Report, Unit::Percent) => Tolerance::Points(0.0),
         (tolerance, _) => tolerance,
@@ -250,7 +252,7 @@ mod tests {
         }
     }
 
-    // Everything that is reported rests on these lines: a verdict that is too kind is worse than none.
+    // All reports depend on these verdicts: one that is too favourable is worse than none.
     #[test]
     fn verdicts_follow_from_the_figures() {
         use Verdict::{DirectionOnly, NotReproduced, Reproduced};
@@ -268,7 +270,7 @@ mod tests {
             ("60 / 100 ns", "15 %", vec![60.0, 90.0], Reproduced, "-10.0 %"),
             ("60 / 100 ns", "15 %", vec![60.0, 80.0], DirectionOnly, "-20.0 %"),
             ("60 / 100 ns", "15 %", vec![60.0, 50.0], NotReproduced, "-50.0 %"),
-            // Fewer numbers than the paper has rows: nothing to compare.
+            // Fewer numbers than the paper's: not comparable.
             ("60 / 100 ns", "15 %", vec![60.0], NotReproduced, ""),
         ] {
             let judged = judge(&claim(Some(value), tolerance), Measurement::of(measured.clone()));
@@ -277,7 +279,7 @@ mod tests {
         }
     }
 
-    // An order of which nothing was checked would hold whatever comes out.
+    // An order without checks would always hold.
     #[test]
     fn an_order_holds_in_every_part() {
         let good = || Measurement::default().check("a < b", true);
@@ -290,7 +292,8 @@ mod tests {
             (reported.verdict, reported.difference.as_deref()),
             (Verdict::Reported, Some("+44.00 pt"))
         );
-        // A stated figure that is far off is no reproduction, though the order holds: 1.75 x is 2.5 times the change of 1.3 x.
+        // A stated figure that is far off is not reproduced, even if the order holds: 1.75 x is 2.5 times the
+        // change of 1.3 x.
         for (value, measured, expected) in [
             ("1.75 x", 1.30, Verdict::DirectionOnly),
             ("1.75 x", 1.55, Verdict::Reproduced),
@@ -307,12 +310,12 @@ mod tests {
         }
         let unmeasured = Measurement::default().check("a < b", true);
         assert_eq!(judge(&claim(Some("8 %"), "order"), unmeasured).verdict, Verdict::NotReproduced);
-        // A figure within its tolerance does not help where a condition next to it fails.
+        // A figure within its tolerance does not outweigh a failed check.
         let measured = Measurement::of([-96.3]).check("none fell back", false);
         assert_eq!(judge(&claim(Some("-96.3 %"), "1 pt"), measured).verdict, Verdict::DirectionOnly);
     }
 
-    // A shortened run whose figure is not that of the full one must say so; one whose figure is needs not.
+    // A shorter run must be marked only if its figure differs from the full run's.
     #[test]
     fn shorter_runs_are_judged_by_the_claims_own_tolerance() {
         let with = |value: Option<&str>, tolerance: &str, measured: Option<&str>| Claim {
@@ -325,7 +328,7 @@ mod tests {
         let agrees = |claim: &Claim, measured: Measurement| agrees_with_full(claim, &judge(claim, measured));
         let ratio = with(Some("13 x"), "5 %", Some("12.3 x"));
         assert!(agrees(&ratio, Measurement::of([12.7])) && !agrees(&ratio, Measurement::of([13.0])));
-        // As near to the full run's figure, but a verdict less good than it.
+        // Close to the full run's figure, but with a worse verdict.
         assert!(!agrees(&ratio, Measurement::of([12.2])));
         let order = with(None, "order", None);
         assert!(agrees(&order, Measurement::default().check("a < b", true)));
@@ -334,7 +337,7 @@ mod tests {
         assert!(!agrees(&never_run, Measurement::of([13.0])));
     }
 
-    // The headline counts what the short run says: a claim that as many PUTs as the paper's do not bear out is not counted.
+    // The summary counts the verdicts of this run, but no claim that the full run does not support.
     #[test]
     fn a_shorter_run_says_nothing_better_than_the_full_one() {
         use Verdict::{DirectionOnly, NotReproduced, Reproduced};
@@ -352,7 +355,7 @@ mod tests {
         }
     }
 
-    // The guard against regressions: what was reproduced once must not become less unseen.
+    // The regression check: a reproduced claim must not become worse unnoticed.
     #[test]
     fn worse_is_worse() {
         use Verdict::{DirectionOnly, NotReproduced, Reported, Reproduced};

@@ -1,5 +1,5 @@
-//! Running all points of a paper, several at once, each for itself, so that their number changes nothing but how long it
-//! takes.
+//! Runs all points of a paper, several in parallel. Each is independent, so that the number of threads
+//! affects only the elapsed time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -9,25 +9,25 @@ use super::claim::Claim;
 use super::paper::Paper;
 use super::point::{Lengths, Points, Spec};
 use super::reproduction::Agreement;
-use crate::compare::{Found, Outcome, run_followed};
+use crate::compare::{Outcome, RunResult, run_followed};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Points as Counter;
 
-/// How to run.
-pub struct Manner<'a> {
-    /// How long points are, at least 1.
+/// Options of running points.
+pub struct ReproduceOptions<'a> {
+    /// Lengths of points, at least 1.
     pub lengths: Lengths,
-    /// How long the points are by which that is judged.
+    /// Lengths of the repeated points that judge whether a shorter run is representative.
     pub others: Lengths,
-    /// Runs at once, at least 1.
+    /// Number of threads, at least 1.
     pub threads: usize,
-    /// Says when to stop.
+    /// Interrupt flag.
     pub interrupt: &'a Interrupt,
-    /// Counts points.
+    /// Progress counter of points.
     pub bar: &'a dyn Counter,
 }
 
-/// Every point that these claims need, and with `figures` those that only the paper's figures show, once.
+/// All distinct points that these claims need, and with `figures` those of the paper's figures only.
 pub fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
     let recipes = claims.iter().filter(|claim| claim.needs.is_there());
     let recipes = recipes.filter_map(|claim| paper.recipe(&claim.id));
@@ -36,39 +36,39 @@ pub fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
     all.collect::<BTreeSet<Spec>>().into_iter().collect()
 }
 
-/// Of the points those that are run once more, with another number of payloads.
+/// The points that are run a second time, with another number of payloads.
 pub fn twice(paper: &Paper, specs: &[Spec]) -> Vec<Spec> {
     (paper.agreement)().into_iter().filter(|spec| specs.contains(spec)).collect()
 }
 
-/// Runs the points.
-pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Vec<Agreement>) {
+/// Runs the points; returns their outcomes.
+pub fn work(paper: &Paper, specs: &[Spec], options: &ReproduceOptions<'_>) -> (Points, Vec<Agreement>) {
     let twice = twice(paper, specs);
-    // The longest first: the others then fill the time beside it.
-    let mut tasks: Vec<(&Spec, u64)> = twice.iter().map(|spec| (spec, manner.others.of(spec))).collect();
-    tasks.extend(specs.iter().map(|spec| (spec, manner.lengths.of(spec))));
+    // Start the longest points first, so that the others fill the remaining time.
+    let mut tasks: Vec<(&Spec, u64)> = twice.iter().map(|spec| (spec, options.others.of(spec))).collect();
+    tasks.extend(specs.iter().map(|spec| (spec, options.lengths.of(spec))));
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((spec, payloads)) = tasks.get(index) else { break };
-            if manner.interrupt.is_raised() {
+            if options.interrupt.is_raised() {
                 break;
             }
             let outcome = match spec.scenario(*payloads) {
                 Ok(scenario) => {
-                    let (outcome, series) = run_followed(&scenario, manner.interrupt);
+                    let (outcome, series) = run_followed(&scenario, options.interrupt);
                     (honest(outcome), series.filter(|_| spec.is_followed()))
                 }
                 Err(error) => (Outcome::Failed(format!("{error}"), None), None),
             };
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(index, outcome);
-            manner.bar.one();
+            options.bar.one();
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..manner.threads.min(tasks.len()) {
+        for _ in 1..options.threads.min(tasks.len()) {
             scope.spawn(work);
         }
         work();
@@ -91,12 +91,13 @@ pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Vec<
     (points, agreements)
 }
 
-/// A point of which payloads went another way than was asked for shows another method.
+/// Fails a point if payloads used another method than the configured one.
 fn honest(outcome: Outcome) -> Outcome {
-    let fallbacks = |found: &Found| found.summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks);
+    let fallbacks =
+        |found: &RunResult| found.summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks);
     match outcome {
         Outcome::Done(found) if fallbacks(&found) > 0 => {
-            let why = format!("{} of {} payloads went by the fallback", fallbacks(&found), found.summary.ios);
+            let why = format!("{} of {} payloads used the fallback", fallbacks(&found), found.summary.ios);
             Outcome::Failed(why, Some(found))
         }
         outcome => outcome,

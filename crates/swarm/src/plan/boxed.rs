@@ -1,40 +1,43 @@
-//! The box that the drives of a plan are in, if they are.
+//! The JBOF enclosure of a plan.
 
 use serde::{Deserialize, Serialize};
 
-/// A box whose drives lend each other processors: the plan's drive, and its neighbours.
+/// An enclosure whose drives, the plan's drive and its neighbors, lend each other processors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoxSpec {
-    /// How often daemons and host look, microseconds.
+    /// Period of daemons and host, in microseconds.
     pub period_us: u64,
-    /// Above so many percent a processor is busy.
+    /// Utilization in percent above which a processor counts as busy.
     pub watermark: u32,
-    /// Peers that a drive borrows of at once, at most.
+    /// Upper limit of the peers from which a drive borrows at the same time.
     pub loans: u32,
-    /// Entries of queue pairs.
+    /// Entries of each queue.
     pub entries: u32,
-    /// Queues have weights.
+    /// Whether queues have weights.
     #[serde(default)]
     pub weighted: bool,
-    /// After how many microseconds a command that is not answered is aborted.
+    /// Timeout in microseconds after which a command is aborted.
     pub timeout_us: u64,
-    /// What translating a unit takes of a core, nanoseconds.
+    /// Core time for the translation of a unit, in nanoseconds.
     pub translate_ns: u64,
-    /// Drives lend each other DRAM, too, a translation page a segment.
+    /// Host processor time for a submission, in nanoseconds. During it the command is in transit and no drive knows of it.
+    #[serde(default)]
+    pub submit_ns: u64,
+    /// Whether drives also lend each other DRAM, a translation page per segment.
     #[serde(default)]
     pub dram: bool,
-    /// In which way it is broken on purpose.
+    /// Deliberate defect, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<BoxCanarySpec>,
 }
 
-/// What is wrong on purpose with a box: [`byteway_assembly::jbof::Canary`].
+/// Deliberate defects of an enclosure: [`byteway_assembly::jbof::Canary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoxCanarySpec {
-    /// A stale descriptor is believed.
+    /// Trusts a stale descriptor.
     StaleDescriptor,
-    /// The host unbinds without waiting for what is under way.
+    /// Unbinds on the host without draining outstanding commands.
     UnbindWithoutDrain,
 }

@@ -3,124 +3,151 @@
 use byteway_kv::Packing;
 use serde::{Deserialize, Serialize};
 
-/// A drive, small enough that everything happens at once.
+/// A drive, small enough for everything to happen in a short run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Dies of each.
+    /// Dies per channel.
     pub ways: u32,
-    /// Planes of a die.
+    /// Planes per die.
     pub planes: u32,
-    /// Superblocks of a die.
+    /// Superblocks per die.
     pub blocks: u32,
-    /// Stripes of a superblock.
+    /// Stripes per superblock.
     pub pages: u32,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page_bytes: u32,
-    /// Page types, which share a wordline: bits of a cell.
+    /// Bits per cell: page types that share a wordline.
     pub bits: u32,
-    /// What the drive holds at first.
+    /// Initial content.
     #[serde(default)]
     pub base: BaseSpec,
     /// Units of 4 KiB in the write buffer.
     pub buffer_units: u32,
-    /// Power-loss protection.
+    /// Whether the drive has power-loss protection.
     #[serde(default)]
     pub protected: bool,
-    /// The collector goes by cost and benefit; else it is greedy.
+    /// Whether garbage collection selects victims by cost-benefit; otherwise it is greedy.
     #[serde(default)]
     pub cost_benefit: bool,
-    /// Free superblocks of a die at which collection starts.
+    /// Free superblocks per die at which garbage collection starts.
     pub collect_start: u32,
-    /// Free superblocks of a die that only the collector may take.
+    /// Free superblocks per die reserved for garbage collection.
     pub collect_reserve: u32,
-    /// Translation pages that its DRAM holds; none: all of them.
+    /// Translation pages in DRAM; `None`: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_cache_pages: Option<u32>,
-    /// Of such a map: pages of which the host's memory has copies; none: the drive asks for no memory.
+    /// Pages of a cached map with copies in the host memory buffer; `None`: the drive requests none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_buffer_pages: Option<u32>,
-    /// Entries of its map take 8 bytes, as those of a drive of more than 15 TiB of flash.
+    /// Whether map entries take 8 bytes, as in a drive with more than 15 TiB of flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wide_map: bool,
-    /// Programs and erases are suspended for the host's reads.
+    /// Whether programs and erases are suspended for host reads.
     #[serde(default)]
     pub suspends: bool,
-    /// Dies sense while data moves out.
+    /// Whether dies sense the next page during data output.
     #[serde(default)]
     pub cache_read: bool,
-    /// A channel moves data that waits before it takes commands.
+    /// Whether a channel transfers waiting data before commands.
     #[serde(default, skip_serializing_if = "is_default")]
     pub data_out_first: bool,
-    /// Units programmed between two checkpoints; 0: as few checkpoints as can be.
+    /// Units programmed between two checkpoints; 0: as few checkpoints as possible.
     #[serde(default)]
     pub checkpoint_units: u64,
-    /// In which way it is broken on purpose: what a swarm must find.
+    /// Deliberate defect of the recovery, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySpec>,
-    /// Its medium is in files, of which a cut drops, tears and reorders what was not synced.
+    /// Deliberate defect of tables, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tables_canary: Option<TablesCanarySpec>,
+    /// Whether the medium is in files; a cut drops, tears and reorders writes that were not synced.
     #[serde(default, skip_serializing_if = "is_default")]
     pub files: bool,
-    /// Modelled waits take no time, as in a drive that is served with `timing = "none"`: tasks meet in other orders.
+    /// Whether modeled waits take no time, as in a drive served with `timing = "none"`: tasks interleave differently.
     #[serde(default, skip_serializing_if = "is_default")]
     pub untimed: bool,
-    /// Its firmware runs on the host, over so many endpoints; 0: it has its own.
+    /// Number of endpoints under firmware that runs on the host; 0: the drive has its own firmware.
     #[serde(default, skip_serializing_if = "is_default")]
     pub endpoints: u32,
-    /// Its map is a B+-tree of extents whose nodes have so many entries; none: a table.
+    /// Entries per node of a map that is a B+ tree of extents; `None`: a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extents: Option<u32>,
-    /// Units of which parts may wait in DRAM to be merged; none: a write of a part reads its unit first.
+    /// Units whose partial writes may wait in DRAM for a merge; `None`: a partial write reads its unit first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absorbs_parts: Option<u32>,
-    /// Units that the host has read and that are kept; 0: none.
+    /// Units in the read cache; 0: none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_cache_units: u32,
-    /// Of a drive with firmware of its own: what of it runs on the host.
+    /// Parts of the drive's firmware that run on the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub partial: PartialSpec,
-    /// It is an array of several such drives, of which each has one namespace; none: it is one.
+    /// The array of several such drives with one namespace each that the drive consists of; `None`: a single drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArraySpec>,
-    /// What it does for its flash.
+    /// Background work on flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upkeep: UpkeepSpec,
-    /// The stores of its namespaces of pairs.
+    /// The stores of KV namespaces.
     #[serde(default, skip_serializing_if = "is_default")]
     pub kv: KvSpec,
+    /// Local memory and programs, in two namespaces after the others; `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<ProgramsSpec>,
     /// Namespaces.
     pub namespaces: Vec<NamespaceSpec>,
 }
 
-/// A store of pairs: [`byteway_kv::KvConfig`].
+/// Local memory and programs: [`byteway_device::ProgramsPolicy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramsSpec {
+    /// Units of 4 KiB of local memory.
+    pub memory_units: u64,
+    /// Deliberate defect, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<ProgramsCanarySpec>,
+}
+
+/// Deliberate defects of programs: [`byteway_device::ProgramsCanary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramsCanarySpec {
+    /// Loses a store to the last bytes of a range.
+    LoseStore,
+    /// A filter never selects the last row of a row group.
+    SkipRow,
+}
+
+/// A KV store: [`byteway_kv::KvConfig`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KvSpec {
     /// Units of a segment.
     pub segment_units: u32,
-    /// Where in a page of the value log values go.
+    /// Placement of values in pages of the value log.
     pub packing: Packing,
-    /// Entries of the table of values that came by DMA.
+    /// Entries of the table of values received by DMA.
     pub log_table: u32,
     /// Pages of the value log in DRAM.
     pub buffer_pages: u32,
-    /// Index bytes in DRAM after which they are written down.
+    /// Size of the memtable in bytes at which it is flushed.
     pub memtable_bytes: u64,
-    /// Bits of a filter for each key.
+    /// Filter bits per key.
     pub filter_bits: u32,
-    /// DRAM for filters.
+    /// DRAM for filters, in bytes.
     pub filter_bytes: u64,
-    /// Index units that DRAM caches.
+    /// Index units cached in DRAM.
     pub cache_units: u32,
-    /// Runs that wait to be merged.
+    /// Runs in level 0 at which compaction starts.
     pub l0_runs: u32,
-    /// By what each level is larger than the one above.
+    /// Size ratio of adjacent levels.
     pub level_ratio: u32,
-    /// The longest value.
+    /// Longest value in bytes.
     pub value_bytes_max: u32,
-    /// In which way it is broken on purpose.
+    /// Deliberate defect, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canary: Option<KvCanarySpec>,
 }
@@ -144,74 +171,74 @@ impl Default for KvSpec {
     }
 }
 
-/// How a store is broken: [`byteway_kv::KvCanary`].
+/// Deliberate defects of a KV store: [`byteway_kv::KvCanary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KvCanarySpec {
-    /// A value that does not match its checksum counts.
+    /// Accepts a value whose checksum is wrong.
     TrustTorn,
-    /// What capacitors should have saved is lost.
+    /// Loses the data that capacitors should have saved.
     ForgetSave,
-    /// The older of two records of a key counts.
+    /// Uses the older of two records of a key.
     OlderRecord,
-    /// A segment is used again before the manifest that gave it up is durable.
+    /// Reuses a segment before the manifest that released it is durable.
     ReuseEarly,
-    /// A moved value is not looked at again before it is given its new place.
+    /// Does not recheck a moved value before it updates the value's location.
     MoveBlindly,
 }
 
-/// What a drive does for its flash, beside what the host asks for: [`byteway_firmware::Upkeep`].
+/// Background work on flash: [`byteway_firmware::Maintenance`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpkeepSpec {
-    /// Spare superblocks of a die. When one fails and none is left the drive is read-only.
+    /// Spare superblocks per die. If one fails and no spare is left, the drive becomes read-only.
     #[serde(skip_serializing_if = "is_default")]
     pub spare_blocks: u32,
-    /// Of those, how many are bad from the factory at most.
+    /// Upper limit of factory-bad superblocks among them.
     #[serde(skip_serializing_if = "is_default")]
     pub factory_bad_blocks: u32,
-    /// Superblocks of a die with one bit a cell.
+    /// Superblocks per die in SLC mode.
     #[serde(skip_serializing_if = "is_default")]
     pub slc_blocks: u32,
-    /// The spread of erases that is levelled.
+    /// Spread of erase counts at which static wear leveling starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_spread: Option<u32>,
-    /// What is read too often or lies too long is moved.
+    /// Refresh of data that was read too often or is too old.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<RefreshSpec>,
-    /// Collection while the host is idle.
+    /// Garbage collection while the host is idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<IdleSpec>,
 }
 
-/// When a superblock is moved for the sake of what it holds.
+/// When a superblock's data is refreshed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefreshSpec {
-    /// After so many reads.
+    /// Read count limit.
     pub reads: u32,
-    /// After so many microseconds.
+    /// Age limit in microseconds.
     pub age_us: u64,
 }
 
-/// Collection while the host is idle.
+/// Garbage collection while the host is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdleSpec {
-    /// When nothing has come for so many microseconds.
+    /// Idle time in microseconds before it starts.
     pub after_us: u64,
-    /// Until so many superblocks of a die are free.
+    /// Free superblocks per die at which it stops.
     pub free_blocks: u32,
 }
 
-/// What of a drive's firmware runs on the host: [`byteway_assembly::PartialConfig`].
+/// Parts of the firmware on the host: [`byteway_assembly::PartialConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartialSpec {
-    /// The map is in the host's memory.
+    /// Whether the map is in host memory.
     #[serde(skip_serializing_if = "is_default")]
     pub map: bool,
-    /// The host decides what is collected.
+    /// Whether the host selects the victims of garbage collection.
     #[serde(skip_serializing_if = "is_default")]
     pub collection: bool,
 }
@@ -220,29 +247,29 @@ pub struct PartialSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpec {
-    /// Level.
+    /// RAID level.
     pub level: LevelSpec,
-    /// Members, without the spares.
+    /// Members, without spares.
     pub members: u32,
-    /// Drives that take the places of members that fail.
+    /// Spare drives, which replace failed members.
     #[serde(default, skip_serializing_if = "is_default")]
     pub spares: u32,
     /// Units of a chunk.
     pub chunk_units: u32,
-    /// A region without writes for so many microseconds is marked as clean.
+    /// Time without writes, in microseconds, after which a region is marked clean.
     pub clean_us: u64,
-    /// Its work is done on a bridge; none: on the host.
+    /// The bridge that runs the array; `None`: the host runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<BridgeSpec>,
-    /// Its members collect in windows, all at once.
+    /// Whether members collect garbage in common windows.
     #[serde(default, skip_serializing_if = "is_default")]
     pub collects_together: bool,
-    /// In which way it is broken on purpose.
+    /// Deliberate defect, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<ArrayCanarySpec>,
 }
 
-/// An array's level.
+/// RAID level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LevelSpec {
@@ -260,42 +287,42 @@ pub enum LevelSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BridgeSpec {
-    /// Bytes that it holds.
+    /// Capacity in bytes.
     pub bytes: u64,
-    /// The longest write that it takes, bytes.
+    /// Longest buffered write in bytes.
     pub small_bytes: u64,
-    /// A write that begins so near the end of another is of a stream, bytes.
+    /// Distance in bytes below which a write continues the stream of another one.
     pub stream_window: u64,
-    /// Writes that drain it at once.
+    /// Concurrent writes that drain the memory.
     pub drain_depth: u32,
-    /// What passes it is acknowledged when it survives a power cut.
+    /// Whether writes that bypass the memory are acknowledged when durable.
     #[serde(default)]
     pub is_through: bool,
-    /// Units of a row, in which one write passes at a time.
+    /// Units of a row, in which one bypassing write at a time is allowed.
     pub row_units: u64,
 }
 
-/// How an array is broken: [`byteway_array::Canary`], and a bridge's memory.
+/// Deliberate defects of an array ([`byteway_array::Canary`]), and of a bridge's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrayCanarySpec {
-    /// Regions are not marked before they are written.
+    /// Does not mark regions before it writes them.
     NoIntentLog,
-    /// Writes of degraded stripes are not in the journal.
+    /// Does not journal writes to degraded stripes.
     NoJournal,
-    /// What stale parity would have given is not marked as lost.
+    /// Does not mark units lost that stale parity would reconstruct.
     NoLostMarks,
-    /// A bridge's memory does not keep its contents without power.
+    /// A bridge's memory is volatile.
     ForgetMemory,
 }
 
 impl LevelSpec {
-    /// Whether a member can go.
+    /// Whether the array tolerates the loss of a member.
     pub fn is_redundant(self) -> bool {
         self != LevelSpec::Raid0
     }
 
-    /// Of so many members, how many hold the same.
+    /// Copies of each unit in an array of `members` members.
     pub fn copies(self, members: usize) -> usize {
         match self {
             LevelSpec::Raid0 | LevelSpec::Raid5 => 1,
@@ -306,7 +333,7 @@ impl LevelSpec {
 }
 
 impl ArraySpec {
-    /// Its drives, spares too.
+    /// Number of drives, including spares.
     pub fn drives(&self) -> usize {
         (self.members + self.spares) as usize
     }
@@ -316,31 +343,43 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// How a recovery is broken: [`byteway_firmware::ftl::config::Canary`].
+/// Deliberate defects of tables: [`byteway_device::CsdCanary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TablesCanarySpec {
+    /// Writes the catalog before the row groups that it names.
+    CatalogFirst,
+    /// Commits row groups of one append one by one.
+    OneByOne,
+    /// Prunes a row group by the zone maps of the previous one.
+    ForeignZones,
+}
+
+/// Deliberate defects of recovery: [`byteway_firmware::ftl::config::InjectedDefect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CanarySpec {
-    /// Deallocations in the journal are ignored.
+    /// Ignores deallocations in the journal.
     IgnoreTrims,
-    /// Of two copies of a unit the older one is taken.
+    /// Uses the older of two copies of a unit.
     OlderCopy,
-    /// Stripes are not held until their wordline is whole.
+    /// Does not hold stripes until their wordline is complete.
     TrustTorn,
-    /// What capacitors saved is forgotten.
+    /// Ignores the data that capacitors saved.
     ForgetDump,
-    /// Superblocks are erased before what makes them stale is durable.
+    /// Erases superblocks before the writes that supersede them are durable.
     EraseEarly,
-    /// A wordline takes along what an earlier one holds.
+    /// Programs a wordline with data of an earlier one.
     TakeAlong,
-    /// No shutdown ends.
+    /// A shutdown never completes.
     StallShutdown,
-    /// Some changes of entries in borrowed DRAM are not committed to the log.
+    /// Does not commit some changes in borrowed DRAM to the log.
     SkipCommit,
-    /// A full log of borrowed DRAM is cleared without a flush.
+    /// Clears a full log of borrowed DRAM without a flush.
     ClearUnflushed,
-    /// Borrowed DRAM is given back without its dirty pages being read back.
+    /// Returns borrowed DRAM without reading its dirty pages back.
     ReturnUnread,
-    /// Records of a log are replayed that are older than what flash has.
+    /// Replays log records that are older than the data in flash.
     ReplayOld,
 }
 
@@ -348,16 +387,19 @@ pub enum CanarySpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamespaceSpec {
-    /// Units of 4 KiB.
+    /// Size in units of 4 KiB.
     pub units: u64,
-    /// Bytes of a logical block: 512 or 4096; of one that holds pairs, 4096.
+    /// Logical block size in bytes: 512 or 4096; 4096 for a KV namespace.
     pub block: u32,
-    /// It holds pairs of keys and values.
+    /// Whether it is a KV namespace.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pairs: bool,
+    /// Whether it holds tables.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tables: bool,
 }
 
-/// What a drive holds at first.
+/// Initial content of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BaseSpec {
@@ -366,12 +408,12 @@ pub enum BaseSpec {
     Empty,
     /// Every unit, in order.
     Filled,
-    /// Every unit, as random overwrites leave them.
+    /// Every unit, distributed as after random overwrites.
     Steady,
 }
 
 impl DriveSpec {
-    /// Units of a stripe, which a Compare and Write may have as blocks; over an array it has one.
+    /// Units of a stripe, the limit of a Compare and Write in blocks; 1 with an array.
     pub fn stripe_units(&self) -> u32 {
         if self.array.is_some() {
             return 1;
@@ -381,35 +423,39 @@ impl DriveSpec {
 
     /// Whether its firmware can run on the host.
     pub fn can_be_hosted(&self) -> bool {
-        self.base == BaseSpec::Empty
+        self.programs.is_none()
+            && self.base == BaseSpec::Empty
             && !self.protected
             && !self.files
             && self.host_buffer_pages.is_none()
             && !self.has_pairs()
+            && !self.has_tables()
             && self.channels.is_multiple_of(self.endpoints)
     }
 
-    /// Whether its map can be a tree of extents, if it is to be one.
+    /// Whether its map can be an extent tree.
     pub fn can_have_extents(&self) -> bool {
         self.base == BaseSpec::Empty && self.map_cache_pages.is_none()
     }
 
-    /// Whether there can be several such drives, and an array of them.
+    /// Whether it can be a member of an array.
     pub fn can_be_array(&self) -> bool {
-        self.base == BaseSpec::Empty
+        self.programs.is_none()
+            && self.base == BaseSpec::Empty
             && self.endpoints == 0
             && !self.files
             && self.host_buffer_pages.is_none()
             && !self.has_pairs()
+            && !self.has_tables()
     }
 
-    /// Takes from a drive without pairs what those of a box have not.
+    /// Removes the features that drives in an enclosure do not support.
     pub fn fit_a_box(&mut self) {
         (self.array, self.partial, self.endpoints) = (None, PartialSpec::default(), 0);
         (self.files, self.untimed, self.host_buffer_pages) = (false, false, None);
     }
 
-    /// Whether it can be in a box.
+    /// Whether it can be in an enclosure.
     pub fn can_be_in_a_box(&self) -> bool {
         self.array.is_none()
             && self.partial == PartialSpec::default()
@@ -417,16 +463,22 @@ impl DriveSpec {
             && !self.files
             && !self.untimed
             && self.host_buffer_pages.is_none()
-            && !self.has_pairs()
+            && !self.has_tables()
+            && self.programs.is_none()
     }
 
-    /// Whether the part of its firmware that is to run on the host can do so.
+    /// Whether the parts of its firmware selected for the host can run there.
     pub fn can_be_partial(&self) -> bool {
         let is_partial = self.partial != PartialSpec::default();
         !is_partial || self.endpoints == 0 && !(self.partial.map && self.map_cache_pages.is_some())
     }
 
-    /// Whether there is a namespace of pairs at first.
+    /// Whether there is a table namespace initially.
+    pub fn has_tables(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace.tables)
+    }
+
+    /// Whether there is a KV namespace initially.
     pub fn has_pairs(&self) -> bool {
         self.namespaces.iter().any(|namespace| namespace.pairs)
     }

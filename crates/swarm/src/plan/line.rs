@@ -1,10 +1,10 @@
-//! Operations and faults as lines.
+//! Text form of operations and faults, one per line.
 
-use super::op::{Anchor, Extent, Fault, FlashVerb, Op, StoreWhen};
+use super::op::{Anchor, Extent, Fault, FlashVerb, MemoryVerb, Op, ProgramVerb, StoreWhen, TableVerb};
 use std::fmt;
 use std::str::FromStr;
 
-/// A line that is no operation or fault.
+/// A line that is not an operation or fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineError {
     line: String,
@@ -19,7 +19,7 @@ impl fmt::Display for LineError {
 
 impl std::error::Error for LineError {}
 
-/// The words of a line, one after the other.
+/// The words of a line, read in order.
 struct Line<'a> {
     line: &'a str,
     words: std::iter::Peekable<std::str::SplitAsciiWhitespace<'a>>,
@@ -39,7 +39,7 @@ impl<'a> Line<'a> {
         word.and_then(|word| word.parse().ok()).ok_or_else(|| self.error(what))
     }
 
-    /// Takes the word if it is the next one.
+    /// Consumes the next word if it is `word`.
     fn takes(&mut self, word: &str) -> bool {
         self.words.next_if_eq(&word).is_some()
     }
@@ -48,7 +48,7 @@ impl<'a> Line<'a> {
         self.takes(word).then_some(()).ok_or_else(|| self.error(what))
     }
 
-    /// All that is left, of one kind.
+    /// Parses all remaining words as one type.
     fn rest<T: FromStr>(&mut self, what: &'static str) -> Result<Vec<T>, LineError> {
         let mut rest = Vec::new();
         while self.words.peek().is_some() {
@@ -58,15 +58,15 @@ impl<'a> Line<'a> {
     }
 
     fn end<T>(mut self, parsed: T) -> Result<T, LineError> {
-        if self.words.next().is_some() { Err(self.error("there is a word too many")) } else { Ok(parsed) }
+        if self.words.next().is_some() { Err(self.error("there is an extra word")) } else { Ok(parsed) }
     }
 }
 
-const NAMESPACE: &str = "a namespace is a number from 1 on";
-const EXTENT: &str = "blocks are `first+count`, with a count of at least 1";
-const ANCHOR: &str = "a place is `operation+later`, or `+later` from power-on";
-const KEY: &str = "a key is a number";
-const BACK: &str = "what is lost for a while is `leave|lose-power|lose-link PLACE back MICROSECONDS`";
+const NAMESPACE: &str = "a namespace must be a number, from 1";
+const EXTENT: &str = "blocks must be `first+count`, with a count of at least 1";
+const ANCHOR: &str = "a position must be `operation+later`, or `+later` from power-on";
+const KEY: &str = "a key must be a number";
+const BACK: &str = "a temporary loss must be `leave|lose-power|lose-link POSITION back MICROSECONDS`";
 const NUMBER: &str = "a number is missing";
 
 impl FromStr for Extent {
@@ -110,7 +110,7 @@ impl FromStr for Op {
 
     fn from_str(text: &str) -> Result<Self, LineError> {
         let mut line = Line::new(text);
-        let verb: String = line.next("it is empty")?;
+        let verb: String = line.next("the line is empty")?;
         if verb == "pause" {
             let op = Op::Pause(line.next(NUMBER)?);
             return line.end(op);
@@ -123,6 +123,29 @@ impl FromStr for Op {
             let pairs = line.takes("pairs");
             let block = if pairs { 4096 } else { line.next(NUMBER)? };
             return line.end(Op::Create { units, block, pairs });
+        }
+        if verb == "memory" {
+            const MEMORY: &str = "a memory operation must be `memory EXTENT write NUMBER|read|fill`";
+            let extent = line.next(EXTENT)?;
+            let verb = match line.next::<String>(MEMORY)?.as_str() {
+                "write" => MemoryVerb::Write(line.next(NUMBER)?),
+                "read" => MemoryVerb::Read,
+                "fill" => MemoryVerb::Fill,
+                _ => return Err(line.error(MEMORY)),
+            };
+            return line.end(Op::Memory { extent, verb });
+        }
+        if verb == "program" {
+            const PROGRAM: &str =
+                "a program operation must be `program SLOT load KIND|unload|execute EXTENT NUMBER`";
+            let slot = line.next(PROGRAM)?;
+            let verb = match line.next::<String>(PROGRAM)?.as_str() {
+                "load" => ProgramVerb::Load(line.next(NUMBER)?),
+                "unload" => ProgramVerb::Unload,
+                "execute" => ProgramVerb::Execute { extent: line.next(EXTENT)?, number: line.next(NUMBER)? },
+                _ => return Err(line.error(PROGRAM)),
+            };
+            return line.end(Op::Program { slot, verb });
         }
         let namespace = line.next(NAMESPACE)?;
         let op = match verb.as_str() {
@@ -137,7 +160,7 @@ impl FromStr for Op {
             "trim" => {
                 let extents: Vec<Extent> = line.rest(EXTENT)?;
                 if extents.is_empty() || extents.len() > 256 {
-                    return Err(line.error("a trim has 1 to 256 ranges"));
+                    return Err(line.error("a trim must have 1 to 256 ranges"));
                 }
                 Op::Trim { namespace, extents }
             }
@@ -146,10 +169,10 @@ impl FromStr for Op {
             "mar" => Op::Mar { namespace, extent: line.next(EXTENT)? },
             "copy" => {
                 let to = line.next(NUMBER)?;
-                line.expect("from", "a copy is `copy NAMESPACE LBA from EXTENTS`")?;
+                line.expect("from", "a copy must be `copy NAMESPACE LBA from EXTENTS`")?;
                 let extents: Vec<Extent> = line.rest(EXTENT)?;
                 if extents.is_empty() || extents.len() > 128 {
-                    return Err(line.error("a copy has 1 to 128 ranges"));
+                    return Err(line.error("a copy must have 1 to 128 ranges"));
                 }
                 Op::Copy { namespace, to, extents }
             }
@@ -169,7 +192,19 @@ impl FromStr for Op {
             "exist" => Op::Exist { namespace, key: line.next(KEY)? },
             "list" => Op::List { namespace, key: line.next(KEY)? },
             "scan" => Op::Scan { namespace, key: line.next(KEY)? },
-            _ => return Err(line.error("there is no such operation")),
+            "table" => {
+                const TABLE: &str = "a table operation must be `table NAMESPACE NUMBER append ROWS|drop|query FORM|filter SLOT`";
+                let table = line.next(TABLE)?;
+                let verb = match line.next::<String>(TABLE)?.as_str() {
+                    "append" => TableVerb::Append(line.next(NUMBER)?),
+                    "drop" => TableVerb::Drop,
+                    "query" => TableVerb::Query(line.next(NUMBER)?),
+                    "filter" => TableVerb::Filter(line.next(NUMBER)?),
+                    _ => return Err(line.error(TABLE)),
+                };
+                Op::Table { namespace, table, verb }
+            }
+            _ => return Err(line.error("unknown operation")),
         };
         line.end(op)
     }
@@ -218,6 +253,24 @@ impl fmt::Display for Op {
             Op::Exist { namespace, key } => write!(f, "exist {namespace} {key}"),
             Op::List { namespace, key } => write!(f, "list {namespace} {key}"),
             Op::Scan { namespace, key } => write!(f, "scan {namespace} {key}"),
+            Op::Table { namespace, table, verb } => match verb {
+                TableVerb::Append(rows) => write!(f, "table {namespace} {table} append {rows}"),
+                TableVerb::Drop => write!(f, "table {namespace} {table} drop"),
+                TableVerb::Query(form) => write!(f, "table {namespace} {table} query {form}"),
+                TableVerb::Filter(slot) => write!(f, "table {namespace} {table} filter {slot}"),
+            },
+            Op::Memory { extent, verb } => match verb {
+                MemoryVerb::Write(seed) => write!(f, "memory {extent} write {seed}"),
+                MemoryVerb::Read => write!(f, "memory {extent} read"),
+                MemoryVerb::Fill => write!(f, "memory {extent} fill"),
+            },
+            Op::Program { slot, verb } => match verb {
+                ProgramVerb::Load(kind) => write!(f, "program {slot} load {kind}"),
+                ProgramVerb::Unload => write!(f, "program {slot} unload"),
+                ProgramVerb::Execute { extent, number } => {
+                    write!(f, "program {slot} execute {extent} {number}")
+                }
+            },
             Op::Sanitize => write!(f, "sanitize"),
             Op::Pause(micros) => write!(f, "pause {micros}"),
         }
@@ -229,7 +282,7 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, LineError> {
         let mut line = Line::new(text);
-        let verb: String = line.next("it is empty")?;
+        let verb: String = line.next("the line is empty")?;
         let fault = match verb.as_str() {
             "cut" => {
                 let at = line.next(ANCHOR)?;
@@ -241,16 +294,15 @@ impl FromStr for Fault {
             "reset" => Fault::Reset { at: line.next(ANCHOR)? },
             "abort" => {
                 let at = line.next(ANCHOR)?;
-                line.expect("queue", "an abort is of `queue N command N`")?;
+                line.expect("queue", "an abort must have `queue N command N`")?;
                 let queue = line.next(NUMBER)?;
-                line.expect("command", "an abort is of `queue N command N`")?;
+                line.expect("command", "an abort must have `queue N command N`")?;
                 Fault::Abort { at, queue, command: line.next(NUMBER)? }
             }
             "interrupt" => Fault::Interrupt { at: line.next(ANCHOR)? },
             "replay" => Fault::Replay { at: line.next(ANCHOR)?, bytes: line.next(NUMBER)? },
             "unplug" => {
-                const UNPLUG: &str =
-                    "to unplug is `unplug PLACE member N`, with `returns` and `with-power` behind";
+                const UNPLUG: &str = "an unplug must be `unplug POSITION member N [returns] [with-power]`";
                 let at = line.next(ANCHOR)?;
                 line.expect("member", UNPLUG)?;
                 let member = line.next(UNPLUG)?;
@@ -269,7 +321,7 @@ impl FromStr for Fault {
             }
             "restart-host" => Fault::Host { at: line.next(ANCHOR)? },
             "flash" => {
-                const FLASH: &str = "a flash fault is of `read|program|erase die N nth N life N`";
+                const FLASH: &str = "a flash fault must have `read|program|erase die N nth N life N`";
                 let verb = match line.next::<String>(FLASH)?.as_str() {
                     "read" => FlashVerb::Read,
                     "program" => FlashVerb::Program,
@@ -282,12 +334,12 @@ impl FromStr for Fault {
                 };
                 let (die, nth, life) = (number("die")?, number("nth")?, number("life")?);
                 if nth == 0 {
-                    return Err(line.error("operations of flash are counted from 1"));
+                    return Err(line.error("flash operations are counted from 1"));
                 }
                 let die = u32::try_from(die).map_err(|_| line.error(FLASH))?;
                 Fault::Flash { verb, die, nth, life: life as usize }
             }
-            _ => return Err(line.error("there is no such fault")),
+            _ => return Err(line.error("unknown fault")),
         };
         line.end(fault)
     }
@@ -354,7 +406,7 @@ as_line!(Op, Fault);
 mod tests {
     use super::*;
 
-    // A plan that is not read as it was printed would run another run, and the failure would be gone.
+    // If a plan changed in a round trip, another run would be executed and the failure would be gone.
     #[test]
     fn lines_are_read_as_they_are_printed() {
         for line in [
@@ -373,6 +425,16 @@ mod tests {
             "format 1 512",
             "create 20 4096",
             "create 500 pairs",
+            "table 1 3 append 500",
+            "table 2 0 drop",
+            "table 1 1 query 1",
+            "table 1 1 filter 3",
+            "memory 12+100 write 7",
+            "memory 0+1 read",
+            "memory 3+50 fill",
+            "program 2 load 5",
+            "program 0 unload",
+            "program 1 execute 16+64 900",
             "store 1 17 400",
             "store 2 17 0 exists",
             "store 1 3 9000 absent",
@@ -410,15 +472,21 @@ mod tests {
         }
     }
 
-    // A plan is a file that somebody edits: a mistake must be named.
+    // Plans are edited by hand, so an error must name the mistake.
     #[test]
     fn mistakes_are_named() {
         let op = |line: &str| line.parse::<Op>().unwrap_err().to_string();
-        assert_eq!(op("write 1 120"), "`write 1 120`: blocks are `first+count`, with a count of at least 1");
-        assert_eq!(op("write 1 1+0"), "`write 1 1+0`: blocks are `first+count`, with a count of at least 1");
-        assert_eq!(op("erase 1"), "`erase 1`: there is no such operation");
-        assert_eq!(op("flush 1 2"), "`flush 1 2`: there is a word too many");
-        assert_eq!(op("trim 1"), "`trim 1`: a trim has 1 to 256 ranges");
+        assert_eq!(
+            op("write 1 120"),
+            "`write 1 120`: blocks must be `first+count`, with a count of at least 1"
+        );
+        assert_eq!(
+            op("write 1 1+0"),
+            "`write 1 1+0`: blocks must be `first+count`, with a count of at least 1"
+        );
+        assert_eq!(op("erase 1"), "`erase 1`: unknown operation");
+        assert_eq!(op("flush 1 2"), "`flush 1 2`: there is an extra word");
+        assert_eq!(op("trim 1"), "`trim 1`: a trim must have 1 to 256 ranges");
         assert_eq!("cut 3".parse::<Fault>().unwrap_err().to_string(), format!("`cut 3`: {ANCHOR}"));
     }
 }

@@ -1,17 +1,17 @@
-//! What is asked of a drive, and what goes wrong.
+//! Operations and faults of a plan.
 
 use serde::{Deserialize, Serialize};
 
-/// Blocks in a row, from the first one on.
+/// A range of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The first.
+    /// First block.
     pub lba: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
-/// When a value is stored.
+/// Condition of a Store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreWhen {
     /// Always.
@@ -22,261 +22,335 @@ pub enum StoreWhen {
     Absent,
 }
 
-/// What a worker does. Namespaces are counted from 1 in the order of their identifiers: those that hold blocks if the
-/// operation is about blocks, those that hold pairs if it is about pairs, or else all of them.
+/// Operation on a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableVerb {
+    /// Appends this number of rows; creates the table if it does not exist.
+    Append(u32),
+    /// Drops the table.
+    Drop,
+    /// Queries it, with a task in this form.
+    Query(u8),
+    /// Queries the rows that the program in this slot selects, if the drive has programs.
+    Filter(u16),
+}
+
+/// Operation on local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryVerb {
+    /// Writes bytes computed from this number.
+    Write(u32),
+    /// Reads and verifies.
+    Read,
+    /// Fills with zeroes.
+    Fill,
+}
+
+/// Operation on a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramVerb {
+    /// Replaces the slot's content by the program of this kind, and activates it.
+    Load(u8),
+    /// Unloads it.
+    Unload,
+    /// Executes it on a range of memory.
+    Execute {
+        /// Range, in words of 4 bytes.
+        extent: Extent,
+        /// Parameter.
+        number: u32,
+    },
+}
+
+/// Kind of a namespace, as required by an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldsKind {
+    /// Logical blocks.
+    Blocks,
+    /// Key-value pairs.
+    Pairs,
+    /// Tables.
+    Tables,
+}
+
+/// An operation. Namespaces are numbered from 1 in the order of their identifiers, among those of the kind that the operation requires, or
+/// among all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Op {
-    /// Write, with Force Unit Access or without.
+    /// Write, with or without Force Unit Access.
     Write {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
-        /// With Force Unit Access.
+        /// Whether Force Unit Access is set.
         fua: bool,
     },
-    /// Read and verify.
+    /// Read, verified by the oracle.
     Read {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
     },
-    /// Compare with what must be there.
+    /// Compare with the expected data.
     Compare {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
     },
-    /// Compare and Write, fused.
+    /// Fused Compare and Write.
     Exchange {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
-        /// What is compared differs, so that nothing may be written.
+        /// Whether the Compare has other data, so that nothing may be written.
         wrong: bool,
     },
     /// Write Zeroes.
     Zeroes {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
-        /// With leave to deallocate.
+        /// Whether DEAC is set, which permits deallocation.
         deallocate: bool,
     },
-    /// Deallocate.
+    /// Dataset Management: deallocate.
     Trim {
-        /// Where.
+        /// Namespace.
         namespace: u32,
         /// Ranges, at least one.
         extents: Vec<Extent>,
     },
     /// Flush.
     Flush {
-        /// Of what.
+        /// Namespace.
         namespace: u32,
     },
-    /// Verify: the drive reads it, and gives none of it.
+    /// Verify: the drive reads the blocks without a transfer.
     Verify {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
     },
     /// Write Uncorrectable.
     Mar {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// What.
+        /// Blocks.
         extent: Extent,
     },
     /// Copy.
     Copy {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// The first block of the destination.
+        /// First block of the destination.
         to: u64,
-        /// What is copied.
+        /// Source ranges.
         extents: Vec<Extent>,
     },
-    /// Format a namespace.
+    /// Format NVM.
     Format {
-        /// Which.
+        /// Namespace.
         namespace: u32,
-        /// With blocks of so many bytes.
+        /// Block size in bytes.
         block: u32,
     },
-    /// Create a namespace and attach it, if there is room.
+    /// Creates and attaches a namespace, if there is enough free capacity.
     Create {
-        /// Of so many units of 4 KiB.
+        /// Size in units of 4 KiB.
         units: u64,
-        /// With blocks of so many bytes.
+        /// Block size in bytes.
         block: u32,
-        /// For pairs.
+        /// Whether it is a KV namespace.
         pairs: bool,
     },
-    /// Delete a namespace, unless it is the last one.
+    /// Deletes a namespace, except the last one.
     Delete {
-        /// Which.
+        /// Namespace.
         namespace: u32,
     },
-    /// Store a value.
+    /// Stores a value.
     Store {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// The key's number.
+        /// Key number.
         key: u32,
-        /// Of so many bytes.
+        /// Length of the value in bytes.
         bytes: u32,
-        /// When.
+        /// Condition.
         when: StoreWhen,
     },
-    /// Retrieve a value and verify it.
+    /// Retrieves a value and verifies it.
     Retrieve {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// The key's number.
+        /// Key number.
         key: u32,
     },
-    /// Delete a pair.
+    /// Deletes a key-value pair.
     Remove {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// The key's number.
+        /// Key number.
         key: u32,
     },
-    /// Ask whether there is a pair.
+    /// Checks whether a key exists.
     Exist {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// The key's number.
+        /// Key number.
         key: u32,
     },
-    /// List keys.
+    /// Lists keys.
     List {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// From this key's place on.
+        /// First key.
         key: u32,
     },
-    /// Go over some pairs with an iterator.
+    /// Iterates over some pairs.
     Scan {
-        /// Where.
+        /// Namespace.
         namespace: u32,
-        /// From this key's place on.
+        /// First key.
         key: u32,
     },
-    /// Sanitize by block erase, and wait until it is done.
+    /// Operation on a table.
+    Table {
+        /// Namespace.
+        namespace: u32,
+        /// Table number.
+        table: u32,
+        /// Operation.
+        verb: TableVerb,
+    },
+    /// Operation on local memory, if the drive has any.
+    Memory {
+        /// Range, in words of 4 bytes.
+        extent: Extent,
+        /// Operation.
+        verb: MemoryVerb,
+    },
+    /// Operation on a program, if the drive has programs.
+    Program {
+        /// Slot.
+        slot: u16,
+        /// Operation.
+        verb: ProgramVerb,
+    },
+    /// Sanitize by block erase; waits for completion.
     Sanitize,
-    /// Nothing, for so many microseconds.
+    /// Pause, in microseconds.
     Pause(u64),
 }
 
-/// Where in a run something happens.
+/// Position of a fault in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Anchor {
-    /// When this operation is begun; None: at power-on.
+    /// The operation at whose start it is anchored; `None`: power-on.
     pub op: Option<usize>,
-    /// So much later: polls for a cut, microseconds for everything else.
+    /// Offset after the anchor: in polls for a cut, in microseconds for other faults.
     pub later: u64,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Fault {
-    /// The power is cut, and after each of the numbers of polls from the next power-on again.
+    /// A power cut, and further ones, each a number of polls after the previous power-on.
     Cut {
-        /// The first time.
+        /// Position of the first cut.
         at: Anchor,
-        /// Then.
+        /// Polls from power-on to each further cut.
         again: Vec<u64>,
-        /// Nothing is read after the last of them before the work goes on.
+        /// Whether the work continues without a verification after the last cut.
         blind: bool,
-        /// The work doesn't go on.
+        /// Whether the work ends with the last cut.
         ends: bool,
     },
-    /// An orderly shutdown, power off and on.
+    /// An orderly shutdown, followed by a power cycle.
     Cycle {
-        /// When.
+        /// Position.
         at: Anchor,
     },
     /// A controller reset.
     Reset {
-        /// When.
+        /// Position.
         at: Anchor,
     },
-    /// An Abort of whatever command has this identifier.
+    /// An Abort of the command with this identifier, if any.
     Abort {
-        /// When.
+        /// Position.
         at: Anchor,
-        /// The queue, from 1.
+        /// Queue, from 1.
         queue: u16,
-        /// The command.
+        /// Command identifier.
         command: u16,
     },
-    /// An interrupt message that gets lost: the next one.
+    /// Loss of the next interrupt message.
     Interrupt {
-        /// When.
+        /// Position.
         at: Anchor,
     },
-    /// The link repeats itself in both directions.
+    /// Link replay in both directions.
     Replay {
-        /// When.
+        /// Position.
         at: Anchor,
-        /// So many bytes.
+        /// Bytes repeated.
         bytes: u64,
     },
-    /// A member of an array is unplugged, unless one is missing already.
+    /// Unplugging of an array's member, unless one is already missing.
     Unplug {
-        /// When; with the power: when the power is cut the next time after this.
+        /// Position; with `with_power`, the next power cut after it counts.
         at: Anchor,
-        /// Which, spares too.
+        /// Number of the member, including spares.
         member: u32,
-        /// It is back after the rest of this life, or if it went with the power, after the next one.
+        /// Whether it returns after the rest of this life; with `with_power`, after the next one.
         returns: bool,
-        /// It goes with the power.
+        /// Whether it is lost at a power cut.
         with_power: bool,
     },
-    /// A drive of a box loses its power, and has it again later.
+    /// Temporary loss of power of a drive in an enclosure.
     Leave {
-        /// When.
+        /// Position.
         at: Anchor,
-        /// Its slot says so.
+        /// Whether its slot reports the removal.
         is_seen: bool,
-        /// Microseconds.
+        /// Duration in microseconds.
         during: u64,
     },
-    /// A drive of a box loses its link to the fabric.
+    /// Temporary loss of a drive's link to the enclosure's fabric.
     Link {
-        /// When.
+        /// Position.
         at: Anchor,
-        /// Microseconds.
+        /// Duration in microseconds.
         during: u64,
     },
-    /// The host of a box restarts.
+    /// Restart of the enclosure's host.
     Host {
-        /// When.
+        /// Position.
         at: Anchor,
     },
-    /// An operation of flash fails.
+    /// Failure of a flash operation.
     Flash {
-        /// Which kind.
+        /// Kind of operation.
         verb: FlashVerb,
-        /// Of which die.
+        /// Die.
         die: u32,
-        /// Which of them since power-on, from 1.
+        /// Number of the operation since power-on, from 1.
         nth: u64,
-        /// Since which power-on, from 0.
+        /// Power-on, from 0.
         life: usize,
     },
 }
 
-/// What a die does.
+/// Kind of flash operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashVerb {
     /// Reads.
@@ -288,7 +362,7 @@ pub enum FlashVerb {
 }
 
 impl Op {
-    /// Of an operation on pairs: the key's number.
+    /// Key number of a KV operation.
     pub fn key(&self) -> Option<u32> {
         match self {
             Op::Store { key, .. }
@@ -301,15 +375,17 @@ impl Op {
         }
     }
 
-    /// Whether it is about pairs, or about blocks; none: it is about either.
-    pub fn is_of_pairs(&self) -> Option<bool> {
+    /// Kind of namespace that it requires; `None`: any.
+    pub fn is_about(&self) -> Option<HoldsKind> {
         match self {
             Op::Flush { .. } | Op::Format { .. } | Op::Delete { .. } => None,
-            op => Some(op.key().is_some()),
+            Op::Table { .. } => Some(HoldsKind::Tables),
+            op if op.key().is_some() => Some(HoldsKind::Pairs),
+            _ => Some(HoldsKind::Blocks),
         }
     }
 
-    /// The namespace that it is about.
+    /// Namespace number, if any.
     pub fn namespace(&self) -> Option<u32> {
         match self {
             Op::Write { namespace, .. }
@@ -329,17 +405,18 @@ impl Op {
             | Op::Exist { namespace, .. }
             | Op::List { namespace, .. }
             | Op::Scan { namespace, .. }
+            | Op::Table { namespace, .. }
             | Op::Flush { namespace } => Some(*namespace),
-            Op::Create { .. } | Op::Sanitize | Op::Pause(_) => None,
+            Op::Create { .. } | Op::Memory { .. } | Op::Program { .. } | Op::Sanitize | Op::Pause(_) => None,
         }
     }
 
-    /// Whether it asks for something that only a drive with flash of its own can do.
+    /// Whether it requires a drive with its own flash.
     pub fn needs_own_flash(&self) -> bool {
         matches!(self, Op::Mar { .. } | Op::Sanitize)
     }
 
-    /// Whether a drive that can't be written any more may refuse it for that.
+    /// Whether a read-only drive may refuse it.
     pub fn may_write(&self) -> bool {
         !matches!(
             self,
@@ -350,10 +427,12 @@ impl Op {
                 | Op::Exist { .. }
                 | Op::List { .. }
                 | Op::Scan { .. }
+                | Op::Table { verb: TableVerb::Query(_) | TableVerb::Filter(_), .. }
+                | Op::Memory { verb: MemoryVerb::Read, .. }
         )
     }
 
-    /// Whether nothing else may be under way: it changes namespaces, or reads what must not change.
+    /// Whether it is exclusive: it changes namespaces, or reads what must not change meanwhile.
     pub fn is_alone(&self) -> bool {
         match self {
             Op::Copy { .. } | Op::Format { .. } | Op::Create { .. } | Op::Delete { .. } | Op::Sanitize => {
@@ -373,6 +452,9 @@ impl Op {
             | Op::Exist { .. }
             | Op::List { .. }
             | Op::Scan { .. }
+            | Op::Table { .. }
+            | Op::Memory { .. }
+            | Op::Program { .. }
             | Op::Flush { .. }
             | Op::Pause(_) => false,
         }
@@ -380,17 +462,17 @@ impl Op {
 }
 
 impl Fault {
-    /// Where it happens, if it happens at one place.
+    /// Position, if it has a single one.
     pub fn anchor(&self) -> Option<Anchor> {
         self.clone().anchor_mut().copied()
     }
 
-    /// Whether it happens in a box alone.
+    /// Whether it requires an enclosure.
     pub fn is_of_a_box(&self) -> bool {
         matches!(self, Fault::Leave { .. } | Fault::Link { .. } | Fault::Host { .. })
     }
 
-    /// Whether it does not happen in a box.
+    /// Whether it is not supported in an enclosure.
     pub fn is_not_of_a_box(&self) -> bool {
         matches!(
             self,
@@ -398,7 +480,7 @@ impl Fault {
         )
     }
 
-    /// The same, to be changed.
+    /// Mutable position, if it has a single one.
     pub fn anchor_mut(&mut self) -> Option<&mut Anchor> {
         match self {
             Fault::Cut { at, .. }

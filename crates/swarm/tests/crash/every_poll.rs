@@ -1,9 +1,9 @@
-//! A cut at every poll of 2,000 operations on a drive that collects all the time.
+//! A power cut at every poll of 2,000 operations on a drive with continuous garbage collection.
 
 use crate::number;
 use byteway_swarm::every::Every;
 
-// There is a moment, between two steps that nobody thinks of as two, at which the power must not go.
+// Finds steps that look atomic but are not: a cut between them breaks the drive.
 #[test]
 fn the_power_may_be_cut_at_any_poll() {
     let every = Every { seed: 1, ops: 2000, step: number("BYTEWAY_CRASH_EVERY", 331), threads: 2 };
@@ -18,7 +18,7 @@ fn the_power_may_be_cut_at_any_poll() {
     assert!(cuts.tally.blocks_collected > cuts.tally.runs, "{:?}", cuts.tally);
 }
 
-// A time limit that is looked at only at the end is none; and polls in their order would leave the last ones untested.
+// A time limit must be checked between runs; and polls in ascending order would leave the last ones untested.
 #[test]
 fn cuts_that_are_stopped_early_are_scattered_over_all_polls() {
     let every = Every { seed: 1, ops: 60, step: 7, threads: 1 };
@@ -26,7 +26,7 @@ fn cuts_that_are_stopped_early_are_scattered_over_all_polls() {
     assert!(cuts.failure.is_none());
     assert_eq!(cuts.done, 8);
     assert!(cuts.wanted > 100, "{} are too few for the test", cuts.wanted);
-    // A run is polled as far as its cut: in order they would all end at the beginning.
+    // A run is polled up to its cut: in ascending order all runs would end early.
     let mean = cuts.tally.polls / (cuts.done + 1);
     assert!(mean > cuts.polls / 4, "{mean} of {} polls", cuts.polls);
 }

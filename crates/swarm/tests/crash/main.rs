@@ -1,9 +1,7 @@
-//! Power cuts and other faults: random runs, a cut at every poll of one of them, recoveries that are broken on purpose,
-//! and what was found before.
+//! Power cuts and other faults: random runs, a cut at every poll of one run, deliberate defects of recovery, and past failures.
 //!
-//! `BYTEWAY_CRASH_RUNS` (300 if not set) is the number of random runs, `BYTEWAY_CRASH_SEED` (1) their seed,
-//! `BYTEWAY_CRASH_EVERY` (331) cuts the power at every so many polls; 1 is for release builds, or
-//! `byteway fuzz --every-poll`.
+//! `BYTEWAY_CRASH_RUNS` (default 300) is the number of random runs, `BYTEWAY_CRASH_SEED` (1) their seed. `BYTEWAY_CRASH_EVERY` (331) is the
+//! distance of cuts in polls; 1 is for release builds, or `byteway fuzz --every-poll`.
 
 mod canaries;
 mod every_poll;
@@ -12,5 +10,6 @@ mod swarm;
 
 /// A number from the environment.
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    std::env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is not a number")))
 }

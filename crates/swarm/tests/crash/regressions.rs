@@ -1,4 +1,4 @@
-//! What a swarm has found once: each a plan, made smaller, with what was wrong.
+//! Past failures found by swarms, as shrunk plans, with their causes.
 
 use byteway_swarm::plan::Plan;
 use byteway_swarm::swarm::run_caught;
@@ -21,110 +21,117 @@ fn check(plan: &str) {
 }
 
 plans! {
-    /// A trim dropped from the buffer what a flush beside it waited for; the flush ended, the trim was not durable yet, and
+    /// A trim removed from the buffer the data that a flush waited for. The flush completed although the trim was not durable yet, and
     /// after the cut there was neither.
     a_trim_beside_a_flush = "trim-beside-flush";
     /// The same, with several of each.
     trims_beside_flushes = "trims-beside-flushes";
-    /// A purge waited for ever for superblocks that nobody closed.
+    /// A purge waited indefinitely for superblocks that no task closed.
     a_sanitize_that_never_ended = "sanitize-never-ends";
-    /// A victim that the collector had taken while the host was idle waited when the host came, and a purge waited for it: nothing
-    /// moved any more, which was taken for the drive's end.
+    /// A victim selected by idle garbage collection waited when the host returned, and a purge waited for the victim. The deadlock was
+    /// mistaken for the drive's end of life.
     a_sanitize_beside_collection_while_idle = "sanitize-beside-idle-collection";
-    /// An abort that was still on its way met the flush at the run's end, which was taken for a failure of the drive.
+    /// A late abort hit the flush at the end of the run, which was mistaken for a failure of the drive.
     an_abort_that_met_the_last_flush = "an-abort-that-meets-the-last-flush";
-    /// While a Compare of zeroes was under way, they were written and trimmed again: what had been there before and what
-    /// was there afterwards agreed, so that the difference was taken for a failure of the drive.
+    /// During a Compare of zeroes, zeroes were written and trimmed again: the states before and after agreed, so that the mismatch was
+    /// mistaken for a failure of the drive.
     a_compare_between_a_write_and_a_trim = "compare-between-write-and-trim";
-    /// The stripe that padded a wordline of what was folded was more urgent than the stripe before it, came first and was
-    /// refused: the superblock was taken for a bad one, and the drive for worn out.
+    /// The stripe that padded a wordline of a fold had a higher priority than the preceding stripe, arrived first and was refused. The
+    /// superblock was mistaken for a bad one, and the drive for worn out.
     a_padding_that_overtook = "padding-overtakes";
-    /// After a cut a die had no free superblock but spare ones. These were counted as free, so that streams went on where
-    /// they were, and the collector found one of them again and again to be left.
+    /// After a cut a die had only spare superblocks free. They were counted as free, so that streams kept their open superblocks, and
+    /// garbage collection selected the same one repeatedly.
     only_spare_superblocks_were_free = "only-spare-blocks-free";
-    /// All that had something stale in it waited to be refreshed, for which there was no room; and nothing else could make
-    /// room.
+    /// All superblocks with stale data waited for a refresh, for which there was no free space; and nothing else could free any.
     all_superblocks_waited_for_a_refresh = "all-wait-for-refresh";
-    /// The same on a drive with spare superblocks and a cache of one bit a cell.
+    /// The same on a drive with spare superblocks and an SLC cache.
     all_waited_on_a_drive_with_more_upkeep = "refresh-after-cuts";
-    /// A unit whose program had failed was programmed in one stripe with what was written to it later: it was taken for
-    /// stale before it had been counted.
+    /// A unit whose program had failed was programmed in one stripe with its newer version: it was treated as stale before it had been
+    /// counted.
     two_states_of_a_unit_in_a_stripe = "two-states-in-a-stripe";
-    /// At the end of life translation pages that had changed left DRAM without being written; the orderly end after that
-    /// wrote a checkpoint all the same, which said that flash had them: the units of these read as zeroes.
+    /// At the end of life dirty translation pages were evicted from DRAM without being written. The later shutdown still wrote a checkpoint
+    /// that claimed they were in flash: their units read as zeroes.
     a_checkpoint_after_the_end_of_life = "a-checkpoint-after-the-end";
     /// The same on another drive.
     a_checkpoint_of_pages_that_were_let_go = "a-checkpoint-of-pages-let-go";
-    /// Capacitors had saved more than the write buffer holds, as what stores of pairs had in DRAM is beside it; when the drive
-    /// reached the end of its life before all of that was programmed again, it took a slot that was not there.
+    /// Capacitors had saved more than the write buffer holds, because DRAM state of KV stores is additional. When the drive reached its end
+    /// of life before all of it was programmed again, it used a slot that did not exist.
     more_was_saved_than_the_buffer_holds = "pairs-saved-beyond-the-buffer";
-    /// Pages of values that flash refused were dropped from DRAM, too, and pairs of a drive that was read-only could not be
-    /// read.
+    /// Pages of values that flash refused were dropped from DRAM as well, so that pairs of a read-only drive could not be read.
     pairs_that_flash_refused = "pairs-that-flash-refuses";
-    /// A store of pairs that flash didn't let format itself tried again, without a pause and for ever.
+    /// A KV store that flash did not allow to format itself retried indefinitely, without a pause.
     a_format_of_pairs_that_never_ended = "pairs-sanitized-at-the-end";
-    /// A Seek that came when the store was made anew, after a sanitize operation, completed before the store was ready: its
-    /// iterator showed what was stored later.
+    /// A Seek during the reinitialization of a store after a sanitize operation completed before the store was ready: its iterator showed
+    /// pairs stored later.
     a_seek_before_the_store_was_ready = "scan-after-sanitize";
-    /// With power-loss protection a segment of the value log was collected, and used again, while pages of it still waited to be
-    /// written: they fell on what it had become.
+    /// With power-loss protection a value log segment was collected and reused while some of its pages still waited to be written: they
+    /// overwrote the new content.
     a_page_was_written_after_its_segment_was_collected = "pairs-written-after-collection";
-    /// Segments that were closed with little in them, as the next value did not fit, counted as full: nothing was gained by
-    /// collecting them, and a store that was all but empty had no room.
+    /// Segments closed early because the next value did not fit counted as full: collecting them freed nothing, and a nearly empty store
+    /// had no free space.
     pairs_in_sparse_segments = "pairs-in-sparse-segments";
-    /// As after a failed program, so after a failed erase.
+    /// The same after a failed erase as after a failed program.
     a_checkpoint_after_a_failed_erase = "a-checkpoint-after-a-failed-erase";
-    /// A value of many parts was counted once for each of them when its records were replayed, and a store that was all but
-    /// empty had no room.
+    /// During replay, a value of several parts was counted once for each part, and a nearly empty store had no free space.
     pairs_in_parts_after_a_cut = "pairs-in-parts-after-a-cut";
-    /// A store of pairs forgot what only DRAM had of it before flash had taken that it was empty; when flash refused that, values
-    /// from before the newest came back.
+    /// A KV store discarded its DRAM state before flash had accepted that it was empty. When flash refused, older values returned.
     pairs_of_a_sanitize_that_failed = "pairs-of-a-sanitize-that-failed";
-    /// The same of a format: afterwards the store could not be read.
+    /// The same with a format: afterwards the store could not be read.
     pairs_of_a_format_that_failed = "pairs-of-a-format-that-failed";
-    /// The same without power-loss protection, where it isn't known then which manifest is the newest.
+    /// The same without power-loss protection, where it is then unknown which manifest is the newest.
     pairs_of_a_format_that_failed_unprotected = "pairs-of-a-format-that-failed-unprotected";
-    /// The watchdog's own reset waited for a completion whose interrupt was lost, and nobody looked.
+    /// The watchdog's own reset waited for a completion whose interrupt was lost, and no task polled for it.
     an_interrupt_was_lost_in_a_reset = "an-interrupt-lost-in-a-reset";
-    /// A root said of a translation page that all its units are nowhere, while a collector moved what the base state has of that
-    /// page; after a restart the copy was taken for newer, and what two formats had deallocated was there again.
+    /// A root said of a translation page that all its units are unmapped, while garbage collection moved the base state's data of that
+    /// page. After a restart the copy was considered newer, and data that two formats had deallocated returned.
     a_page_that_was_marked = "a-page-that-was-marked";
-    /// Without modelled time the failure of a wordline's second program was learned before the end of its first, which it had
-    /// spoilt, and which counted as safe all the same.
+    /// Without modeled time the failure of a wordline's second program was reported before the end of its first one, which it had
+    /// corrupted, and which still counted as safe.
     a_failure_that_was_learned_first = "a-failure-that-was-learned-first";
-    /// The last unit of a folded superblock went into the last free one of its die, and the former was erased, which gave
-    /// none back. A cut of the power spoilt the latter, which could not be left any more: nothing was free, and nothing would be.
+    /// The last unit of a folded superblock went into the last free superblock of its die, and the former was erased, which freed none. A
+    /// power cut corrupted the latter, which could no longer be evacuated: nothing was free, nor would be.
     a_fold_into_the_last_superblock = "a-fold-into-the-last-superblock";
-    /// An iterator whose next command waited too long for room in the queue was gone, as it may be, which was taken for a failure.
+    /// An iterator whose next command waited too long for a free queue slot had expired, as is allowed, which was mistaken for a failure.
     a_scan_that_came_late = "a-scan-that-came-late";
-    /// A page of the map failed once to be read across a link, in recovery, and the firmware on the host gave up.
+    /// A single read failure of a map page over a link, during recovery, made the firmware on the host give up.
     a_page_of_the_map_that_failed_once_across_a_link = "a-page-of-the-map-that-failed-once-across-a-link";
-    /// A drive that was pulled out went on with the commands that it had, and acknowledged a write that its medium did not have.
+    /// A removed drive continued with its commands, and acknowledged a write that its medium did not have.
     an_acknowledgement_of_a_drive_that_was_pulled_out = "acknowledged-after-it-was-pulled";
-    /// The write-intent log was cleared, but not durably: a member that failed with the power took units along of regions in which
-    /// nothing had been written for long.
+    /// The write-intent log was cleared, but not durably: a member that failed with the power took units with it, in regions that had been
+    /// idle for long.
     marks_that_were_cleared = "marks-that-were-cleared";
-    /// After a power cycle the last drives of an array were taken for spares, though one had become a member: it was missing then, and
-    /// when another failed the array had lost data.
+    /// After a power cycle the last drives of an array were treated as spares, although one had become a member. It was then missing, and
+    /// the failure of another one lost data.
     a_spare_that_is_a_member = "a-spare-that-is-a-member";
-    /// Without modelled time a read of a register waited for ever for a device that was off to take the writes before it.
+    /// Without modeled time a register read waited indefinitely for an unpowered device to accept earlier writes.
     a_drive_that_is_off_takes_no_write = "a-drive-that-is-off-takes-no-write";
-    /// Superblocks that were written while a member was rebuilt said that all was on it that had been written so far, which had not been
-    /// flushed: when that member was missing after a power cut, units were lost for which there had been parity.
+    /// Superblocks written during a rebuild claimed that the new member had all data written so far, which was not flushed. When that
+    /// member was missing after a power cut, units with valid parity were lost.
     a_rebuild_that_is_not_flushed = "a-rebuild-that-is-not-flushed";
-    /// A lost unit was written while it was read: what had been read before was zeroes that stood in for it, which was not known any more
-    /// to be lost.
+    /// A lost unit was written while it was read: the read had taken zeroes that stood in for it, and the unit was no longer marked as
+    /// lost.
     a_lost_unit_that_is_written_while_it_is_read = "a-lost-unit-that-is-written-while-it-is-read";
-    /// Entries of the journal that were written while superblocks said that a member was rebuilt stayed there; when another member failed
-    /// they were carried out, and what had been written since was undone.
+    /// Journal entries written while superblocks said that a member was being rebuilt stayed in the journal. When another member failed
+    /// they were replayed, and undid later writes.
     a_journal_of_an_earlier_failure = "a-journal-of-an-earlier-failure";
-    /// The same where the numbers of such entries had been used again.
+    /// The same where the numbers of such entries had been reused.
     a_journal_with_numbers_used_again = "a-journal-with-numbers-used-again";
-    /// The first drive was shut down before its power went, which was taken for the end of its neighbour as well: that had a member
-    /// pulled out, and its power cut, before it knew.
+    /// The first drive was shut down before its power-off, which was mistaken for the end of its neighbor as well: that one had a member
+    /// removed, and its power cut, unexpectedly.
     a_neighbour_that_is_cut_when_the_first_drive_is_shut_down = "a-neighbour-that-is-cut-by-a-cycle";
-    /// A drive of a box was pulled out and back before its host knew: what was asked of it went to the driver of the one that was gone.
+    /// A drive left its enclosure and returned before its host noticed: commands went to the driver of the earlier life.
     a_driver_of_an_earlier_life = "box-with-an-old-driver";
-    /// A host that had restarted read a namespace whose format, asked for before, was still going on, which was taken for a failure.
+    /// A restarted host read a namespace whose earlier format was still in progress, which was mistaken for a failure.
     a_host_that_restarts_in_a_format = "box-restarted-in-a-format";
+    /// A reset in progress when a drive in an enclosure lost power completed under another driver, and was mistaken for a failure of that
+    /// one.
+    a_reset_that_a_driver_did_not_end = "box-reset-over-a-cut";
+    /// A checkpoint after a sanitize determined once which map pages had entries, and marked a page as empty that had received some while
+    /// it waited: after the next power-on its units read as zeroes.
+    a_page_that_filled_while_a_checkpoint_waited = "page-fills-in-a-checkpoint";
+    /// A drive had returned to its enclosure, and had no queue pairs yet: a reset was requested from the driver of the earlier life.
+    a_reset_of_an_old_driver = "box-reset-of-an-old-driver";
+    /// The newer of the two copies of a namespace's catalog was on a page that could not be read after a power-on: the older one, one change
+    /// before, was taken for what there was.
+    a_catalog_with_a_bad_page = "a-catalog-with-a-bad-page";
 }

@@ -9,7 +9,7 @@
 //!
 //! Source: the README of the traces (github.com/alibaba/block-traces; Li et al., IISWC 2020).
 
-use super::field::{Trouble, columns, nothing, number, number32, put};
+use super::field::{FieldError, columns, nothing, number, number32, put};
 use super::spec::{Line, Spec, letter, letter_of};
 use crate::record::Record;
 
@@ -22,7 +22,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one line; `None` for a line of column names.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, FieldError> {
     let mut fields = columns(line);
     let first = fields.next();
     if first.is_some_and(|field| field.eq_ignore_ascii_case(b"device_id")) {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
     use crate::record::Kind;
 
-    // The time stands last: read as the first field it would be the device.
+    // The time is the last field; a parser that takes the first would read the device.
     #[test]
     fn a_line_of_the_collection_is_read() {
         let line = parse(b"419,W,8792731648,16384,1577808144360767").unwrap().unwrap();

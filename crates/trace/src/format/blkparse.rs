@@ -1,4 +1,4 @@
-//! The default text of blkparse: what the Linux block layer did, of which one action is taken.
+//! The default text output of blkparse: events of the Linux block layer, of which one action is used.
 //!
 //! | field | what |
 //! |---|---|
@@ -7,13 +7,13 @@
 //! | 4 | time in seconds, a decimal number |
 //! | 5 | process identifier |
 //! | 6 | action: `Q` queued, `D` issued to the driver, `C` completed, and others |
-//! | 7 | RWBS: `R`, `W` or `D` (discard: a trim), `N` none; the flags around it have no meaning here |
+//! | 7 | RWBS: `R`, `W` or `D` (discard: a trim), `N` none; other flags are ignored |
 //! | 8 to 10 | first sector of 512 B, `+`, sectors |
 //!
-//! Other actions, flushes, and the summaries at the end are no records, and no mistakes. The device is
-//! `major << 20 | minor`. Source: the manual page blkparse(1), "default output".
+//! Other actions, flushes and the final summaries are skipped without an error. The device is `major << 20 |
+//! minor`. Source: the manual page blkparse(1), "default output".
 
-use super::field::{Trouble, decimal, number, present, put, put_decimal, scaled, words};
+use super::field::{FieldError, decimal, number, present, put, put_decimal, scaled, words};
 use super::spec::{Action, Line, Spec, device_of, put_device};
 use crate::record::{Kind, Record};
 
@@ -30,15 +30,15 @@ pub(super) const SPEC: Spec = Spec {
     ..Spec::TEXT
 };
 
-/// Reads one line; `None` if it is no I/O of this action.
-pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble> {
+/// Reads one line; `None` if it is not an I/O with this action.
+pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, FieldError> {
     let mut fields = words(line);
     let Some((major, minor)) = fields.next().and_then(pair) else {
-        // The summaries are sentences with a colon.
+        // Summaries are sentences with a colon.
         return if line.contains(&b':') {
             Ok(None)
         } else {
-            Err(Trouble::new("it begins with no device such as 8,0"))
+            Err(FieldError::new("it begins with no device such as 8,0"))
         };
     };
     number(fields.next(), "processor")?;
@@ -47,7 +47,7 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble
     number(fields.next(), "process identifier")?;
     let action = present(fields.next(), "action")?;
     if !(1..=3).contains(&action.len()) || !action.iter().all(u8::is_ascii_alphabetic) {
-        return Err(Trouble::field("action", action, "is none of blkparse's"));
+        return Err(FieldError::field("action", action, "is none of blkparse's"));
     }
     if action != wanted.letter().as_bytes() {
         return Ok(None);
@@ -57,7 +57,7 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble
         return if rwbs.iter().all(u8::is_ascii_uppercase) {
             Ok(None)
         } else {
-            Err(Trouble::field("RWBS", rwbs, "is none of blkparse's"))
+            Err(FieldError::field("RWBS", rwbs, "is none of blkparse's"))
         };
     };
     let device = device_of(major, minor)?;
@@ -65,20 +65,20 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble
     let sector = number(Some(sector), "sector")?;
     let plus = present(fields.next(), "`+` before the length")?;
     if plus != b"+" {
-        return Err(Trouble::field("word", plus, "stands where `+` should"));
+        return Err(FieldError::field("word", plus, "stands where `+` should"));
     }
     let sectors = number(fields.next(), "length")?;
     if sectors == 0 {
-        // A flush that carries no data.
+        // A flush without data.
         return Ok(None);
     }
     Ok(Some(Line { ticks, device, offset_bytes: scaled(sector, 512)?, bytes: scaled(sectors, 512)?, kind }))
 }
 
-/// What the flags of an event say that it does; `None` if it moves no data.
+/// The kind of an event by its RWBS flags; `None` if it moves no data.
 pub(super) fn kind_of_rwbs(rwbs: &[u8]) -> Option<Kind> {
-    // Zones are opened, closed and reset (Z and R, O, C, F), and zeroes are written (W and Z), without data; only an append
-    // (Z and A) carries some.
+    // Zone open, close and reset (Z with R, O, C or F) and write zeroes (W with Z) carry no data; only a zone
+    // append (Z with A) does.
     let zeroes_or_zone = rwbs.contains(&b'Z') && !rwbs.contains(&b'A');
     rwbs.iter().filter(|_| !zeroes_or_zone).find_map(|byte| match byte {
         b'R' => Some(Kind::Read),
@@ -88,14 +88,14 @@ pub(super) fn kind_of_rwbs(rwbs: &[u8]) -> Option<Kind> {
     })
 }
 
-/// The action to take of a text that begins with these lines, if the user names none: the first of Q, D and C that has a
-/// record there. A trace taken with a filter (`blktrace -a`) has only some of them.
+/// The action to use for a text that begins with these lines, if the user names none: the first of Q, D and C
+/// that occurs there. A trace taken with a filter (`blktrace -a`) has only some of them.
 pub(super) fn action_of<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Action {
     let has = |action: &Action| lines.clone().any(|line| matches!(parse(line, *action), Ok(Some(_))));
     [Action::Q, Action::D, Action::C].into_iter().find(has).unwrap_or_default()
 }
 
-/// Whether a line is an event of blkparse's, of whatever action.
+/// Whether a line is a blkparse event, with any action.
 pub(super) fn votes(line: &[u8]) -> bool {
     let mut fields = words(line);
     fields.next().and_then(pair).is_some()
@@ -131,7 +131,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64, sequence: u6
 mod tests {
     use super::*;
 
-    // Each I/O appears once for every step it takes: all taken, the trace would have it five times.
+    // Each I/O appears once for each step: using all steps would replay it five times.
     #[test]
     fn one_action_is_taken_and_the_rest_is_no_mistake() {
         let read = |text: &str| parse(text.as_bytes(), Action::Q);

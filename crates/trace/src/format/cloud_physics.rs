@@ -1,4 +1,4 @@
-//! The CSV that CloudPhysics' virtual SCSI traces come in beside the binary `vscsi`.
+//! The CSV format of CloudPhysics' virtual SCSI traces, which also exist as binary `vscsi`.
 //!
 //! | column | what |
 //! |---|---|
@@ -8,11 +8,12 @@
 //! | 4 | size in bytes |
 //! | 5 | first block of 512 B |
 //!
-//! Files begin with the names `version,time,op,size,lbn`. Operation codes other than those of READ and WRITE move no
-//! data of a disk and are no records. Source: the sample of libCacheSim, which exists as CSV and as `vscsi`: its times
-//! are those of the binary trace in whole seconds. Decimals are read to the microsecond, which is what `vscsi` has.
+//! Files begin with the header `version,time,op,size,lbn`. Operation codes other than READ and WRITE transfer
+//! no data blocks and are skipped. Source: libCacheSim's sample, which exists as CSV and as `vscsi`: its
+//! times are those of the binary trace in whole seconds. Decimals are read to the microsecond, the resolution
+//! of `vscsi`.
 
-use super::field::{Trouble, columns, decimal, nothing, number, present, put, put_decimal, scaled};
+use super::field::{FieldError, columns, decimal, nothing, number, present, put, put_decimal, scaled};
 use super::spec::{Line, Spec};
 use super::vscsi;
 use crate::record::{Kind, Record};
@@ -30,15 +31,15 @@ pub(super) const SPEC: Spec = Spec {
     ..Spec::TEXT
 };
 
-/// Reads one line; `None` for the line of column names, and for commands that neither read nor write.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
+/// Reads one line; `None` for the header, and for commands that neither read nor write.
+pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, FieldError> {
     let mut fields = columns(line);
     let version = present(fields.next(), "version")?;
     if version.eq_ignore_ascii_case(b"version") {
         return Ok(None);
     }
     if !matches!(version, b"1" | b"2") {
-        return Err(Trouble::field("version", version, "is neither 1 nor 2"));
+        return Err(FieldError::field("version", version, "is neither 1 nor 2"));
     }
     let ticks = decimal(fields.next(), PLACES, "time")?;
     let word = present(fields.next(), "operation code")?;
@@ -46,7 +47,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
     let code = text
         .filter(|text| !text.starts_with('+'))
         .and_then(|text| u8::from_str_radix(text, 16).ok())
-        .ok_or_else(|| Trouble::field("operation code", word, "is none of SCSI's, such as 28 or 2a"))?;
+        .ok_or_else(|| FieldError::field("operation code", word, "is none of SCSI's, such as 28 or 2a"))?;
     let bytes = number(fields.next(), "size")?;
     let block = number(fields.next(), "block address")?;
     nothing(fields, "five")?;
@@ -66,7 +67,8 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 mod tests {
     use super::*;
 
-    // Hexadecimal codes without a letter look like decimal numbers; 28 is a read, and 1c is none of either.
+    // Hexadecimal codes without letters look like decimal numbers; 28 is a read, and 1c is neither a read nor
+    // a write.
     #[test]
     fn a_line_of_the_sample_is_read() {
         let line = parse(b"1,5633898,2a,6656,40409911").unwrap().unwrap();

@@ -1,9 +1,9 @@
-//! Text in columns that the user names, or the first line of the file does.
+//! Text in columns named by the user, or by the header line of the file.
 //!
 //! | name | what |
 //! |---|---|
 //! | `time_s` `time_ms` `time_us` `time_100ns` `time_ns` | time in this unit, decimals to the nanosecond |
-//! | `op` | what is done: read, write, trim, their first letters, or blktrace's RWBS; 0 and 1 if `reads_are` says which reads |
+//! | `op` | operation: read, write, trim, their first letters, or blktrace's RWBS; 0 and 1 if `reads_are` says which is a read |
 //! | `offset` | first byte |
 //! | `offset_kib` | the same in KiB |
 //! | `lba` (`lba512`, `sector`) | first block of 512 B |
@@ -15,10 +15,10 @@
 //! | `device` | number of the device |
 //! | `-` | a column to be ignored |
 //!
-//! There must be one offset and one length. Without a time all records come at once, without an operation all are reads.
-//! Columns after the last one named are ignored. What separates columns is found in the first line: a comma, semicolon,
-//! tab or bar, if that gives as many columns as are named; else white space. The first line is taken for column names if
-//! none of its numbers begins with a digit. Fields may stand in double quotes.
+//! One offset and one length are required. Without a time all records are due at once; without an operation
+//! all are reads. Columns after the last named one are ignored. The separator is detected in the first line:
+//! a comma, semicolon, tab or bar, if that yields as many columns as are named; else white space. The first
+//! line is a header if none of its numeric columns begins with a digit. Fields may be in double quotes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,13 +27,13 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::blkparse::kind_of_rwbs;
-use super::field::{Trouble, decimal, number, number32, put, scaled, shown};
+use super::field::{FieldError, decimal, number, number32, put, scaled, shown};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 use byteway_console::error::suggest;
 use byteway_console::units::excerpt;
 
-/// What is written, and a file's first line: names from this list.
+/// Columns used for writing, and as the header of a file: names from this list.
 pub(super) const SPEC: Spec = Spec {
     name: "columns",
     shape: "time_ns,op,offset,bytes,device",
@@ -44,16 +44,16 @@ pub(super) const SPEC: Spec = Spec {
     ..Spec::TEXT
 };
 
-/// What a column holds.
+/// Contents of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Ignored,
-    /// A decimal number of which so many places make it nanoseconds.
+    /// A decimal number; this many decimals make it nanoseconds.
     Time(u32),
     Op,
-    /// In units of so many bytes.
+    /// Offset in units of so many bytes.
     Offset(u64),
-    /// In units of so many bytes.
+    /// Length in units of so many bytes.
     Length(u64),
     Device,
 }
@@ -81,10 +81,10 @@ const NAMES: [(&str, Column); 20] = [
     ("-", Column::Ignored),
 ];
 
-/// More columns than this are a mistake.
+/// Columns, at most.
 const COLUMNS_MAX: usize = 64;
 
-/// The columns of a trace, by name. Displays as it is written.
+/// The columns of a trace, by name. Displays as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Columns(Vec<(&'static str, Column)>);
@@ -104,7 +104,7 @@ impl Columns {
         self.has(|column| column == Column::Op)
     }
 
-    /// What is wrong with the whole: the first of several of a kind, or what is missing.
+    /// Validates the combination: an error for a duplicate kind, or for a missing one.
     fn check(self) -> Result<Self, String> {
         let kind = |column: Column| match column {
             Column::Ignored => None,
@@ -132,8 +132,8 @@ impl Columns {
         }
     }
 
-    /// The columns that a line of names says, if it is one: time with its unit, offset and length among them. Other names
-    /// are of columns to be ignored.
+    /// The columns named by a header line, if it is one: it has a time with its unit, an offset and a length.
+    /// Columns with other names are ignored.
     pub(super) fn of_header(line: &[u8]) -> Option<Columns> {
         let named = |field: &[u8]| {
             let known = NAMES.iter().find(|(name, _)| field.eq_ignore_ascii_case(name.as_bytes()));
@@ -195,7 +195,7 @@ impl JsonSchema for Columns {
     }
 }
 
-/// What stands between columns.
+/// Separator of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Separator {
     Byte(u8),
@@ -203,7 +203,7 @@ enum Separator {
 }
 
 impl Separator {
-    /// The one that gives at least so many columns.
+    /// The separator that yields at least `columns` columns.
     fn of(line: &[u8], columns: usize) -> Separator {
         let count = |separator: &u8| line.iter().filter(|byte| *byte == separator).count() + 1;
         let byte = b",;\t|".iter().find(|separator| count(separator) >= columns.max(2));
@@ -225,9 +225,9 @@ fn unquoted(field: &[u8]) -> &[u8] {
     field.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(field)
 }
 
-/// Reads the lines of a file in columns.
+/// Parser of a file in columns.
 pub(super) struct Table {
-    /// `None` until the first line has named them.
+    /// `None` until the header has named them.
     columns: Option<Columns>,
     /// `None` before the first line.
     separator: Option<Separator>,
@@ -240,11 +240,13 @@ impl Table {
     }
 
     /// Reads one line; `None` for the line of column names.
-    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, Trouble> {
+    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, FieldError> {
         let Some(columns) = &self.columns else {
             let columns = Columns::of_header(line).ok_or_else(|| {
                 let need = "a time with its unit, an offset and a length, as in time_us,op,offset,bytes";
-                Trouble::new(format!("the first line does not name the columns ({need}), nor does --columns"))
+                FieldError::new(format!(
+                    "the first line does not name the columns ({need}), nor does --columns"
+                ))
             })?;
             self.separator = Some(Separator::of(line, columns.0.len()));
             self.columns = Some(columns);
@@ -278,15 +280,15 @@ impl Table {
     }
 }
 
-/// Whether a first line holds names: no column that must be a number begins with a digit.
+/// Whether a first line is a header: no numeric column begins with a digit.
 fn is_header(columns: &Columns, separator: Separator, line: &[u8]) -> bool {
     let fields = columns.0.iter().zip(separator.fields(line));
     let mut numbers = fields.filter(|((_, column), _)| !matches!(column, Column::Ignored | Column::Op));
     numbers.all(|(_, field)| field.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_'))
 }
 
-fn kind(field: Option<&[u8]>, reads_are: Option<u8>) -> Result<Kind, Trouble> {
-    let field = field.ok_or_else(|| Trouble::new("the op is missing"))?;
+fn kind(field: Option<&[u8]>, reads_are: Option<u8>) -> Result<Kind, FieldError> {
+    let field = field.ok_or_else(|| FieldError::new("the op is missing"))?;
     let is = |words: &[&str]| words.iter().any(|word| field.eq_ignore_ascii_case(word.as_bytes()));
     if is(&["r", "read", "rd"]) {
         return Ok(Kind::Read);
@@ -305,7 +307,7 @@ fn kind(field: Option<&[u8]>, reads_are: Option<u8>) -> Result<Kind, Trouble> {
             "the op is the number {}: --reads-are (`reads_are`) says which one means read",
             shown(field)
         );
-        return Err(Trouble::new(what));
+        return Err(FieldError::new(what));
     }
     if field.len() <= 8
         && field.iter().all(u8::is_ascii_uppercase)
@@ -313,7 +315,7 @@ fn kind(field: Option<&[u8]>, reads_are: Option<u8>) -> Result<Kind, Trouble> {
     {
         return Ok(kind);
     }
-    Err(Trouble::field("op", field, "is none of read, write, trim or their first letters"))
+    Err(FieldError::field("op", field, "is none of read, write, trim or their first letters"))
 }
 
 /// Writes one line.
@@ -340,7 +342,7 @@ mod tests {
         Table::new(Some(names.parse().unwrap()), None)
     }
 
-    // Any mix of units, separators and orders must come to the same record.
+    // Every mix of units, separators and orders must yield the same record.
     #[test]
     fn the_same_record_in_many_ways() {
         let wanted = Line { ticks: 1_500_000, device: 3, offset_bytes: 8192, bytes: 4096, kind: Kind::Write };
@@ -359,7 +361,7 @@ mod tests {
         assert_eq!((trim.ticks, trim.kind), (0, Kind::Trim));
     }
 
-    // A line of names is no broken record, and a broken record no line of names.
+    // A header is no invalid record, and an invalid record no header.
     #[test]
     fn only_a_first_line_of_names_is_passed_over() {
         let mut names = table("time_us,op,offset,bytes");
@@ -372,7 +374,7 @@ mod tests {
         assert!(Table::new(None, None).parse(b"time,op,offset,bytes").is_err(), "a time without its unit");
     }
 
-    // Which of 0 and 1 is a read differs from format to format: a guess would be wrong half of the time.
+    // Whether 0 or 1 is a read differs between formats: a guess would be wrong half of the time.
     #[test]
     fn a_number_as_operation_needs_its_meaning() {
         let line = b"0,1,512";

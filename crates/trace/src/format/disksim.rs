@@ -1,4 +1,4 @@
-//! The ASCII format of DiskSim: five fields a line, in any white space.
+//! The ASCII format of DiskSim: five whitespace-separated fields a line.
 //!
 //! | field | what |
 //! |---|---|
@@ -8,14 +8,16 @@
 //! | 4 | blocks |
 //! | 5 | flags in hexadecimal; bit 0 set: read |
 //!
-//! Source: the DiskSim 4.0 reference manual, "Input traces", format ASCII. The other flags (time-critical, and so on)
-//! have no meaning here. Without the decimal point of its times a file cannot be told from MQSim's.
+//! Source: the DiskSim 4.0 reference manual, "Input traces", format ASCII. The other flags (time-critical and
+//! so on) are ignored. Only the decimal point in its times tells a file from MQSim's.
 
-use super::field::{Trouble, decimal, nothing, number, number32, present, put, put_decimal, scaled, words};
+use super::field::{
+    FieldError, decimal, nothing, number, number32, present, put, put_decimal, scaled, words,
+};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
-/// Places of a millisecond that are kept: nanoseconds.
+/// Decimals of a millisecond that are kept: nanoseconds.
 const PLACES: u32 = 6;
 
 pub(super) const SPEC: Spec = Spec {
@@ -30,7 +32,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one line.
-pub(super) fn parse(line: &[u8]) -> Result<Line, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Line, FieldError> {
     let mut fields = words(line);
     let ticks = decimal(fields.next(), PLACES, "time")?;
     let device = number32(fields.next(), "device")?;
@@ -40,16 +42,17 @@ pub(super) fn parse(line: &[u8]) -> Result<Line, Trouble> {
     nothing(fields, "five")?;
     let hexadecimal = flags.strip_prefix(b"0x").unwrap_or(flags);
     if hexadecimal.is_empty() || hexadecimal.len() > 16 || !hexadecimal.iter().all(u8::is_ascii_hexdigit) {
-        return Err(Trouble::field("flags", flags, "are not a hexadecimal number"));
+        return Err(FieldError::field("flags", flags, "are not a hexadecimal number"));
     }
-    // Only the last digit holds bit 0, and letters are odd where their code is even: a is 10, and 0x61.
+    // Bit 0 is in the last digit. The ASCII code of a letter is odd where its value is even: a is 10, and
+    // 61h.
     let last = hexadecimal[hexadecimal.len() - 1];
     let odd = if last.is_ascii_digit() { last & 1 == 1 } else { last & 1 == 0 };
     let kind = if odd { Kind::Read } else { Kind::Write };
     Ok(Line { ticks, device, offset_bytes: scaled(block, 512)?, bytes: scaled(blocks, 512)?, kind })
 }
 
-/// Whether a line is DiskSim's rather than MQSim's.
+/// Whether a line is DiskSim's and not MQSim's.
 pub(super) fn votes(line: &[u8]) -> bool {
     words(line).next().is_some_and(|time| time.contains(&b'.')) && parse(line).is_ok()
 }
@@ -67,7 +70,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 mod tests {
     use super::*;
 
-    // The flags are hexadecimal and hold more than the direction: read as a number, f would be an error.
+    // The flags are hexadecimal and contain more than the direction: parsed as decimal, f would be an error.
     #[test]
     fn bit_zero_of_the_flags_is_the_direction() {
         let line = parse(b"12.500000 1 16 8 1").unwrap();

@@ -1,5 +1,5 @@
-//! Fields of a line, as bytes: split, read and written without a copy. A trace has millions of lines, and only a few of
-//! them are ever shown to anybody.
+//! Fields of a line as bytes: split, parsed and written without a copy, because a trace has millions of lines
+//! and few of them are ever displayed.
 
 use std::fmt;
 
@@ -7,90 +7,90 @@ use byteway_console::units::excerpt;
 
 /// Why a line is not a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble(pub(super) String);
+pub struct FieldError(pub(super) String);
 
-impl Trouble {
+impl FieldError {
     pub fn new(what: impl Into<String>) -> Self {
-        Trouble(what.into())
+        FieldError(what.into())
     }
 
-    /// A field that is not what it should be.
+    /// An invalid field.
     pub(super) fn field(what: &str, field: &[u8], why: &str) -> Self {
-        Trouble(format!("the {what} `{}` {why}", shown(field)))
+        FieldError(format!("the {what} `{}` {why}", shown(field)))
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// What was written, short enough and clean enough to be repeated in a message.
+/// Input text, shortened and without control characters, for a message.
 pub fn shown(bytes: &[u8]) -> String {
     excerpt(&String::from_utf8_lossy(&bytes[..bytes.len().min(400)]))
 }
 
-/// The fields between white space.
+/// The fields separated by white space.
 pub(super) fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// The fields between commas.
+/// The fields separated by commas.
 pub(super) fn columns(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// A field that must be there.
-pub(super) fn present<'a>(field: Option<&'a [u8]>, what: &str) -> Result<&'a [u8], Trouble> {
-    field.ok_or_else(|| Trouble(format!("the {what} is missing")))
+/// A required field.
+pub(super) fn present<'a>(field: Option<&'a [u8]>, what: &str) -> Result<&'a [u8], FieldError> {
+    field.ok_or_else(|| FieldError(format!("the {what} is missing")))
 }
 
-/// Nothing may follow.
-pub(super) fn nothing<'a>(mut fields: impl Iterator<Item = &'a [u8]>, most: &str) -> Result<(), Trouble> {
+/// An error if any field follows.
+pub(super) fn nothing<'a>(mut fields: impl Iterator<Item = &'a [u8]>, most: &str) -> Result<(), FieldError> {
     match fields.next() {
         None => Ok(()),
-        Some(_) => Err(Trouble(format!("it has more than {most} fields"))),
+        Some(_) => Err(FieldError(format!("it has more than {most} fields"))),
     }
 }
 
-/// A whole number.
+/// A required integer.
 #[inline]
-pub(super) fn number(field: Option<&[u8]>, what: &str) -> Result<u64, Trouble> {
+pub(super) fn number(field: Option<&[u8]>, what: &str) -> Result<u64, FieldError> {
     let field = present(field, what)?;
     match digits(field) {
         Digits::Value(value) => Ok(value),
-        Digits::None => Err(Trouble::field(what, field, "is not a whole number")),
-        Digits::TooMany => Err(Trouble::field(what, field, "is too large")),
+        Digits::None => Err(FieldError::field(what, field, "is not a whole number")),
+        Digits::TooMany => Err(FieldError::field(what, field, "is too large")),
     }
 }
 
-/// A whole number of 32 bits.
+/// A required 32-bit integer.
 #[inline]
-pub(super) fn number32(field: Option<&[u8]>, what: &str) -> Result<u32, Trouble> {
+pub(super) fn number32(field: Option<&[u8]>, what: &str) -> Result<u32, FieldError> {
     let value = number(field, what)?;
-    u32::try_from(value).map_err(|_| Trouble(format!("the {what} `{value}` is too large")))
+    u32::try_from(value).map_err(|_| FieldError(format!("the {what} `{value}` is too large")))
 }
 
-/// So many units of `unit` bytes.
+/// `value` units of `unit` bytes, in bytes; an error on overflow.
 #[inline]
-pub(super) fn scaled(value: u64, unit: u64) -> Result<u64, Trouble> {
-    value.checked_mul(unit).ok_or_else(|| Trouble::new("it ends beyond 2^63 bytes"))
+pub(super) fn scaled(value: u64, unit: u64) -> Result<u64, FieldError> {
+    value.checked_mul(unit).ok_or_else(|| FieldError::new("it ends beyond 2^63 bytes"))
 }
 
-/// A decimal number times 10^`places`, the rest cut off: "1.5" with three places is 1500.
-pub(super) fn decimal(field: Option<&[u8]>, places: u32, what: &str) -> Result<u64, Trouble> {
+/// A decimal number times 10^`places`, truncated: "1.5" with three places is 1500.
+pub(super) fn decimal(field: Option<&[u8]>, places: u32, what: &str) -> Result<u64, FieldError> {
     let field = present(field, what)?;
     let point = field.iter().position(|byte| *byte == b'.');
     let (whole, fraction) = match point {
         Some(at) => (&field[..at], &field[at + 1..]),
         None => (field, &[][..]),
     };
-    let malformed = || Trouble::field(what, field, "is not a number such as 1.5");
+    let malformed = || FieldError::field(what, field, "is not a number such as 1.5");
     if (point.is_some() && fraction.is_empty()) || !fraction.iter().all(u8::is_ascii_digit) {
         return Err(malformed());
     }
-    let large = || Trouble::field(what, field, "is too large");
+    let large = || FieldError::field(what, field, "is too large");
     let mut value = match digits(whole) {
         Digits::Value(value) => value,
         Digits::None => return Err(malformed()),
@@ -129,7 +129,7 @@ fn digits(field: &[u8]) -> Digits {
     if fits { Digits::Value(value) } else { Digits::TooMany }
 }
 
-/// Appends a number in decimal, and what separates it from the next.
+/// Appends a number in decimal, and a separator.
 pub(super) fn put(out: &mut Vec<u8>, value: u64, separator: &[u8]) {
     let mut text = [0u8; 20];
     let mut at = text.len();
@@ -146,17 +146,17 @@ pub(super) fn put(out: &mut Vec<u8>, value: u64, separator: &[u8]) {
     out.extend_from_slice(separator);
 }
 
-/// Appends `value` / 10^`places` with all its places.
+/// Appends `value` / 10^`places` with all decimals.
 pub(super) fn put_decimal(out: &mut Vec<u8>, value: u64, places: u32, separator: &[u8]) {
     let scale = 10u64.pow(places);
     put(out, value / scale, b".");
-    // A leading one keeps the zeros in front; it is taken off again.
+    // A leading one preserves leading zeros; it is removed again.
     let mark = out.len();
     put(out, scale + value % scale, separator);
     out.remove(mark);
 }
 
-/// Little-endian, at a place within a record of fixed length.
+/// `N` bytes at an offset in a record of fixed length.
 pub(super) fn le<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
     bytes.copy_from_slice(&record[at..at + N]);
@@ -167,7 +167,7 @@ pub(super) fn le<const N: usize>(record: &[u8], at: usize) -> [u8; N] {
 mod tests {
     use super::*;
 
-    // A time that went through a float would differ from the one that was written.
+    // A time converted through a float would differ from the text.
     #[test]
     fn decimals_are_exact() {
         let read = |text: &str| decimal(Some(text.as_bytes()), 6, "time");

@@ -1,4 +1,4 @@
-//! The format of the FIU traces (SRCMap, IODedup): nine fields a line, in white space.
+//! The format of the FIU traces (SRCMap, IODedup): nine whitespace-separated fields a line.
 //!
 //! | field | what |
 //! |---|---|
@@ -10,10 +10,11 @@
 //! | 7, 8 | major and minor number of the device |
 //! | 9 | MD5 of the content |
 //!
-//! The device is `major << 20 | minor`, as Linux numbers it. A process name may hold white space, so fields are counted
-//! from both ends. Source: the README of the traces (SNIA IOTTA, set 390; Koller and Rangaswami, FAST 2010).
+//! The device is `major << 20 | minor`, as in Linux. A process name may contain white space, so fields are
+//! counted from both ends. Source: the README of the traces (SNIA IOTTA, set 390; Koller and Rangaswami, FAST
+//! 2010).
 
-use super::field::{Trouble, number, present, put, scaled, words};
+use super::field::{FieldError, number, present, put, scaled, words};
 use super::spec::{Line, Spec, device_of, letter, letter_of, put_device};
 use crate::record::Record;
 
@@ -28,7 +29,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one line.
-pub(super) fn parse(line: &[u8]) -> Result<Line, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Line, FieldError> {
     let mut fields = words(line);
     present(fields.next_back(), "MD5")?;
     let minor = number(fields.next_back(), "minor number")?;
@@ -43,7 +44,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line, Trouble> {
     Ok(Line { ticks, device, offset_bytes: scaled(lba, 512)?, bytes: scaled(blocks, 512)?, kind })
 }
 
-/// Writes one line. Process and content are not known, and zero.
+/// Writes one line. Process and content are unknown, and written as zero.
 pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
     put(out, ticks, b" 0 none ");
     put(out, record.offset_bytes / 512, b" ");
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
     use crate::record::Kind;
 
-    // Process names are whatever someone called his program, white space and all.
+    // Process names may contain white space.
     #[test]
     fn a_line_of_the_collection_is_read() {
         let text = "89968195792462 20782 gzip 283193184 8 R 6 0 56f11b711d91a065a2b6458eca924523";

@@ -1,21 +1,22 @@
-//! fio's I/O logs, version 2 and 3: a first line that says the version, then actions on files.
+//! fio's I/O logs, versions 2 and 3: a header line with the version, then actions on files.
 //!
 //! | version | line | what |
 //! |---|---|---|
 //! | 2 | `file add`, `open`, `close` | no I/O |
 //! | 2 | `file read`, `write`, `trim` `offset length` | in bytes |
-//! | 2 | `file wait offset length` | wait so many (`offset`) microseconds after the wait before |
+//! | 2 | `file wait offset length` | wait `offset` microseconds after the previous wait |
 //! | 3 | the same after a time in microseconds | a `wait` is ignored |
 //!
-//! `sync` and `datasync` move no data and are no records here. Files are devices, numbered from 0 in the order in which
-//! they appear; a file `device-7`, as written here, is device 7.
+//! `sync` and `datasync` move no data and are skipped. Files are devices, numbered from 0 in order of
+//! appearance; a file `device-7`, as written here, is device 7.
 //!
-//! Source: fio's manual, "Trace file format", and `iolog.c`, where the times of version 3 are microseconds. There
-//! a `wait` of version 2 is compared with milliseconds since the start; what the manual says is taken here.
+//! Source: fio's manual, "Trace file format", and `iolog.c`, where the times of version 3 are microseconds.
+//! For version 2, `iolog.c` compares a `wait` with milliseconds since the start; this parser follows the
+//! manual.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::field::{Trouble, number, present, put, shown, words};
+use super::field::{FieldError, number, present, put, shown, words};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -37,10 +38,10 @@ pub(super) const SPEC_3: Spec = Spec {
     ..SPEC_2
 };
 
-/// Files that a log may name.
+/// Files in a log, at most.
 const FILES_MAX: usize = 1 << 16;
 
-/// What is remembered from line to line.
+/// State of the parser between lines.
 #[derive(Default)]
 pub(super) struct Log {
     files: FxHashMap<Box<[u8]>, u32>,
@@ -49,7 +50,7 @@ pub(super) struct Log {
     waited_us: u64,
 }
 
-/// The version of which a file's first line says that it is.
+/// The version in a file's header line.
 pub(super) fn version(line: &[u8]) -> Option<u8> {
     match line.strip_prefix(b"fio version ")?.strip_suffix(b" iolog")? {
         b"2" => Some(2),
@@ -59,12 +60,12 @@ pub(super) fn version(line: &[u8]) -> Option<u8> {
 }
 
 impl Log {
-    /// Reads one line of the version; `None` if it is no I/O.
-    pub(super) fn parse(&mut self, line: &[u8], expected: u8) -> Result<Option<Line>, Trouble> {
+    /// Reads one line of this version; `None` if it is not an I/O.
+    pub(super) fn parse(&mut self, line: &[u8], expected: u8) -> Result<Option<Line>, FieldError> {
         if line.starts_with(b"fio version ") {
             return match version(line) {
                 Some(found) if found == expected => Ok(None),
-                _ => Err(Trouble::new(format!("the log is read as version {expected}"))),
+                _ => Err(FieldError::new(format!("the log is read as version {expected}"))),
             };
         }
         let mut fields = words(line);
@@ -80,8 +81,10 @@ impl Log {
             b"trim" => Kind::Trim,
             b"wait" if expected == 2 => {
                 let wait = number(fields.next(), "wait")?;
-                self.waited_us =
-                    self.waited_us.checked_add(wait).ok_or_else(|| Trouble::new("the waits are too long"))?;
+                self.waited_us = self
+                    .waited_us
+                    .checked_add(wait)
+                    .ok_or_else(|| FieldError::new("the waits are too long"))?;
                 return Ok(None);
             }
             b"add" | b"open" | b"close" => {
@@ -89,7 +92,7 @@ impl Log {
                 return Ok(None);
             }
             b"sync" | b"datasync" | b"sync_file_range" | b"wait" | b"unlink" => return Ok(None),
-            other => return Err(Trouble::field("action", other, "is none of fio's")),
+            other => return Err(FieldError::field("action", other, "is none of fio's")),
         };
         let offset_bytes = number(fields.next(), "offset")?;
         let bytes = number(fields.next(), "length")?;
@@ -97,12 +100,12 @@ impl Log {
         Ok(Some(Line { ticks, device: self.number(file)?, offset_bytes, bytes, kind }))
     }
 
-    fn number(&mut self, file: &[u8]) -> Result<u32, Trouble> {
+    fn number(&mut self, file: &[u8]) -> Result<u32, FieldError> {
         if let Some(known) = self.files.get(file) {
             return Ok(*known);
         }
         if self.files.len() >= FILES_MAX {
-            return Err(Trouble::new(format!("`{}` is one file more than {FILES_MAX}", shown(file))));
+            return Err(FieldError::new(format!("`{}` is one file more than {FILES_MAX}", shown(file))));
         }
         let own = file.strip_prefix(b"device-").filter(|digits| !digits.starts_with(b"0") || *digits == b"0");
         let own = own.and_then(|digits| super::field::number32(Some(digits), "").ok());
@@ -121,7 +124,7 @@ impl Log {
     }
 }
 
-/// What a writer remembers from line to line.
+/// State of the writer between lines.
 #[derive(Default)]
 pub(super) struct Pen {
     added: FxHashSet<u32>,
@@ -129,7 +132,7 @@ pub(super) struct Pen {
 }
 
 impl Pen {
-    /// Writes one record, and what must stand before it.
+    /// Writes one record, preceded by the lines that it requires.
     pub(super) fn write(&mut self, out: &mut Vec<u8>, record: &Record, ticks: u64, version: u8) {
         let timed = version == 3;
         let begin = |out: &mut Vec<u8>| {
@@ -195,7 +198,7 @@ mod tests {
         }
     }
 
-    // Version 3 has its own times, and a wait would count twice.
+    // Version 3 has explicit times, so a wait would count twice.
     #[test]
     fn version_three_has_times() {
         let mut log = Log::default();

@@ -1,4 +1,4 @@
-//! The formats of traces: how a line or record of each is read and written.
+//! The trace formats: parsing and writing a line or record of each.
 //!
 //! | file | format |
 //! |---|---|
@@ -15,11 +15,11 @@
 //! | `vscsi` | vscsi, versions 1 and 2 (binary) |
 //! | `spc` | SPC-1, UMass |
 //! | `cloud_physics` | CloudPhysics' CSV |
-//! | `columns` | columns named by the user or by the file's first line |
-//! | `spec` | what they have in common: a line, what is to be known of a format |
-//! | `field` | numbers and words of a line |
+//! | `columns` | columns named by the user or by the header line |
+//! | `spec` | the common part: a parsed line, a format's specification |
+//! | `field` | numbers and words in a line |
 //!
-//! A format knows one line; files, archives, order and detection are its neighbours' business.
+//! A format handles single lines; the neighbouring modules handle files, archives, order and detection.
 
 mod alibaba;
 mod blkparse;
@@ -44,19 +44,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::ReadOptions;
 use crate::record::{Kind, Record};
-use field::{Trouble, number, scaled};
+use field::{FieldError, number, scaled};
 use spec::device_of;
 
 pub use columns::Columns;
 pub use spec::{Action, Unit};
 pub(super) use spec::{Line, SECTOR_BYTES, Spec};
 
-/// How a trace is written.
+/// Format of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lower")]
 pub enum Format {
-    /// As the first lines look.
+    /// Detected by the first lines.
     #[default]
     Auto,
     /// MQSim, SSDSim: `time_ns device lba512 blocks512 op`, op 0 = write.
@@ -93,11 +93,11 @@ pub enum Format {
     Spc,
     /// CloudPhysics CSV: `version,time_s,scsi_opcode,bytes,lbn512`.
     CloudPhysics,
-    /// Columns as `columns` names them, or the first line of the file.
+    /// Columns named by the `columns` option, or by the header line of the file.
     Columns,
 }
 
-/// Offsets and ends lie below it: 2^63.
+/// Upper bound of offsets and ends of I/Os: 2^63.
 const OFFSET_END: u64 = 1 << 63;
 
 impl Format {
@@ -142,7 +142,7 @@ impl Format {
         }
     }
 
-    /// As users write it.
+    /// Its name in the user interface.
     pub fn name(self) -> &'static str {
         match self {
             Format::Auto => "auto",
@@ -150,7 +150,7 @@ impl Format {
         }
     }
 
-    /// What was taken for granted about the format, for the notes of a result.
+    /// What is assumed about the format, for the notes of a result.
     pub fn assumption(self) -> &'static str {
         match self {
             Format::Auto => "nothing",
@@ -158,7 +158,7 @@ impl Format {
         }
     }
 
-    /// The format of this name, upper and lower case alike.
+    /// The format of this name, ignoring case.
     pub fn named(name: &str) -> Option<Format> {
         if name.eq_ignore_ascii_case("ssdsim") {
             return Some(Format::Mqsim);
@@ -169,7 +169,7 @@ impl Format {
         Format::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether a text line, without white space around it, is one of this format's and of no other that looks like it.
+    /// Whether a trimmed text line matches this format, and no similar one.
     pub(super) fn votes(self, line: &[u8]) -> bool {
         match self {
             Format::Disksim => disksim::votes(line),
@@ -182,7 +182,7 @@ impl Format {
         }
     }
 
-    /// Whether the record at an index of a binary file can be one, after one at time `latest`; its time.
+    /// The time of the record at an index of a binary file, if it is plausible after one at time `latest`.
     pub(super) fn plausible(self, record: &[u8], index: u64, latest: u64) -> Option<u64> {
         match self {
             Format::OracleGeneral => oracle_general::plausible(record, index, latest),
@@ -193,17 +193,17 @@ impl Format {
     }
 }
 
-/// The action that a blkparse text which begins with these lines is read by, if the user names none.
+/// The action used for a blkparse text that begins with these lines, if the user names none.
 pub(super) fn action_of<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Action {
     blkparse::action_of(lines)
 }
 
-/// Reads the lines of one format, one after the other.
+/// Parser for consecutive lines of one format.
 pub(super) struct Parser {
     format: Format,
     action: Action,
     turned: bool,
-    /// What offsets and lengths are counted in, if not in the format's own unit.
+    /// Unit of offsets and lengths, if it differs from the format's.
     unit: Option<Unit>,
     log: iolog::Log,
     table: columns::Table,
@@ -222,9 +222,9 @@ impl Parser {
         }
     }
 
-    /// Reads a line, or a binary record of the format's length; `None` if it is well but no record.
+    /// Parses a line, or a binary record of the format's length; `None` if it is valid but not a record.
     #[inline]
-    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, Trouble> {
+    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, FieldError> {
         let parsed = match self.format {
             Format::Auto | Format::Mqsim => Some(mqsim::parse(line)?),
             Format::Disksim => Some(disksim::parse(line)?),
@@ -256,10 +256,10 @@ impl Parser {
             }
         }
         if line.bytes == 0 {
-            return Err(Trouble::new("its length is zero"));
+            return Err(FieldError::new("its length is zero"));
         }
         if line.offset_bytes.checked_add(line.bytes).is_none_or(|end| end > OFFSET_END) {
-            return Err(Trouble::new("it ends beyond 2^63 bytes"));
+            return Err(FieldError::new("it ends beyond 2^63 bytes"));
         }
         if self.turned {
             line.kind = match line.kind {
@@ -272,7 +272,7 @@ impl Parser {
     }
 }
 
-/// Writes the lines of one format, one after the other.
+/// Writer of consecutive lines of one format.
 pub(super) struct Pen {
     format: Format,
     sequence: u64,
@@ -284,7 +284,7 @@ impl Pen {
         Pen { format, sequence: 0, log: iolog::Pen::default() }
     }
 
-    /// Appends a record that the format can hold, with its time in the format's ticks.
+    /// Appends a record that the format can represent, with its time in the format's ticks.
     pub fn write(&mut self, out: &mut Vec<u8>, record: &Record, ticks: u64) {
         self.sequence += 1;
         match self.format {
@@ -308,7 +308,7 @@ impl Pen {
     }
 }
 
-/// A device's two numbers, for `--device 8,0`.
+/// Combines a major and minor number, for `--device 8,0`.
 pub fn device_pair(text: &str) -> Option<u32> {
     let (major, minor) = text.split_once(',')?;
     let part = |text: &str| number(Some(text.trim().as_bytes()), "").ok();

@@ -1,4 +1,4 @@
-//! The ASCII format of MQSim and SSDSim: five whole numbers a line, in any white space.
+//! The ASCII format of MQSim and SSDSim: five whitespace-separated integers a line.
 //!
 //! | field | what |
 //! |---|---|
@@ -10,7 +10,7 @@
 //!
 //! Source: MQSim's README, "ASCII disk traces"; the polarity is that of its example traces and its source code.
 
-use super::field::{Trouble, nothing, number, number32, put, scaled, words};
+use super::field::{FieldError, nothing, number, number32, put, scaled, words};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -27,7 +27,7 @@ pub(super) const SPEC: Spec = Spec {
 
 /// Reads one line.
 #[inline]
-pub(super) fn parse(line: &[u8]) -> Result<Line, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Line, FieldError> {
     let mut fields = words(line);
     let ticks = number(fields.next(), "time")?;
     let device = number32(fields.next(), "device")?;
@@ -36,7 +36,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line, Trouble> {
     let kind = match number(fields.next(), "operation")? {
         0 => Kind::Write,
         1 => Kind::Read,
-        other => return Err(Trouble::new(format!("the operation `{other}` is neither 0 nor 1"))),
+        other => return Err(FieldError::new(format!("the operation `{other}` is neither 0 nor 1"))),
     };
     nothing(fields, "five")?;
     Ok(Line { ticks, device, offset_bytes: scaled(lba, 512)?, bytes: scaled(blocks, 512)?, kind })
@@ -55,7 +55,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 mod tests {
     use super::*;
 
-    // The polarity is the one thing that no reader can see in a trace: turned round, reads would become writes.
+    // The polarity cannot be seen in a trace: inverted, reads would become writes.
     #[test]
     fn zero_writes_and_one_reads() {
         let line = parse(b"938513000\t4 264719034  16 0").unwrap();

@@ -4,14 +4,14 @@
 //! |---|---|
 //! | 1 | time in Windows' ticks of 100 ns |
 //! | 2 | host |
-//! | 3 | disk, which is the device here |
+//! | 3 | disk, used as the device |
 //! | 4 | `Read` or `Write`; some copies have `R` or `W` |
 //! | 5, 6 | offset and size in bytes |
-//! | 7 | response time, of no use here; some copies leave it out |
+//! | 7 | response time, ignored; missing in some copies |
 //!
 //! Source: the README of the traces (SNIA IOTTA, set 388; Narayanan et al., FAST 2008).
 
-use super::field::{Trouble, columns, nothing, number, number32, present, put};
+use super::field::{FieldError, columns, nothing, number, number32, present, put};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -23,8 +23,8 @@ pub(super) const SPEC: Spec = Spec {
     ..Spec::TEXT
 };
 
-/// Reads one line; `None` for the line of column names that some copies begin with.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
+/// Reads one line; `None` for a line of column names, which some copies have.
+pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, FieldError> {
     let mut fields = columns(line);
     let first = fields.next();
     if first.is_some_and(|field| field.eq_ignore_ascii_case(b"timestamp")) {
@@ -37,7 +37,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
     let kind = match word {
         word if word.eq_ignore_ascii_case(b"read") || word.eq_ignore_ascii_case(b"r") => Kind::Read,
         word if word.eq_ignore_ascii_case(b"write") || word.eq_ignore_ascii_case(b"w") => Kind::Write,
-        other => return Err(Trouble::field("operation", other, "is neither Read nor Write")),
+        other => return Err(FieldError::field("operation", other, "is neither Read nor Write")),
     };
     let offset_bytes = number(fields.next(), "offset")?;
     let bytes = number(fields.next(), "size")?;
@@ -58,7 +58,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 mod tests {
     use super::*;
 
-    // Ticks of 100 ns since 1601 overflow picoseconds in 64 bits: only their differences may be scaled.
+    // Ticks of 100 ns since 1601 overflow 64-bit picoseconds: only their differences may be scaled.
     #[test]
     fn a_line_of_the_collection_is_read() {
         let line = parse(b"128166372003061629,hm,1,Read,383496192,32768,413").unwrap().unwrap();

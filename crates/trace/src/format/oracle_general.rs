@@ -7,11 +7,12 @@
 //! | 12 to 15 | size in bytes |
 //! | 16 to 23 | index of the next access to the object, signed; -1 (or the largest) for none |
 //!
-//! It is a format of caches: it has no direction, so all is read, and no address. The object's number is taken as that of
-//! a unit of 4 KiB, modulo 2^50: objects that follow each other by number then follow each other on the drive, and what
-//! is larger than 4 KiB overlaps the next. Source: libCacheSim's documentation, `oracleGeneral`.
+//! This is a format for caches. It has no direction, so every record is a read, and no address. The object
+//! identifier is taken as the number of a 4 KiB unit, modulo 2^50: objects with consecutive identifiers are
+//! then adjacent on the drive, and objects larger than 4 KiB overlap the next. Source: libCacheSim's
+//! documentation, `oracleGeneral`.
 
-use super::field::{Trouble, le};
+use super::field::{FieldError, le};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -34,7 +35,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one record.
-pub(super) fn parse(record: &[u8]) -> Result<Option<Line>, Trouble> {
+pub(super) fn parse(record: &[u8]) -> Result<Option<Line>, FieldError> {
     let object = u64::from_le_bytes(le(record, 4));
     Ok(Some(Line {
         ticks: u64::from(u32::from_le_bytes(le(record, 0))),
@@ -45,7 +46,8 @@ pub(super) fn parse(record: &[u8]) -> Result<Option<Line>, Trouble> {
     }))
 }
 
-/// Whether the record at an index can be one after a record at this time: times don't go back, the next access is later.
+/// The time of the record at an index, if it is plausible after a record at time `latest`: times do not
+/// decrease, and the next access is later.
 pub(super) fn plausible(record: &[u8], index: u64, latest: u64) -> Option<u64> {
     let line = parse(record).ok().flatten()?;
     let next = i64::from_le_bytes(le(record, 16));
@@ -53,7 +55,7 @@ pub(super) fn plausible(record: &[u8], index: u64, latest: u64) -> Option<u64> {
     (later && line.bytes > 0 && line.ticks >= latest).then_some(line.ticks)
 }
 
-/// Writes one record. Its next access is not known, and said to be none.
+/// Writes one record. Its next access is unknown, and written as none.
 pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
     out.extend_from_slice(&(ticks as u32).to_le_bytes());
     out.extend_from_slice(&(record.offset_bytes / UNIT).to_le_bytes());
@@ -65,7 +67,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 mod tests {
     use super::*;
 
-    // Its fields are not aligned: with the padding of a C structure every object would be another.
+    // The fields are unaligned: with the padding of a C struct every object would be another.
     #[test]
     fn the_layout_has_no_padding() {
         let mut record = [0; 24];

@@ -1,18 +1,18 @@
-//! SPC-1 trace file format, as the UMass trace repository has it (Financial, WebSearch).
+//! The SPC-1 trace file format, as in the UMass trace repository (Financial, WebSearch).
 //!
 //! | column | what |
 //! |---|---|
-//! | 1 | application storage unit (ASU), the device here |
+//! | 1 | application storage unit (ASU), used as the device |
 //! | 2 | first block of 512 B |
 //! | 3 | size in bytes |
 //! | 4 | `R` or `W`, upper or lower case |
 //! | 5 | time in seconds since the first record, a decimal number |
-//! | 6 and up | fields of the owner of the trace, ignored here |
+//! | 6 and up | fields defined by the trace's owner, ignored |
 //!
-//! Source: SPC Trace File Format Specification 1.0.1, section 2. It leaves the size of a block to the description of the
-//! trace; UMass' traces have 512 B. Times are kept to the nanosecond.
+//! Source: SPC Trace File Format Specification 1.0.1, section 2. The block size is left to the description of
+//! the trace; UMass's traces use 512 B. Times are kept to the nanosecond.
 
-use super::field::{Trouble, columns, decimal, number, number32, put, put_decimal, scaled};
+use super::field::{FieldError, columns, decimal, number, number32, put, put_decimal, scaled};
 use super::spec::{Line, Spec, letter, letter_of};
 use crate::record::Record;
 
@@ -28,7 +28,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one line; `None` for a line of column names.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, FieldError> {
     let mut fields = columns(line);
     let first = fields.next();
     if first.is_some_and(|field| field.eq_ignore_ascii_case(b"asu")) {
@@ -56,7 +56,8 @@ mod tests {
     use super::*;
     use crate::record::Kind;
 
-    // The size is in bytes and the address in blocks: taken alike, every I/O would be 512 times too long or too low.
+    // The size is in bytes and the address in blocks: with one unit for both, every I/O would be 512 times
+    // too long or too low.
     #[test]
     fn a_line_of_the_repository_is_read() {
         let line = parse(b"1,32558896,8192,r,0.008117").unwrap().unwrap();

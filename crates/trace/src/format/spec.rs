@@ -1,13 +1,13 @@
-//! What all formats have in common: a line as it is read, what is to be known of a format, letters and device numbers.
+//! The common part of all formats: a parsed line, a format's specification, directions and device numbers.
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::field::{Trouble, present, put};
+use super::field::{FieldError, present, put};
 use crate::record::{Kind, Record};
 
-/// What the offsets and lengths of a trace are counted in, where a file differs from its format.
+/// Unit of a trace's offsets and lengths, where a file deviates from its format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -19,7 +19,7 @@ pub enum Unit {
 
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// Which step of an I/O counts in a format that records several.
+/// The step of an I/O to use, in a format that records several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 pub enum Action {
     /// Queued: handed to the block layer.
@@ -52,7 +52,7 @@ impl Action {
     }
 }
 
-/// A line as a format reads it: times still in the trace's own ticks.
+/// A parsed line, with its time in the trace's own ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     pub ticks: u64,
@@ -62,43 +62,43 @@ pub(crate) struct Line {
     pub kind: Kind,
 }
 
-/// What is to be known of a format.
+/// The specification of a format.
 #[derive(Debug)]
 pub(crate) struct Spec {
-    /// As users write it.
+    /// Its name in the user interface.
     pub name: &'static str,
-    /// What a line looks like, for messages.
+    /// The shape of a line, for messages.
     pub shape: &'static str,
-    /// What is taken for granted about it.
+    /// What is assumed about the format.
     pub assumption: &'static str,
-    /// Picoseconds of a tick: its resolution.
+    /// Picoseconds of a tick, its resolution.
     pub tick_ps: u64,
-    /// What offsets are multiples of, in bytes.
+    /// Granularity of offsets, in bytes.
     pub offset_unit: u64,
-    /// What lengths are multiples of, in bytes.
+    /// Granularity of lengths, in bytes.
     pub size_unit: u64,
-    /// The number that means read, if a number does.
+    /// The number that means read, if the operation is a number.
     pub reads_are: Option<u8>,
-    /// Whether it has trims.
+    /// Whether the format has trims.
     pub trims: bool,
-    /// Whether it has writes.
+    /// Whether the format has writes.
     pub writes: bool,
-    /// Whether it has device numbers.
+    /// Whether the format has device numbers.
     pub devices: bool,
-    /// The longest record.
+    /// Longest I/O, in bytes.
     pub bytes_max: u64,
-    /// Offsets are below it.
+    /// Upper bound of offsets, exclusive.
     pub offset_end: u64,
-    /// The latest time.
+    /// Latest time, in ticks.
     pub ticks_max: u64,
-    /// What a file begins with.
+    /// First bytes of a file.
     pub header: &'static [u8],
-    /// Bytes of a record, of a binary format.
+    /// Bytes of a record in a binary format.
     pub record_bytes: Option<usize>,
 }
 
 impl Spec {
-    /// A text format without limits, for the rest of a definition.
+    /// A text format without limits; the base of other definitions.
     pub(super) const TEXT: Spec = Spec {
         name: "",
         shape: "",
@@ -117,7 +117,7 @@ impl Spec {
         record_bytes: None,
     };
 
-    /// What both offsets and lengths are counted in, if it is the same.
+    /// The unit of both offsets and lengths, if it is the same.
     pub(crate) fn unit(&self) -> Option<Unit> {
         match (self.offset_unit, self.size_unit) {
             (1, 1) => Some(Unit::Bytes),
@@ -128,12 +128,12 @@ impl Spec {
 }
 
 /// `R` or `W`.
-pub(super) fn letter(field: Option<&[u8]>) -> Result<Kind, Trouble> {
+pub(super) fn letter(field: Option<&[u8]>) -> Result<Kind, FieldError> {
     let field = present(field, "operation")?;
     match field {
         b"R" | b"r" => Ok(Kind::Read),
         b"W" | b"w" => Ok(Kind::Write),
-        other => Err(Trouble::field("operation", other, "is neither R nor W")),
+        other => Err(FieldError::field("operation", other, "is neither R nor W")),
     }
 }
 
@@ -141,18 +141,18 @@ pub(super) fn letter_of(record: &Record) -> u8 {
     if record.kind == Kind::Read { b'R' } else { b'W' }
 }
 
-/// Bits of a minor number, as in Linux' numbers of devices.
+/// Bits of a minor number in Linux's device numbers.
 const MINOR_BITS: u32 = 20;
 
-/// One number for a device's two.
-pub(super) fn device_of(major: u64, minor: u64) -> Result<u32, Trouble> {
+/// Combines major and minor number.
+pub(super) fn device_of(major: u64, minor: u64) -> Result<u32, FieldError> {
     if major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS {
         return Ok(((major << MINOR_BITS) | minor) as u32);
     }
-    Err(Trouble::new(format!("the device {major},{minor} is too large: 4095,1048575 is the last")))
+    Err(FieldError::new(format!("the device {major},{minor} is too large: 4095,1048575 is the last")))
 }
 
-/// Writes a device's two numbers.
+/// Writes major and minor number.
 pub(super) fn put_device(out: &mut Vec<u8>, device: u32, between: &[u8], after: &[u8]) {
     put(out, u64::from(device >> MINOR_BITS), between);
     put(out, u64::from(device & ((1 << MINOR_BITS) - 1)), after);

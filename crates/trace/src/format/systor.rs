@@ -3,15 +3,15 @@
 //! | column | what |
 //! |---|---|
 //! | 1 | time in seconds since 1970, a decimal number |
-//! | 2 | response time in seconds, of no use here |
+//! | 2 | response time in seconds, ignored |
 //! | 3 | `R` or `W` |
-//! | 4 | LUN, which is the device here |
+//! | 4 | LUN, used as the device |
 //! | 5, 6 | offset and size in bytes |
 //!
 //! Each file begins with a line of column names. Source: the README of the traces (SNIA IOTTA, set 4964; Lee et al.,
 //! SYSTOR 2017). Times are kept to the nanosecond.
 
-use super::field::{Trouble, columns, decimal, nothing, number, number32, present, put, put_decimal};
+use super::field::{FieldError, columns, decimal, nothing, number, number32, present, put, put_decimal};
 use super::spec::{Line, Spec, letter, letter_of};
 use crate::record::Record;
 
@@ -27,7 +27,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one line; `None` for the line of column names.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, FieldError> {
     let mut fields = columns(line);
     let first = fields.next();
     if first.is_some_and(|field| field.eq_ignore_ascii_case(b"timestamp")) {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
     use crate::record::Kind;
 
-    // Seconds since 1970 with nine places fill 61 bits: in a float they would be off by 200 ns.
+    // Seconds since 1970 with nine decimals need 61 bits; a float would be off by 200 ns.
     #[test]
     fn a_line_of_the_collection_is_read() {
         let line = parse(b"1455592022.044413090,0.001285791,R,3,157253447680,4096").unwrap().unwrap();

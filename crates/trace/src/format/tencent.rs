@@ -4,13 +4,13 @@
 //! |---|---|
 //! | 1 | time in seconds since 1970 |
 //! | 2, 3 | offset and size in sectors of 512 B |
-//! | 4 | 0 = read, 1 = write: the other way round than MQSim |
-//! | 5 | volume, which is the device here |
+//! | 4 | 0 = read, 1 = write: the opposite of MQSim |
+//! | 5 | volume, used as the device |
 //!
-//! Source: the README of the traces (SNIA IOTTA, set 27917; Zhang et al., USENIX ATC 2020). Everything within a second
-//! has the same time.
+//! Source: the README of the traces (SNIA IOTTA, set 27917; Zhang et al., USENIX ATC 2020). The resolution of
+//! times is a second.
 
-use super::field::{Trouble, columns, nothing, number, number32, put, scaled};
+use super::field::{FieldError, columns, nothing, number, number32, put, scaled};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -26,7 +26,7 @@ pub(super) const SPEC: Spec = Spec {
 };
 
 /// Reads one line; `None` for a line of column names.
-pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
+pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, FieldError> {
     let mut fields = columns(line);
     let first = fields.next();
     if first.is_some_and(|field| field.eq_ignore_ascii_case(b"timestamp")) {
@@ -38,7 +38,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
     let kind = match number(fields.next(), "type")? {
         0 => Kind::Read,
         1 => Kind::Write,
-        other => return Err(Trouble::new(format!("the type `{other}` is neither 0 nor 1"))),
+        other => return Err(FieldError::new(format!("the type `{other}` is neither 0 nor 1"))),
     };
     let device = number32(fields.next(), "volume")?;
     nothing(fields, "five")?;
@@ -58,7 +58,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 mod tests {
     use super::*;
 
-    // Its polarity is the opposite of MQSim's.
+    // The polarity is the opposite of MQSim's.
     #[test]
     fn zero_reads_and_one_writes() {
         let line = parse(b"1538323200,12910952,8,0,1063").unwrap().unwrap();

@@ -11,12 +11,12 @@
 //! | 24 to 31 | 24 to 31 | time in microseconds |
 //! | | 32 to 39 | response time in microseconds |
 //!
-//! READ and WRITE of 6, 10, 12 and 16 bytes are records; other commands move no data of a disk and are none (UNMAP has
-//! its ranges in its payload, which is not traced). Source: libCacheSim's reader and the tool of Waldspurger et al.
-//! (FAST 2015) for the layout and the version's place; that lengths are bytes and times microseconds is how these use
-//! them.
+//! READ and WRITE of 6, 10, 12 and 16 bytes are records; other commands transfer no data blocks and are
+//! skipped (UNMAP has its ranges in its payload, which is not traced). Source: libCacheSim's reader and the
+//! tool of Waldspurger et al. (FAST 2015) for the layout and the position of the version; both treat lengths
+//! as bytes and times as microseconds.
 
-use super::field::{Trouble, le};
+use super::field::{FieldError, le};
 use super::spec::{Line, Spec};
 use crate::record::{Kind, Record};
 
@@ -43,7 +43,7 @@ pub(super) const SPEC_2: Spec = Spec {
 const READS: [u8; 4] = [0x08, 0x28, 0xa8, 0x88];
 const WRITES: [u8; 4] = [0x0a, 0x2a, 0xaa, 0x8a];
 
-/// What a SCSI operation code does; `None` if it neither reads nor writes.
+/// The kind of a SCSI operation code; `None` if it neither reads nor writes.
 pub(super) fn kind_of(code: u8) -> Option<Kind> {
     match code {
         code if READS.contains(&code) => Some(Kind::Read),
@@ -52,21 +52,21 @@ pub(super) fn kind_of(code: u8) -> Option<Kind> {
     }
 }
 
-/// Places of operation code, version and length.
+/// Offsets of operation code, version and length.
 fn places(version: u8) -> (usize, usize, usize) {
     if version == 1 { (12, 14, 4) } else { (0, 2, 8) }
 }
 
-/// Reads one record; `None` if it is no READ or WRITE.
-pub(super) fn parse(record: &[u8], version: u8) -> Result<Option<Line>, Trouble> {
+/// Reads one record; `None` if it is not a READ or WRITE.
+pub(super) fn parse(record: &[u8], version: u8) -> Result<Option<Line>, FieldError> {
     let (command, at, length) = places(version);
     if record[at + 1] != version {
-        return Err(Trouble::new(format!("its version is {}, not {version}", record[at + 1])));
+        return Err(FieldError::new(format!("its version is {}, not {version}", record[at + 1])));
     }
     let Some(kind) = kind_of(record[command]) else { return Ok(None) };
     let bytes = u64::from(u32::from_le_bytes(le(record, length)));
     if bytes == 0 {
-        // A READ or WRITE of no blocks is legal, and moves nothing.
+        // A READ or WRITE of zero blocks is legal, and transfers nothing.
         return Ok(None);
     }
     let block = u64::from_le_bytes(le(record, 16));
@@ -79,13 +79,13 @@ pub(super) fn parse(record: &[u8], version: u8) -> Result<Option<Line>, Trouble>
     }))
 }
 
-/// Whether a record can be one after a record at this time. Records stand in the order of their completion or issue,
-/// so times may go back, but not by more than a minute.
+/// The time of a record, if it is plausible after a record at time `latest`. Records are in order of
+/// completion or issue, so times may decrease, but by at most a minute.
 pub(super) fn plausible(record: &[u8], version: u8, latest: u64) -> Option<u64> {
     let (command, at, _) = places(version);
     let ticks = u64::from_le_bytes(le(record, 24));
     let parsed = parse(record, version).is_ok();
-    // No operation code has an upper byte.
+    // Operation codes have no upper byte.
     (parsed
         && record[at + 1] == version
         && record[command + 1] == 0
@@ -116,7 +116,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64, sequence: u6
 mod tests {
     use super::*;
 
-    // The two versions have their fields in another order.
+    // The field order differs between the two versions.
     #[test]
     fn both_layouts_are_read() {
         let record = Record { time_ps: 0, device: 0, offset_bytes: 3 * 512, bytes: 4096, kind: Kind::Write };

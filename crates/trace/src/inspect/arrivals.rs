@@ -1,4 +1,4 @@
-//! How I/Os come: rates, gaps, bursts.
+//! Arrival statistics: rates, gaps, bursts.
 
 use hdrhistogram::Histogram;
 
@@ -8,7 +8,7 @@ use byteway_console::number::{ns, ratio};
 
 const SECOND_PS: u64 = 1_000_000_000_000;
 
-/// Nothing is later than 213 days.
+/// Upper bound of a gap: traces end before 213 days.
 const GAP_NS_MAX: u64 = 1 << 55;
 
 pub(super) struct Arrivals {
@@ -17,7 +17,7 @@ pub(super) struct Arrivals {
     gaps: Histogram<u64>,
     zero_gaps: u64,
     gap_ps_max: u64,
-    /// Sum of the gaps' squares: at most that of their sum, which is below 2^128.
+    /// Sum of the squared gaps: at most the square of their sum, which is below 2^128.
     gap_squares: u128,
     second: Windows,
     tenth: Windows,
@@ -37,7 +37,7 @@ impl Arrivals {
         }
     }
 
-    /// An I/O comes, not before the last one.
+    /// Counts an I/O, which must not be earlier than the last one.
     pub(super) fn record(&mut self, time_ps: u64) {
         if self.records > 0 {
             let gap_ps = time_ps - self.last_ps;
@@ -52,7 +52,7 @@ impl Arrivals {
         self.tenth.record(time_ps);
     }
 
-    /// When the last one came.
+    /// Time of the last I/O, in picoseconds.
     pub(super) fn last_ps(&self) -> u64 {
         self.last_ps
     }
@@ -88,14 +88,14 @@ impl Arrivals {
     }
 }
 
-/// I/Os in each of equal stretches of time, empty ones included.
+/// I/Os in consecutive intervals of equal length, including empty ones.
 struct Windows {
     width_ps: u64,
     index: u64,
     records: u64,
     peak: (u64, u64),
     all: u128,
-    /// Sum of the squares of those that are over.
+    /// Sum of the squared counts of completed intervals.
     squares: u128,
 }
 
@@ -126,7 +126,7 @@ impl Windows {
         }
     }
 
-    /// Variance over mean of the complete ones.
+    /// Index of dispersion of the completed intervals.
     fn dispersion(&self) -> Option<f64> {
         let count = u128::from(self.index);
         let all = self.all - u128::from(self.records);
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use byteway_clock::random::{Exponential, Rng};
 
-    // Burstiness has a scale only by its two fixed points: even arrivals, and independent ones.
+    // Burstiness is defined by its two fixed points: evenly spaced arrivals, and independent ones.
     #[test]
     fn even_arrivals_have_no_dispersion_and_independent_ones_have_one() {
         let mut even = Arrivals::new();
@@ -164,7 +164,7 @@ mod tests {
         }
     }
 
-    // Empty stretches between bursts are what makes bursts; left out, a burst a minute would look even.
+    // Empty intervals between bursts are what makes bursts; without them, one burst a minute would look even.
     #[test]
     fn silence_counts() {
         let mut arrivals = Arrivals::new();
@@ -172,13 +172,13 @@ mod tests {
             (0..100).for_each(|_| arrivals.record(burst * 60 * SECOND_PS));
         }
         let found = arrivals.finish().unwrap();
-        // 9 of 540 seconds hold 100 each: mean 5/3, variance 166.7 - 2.8.
+        // 9 of 540 seconds have 100 I/Os each: mean 5/3, variance 166.7 - 2.8.
         assert!((found.dispersion_second.unwrap() - 98.333333).abs() < 1e-5, "{:?}", found.dispersion_second);
         assert_eq!((found.peak_second.records, found.peak_second.at_ns), (100, 0.0));
         assert_eq!(found.gaps.unwrap().zero_share, 0.990991);
     }
 
-    // The ends of what a trace may hold: nothing, one I/O, all at once, 213 days.
+    // Extreme traces: nothing, one I/O, all at once, 213 days.
     #[test]
     fn extreme_times_are_figures_too() {
         let of = |times: &[u64]| {

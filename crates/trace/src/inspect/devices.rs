@@ -1,4 +1,4 @@
-//! Which device, where on it, and how sequentially.
+//! Statistics by device: addresses and sequential access.
 
 use rustc_hash::FxHashMap;
 
@@ -8,7 +8,7 @@ use crate::Kind;
 use crate::Record;
 use byteway_console::number::ratio;
 
-/// Devices that are told apart: the largest public traces have some thousands of volumes.
+/// Devices counted separately, at most: the largest public traces have some thousands of volumes.
 const DEVICES_MAX: usize = 1 << 16;
 
 const ROWS: usize = 20;
@@ -19,7 +19,7 @@ const ALIGNMENT: u64 = 4096;
 pub(super) struct Devices {
     index_of: FxHashMap<u32, usize>,
     devices: Vec<Device>,
-    /// I/Os of devices beyond those told apart.
+    /// I/Os of devices beyond the limit.
     others: u64,
     begin_aligned: u64,
     aligned: u64,
@@ -36,7 +36,7 @@ struct Device {
     sequential: u64,
     lowest: u64,
     end: u64,
-    /// Where its last I/O ended; none before the first.
+    /// End of its last I/O; `None` before the first.
     next: Option<u64>,
 }
 
@@ -129,7 +129,8 @@ mod tests {
         Record { time_ps: 0, device, offset_bytes, bytes, kind: Kind::Write }
     }
 
-    // Streams of several devices are interleaved in a trace: without a memory for each, none would look sequential.
+    // Streams of several devices are interleaved in a trace: without state for each device, none would look
+    // sequential.
     #[test]
     fn interleaved_streams_are_sequential() {
         let mut devices = Devices::default();
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!((rows[0].sequential_share, rows[2].sequential_share), (0.9, 0.0));
     }
 
-    // A trace whose every line has another device would fill the memory.
+    // A trace with a different device on every line would fill memory.
     #[test]
     fn any_number_of_devices_takes_bounded_memory() {
         let mut devices = Devices::default();

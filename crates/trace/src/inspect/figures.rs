@@ -1,16 +1,17 @@
-//! How figures of an inspection are given.
+//! Rounding and limits of the figures of an inspection.
 
 use crate::record::Kind;
 
-/// In the order in which they are given.
+/// The kinds, in the order of the results.
 pub(super) const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Trim];
 
-/// Byte counts of a hostile trace may exceed what JSON's readers take as a whole number; none of a real one does.
+/// Saturates byte counts of hostile traces, which may exceed the integers of JSON readers; real traces never
+/// do.
 pub(super) fn saturated(bytes: u128) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Rounded, so that a result shows what an estimate is worth.
+/// Rounds to six decimals, so that a result shows no more digits than an estimate has.
 pub(super) fn six_decimals(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -1,8 +1,8 @@
-//! Distinct units that are read and written, and how soon one is written again: exact up to a bound, from a sample of the
-//! units beyond.
+//! Footprint: distinct units read and written, and update distances. Exact up to a limit, estimated from a
+//! sample of the units beyond it.
 //!
-//! A unit's key is a hash already. When the table is full the rate is halved: only keys with one more leading zero bit
-//! stay, and each stands for twice as many.
+//! A unit's key is a hash. When the table is full the sampling rate is halved: only keys with one more
+//! leading zero bit stay, and each then stands for twice as many units.
 
 use rustc_hash::FxHashMap;
 
@@ -11,21 +11,21 @@ use super::inspection::{Footprint as Found, Updates};
 use crate::reuse::{Distances, MissRatioCurve};
 use byteway_console::number::ratio;
 
-/// Units that are remembered: 4 GiB of 4 KiB, in some 50 MB. Half of it, the least sample, gives a standard error of
-/// 0.14 %.
+/// Units in the table, at most: 4 GiB of 4 KiB units, in some 50 MB. Half of it, the smallest sample, has a
+/// standard error of 0.14 %.
 const UNITS_MAX: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Footprint {
     units: FxHashMap<u64, Touched>,
-    /// Leading zero bits of the keys that are looked at; the rate is 2^-zeros.
+    /// Leading zero bits of the sampled keys; the sampling rate is 2^-zeros.
     zeros: u32,
     read: u64,
     written: u64,
     both: u64,
     accesses: u64,
     writes: u64,
-    /// Units written between two writes of one, weighted by what each stands for.
+    /// Units written between two writes of a unit, weighted by the inverse sampling rate.
     updates: Distances,
     updated: f64,
 }
@@ -33,12 +33,12 @@ pub(super) struct Footprint {
 #[derive(Default)]
 struct Touched {
     read: bool,
-    /// The number of the last write, from 1; 0 if there was none.
+    /// Number of the last write, from 1; 0: never written.
     written: u64,
 }
 
 impl Footprint {
-    /// A unit is read or written.
+    /// Counts a read or write of a unit.
     #[inline]
     pub(super) fn access(&mut self, key: u64, write: bool) {
         self.accesses += 1;
@@ -64,7 +64,7 @@ impl Footprint {
         self.written += u64::from(write && !was_written);
         self.read += u64::from(!write && !was_read);
         self.both += u64::from((write && !was_written && was_read) || (!write && !was_read && was_written));
-        // A bound on zeros so that the weight fits: not reached by fewer than 2^80 units.
+        // The limit on zeros keeps the weight in range; fewer than 2^80 units cannot reach it.
         if self.units.len() > UNITS_MAX && self.zeros < 60 {
             self.halve();
         }
@@ -121,7 +121,8 @@ mod tests {
     use super::*;
     use byteway_clock::random::mix;
 
-    // Writes to a unit that was read before, and the other way round, are three counts that are easily mixed up.
+    // Writes to a unit that was read before, reads of one that was written, and the total are easily
+    // confused.
     #[test]
     fn units_read_and_written_are_told_apart() {
         let mut footprint = Footprint::default();
@@ -140,7 +141,8 @@ mod tests {
         assert_eq!((updates.share, updates.p10_bytes, updates.p99_bytes), (0.5, 399 * 4096, 399 * 4096));
     }
 
-    // Unbounded, a trace of a large drive would take all memory; badly scaled, its footprint would be off by a power of 2.
+    // Without a limit, a trace of a large drive would exhaust memory; with wrong scaling, its footprint would
+    // be off by a power of 2.
     #[test]
     fn beyond_the_bound_it_is_estimated() {
         let mut footprint = Footprint::default();

@@ -1,182 +1,184 @@
-//! The result of an inspection: what `byteway trace inspect --format json` prints, one object for each trace, keys in the
-//! order of the fields. Shares are fractions of 1; times are in nanoseconds, sizes and distances in bytes.
+//! The result of an inspection: the JSON object that `byteway trace inspect --format json` prints for each
+//! trace, with keys in field order. Shares are fractions of 1; times are in nanoseconds, sizes and distances
+//! in bytes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Format;
 use crate::Kind;
 
-/// What is in a trace.
+/// Statistics of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inspection {
     /// Version of the program.
     pub byteway: String,
-    /// Name of the file, without its folder.
+    /// Name of the file, without its directory.
     pub trace: String,
-    /// Its format, as told or found.
+    /// Its format, as given or detected.
     pub format: Format,
-    /// What was taken for granted about the format: units of time and address, and which code is a write.
+    /// What is assumed about the format: units of time and address, and which code is a write.
     pub assumption: String,
-    /// The only device looked at, if one was chosen.
+    /// The selected device; null: all.
     pub device: Option<u32>,
-    /// The inspection was interrupted: the figures cover the beginning of the trace.
+    /// Whether the inspection was interrupted: the figures then cover the beginning of the trace.
     pub partial: bool,
-    /// I/Os.
+    /// Number of I/Os.
     pub records: u64,
-    /// Bytes that they read, write and trim.
+    /// Bytes read, written and trimmed.
     pub bytes: u64,
-    /// From the first record to the last.
+    /// Time from the first record to the last.
     pub duration_ns: f64,
     /// Reads, writes, trims, in this order.
     pub kinds: Vec<KindRow>,
-    /// How long they are: of all I/Os (`kind` is null), then of the kinds that there are.
+    /// Lengths: of all I/Os (`kind` is null), then of each kind that occurs.
     pub sizes: Vec<Sizes>,
-    /// Where they are.
+    /// Addresses of the I/Os.
     pub addresses: Addresses,
-    /// How they come; null without a record.
+    /// Arrival times; null without a record.
     pub arrivals: Option<Arrivals>,
-    /// Devices that there are.
+    /// Number of devices.
     pub device_count: u64,
-    /// Those with the most I/Os, at most 20, the busiest first.
+    /// The devices with the most I/Os, at most 20, in descending order.
     pub devices: Vec<DeviceRow>,
     /// Distinct units accessed.
     pub footprint: Footprint,
-    /// How soon a unit is written again; null if none is.
+    /// Update distances; null if no unit is written twice.
     pub updates: Option<Updates>,
-    /// How soon a unit is accessed again; null if none is.
+    /// Reuse distances; null if no unit is accessed twice.
     pub reuse: Option<Reuse>,
-    /// What a cache would miss; null if nothing is read or written.
+    /// Miss ratio by cache size; null if nothing is read or written.
     pub miss_ratio_curve: Option<Curve>,
-    /// What a reader should know: skipped lines, bounds that were met.
+    /// Notes on the figures: skipped lines, limits that were reached.
     pub notes: Vec<String>,
 }
 
 /// The I/Os of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindRow {
-    /// Which.
+    /// The kind.
     pub kind: Kind,
-    /// How many.
+    /// Number of I/Os.
     pub records: u64,
-    /// Of all I/Os.
+    /// Share of all I/Os.
     pub share: f64,
     /// Bytes read, written or trimmed.
     pub bytes: u64,
-    /// Of the bytes of all I/Os.
+    /// Share of the bytes of all I/Os.
     pub bytes_share: f64,
 }
 
 /// Lengths of I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sizes {
-    /// Of which kind; null: of all.
+    /// The kind; null: all.
     pub kind: Option<Kind>,
-    /// Mean.
+    /// Mean length.
     pub mean_bytes: f64,
-    /// Shortest.
+    /// Shortest length.
     pub min_bytes: u64,
-    /// Half are not longer.
+    /// Median.
     pub p50_bytes: u64,
-    /// 90 % are not longer.
+    /// 90th percentile.
     pub p90_bytes: u64,
-    /// 99 % are not longer.
+    /// 99th percentile.
     pub p99_bytes: u64,
-    /// Longest.
+    /// Longest length.
     pub max_bytes: u64,
-    /// The most frequent sizes, at most eight, the most frequent first.
+    /// The most frequent sizes, at most eight, in descending order.
     pub frequent: Vec<SizeRow>,
 }
 
-/// A size that is frequent.
+/// A frequent size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeRow {
-    /// The size.
+    /// The size in bytes.
     pub bytes: u64,
-    /// I/Os of this size.
+    /// Number of I/Os with this size.
     pub records: u64,
-    /// Of the I/Os of the kind.
+    /// Share of the I/Os of the kind.
     pub share: f64,
 }
 
-/// Where I/Os are, over all devices.
+/// Addresses of I/Os, over all devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Addresses {
-    /// Lowest address.
+    /// Lowest address, in bytes.
     pub lowest_bytes: u64,
-    /// Highest address, exclusive.
+    /// Highest address in bytes, exclusive.
     pub end_bytes: u64,
-    /// I/Os that begin where the one before on the same device ended.
+    /// Share of I/Os that begin where the one before on the same device ended.
     pub sequential_share: f64,
-    /// I/Os that begin at a multiple of 4 KiB.
+    /// Share of I/Os that begin at a multiple of 4 KiB.
     pub begin_aligned_share: f64,
-    /// I/Os that begin and end at one.
+    /// Share of I/Os that begin and end at a multiple of 4 KiB.
     pub aligned_share: f64,
 }
 
-/// How I/Os come.
+/// Arrival process of the I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Arrivals {
-    /// I/Os a second over the whole; null if all come at once.
+    /// Mean rate in I/Os per second; null if all arrive at once.
     pub mean_iops: Option<f64>,
-    /// The busiest second; seconds are counted from the first record.
+    /// The busiest second, counted from the first record.
     pub peak_second: Peak,
-    /// The busiest 100 ms, likewise.
+    /// The busiest interval of 100 ms.
     pub peak_100ms: Peak,
-    /// Index of dispersion of the I/Os in each second, variance over mean: 1 if they come independently (Poisson), 0 if
-    /// evenly, more the burstier. Null if there are not two seconds.
+    /// Index of dispersion (variance over mean) of the I/Os per second: 1 for a Poisson process, 0 for evenly
+    /// spaced arrivals, larger for bursts. Null for less than two seconds.
     pub dispersion_second: Option<f64>,
-    /// The same of each 100 ms.
+    /// The same per 100 ms.
     pub dispersion_100ms: Option<f64>,
-    /// Times between I/Os; null if there is only one.
+    /// Times between I/Os; null if there is only one I/O.
     pub gaps: Option<Gaps>,
 }
 
-/// The busiest stretch of time.
+/// The busiest interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peak {
-    /// I/Os in it.
+    /// I/Os in the interval.
     pub records: u64,
-    /// As I/Os a second.
+    /// The same in I/Os per second.
     pub iops: f64,
-    /// When it begins; the first of several.
+    /// Start of the interval; of several, the first.
     pub at_ns: f64,
 }
 
-/// Times between one I/O and the next. Percentiles are within 0.1 %.
+/// Times between consecutive I/Os. Percentiles are within 0.1 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gaps {
     /// Mean.
     pub mean_ns: f64,
-    /// Half are not longer.
+    /// Median.
     pub p50_ns: u64,
-    /// 90 % are not longer.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 % are not longer.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % are not longer.
+    /// 99.9th percentile.
     pub p99_9_ns: u64,
     /// Longest.
     pub max_ns: f64,
-    /// I/Os that come at the same time as the one before.
+    /// Share of I/Os with the same time as the one before.
     pub zero_share: f64,
-    /// Variance over the mean's square: 1 if I/Os come independently (Poisson), 0 if evenly. Null if all gaps are zero.
+    /// Squared coefficient of variation (variance over squared mean): 1 for a Poisson process, 0 for evenly
+    /// spaced arrivals. Null if all gaps are zero.
     pub variation: Option<f64>,
 }
 
-/// One device.
+/// Statistics of one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceRow {
-    /// Its number in the trace.
+    /// Device number in the trace.
     pub device: u32,
-    /// Its I/Os.
+    /// Number of I/Os.
     pub records: u64,
-    /// Of all I/Os.
+    /// Share of all I/Os.
     pub share: f64,
-    /// Its bytes.
+    /// Bytes of its I/Os.
     pub bytes: u64,
-    /// Reads, of its I/Os.
+    /// Share of reads in its I/Os.
     pub read_share: f64,
-    /// I/Os that begin where the one before ended.
+    /// Share of I/Os that begin where the one before ended.
     pub sequential_share: f64,
     /// Lowest address.
     pub lowest_bytes: u64,
@@ -184,16 +186,16 @@ pub struct DeviceRow {
     pub end_bytes: u64,
 }
 
-/// Distinct units that are accessed, a unit of one device being another than that of the next.
+/// Distinct units accessed. Units of different devices are distinct.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// Length of a unit.
+    /// Length of a unit, in bytes.
     pub unit_bytes: u64,
-    /// Whether the numbers of units are exact; if not, they are estimated from a sample.
+    /// Whether the counts are exact; otherwise they are estimated from a sample.
     pub exact: bool,
-    /// Share of the units that were looked at, 1 if exact.
+    /// Sampled share of the units, 1 if exact.
     pub sampling_rate: f64,
-    /// Accesses to units, by reads and writes.
+    /// Accesses to units by reads and writes.
     pub accesses: u64,
     /// Units accessed.
     pub units: u64,
@@ -205,37 +207,37 @@ pub struct Footprint {
     pub both_units: u64,
 }
 
-/// How much is written to other units, or to the same ones again, between two writes of a unit.
+/// Update distance: bytes written, to other units or to the same ones again, between two writes of a unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Updates {
-    /// Writes of units that were written before, of all writes of units.
+    /// Share of writes to units that were written before.
     pub share: f64,
-    /// 10 % of the updates come after no more than so many bytes.
+    /// 10th percentile.
     pub p10_bytes: u64,
-    /// Half of them.
+    /// Median.
     pub p50_bytes: u64,
-    /// 90 % of them.
+    /// 90th percentile.
     pub p90_bytes: u64,
-    /// 99 % of them.
+    /// 99th percentile.
     pub p99_bytes: u64,
 }
 
-/// Reuse distances: how many distinct other units, in bytes, are accessed between two accesses of a unit.
+/// Reuse distance: distinct other units accessed, in bytes, between two accesses of a unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reuse {
-    /// Accesses that are the first of their unit, of all.
+    /// Share of accesses that are the first to their unit.
     pub first_touch_share: f64,
-    /// 10 % of the other accesses have no longer distance.
+    /// 10th percentile of the other accesses.
     pub p10_bytes: u64,
-    /// Half of them.
+    /// Median.
     pub p50_bytes: u64,
-    /// 90 % of them.
+    /// 90th percentile.
     pub p90_bytes: u64,
-    /// 99 % of them.
+    /// 99th percentile.
     pub p99_bytes: u64,
 }
 
-/// How the distances were found.
+/// How the distances were obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -245,27 +247,27 @@ pub enum Method {
     Shards,
 }
 
-/// The miss ratio of a cache of units that replaces the least recently used one, by its size. Reads and writes alike look
-/// for a unit in it and bring it in.
+/// Miss ratio of a cache of units with least-recently-used replacement, by its size. Reads and writes both
+/// look units up and insert them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// How it was found.
+    /// Method.
     pub method: Method,
-    /// Length of a unit.
+    /// Length of a unit, in bytes.
     pub unit_bytes: u64,
-    /// The sample followed from it; null without a sample.
+    /// Seed of the sample; null without a sample.
     pub seed: Option<u64>,
-    /// Units looked at, at the end.
+    /// Sampled units, at the end.
     pub sampled_units: u64,
-    /// Of all units, 1 if all were.
+    /// Sampled share of all units, 1 if all.
     pub sampling_rate: f64,
-    /// Cache sizes are not told apart below it: what one sampled unit stands for.
+    /// Resolution of cache sizes: the number of units that one sampled unit stands for.
     pub resolution_units: u64,
     /// Whether the curve is exact.
     pub exact: bool,
-    /// What is known of its error, in words.
+    /// What is known about the error, in words.
     pub basis: String,
-    /// By cache size, in rising order, up to the size in which everything fits.
+    /// Points in ascending order of cache size, up to the size in which everything fits.
     pub points: Vec<CurvePoint>,
 }
 
@@ -276,12 +278,12 @@ pub struct CurvePoint {
     pub units: u64,
     /// Cache size in bytes.
     pub bytes: u64,
-    /// Accesses that miss, of all.
+    /// Share of accesses that miss.
     pub miss_ratio: f64,
 }
 
 impl Inspection {
-    /// As JSON: pretty-printed, a newline at the end.
+    /// As pretty-printed JSON with a final newline.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self).expect("an inspection has only string keys");
         json.push('\n');

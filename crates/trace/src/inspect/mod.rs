@@ -1,20 +1,21 @@
-//! What is in a trace: shares, sizes, addresses, arrivals, footprint, updates, reuse, and the miss-ratio curve.
+//! Statistics of a trace: shares, sizes, addresses, arrivals, footprint, updates, reuse, and the miss-ratio
+//! curve.
 //!
 //! | file | what |
 //! |---|---|
-//! | `arrivals` | how I/Os come: rates, gaps, bursts |
-//! | `sizes` | how long they are |
-//! | `devices` | which device, where, how sequentially |
-//! | `footprint` | how many distinct units are read and written, and how soon one is written again |
-//! | `figures` | how figures are given |
-//! | `inspection` | the result, which `--format json` prints |
-//! | `tables` | the result for the terminal |
+//! | `arrivals` | rates, gaps, bursts |
+//! | `sizes` | lengths of I/Os |
+//! | `devices` | devices, addresses, sequential access |
+//! | `footprint` | distinct units read and written, update distances |
+//! | `figures` | rounding and limits |
+//! | `inspection` | the result, printed by `--format json` |
+//! | `tables` | the result as tables for the terminal |
 //!
-//! The trace is read once and memory is bounded, whatever its length and whatever it holds; where a bound makes a figure
-//! an estimate, the figure says so.
+//! The trace is read once, and memory is bounded for any trace; where a limit makes a figure an estimate, the
+//! figure says so.
 //!
-//! A *unit* is a piece of a device's address space, 4 KiB unless told otherwise. An I/O accesses every unit that it
-//! touches. The footprint and the curve are of the units that are read and written; trims access none.
+//! A *unit* is a piece of a device's address space, 4 KiB by default. An I/O accesses every unit that it
+//! touches. Footprint and curve cover the units that are read and written; trims access none.
 
 mod arrivals;
 mod devices;
@@ -42,20 +43,20 @@ use byteway_console::interrupt::Interrupt;
 use byteway_console::number::{ns, ratio};
 use byteway_console::units::Bytes;
 
-/// What is looked for.
+/// Options of an inspection.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Length of a unit, in bytes: 512 B to 1 GiB.
     pub unit_bytes: u64,
     /// Units sampled for the miss-ratio curve: 64 to 16 Mi.
     pub samples: usize,
-    /// Which units are sampled follows from it.
+    /// Seed that selects the sampled units.
     pub seed: u64,
-    /// Look at every unit instead, in memory that grows with them.
+    /// Include every unit in the curve, in memory that grows with their number.
     pub exact: bool,
-    /// Refuse to look at more units than that.
+    /// Limit of units for an exact curve; more are an error.
     pub exact_units_max: usize,
-    /// The device that the reader was told to give out, if any.
+    /// The device that the reader selects, if any.
     pub device: Option<u32>,
 }
 
@@ -72,7 +73,7 @@ impl Default for Options {
     }
 }
 
-/// Samples unless told otherwise: what the error is known for.
+/// Default number of samples, for which the error is known.
 pub const SAMPLES: usize = 16 << 10;
 
 const UNIT_BYTES_MIN: u64 = 512;
@@ -80,18 +81,18 @@ const UNIT_BYTES_MAX: u64 = 1 << 30;
 const SAMPLES_MIN: usize = 64;
 const SAMPLES_MAX: usize = 1 << 24;
 
-/// An exact curve of more units would take more than a gigabyte.
+/// Limit of units for an exact curve, which then takes about a gigabyte.
 const EXACT_UNITS_MAX: usize = 1 << 24;
 
-/// Units accessed by one I/O, at most: 32 MiB of 4 KiB, far more than a drive takes in one command. Without a bound a line
-/// that claims 2^63 bytes would be looked at for years.
+/// Units accessed by one I/O, at most: 32 MiB of 4 KiB, far more than a drive transfers in one command.
+/// Without a limit a line that claims 2^63 bytes would take years.
 const UNITS_PER_IO_MAX: u64 = 1 << 13;
 
-/// Cache sizes of the curve begin here, in units.
+/// Smallest cache size of the curve, in units.
 const CURVE_UNITS_MIN: u64 = 16;
 
 impl Options {
-    /// Checks the options against their bounds.
+    /// Validates the options.
     pub fn check(&self) -> Result<(), InputError> {
         if !(UNIT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&self.unit_bytes) {
             let what =
@@ -108,12 +109,13 @@ impl Options {
     }
 }
 
-/// Reads a trace to its end, or until `interrupt` is raised: then the result says that it is partial. `name` is what the
-/// result calls the trace. After each record `progress` is told how many there were, and the time of the last, in picoseconds.
+/// Reads a trace to its end, or until `interrupt` is raised: then the result is marked as partial. `name` is
+/// the trace's name in the result. After each record `progress` receives the number of records, and the time
+/// of the last in picoseconds.
 ///
 /// # Errors
-/// If the options are out of bounds, if a line of the trace is no record, or if an exact curve was asked for and there are
-/// too many units.
+/// The options are out of range, a line of the trace is not a record, or there are too many units for an
+/// exact curve.
 pub fn inspect(
     mut reader: Reader,
     name: &str,
@@ -149,7 +151,7 @@ pub fn inspect(
     Ok(inspector.finish(&reader, name, options, partial))
 }
 
-/// Everything that is counted along the trace.
+/// The counters of an inspection.
 struct Inspector {
     unit_bytes: u64,
     records: u64,
@@ -161,7 +163,7 @@ struct Inspector {
     footprint: footprint::Footprint,
     reuse: Distances,
     exact_units_max: usize,
-    /// I/Os of which not every unit was looked at.
+    /// I/Os that exceeded [`UNITS_PER_IO_MAX`].
     cut: u64,
 }
 
@@ -189,7 +191,7 @@ impl Inspector {
         }
     }
 
-    /// Counts a record. False if there are too many units for an exact curve.
+    /// Counts a record. Returns false if there are too many units for an exact curve.
     fn record(&mut self, record: &Record) -> bool {
         self.records += 1;
         let (ios, bytes) = &mut self.kinds[record.kind as usize];
@@ -207,8 +209,8 @@ impl Inspector {
         let last = (record.offset_bytes + (record.bytes - 1)) / self.unit_bytes;
         let end = last.min(first + (UNITS_PER_IO_MAX - 1));
         self.cut += u64::from(end < last);
-        // A unit's key is a hash of it and its device. In one device no two are alike; of two devices with 100 million units
-        // in all, one in some thousands of traces has a pair.
+        // A unit's key is a hash of unit and device. Within a device keys are unique; in a trace with 100
+        // million units on two devices, two keys collide in one of several thousand traces.
         let device = mix(u64::from(record.device));
         for unit in first..=end {
             let key = mix(unit ^ device);
@@ -262,7 +264,7 @@ impl Inspector {
         }
     }
 
-    /// The curve at cache sizes that double up to the one in which everything fits.
+    /// The curve at cache sizes that double, up to the one in which everything fits.
     fn points(&self, curve: &MissRatioCurve, footprint: &Footprint, options: &Options) -> Option<Curve> {
         if footprint.accesses == 0 {
             return None;

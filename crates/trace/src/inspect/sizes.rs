@@ -1,4 +1,4 @@
-//! How long I/Os are, by kind: every size counted, in bounded memory.
+//! Lengths of I/Os by kind: a histogram of exact sizes in bounded memory.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use super::inspection::{SizeRow, Sizes as Found};
 use crate::Kind;
 use byteway_console::number::ratio;
 
-/// So many different sizes are counted each for itself. A trace of a real device has some hundreds.
+/// Sizes counted exactly, at most. A trace of a real device has some hundreds.
 const DISTINCT_MAX: usize = 1 << 16;
 
-/// Bits that are kept of a size that comes when there are as many: some 30,000 more sizes at most.
+/// Significant bits of sizes counted beyond that: at most some 30,000 more sizes.
 const COARSE_BITS: u32 = 10;
 
 const FREQUENT: usize = 8;
@@ -42,7 +42,7 @@ impl Sizes {
         self.counts.entry(key).or_default()[index] += 1;
     }
 
-    /// Of all I/Os, then of each kind that there is.
+    /// Statistics of all I/Os, then of each kind that occurs.
     pub(super) fn finish(&self) -> Vec<Found> {
         let of_all = self.of(None, |counts| counts.iter().sum(), self.bytes.iter().sum());
         let of_kinds = KINDS.map(|kind| {
@@ -62,7 +62,7 @@ impl Sizes {
         let mut sizes: Vec<_> = sizes.filter(|(_, count)| *count > 0).collect();
         let records: u64 = sizes.iter().map(|(_, count)| count).sum();
         let (min_bytes, max_bytes) = (sizes.first()?.0, sizes.last()?.0);
-        // The least size that so many hundredths of the I/Os do not exceed.
+        // The smallest size that is not exceeded by `percent` % of the I/Os.
         let at = |percent: u64| {
             let (mut left, wanted) = (records, u128::from(records) * u128::from(100 - percent));
             let reached = sizes.iter().find(|(_, count)| {
@@ -105,7 +105,7 @@ impl Sizes {
 mod tests {
     use super::*;
 
-    // A percentile that is off by one I/O turns 4 KiB into 1 MiB where the two are half and half.
+    // A percentile off by one I/O turns 4 KiB into 1 MiB where each is half of the I/Os.
     #[test]
     fn sizes_are_ranked_and_counted() {
         let mut sizes = Sizes::default();
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!((found[1].p50_bytes, found[1].p90_bytes), (4096, 1 << 20));
     }
 
-    // A trace whose every line has another size would fill the memory.
+    // A trace with a different size on every line would fill memory.
     #[test]
     fn any_number_of_sizes_takes_bounded_memory() {
         let mut sizes = Sizes::default();

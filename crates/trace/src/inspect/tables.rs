@@ -1,4 +1,4 @@
-//! The result of an inspection for the terminal.
+//! Tables with the result of an inspection, for the terminal.
 
 use std::fmt::Write as _;
 
@@ -9,16 +9,16 @@ use byteway_console::table::{
 };
 use byteway_console::units::Bytes;
 
-/// Length of the bar of a miss ratio of 1.
+/// Length of the bar for a miss ratio of 1, in characters.
 const BAR: usize = 40;
 
 impl Inspection {
-    /// The tables of the terminal, 80 columns wide.
+    /// Tables at most 80 columns wide.
     pub fn to_tables(&self) -> String {
         self.tables(Width::Narrow)
     }
 
-    /// The tables of the terminal.
+    /// Tables of this width.
     pub fn tables(&self, width: Width) -> String {
         let mut out = Printout::new(width);
         let _ = writeln!(out, "{}: {}", self.trace, self.assumption);

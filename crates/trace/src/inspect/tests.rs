@@ -15,7 +15,7 @@ fn found(text: &str, options: &Options) -> Result<Inspection, InputError> {
     inspect(reader, "t.trace", options, |_, _| (), &Interrupt::default())
 }
 
-// Every figure of a trace so small that each can be counted by hand.
+// The trace is so small that every figure can be counted by hand.
 #[test]
 fn a_small_trace_is_described() {
     // 4 KiB at 0 written, read, written again; 8 KiB at 1 MiB read twice; half a unit read on another device.
@@ -37,7 +37,7 @@ fn a_small_trace_is_described() {
     assert_eq!(found.device_count, 2);
     let updates = found.updates.as_ref().unwrap();
     assert_eq!((updates.share, updates.p50_bytes), (0.5, 0));
-    // Of four reuses one has nothing between, two one unit and one two.
+    // Of four reuses one has distance 0, two have 1 unit and one has 2.
     let reuse = found.reuse.as_ref().unwrap();
     assert_eq!(
         (reuse.first_touch_share, reuse.p10_bytes, reuse.p50_bytes, reuse.p99_bytes),
@@ -54,7 +54,7 @@ fn a_small_trace_is_described() {
     assert_eq!(again, found);
 }
 
-/// Two devices' worth of random writes and reads: more units than samples.
+/// Random writes and reads on two devices: more units than samples.
 fn generated() -> String {
     let mut stream = byteway_clock::random::Rng::new(5).stream("inspect");
     let mut text = String::new();
@@ -66,7 +66,7 @@ fn generated() -> String {
     text
 }
 
-// What the same command prints twice must be the same; what is estimated must say so, and be near.
+// The same command must print the same twice; an estimate must be marked as one, and be close.
 #[test]
 fn a_sample_is_near_the_exact_curve_and_says_what_it_is() {
     let text = generated();
@@ -86,7 +86,7 @@ fn a_sample_is_near_the_exact_curve_and_says_what_it_is() {
     assert!(exact.points.windows(2).all(|pair| pair[0].miss_ratio >= pair[1].miss_ratio));
 }
 
-// A device of the trace is a drive of its own: its unit 0 is not another's.
+// Devices of a trace are separate drives: unit 0 of one is not unit 0 of another.
 #[test]
 fn the_units_of_two_devices_differ() {
     let text = "0 0 0 8 0\n1 1 0 8 0\n2 2 0 8 0\n";
@@ -96,7 +96,7 @@ fn the_units_of_two_devices_differ() {
     assert!(one.notes.iter().any(|note| note.starts_with("2 records of other devices")), "{:?}", one.notes);
 }
 
-// Files from outside: none of these may panic, divide by zero or look at 2^51 units one by one.
+// Untrusted files: none may panic, divide by zero or iterate over 2^51 units.
 #[test]
 fn hostile_traces_are_described_too() {
     let empty = found("# nothing\n", &options()).unwrap();
@@ -110,7 +110,7 @@ fn hostile_traces_are_described_too() {
     );
     assert!(one.to_tables().contains("all at once"));
 
-    // 2^63 bytes in one I/O, several times, at the ends of the address space.
+    // 2^63 bytes in one I/O, several times, at both ends of the address space.
     let sectors = (1u64 << 54) - 1;
     let text = format!("0 0 0 {sectors} 0\n0 1 {} 1 1\n1 0 0 {sectors} 0\n1 0 0 {sectors} 1\n", sectors);
     let huge = found(&text, &options()).unwrap();
@@ -131,7 +131,7 @@ fn hostile_traces_are_described_too() {
     assert!(broken.to_string().contains("t.trace:2:1"), "{broken}");
 }
 
-// Bounds that are not checked at the edge would be divisions by zero and allocations of terabytes.
+// Unchecked options would cause divisions by zero and allocations of terabytes.
 #[test]
 fn options_out_of_bounds_are_refused_with_the_bounds() {
     for (options, words) in [
@@ -145,7 +145,7 @@ fn options_out_of_bounds_are_refused_with_the_bounds() {
     }
 }
 
-// The exact curve is the one thing whose memory grows: without an end it would take the machine with it.
+// Only the exact curve uses unbounded memory; without a limit it would exhaust the machine.
 #[test]
 fn an_exact_curve_of_too_many_units_is_refused() {
     let few = Options { exact: true, exact_units_max: 3, ..options() };
@@ -157,7 +157,7 @@ fn an_exact_curve_of_too_many_units_is_refused() {
     }
 }
 
-// A trim of the whole device is one line of a trace; taken for accesses it would drown everything else.
+// A trim of a whole device is one line of a trace; counted as accesses it would dominate all figures.
 #[test]
 fn trims_access_no_unit() {
     let mut inspector = Inspector::new(&options());
@@ -167,7 +167,7 @@ fn trims_access_no_unit() {
     assert_eq!(inspector.footprint.finish(4096).accesses, 0);
 }
 
-// Ctrl-C in an hour's trace: what was read so far is worth having, marked as what it is.
+// After Ctrl-C in an hour-long trace, the figures so far are useful if marked as partial.
 #[test]
 fn an_interrupted_inspection_is_marked() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,14 +2,13 @@ use super::*;
 use crate::reuse::Exact;
 use byteway_clock::random::{Rng, Zipf};
 use std::io::Read;
-use std::path::{Path, PathBuf};
 
 const SAMPLES: usize = 16 << 10;
 const SEEDS: u64 = 20;
 const SIZES: [u64; 5] = [1_000, 10_000, 50_000, 100_000, 200_000];
 
 impl Shards {
-    /// The estimate without the correction: as shares of the accesses sampled.
+    /// The estimate without the correction, as shares of the sampled accesses.
     fn plain_curve(&self) -> MissRatioCurve {
         self.corrected(0.0, self.sampled)
     }
@@ -20,7 +19,7 @@ fn error(found: &MissRatioCurve, exact: &MissRatioCurve, sizes: &[u64]) -> f64 {
     sizes.iter().map(|size| (found.at(*size) - exact.at(*size)).abs()).fold(0.0, f64::max)
 }
 
-/// What all seeds, in order from 0, make of the same keys.
+/// The same keys sampled with each seed, in order from 0.
 fn sampled(keys: impl Iterator<Item = u64>) -> (Exact, Vec<Shards>) {
     let mut exact = Exact::default();
     let mut shards: Vec<_> = (0..SEEDS).map(|seed| Shards::new(SAMPLES, seed)).collect();
@@ -31,28 +30,19 @@ fn sampled(keys: impl Iterator<Item = u64>) -> (Exact, Vec<Shards>) {
     (exact, shards)
 }
 
-/// The keys of the CloudPhysics trace w106. `None`, and said, if it is missing; the test fails instead where
-/// `BYTEWAY_TRACES` is set, and in continuous integration (`CI`).
+/// The keys of the CloudPhysics trace w106, if it is there.
 fn cloudphysics() -> Option<Vec<u64>> {
-    let named = std::env::var_os("BYTEWAY_TRACES").map(PathBuf::from);
-    let required = named.is_some() || std::env::var_os("CI").is_some();
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let path = named.unwrap_or_else(beside).join("mrc/cloudphysics-w106.keys-le32.xz");
-    let Ok(file) = std::fs::File::open(&path) else {
-        let missing =
-            format!("{} is missing: set BYTEWAY_TRACES to the folder of the real traces", path.display());
-        assert!(!required, "{missing}");
-        eprintln!("SKIPPED: {missing}");
-        return None;
-    };
+    let path = byteway_needs::trace("mrc/cloudphysics-w106.keys-le32.xz")?;
+    let file = std::fs::File::open(&path).unwrap();
     let mut bytes = Vec::new();
     liblzma::read::XzDecoder::new(file).read_to_end(&mut bytes).unwrap();
     let keys = bytes.chunks_exact(4).map(|key| u32::from_le_bytes(key.try_into().unwrap()).into());
     Some(keys.collect())
 }
 
-// The figure that everything built on these curves rests on: against an exact curve that others have computed, for
-// twenty seeds that nobody picked.
+// The curves depend on this accuracy: compared with an exact curve that others computed, for twenty seeds
+// without selection.
+// twenty seeds without selection.
 #[test]
 fn a_real_curve_is_found_by_nearly_every_seed() {
     let Some(keys) = cloudphysics() else { return };
@@ -71,7 +61,7 @@ fn a_real_curve_is_found_by_nearly_every_seed() {
         assert!((shards.keys() / 275_171.0 - 1.0).abs() < 0.03, "{}", shards.keys());
     }
 
-    // Without the correction a popular key that is not in the sample shifts the whole curve.
+    // Without the correction a popular key outside the sample shifts the whole curve.
     let mean = |curve: fn(&Shards) -> MissRatioCurve| {
         let errors = shards.iter().map(|shards| error(&curve(shards), &exact, &SIZES[..1]));
         errors.sum::<f64>() / SEEDS as f64
@@ -80,14 +70,14 @@ fn a_real_curve_is_found_by_nearly_every_seed() {
     assert!(plain > 3.0 * corrected, "plain {plain:.4}, corrected {corrected:.4}");
 }
 
-/// Accesses to 200,000 keys, the popular ones much more often.
+/// Accesses to 200,000 keys with a Zipf distribution.
 fn zipf(accesses: usize) -> impl Iterator<Item = u64> {
     let ranks = Zipf::new(200_000, 1.1).unwrap();
     let mut stream = Rng::new(1).stream("shards");
     (0..accesses).map(move |_| ranks.sample(&mut stream))
 }
 
-// The same for those who have no real trace at hand.
+// The same for users without the real trace.
 #[test]
 fn a_generated_curve_is_found_by_nearly_every_seed() {
     let (exact, shards) = sampled(zipf(500_000));
@@ -99,7 +89,7 @@ fn a_generated_curve_is_found_by_nearly_every_seed() {
     assert!(good >= 18, "only {good} of {SEEDS} seeds are within 0.02: {errors:.4?}");
 }
 
-// Small traces are most of those that people try first; sampled, theirs would be wrong for nothing.
+// Small traces are common; sampling them would add an error for nothing.
 #[test]
 fn with_room_for_all_keys_it_is_exact() {
     let (mut exact, mut shards) = (Exact::default(), Shards::new(2048, 7));
@@ -111,7 +101,7 @@ fn with_room_for_all_keys_it_is_exact() {
     assert_eq!(shards.curve(), exact.curve());
 }
 
-// Memory is what the fixed size is for; and no size may stop it from working.
+// Memory must stay bounded, and every sample size must work.
 #[test]
 fn any_number_of_samples_is_kept_to() {
     for samples in [0, 1, 2, 100] {

@@ -31,12 +31,12 @@ pub enum FabricsCommand {
     AuthReceive(AuthReceive),
     /// Deletes the I/O queue pair that it was sent on; without data.
     Disconnect(Disconnect),
-    /// A type that is reserved or a vendor's: Invalid Field in Command (NVMe Base 2.1, 4.1.2).
+    /// A reserved or vendor-specific type: Invalid Field in Command (NVMe Base 2.1, 4.1.2).
     Unknown(FabricsType),
 }
 
 impl FabricsCommand {
-    /// Parses an entry; none if its opcode is not 7Fh.
+    /// Parses an entry; `None` if its opcode is not 7Fh.
     pub fn parse(sqe: &Sqe) -> Option<FabricsCommand> {
         Some(match FabricsType::of(sqe)? {
             FabricsType::PROPERTY_SET => FabricsCommand::PropertySet(PropertySet::parse(sqe)),

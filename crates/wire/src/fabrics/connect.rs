@@ -10,11 +10,11 @@ use super::nqn::NQN_FIELD_BYTES;
 use super::{FabricsType, Nqn, status};
 use crate::nvme::{Cqe, SglDescriptor, Sqe, Status, assert_offsets};
 
-/// CNTLID of Connect data: any controller, which the subsystem makes (dynamic controller model).
+/// CNTLID of Connect data: any controller; the subsystem creates one (dynamic controller model).
 pub const CNTLID_DYNAMIC: u16 = 0xFFFF;
-/// CNTLID of Connect data: any free controller of those that exist (static controller model).
+/// CNTLID of Connect data: any free existing controller (static controller model).
 pub const CNTLID_STATIC: u16 = 0xFFFE;
-/// The last identifier that a controller can have; those above, up to FFFDh, are invalid in Connect data.
+/// Greatest valid controller identifier; those above, up to FFFDh, are invalid in Connect data.
 pub const CNTLID_MAX: u16 = 0xFFEF;
 /// SQHD of a Connect response: submission queue flow control is disabled.
 pub const SQHD_NO_FLOW_CONTROL: u16 = 0xFFFF;
@@ -66,7 +66,7 @@ impl Connect {
         }
     }
 
-    /// The command, `data` describing 1024 bytes of [`ConnectData`].
+    /// Builds the command; `data` describes the 1024 bytes of [`ConnectData`].
     pub fn sqe(&self, cid: u16, data: SglDescriptor) -> Sqe {
         Sqe {
             cdw10: u32::from(self.recfmt) | u32::from(self.qid) << 16,
@@ -84,7 +84,7 @@ impl Connect {
 pub struct ConnectData {
     /// Host Identifier.
     pub hostid: [u8; 16],
-    /// Controller ID that is asked for: an identifier, [`CNTLID_DYNAMIC`] or [`CNTLID_STATIC`].
+    /// Requested Controller ID: an identifier, [`CNTLID_DYNAMIC`] or [`CNTLID_STATIC`].
     pub cntlid: u16,
     #[doc(hidden)]
     pub reserved_18: [u8; 238],
@@ -102,7 +102,7 @@ impl ConnectData {
     /// Bytes of the data.
     pub const SIZE: usize = 1024;
 
-    /// The data of a Connect.
+    /// Connect data for these names.
     pub fn new(hostid: [u8; 16], cntlid: u16, subsystem: &Nqn, host: &Nqn) -> ConnectData {
         ConnectData {
             hostid,
@@ -116,7 +116,7 @@ impl ConnectData {
     /// Name of the subsystem.
     ///
     /// # Errors
-    /// The name is malformed: Connect Invalid Parameters, at its offset.
+    /// [`InvalidParameter`] with the name's offset if it is malformed.
     pub fn subsystem(&self) -> Result<Nqn, InvalidParameter> {
         Nqn::from_field(&self.subnqn)
             .map_err(|_| InvalidParameter::in_data(offset_of!(ConnectData, subnqn) as u16))
@@ -125,7 +125,7 @@ impl ConnectData {
     /// Name of the host.
     ///
     /// # Errors
-    /// The name is malformed: Connect Invalid Parameters, at its offset.
+    /// [`InvalidParameter`] with the name's offset if it is malformed.
     pub fn host(&self) -> Result<Nqn, InvalidParameter> {
         Nqn::from_field(&self.hostnqn)
             .map_err(|_| InvalidParameter::in_data(offset_of!(ConnectData, hostnqn) as u16))
@@ -161,12 +161,12 @@ pub struct AuthRequirements {
 pub struct Connected {
     /// Controller ID of the association; bytes 1:0.
     pub cntlid: u16,
-    /// What the host must do before anything else on the queue; bytes 3:2.
+    /// Authentication that is required before other commands on the queue; bytes 3:2.
     pub requirements: AuthRequirements,
 }
 
 impl Connected {
-    /// Reads the response to a Connect; none if it failed.
+    /// Parses the response to a Connect; `None` if it failed.
     pub fn parse(response: &Cqe) -> Option<Connected> {
         response.status().is_success().then_some(Connected {
             cntlid: response.dw0 as u16,
@@ -181,7 +181,7 @@ impl Connected {
     }
 }
 
-/// Where a parameter is that made a Connect fail with Connect Invalid Parameters (IPO and IATTR).
+/// Location of the parameter that made a Connect fail with Connect Invalid Parameters (IPO and IATTR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidParameter {
     /// Invalid Parameter Offset in bytes; bytes 1:0.
@@ -209,7 +209,7 @@ impl InvalidParameter {
         InvalidParameter { offset, in_data: true }
     }
 
-    /// Reads the response to a Connect; none if it has another status.
+    /// Parses the response to a Connect; `None` if it has another status.
     pub fn parse(response: &Cqe) -> Option<InvalidParameter> {
         response
             .status()
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::fabrics::DataPointer;
 
-    /// Without this no other host could connect to a drive of ours, nor we to another's.
+    /// Without this no foreign host could connect to a drive, and no drive's host to a foreign target.
     #[test]
     fn fields_lie_where_the_specification_says() {
         let connect = Connect {
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((Connected::parse(&invalid), InvalidParameter::parse(&response.cqe(7, 0))), (None, None));
     }
 
-    /// Without this a malformed name would be accepted, or its host told to look elsewhere.
+    /// Without this a malformed name would be accepted, or reported at a wrong offset.
     #[test]
     fn names_in_the_data_are_checked() {
         let host = Nqn::new("nqn.2014-08.com.example:host").unwrap();

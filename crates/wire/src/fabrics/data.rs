@@ -1,4 +1,5 @@
-//! SGL descriptors of fabrics: where a capsule's data is (NVMe Base 2.1, 4.3.2; TCP Transport 1.0, 3.3.2).
+//! SGL descriptors specific to fabrics: the location of a capsule's data (NVMe Base 2.1, 4.3.2; TCP Transport 1.0,
+//! 3.3.2).
 //!
 //! | descriptor | byte 15 | bytes 7:0 | bytes 10:8 | byte 11 | bytes 14:12 |
 //! |---|---|---|---|---|---|
@@ -12,25 +13,25 @@ use crate::nvme::sgl::{SglError, SglSubType, SglType};
 /// Sub-type Fh of a keyed descriptor: the key is invalidated when the command completes.
 const INVALIDATE_KEY: SglSubType = SglSubType(0xF);
 
-/// Bytes that a keyed descriptor can describe: 24 bits of them.
+/// Maximum length that a keyed descriptor describes: a 24-bit number of bytes.
 pub const KEYED_BYTES_MAX: u32 = (1 << 24) - 1;
 
-/// The one SGL descriptor of a command that came by a fabric.
+/// The single SGL descriptor of a command received over a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPointer {
     /// In-capsule data: it follows the submission queue entry (type 0h, sub-type 1h).
     InCapsule {
-        /// First byte, counted from the one behind the entry if ICDOFF is 0, which NVMe/TCP demands.
+        /// Offset of the first byte, counted from the end of the entry if ICDOFF is 0, as NVMe/TCP requires.
         offset: u64,
         /// Length in bytes.
         bytes: u32,
     },
-    /// The transport moves the data by its own means: for NVMe/TCP by H2CData and C2HData PDUs (type 5h, sub-type Ah).
+    /// Data that the transport moves: for NVMe/TCP in H2CData and C2HData PDUs (type 5h, sub-type Ah).
     Transport {
         /// Length of the command's data buffer in bytes.
         bytes: u32,
     },
-    /// Memory of the host, with a key for access from remote (type 4h): RDMA.
+    /// Host memory with a remote key (type 4h): RDMA.
     Keyed {
         /// Address in the host.
         address: u64,
@@ -47,7 +48,7 @@ impl DataPointer {
     /// Reads a descriptor.
     ///
     /// # Errors
-    /// [`SglError::Type`] if it is none of fabrics: SGL Descriptor Type Invalid.
+    /// [`SglError::Type`] if it is not a fabrics descriptor: SGL Descriptor Type Invalid.
     pub fn parse(descriptor: &SglDescriptor) -> Result<DataPointer, SglError> {
         let SglDescriptor { address, length, reserved: [key_1, key_2, key_3], .. } = *descriptor;
         match (descriptor.sgl_type(), descriptor.sub_type()) {
@@ -69,7 +70,7 @@ impl DataPointer {
         }
     }
 
-    /// The descriptor. Of a keyed length the low 24 bits are taken.
+    /// The descriptor. Only the low 24 bits of a keyed length are used.
     pub const fn descriptor(self) -> SglDescriptor {
         match self {
             DataPointer::InCapsule { offset, bytes } => SglDescriptor::data_block_offset(offset, bytes),
@@ -102,7 +103,7 @@ impl DataPointer {
 mod tests {
     use super::*;
 
-    /// Without this a controller would look for a command's data elsewhere than the host has put it.
+    /// Without this a controller would look for a command's data where the host did not put it.
     #[test]
     fn descriptors_lie_as_the_specification_says() {
         let keyed =

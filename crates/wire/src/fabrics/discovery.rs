@@ -1,4 +1,5 @@
-//! The Discovery log page, identifier 70h: where subsystems are, and who else knows (NVMe Base 2.1, 5.1.12.3.1).
+//! The Discovery log page, identifier 70h: addresses of subsystems and of other Discovery Services (NVMe Base 2.1,
+//! 5.1.12.3.1).
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -177,7 +178,7 @@ impl DiscoveryEntry {
     /// Bytes of an entry, and of the header.
     pub const SIZE: usize = 1024;
 
-    /// An entry of a subsystem that is reached by TCP without TLS, with dynamic controllers and admin queues of 128.
+    /// An entry for a subsystem reached by TCP without TLS, with dynamic controllers and admin queues of 128 entries.
     pub fn tcp(subsystem: &Nqn, address: SocketAddr, portid: u16) -> DiscoveryEntry {
         DiscoveryEntry {
             trtype: TransportType::TCP,
@@ -193,7 +194,7 @@ impl DiscoveryEntry {
         }
     }
 
-    /// An entry that refers to another Discovery Service, reached by TCP.
+    /// A referral to another Discovery Service, reached by TCP.
     pub fn referral(address: SocketAddr, portid: u16) -> DiscoveryEntry {
         DiscoveryEntry {
             subtype: SubsystemType::REFERRAL,
@@ -204,12 +205,12 @@ impl DiscoveryEntry {
     /// Name of the subsystem.
     ///
     /// # Errors
-    /// The name is malformed.
+    /// [`NqnError`] if the name is malformed.
     pub fn subsystem(&self) -> Result<Nqn, NqnError> {
         Nqn::from_field(&self.subnqn)
     }
 
-    /// Address and port of an NVMe/TCP entry; none if it has another transport, or either can't be read.
+    /// Address and port of an NVMe/TCP entry; `None` for other transports, or if either is malformed.
     pub fn address(&self) -> Option<SocketAddr> {
         let ip: IpAddr = text(&self.traddr)?.parse().ok()?;
         let family = if ip.is_ipv4() { AddressFamily::IPV4 } else { AddressFamily::IPV6 };
@@ -236,13 +237,13 @@ fn padded<const N: usize>(text: &str) -> [u8; N] {
     field
 }
 
-/// A text field without its padding, spaces or zeros: implementations use both. None if it is not ASCII.
+/// A text field without its padding, which may be spaces or zeros; `None` if it is not ASCII.
 fn text(field: &[u8]) -> Option<&str> {
     let text = field.split(|byte| *byte == 0).next()?;
     core::str::from_utf8(text).ok().filter(|text| text.is_ascii()).map(str::trim_end)
 }
 
-/// The whole log page, of which a Get Log Page reads a part.
+/// The whole log page, of which Get Log Page reads parts.
 #[derive(Clone, Copy, Debug)]
 pub struct DiscoveryLog<'a> {
     /// Generation Counter.
@@ -261,7 +262,7 @@ impl DiscoveryLog<'_> {
         }
     }
 
-    /// Fills `out` with the page from byte `offset` on, and with zeros beyond its end.
+    /// Fills `out` with the page from byte `offset` on, and with zeros past its end.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         out.fill(0);
         let header = self.header();
@@ -276,8 +277,8 @@ impl DiscoveryLog<'_> {
         }
     }
 
-    /// Splits a page into its header and the entries that it holds: as many as the header says, as far as there are
-    /// bytes. None if the header isn't complete, or entries have another format.
+    /// Splits a page into its header and entries: as many as the header says and the page contains. `None` if the
+    /// header is incomplete, or the entries have another format.
     pub fn parse(page: &[u8]) -> Option<(DiscoveryHeader, impl Iterator<Item = DiscoveryEntry> + '_)> {
         let (header, rest) = DiscoveryHeader::read_from_prefix(page).ok()?;
         let count = usize::try_from(header.numrec).unwrap_or(usize::MAX);
@@ -299,7 +300,7 @@ mod tests {
         ]
     }
 
-    /// Without this a host would not find a drive, or look for it elsewhere.
+    /// Without this a host would not find a drive, or would connect to a wrong address.
     #[test]
     fn entries_lie_as_the_specification_says() {
         let [subsystem, referral] = entries();
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(EntryFlags::new().with_dupretinfo(true).with_ncc(true).into_bits(), 5);
     }
 
-    /// Without this an entry of Linux's, whose padding is zeros, or one that lies would give a wrong address.
+    /// Without this an entry from Linux, which pads with zeros, or a malformed one would give a wrong address.
     #[test]
     fn addresses_of_others_are_read_or_refused() {
         let [mut entry, _] = entries();
@@ -331,7 +332,7 @@ mod tests {
         assert!([ipv6, rdma, no_port, no_text].iter().all(|entry| entry.address().is_none()));
     }
 
-    /// Without this a page that is read in parts would not be the page.
+    /// Without this a page read in parts would differ from the page read as a whole.
     #[test]
     fn parts_of_the_page_are_the_page() {
         let entries = entries();

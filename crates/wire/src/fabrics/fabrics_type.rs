@@ -1,4 +1,4 @@
-//! What kind of Fabrics command an entry holds: FCTYPE, in byte 4 of an entry whose opcode is 7Fh (NVMe Base 2.1, 6).
+//! The Fabrics command type, FCTYPE: byte 4 of an entry with opcode 7Fh (NVMe Base 2.1, 6).
 
 use core::fmt;
 
@@ -25,12 +25,12 @@ impl FabricsType {
     /// C0h: the first of the vendor specific types.
     pub const VENDOR: FabricsType = FabricsType(0xC0);
 
-    /// Type of a Fabrics command; none if the opcode is another one.
+    /// Type of a Fabrics command; `None` for another opcode.
     pub fn of(sqe: &Sqe) -> Option<FabricsType> {
         (sqe.opcode() == AdminOpcode::FABRICS.0).then_some(FabricsType(sqe.nsid as u8))
     }
 
-    /// The way the command's data goes: bits 1:0, as in opcodes.
+    /// The direction of the command's data: bits 1:0, as in opcodes.
     pub const fn direction(self) -> Direction {
         Direction::of(self.0)
     }
@@ -75,7 +75,7 @@ impl fmt::Debug for FabricsType {
 mod tests {
     use super::*;
 
-    /// Without this a transfer could run against the direction that its type states.
+    /// Without this data could be transferred in the wrong direction.
     #[test]
     fn direction_is_the_low_two_bits() {
         assert_eq!(FabricsType::CONNECT.direction(), Direction::HostToController);

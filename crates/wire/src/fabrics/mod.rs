@@ -8,17 +8,17 @@
 //! | [`property`] | Property Get and Property Set |
 //! | [`status`] | status codes of Fabrics commands |
 //! | [`nqn`] | NVMe Qualified Names |
-//! | [`data`] | SGL descriptors that only fabrics have |
+//! | [`data`] | SGL descriptors specific to fabrics |
 //! | [`discovery`] | Discovery log page: header, entries, referrals |
 //! | [`auth`] | Authentication Send and Receive; DH-HMAC-CHAP messages |
 //! | [`tcp`] | NVMe/TCP PDUs: headers, digests, decoder and encoder |
 //!
-//! A capsule is a 64-byte submission queue entry with data behind it, or a 16-byte completion queue entry
-//! (NVMe Base 2.1, 2.2.4): [`Sqe`](crate::nvme::Sqe) and [`Cqe`](crate::nvme::Cqe) are used as they are. What fabrics add to
-//! Identify Controller is in [`IdentifyController`](crate::nvme::IdentifyController).
+//! A capsule is a 64-byte submission queue entry followed by data, or a 16-byte completion queue entry (NVMe Base 2.1,
+//! 2.2.4): [`Sqe`](crate::nvme::Sqe) and [`Cqe`](crate::nvme::Cqe) serve for both. The fabrics fields of Identify
+//! Controller are in [`IdentifyController`](crate::nvme::IdentifyController).
 //!
-//! What it does not do: no sockets, no queue and association state, no cryptography, no TLS. Parsers check shapes and
-//! lengths; whether a value suits a controller is for the controller to judge.
+//! What it does not do: it has no sockets, no queue or association state, no cryptography and no TLS. Parsers check
+//! structure and lengths; controllers check values.
 
 pub mod auth;
 pub mod command;

@@ -5,19 +5,19 @@ use core::{fmt, str};
 /// Bytes of the longest name, without the terminator.
 pub const NQN_BYTES_MAX: usize = 223;
 
-/// Bytes of a field that holds a name and its terminator.
+/// Size of a field for a name and its terminator, in bytes.
 pub const NQN_FIELD_BYTES: usize = 256;
 
-/// The name that every Discovery Service answers to.
+/// The well-known name of every Discovery Service.
 pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
 
-/// What a name made of a UUID begins with.
+/// Prefix of a UUID-based name.
 pub const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
-/// Why a name is no NVMe Qualified Name.
+/// Why a name is not a valid NVMe Qualified Name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NqnError {
-    /// A field is not terminated.
+    /// The field has no terminating zero.
     #[error("an NQN field has no zero byte")]
     NotTerminated,
     /// Longer than [`NQN_BYTES_MAX`], or empty.
@@ -29,13 +29,13 @@ pub enum NqnError {
     /// Does not begin with `nqn.`, a year and a month.
     #[error("an NQN does not begin with \"nqn.yyyy-mm.\"")]
     Date,
-    /// The part up to the colon is no reversed domain name.
+    /// The part before the colon is not a reversed domain name.
     #[error("an NQN's domain is not a reversed domain name")]
     Domain,
     /// Nothing follows the domain.
     #[error("an NQN has nothing after its domain")]
     Unique,
-    /// A name made of a UUID has another form than 8-4-4-4-12 hexadecimal digits.
+    /// A UUID-based name does not have the form 8-4-4-4-12 hexadecimal digits.
     #[error("an NQN's UUID is malformed")]
     Uuid,
 }
@@ -44,7 +44,7 @@ pub enum NqnError {
 /// the Discovery Service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nqn {
-    /// What lies behind the length is zero.
+    /// Zero after `length` bytes.
     bytes: [u8; NQN_BYTES_MAX],
     length: u8,
 }
@@ -53,7 +53,7 @@ impl Nqn {
     /// Checks a name.
     ///
     /// # Errors
-    /// It is malformed.
+    /// [`NqnError`] if it is malformed.
     pub fn new(name: &str) -> Result<Nqn, NqnError> {
         if name.is_empty() || name.len() > NQN_BYTES_MAX {
             return Err(NqnError::Length(name.len()));
@@ -72,7 +72,7 @@ impl Nqn {
     /// Reads a field of 256 bytes, up to the first zero byte.
     ///
     /// # Errors
-    /// The field is not terminated, or the name is malformed.
+    /// [`NqnError`] if the field is not terminated, or the name is malformed.
     pub fn from_field(field: &[u8; NQN_FIELD_BYTES]) -> Result<Nqn, NqnError> {
         let end = field.iter().position(|byte| *byte == 0).ok_or(NqnError::NotTerminated)?;
         Nqn::new(str::from_utf8(&field[..end]).map_err(|_| NqnError::Text)?)
@@ -162,7 +162,7 @@ impl str::FromStr for Nqn {
 mod tests {
     use super::*;
 
-    /// Without this a host could not connect by a name that other drives have.
+    /// Without this a host could not connect to a subsystem with a name of another valid form.
     #[test]
     fn names_of_every_form_are_valid() {
         for name in [
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(Nqn::new(&format!("{longest}x")), Err(NqnError::Length(224)));
     }
 
-    /// Without this a malformed name would pass for a host's or a subsystem's.
+    /// Without this a malformed name would be accepted for a host or a subsystem.
     #[test]
     fn malformed_names_are_told_apart() {
         for (name, error) in [

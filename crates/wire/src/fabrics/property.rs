@@ -1,5 +1,5 @@
-//! Property Get and Property Set: registers of a controller that is not behind PCIe (NVMe Base 2.1, 6.5 and 6.6).
-//! Offsets are those of [`register`].
+//! Property Get and Property Set: register access over fabrics (NVMe Base 2.1, 6.5 and 6.6). Offsets are those of
+//! [`register`].
 
 use super::FabricsType;
 use crate::nvme::{Cqe, Sqe, Status, register};
@@ -14,8 +14,8 @@ impl PropertySize {
     /// 001b: 8 bytes.
     pub const QWORD: PropertySize = PropertySize(0b001);
 
-    /// Size of the property at an offset; none if fabrics have no property there (NVMe Base 2.1, 3.1.4, figure
-    /// "Property Definition").
+    /// Size of the property at an offset; `None` if fabrics define none there (NVMe Base 2.1, 3.1.4, figure "Property
+    /// Definition").
     pub const fn of(offset: u32) -> Option<PropertySize> {
         match offset as u64 {
             register::CAP => Some(PropertySize::QWORD),
@@ -29,7 +29,7 @@ impl PropertySize {
         }
     }
 
-    /// Bytes; none if the code is reserved.
+    /// Size in bytes; `None` if the code is reserved.
     pub const fn bytes(self) -> Option<u32> {
         match self {
             PropertySize::DWORD => Some(4),
@@ -64,12 +64,12 @@ impl PropertyGet {
         Sqe { cdw10, cdw11: self.offset, ..FabricsType::PROPERTY_GET.sqe(cid) }
     }
 
-    /// The response: VALUE in bytes 7:0. Of a 4-byte property the upper half is 0.
+    /// The response: VALUE in bytes 7:0. The upper half is 0 for a 4-byte property.
     pub const fn response(value: u64, cid: u16, sqhd: u16) -> Cqe {
         Cqe::new(cid, Status::SUCCESS, 0, sqhd).with_dw0(value as u32).with_dw1((value >> 32) as u32)
     }
 
-    /// The value in a response to this command; without the reserved bytes if the property has 4.
+    /// The value in a response to this command, without the reserved bytes of a 4-byte property.
     pub fn value(&self, response: &Cqe) -> u64 {
         let upper = if self.size == PropertySize::DWORD { 0 } else { response.dw1 };
         u64::from(response.dw0) | u64::from(upper) << 32
@@ -83,7 +83,7 @@ pub struct PropertySet {
     pub size: PropertySize,
     /// Offset of the property in bytes.
     pub offset: u32,
-    /// New value; the upper half means nothing if the size is 4 bytes.
+    /// New value; the upper half is ignored if the size is 4 bytes.
     pub value: u64,
 }
 
@@ -113,7 +113,7 @@ impl PropertySet {
 mod tests {
     use super::*;
 
-    /// Without this a driver would enable a controller by writing somewhere else.
+    /// Without this a driver would enable a controller by writing to a wrong offset.
     #[test]
     fn fields_lie_where_the_specification_says() {
         let set = PropertySet { size: PropertySize::DWORD, offset: 0x14, value: 0x0046_0001 };
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(PropertyGet { size: PropertySize::DWORD, ..get }.value(&response), 0x0506_0708);
     }
 
-    /// Without this half of CAP would be read, or CC together with its neighbour.
+    /// Without this half of CAP would be read, or CC together with its neighbor.
     #[test]
     fn properties_have_their_sizes() {
         assert_eq!(PropertySize::of(0).and_then(PropertySize::bytes), Some(8));

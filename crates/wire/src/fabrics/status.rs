@@ -1,7 +1,7 @@
 //! Status codes of Fabrics commands (NVMe Base 2.1, 4.2.3.2, figure "Command Specific Status Values, Fabrics Commands").
 //!
-//! Codes 80h and following of type 1h mean one thing to a Fabrics command and another to an I/O command, so they have
-//! names of their own here and [`Status::name`] gives that of the I/O command.
+//! Codes of type 1h from 80h on have different meanings for Fabrics and I/O commands, so the former have names here,
+//! and [`Status::name`] gives those of the latter.
 
 use crate::nvme::Status;
 use crate::nvme::status::SCT_COMMAND_SPECIFIC;

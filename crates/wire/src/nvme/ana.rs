@@ -1,4 +1,4 @@
-//! Asymmetric Namespace Access (NVMe Base 2.1, 2.4.2): states, and the log page that tells of them.
+//! Asymmetric Namespace Access (NVMe Base 2.1, 2.4.2): states, and their log page.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -20,7 +20,7 @@ impl AnaState {
     pub const PERSISTENT_LOSS: AnaState = AnaState(4);
     /// ANA Change.
     pub const CHANGE: AnaState = AnaState(0xF);
-    /// Every state that is named here.
+    /// All named states.
     pub const ALL: [AnaState; 5] = [
         AnaState::OPTIMIZED,
         AnaState::NON_OPTIMIZED,
@@ -29,7 +29,7 @@ impl AnaState {
         AnaState::CHANGE,
     ];
 
-    /// Its name, as Linux and nvme-cli write it.
+    /// The name that Linux and nvme-cli use.
     pub const fn name(self) -> &'static str {
         match self {
             AnaState::OPTIMIZED => "optimized",
@@ -41,8 +41,7 @@ impl AnaState {
         }
     }
 
-    /// What an I/O command ends with that would be carried out in this state; none: it is carried out. The host may retry it by
-    /// another path.
+    /// The status of an I/O command in this state; `None`: it is executed. The host may retry it on another path.
     pub const fn status(self) -> Option<Status> {
         match self {
             AnaState::INACCESSIBLE => Some(Status::ANA_INACCESSIBLE),
@@ -77,7 +76,7 @@ pub struct AnaGroupDescriptor {
     pub nnsids: u32,
     /// Change Count.
     pub chgcnt: u64,
-    /// ANA State, for the controller that is asked.
+    /// ANA State for the controller that returns the log page.
     pub state: AnaState,
     #[doc(hidden)]
     pub reserved_17: [u8; 15],
@@ -92,7 +91,7 @@ pub const LSP_GROUPS_ONLY: u8 = 1;
 mod tests {
     use super::*;
 
-    /// Without this a host would use a path that leads nowhere, or give a good one up.
+    /// Without this a host would use a path that does not work, or abandon one that does.
     #[test]
     fn states_have_the_codes_and_statuses_of_the_specification() {
         assert_eq!(AnaState::ALL.map(|state| state.0), [1, 2, 3, 4, 15]);

@@ -1,8 +1,7 @@
-//! The submission queue entry, and the typed form of each command that Byteway speaks.
+//! The submission queue entry, and the typed form of each supported command.
 //!
 //! A device parses once, at the edge: `ReadWrite::parse(&sqe)`. A host builds: `read.sqe(NvmOpcode::READ, cid, nsid)`.
-//! Neither shifts a bit. Parsing takes every value, reserved bits are dropped; what a value means for a drive is
-//! for the drive to judge.
+//! Neither shifts a bit. Parsing accepts every value and drops reserved bits; the drive judges values.
 
 mod admin;
 mod management;
@@ -176,7 +175,7 @@ mod tests {
     use super::*;
     use crate::nvme::NvmOpcode;
 
-    /// Without this a driver that was not written here would be misread.
+    /// Without this a foreign driver's entries would be misread.
     #[test]
     fn lies_in_memory_as_the_specification_says() {
         let mut sqe = ReadWrite { slba: 0x1_0000_0002, nlb_z: 7, fua: true, ..ReadWrite::default() }
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!((sqe.opcode(), sqe.fuse(), sqe.psdt(), sqe.cid()), (1, FUSE_SECOND, PSDT_PRP, 0xBEEF));
     }
 
-    /// Without this an SGL in the data pointer would come back as another one.
+    /// Without this an SGL descriptor in the data pointer would be decoded as another.
     #[test]
     fn data_pointer_holds_an_sgl_descriptor() {
         let descriptor = SglDescriptor::data_block(0xABCD_EF01_2345, 4096);

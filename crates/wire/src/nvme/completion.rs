@@ -12,9 +12,9 @@ pub struct Cqe {
     pub dw0: u32,
     /// Command specific result, second dword.
     pub dw1: u32,
-    /// Submission queue head: the slots before it are free for the host.
+    /// Submission queue head: the host may reuse the entries before it.
     pub sqhd: u16,
-    /// The submission queue that the command came by.
+    /// The submission queue of the command.
     pub sqid: u16,
     /// The command's identifier.
     pub cid: u16,
@@ -43,7 +43,7 @@ impl Cqe {
         Cqe { dw1, ..self }
     }
 
-    /// With the phase tag: it inverts with each pass over the queue, and so marks the entry as new.
+    /// With the phase tag, which inverts with each pass over the queue and so marks new entries.
     pub const fn with_phase(self, phase: bool) -> Cqe {
         Cqe { status_phase: self.status_phase & !1 | phase as u16, ..self }
     }
@@ -63,7 +63,7 @@ impl Cqe {
         self.status_phase & 1 == 1
     }
 
-    /// The four dwords in order. The last one holds the phase tag: shared memory takes it after the other three.
+    /// The four dwords in order. The last one holds the phase tag: write it to shared memory after the other three.
     pub const fn dwords(&self) -> [u32; 4] {
         [
             self.dw0,
@@ -88,7 +88,7 @@ impl Cqe {
 mod tests {
     use super::*;
 
-    /// Without this a driver that was not written here would read another status than the one posted.
+    /// Without this a foreign driver would read another status than the one posted.
     #[test]
     fn lies_in_memory_as_the_specification_says() {
         let cqe = Cqe::new(0x1234, Status::LBA_OUT_OF_RANGE.with_dnr(), 3, 0x0102)

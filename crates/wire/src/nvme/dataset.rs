@@ -1,10 +1,10 @@
-//! The ranges that Dataset Management and Copy carry in their data.
+//! The ranges in the data of Dataset Management and Copy.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::assert_offsets;
 
-/// The most ranges that one command can carry: NR is a zero-based byte.
+/// Maximum number of ranges of a command: NR is a zero-based byte.
 pub const RANGES_MAX: usize = 256;
 
 /// A range of logical blocks of 16 bytes (NVM Command Set 1.1, 3.2.3).
@@ -30,7 +30,7 @@ impl Range {
         Range { context: 0, length, slba }
     }
 
-    /// The block behind the last one, or none if that is not a 64-bit number.
+    /// The block after the last one; `None` if it exceeds 64 bits.
     pub const fn end(&self) -> Option<u64> {
         self.slba.checked_add(self.length as u64)
     }
@@ -45,7 +45,7 @@ impl Range {
         zerocopy::transmute!(*bytes)
     }
 
-    /// The whole ranges in `bytes`, in order; a rest of fewer than 16 bytes is left out.
+    /// The whole ranges in `bytes`, in order; a remainder of less than 16 bytes is ignored.
     pub fn parse_list(bytes: &[u8]) -> impl ExactSizeIterator<Item = Range> + '_ {
         let (ranges, _rest) = bytes.as_chunks::<{ Range::SIZE }>();
         ranges.iter().map(Range::from_bytes)
@@ -81,7 +81,7 @@ impl CopyRange {
     /// `blocks` blocks from `slba` on, 1 to 65536.
     ///
     /// # Panics
-    /// If there are none, or more.
+    /// If `blocks` is 0 or above 65536.
     pub fn new(slba: u64, blocks: u32) -> CopyRange {
         let nlb_z = blocks.checked_sub(1).and_then(|blocks| u16::try_from(blocks).ok());
         CopyRange { slba, nlb_z: nlb_z.expect("from 1 to 65536 blocks"), ..CopyRange::default() }
@@ -102,7 +102,7 @@ impl CopyRange {
         zerocopy::transmute!(*bytes)
     }
 
-    /// The whole ranges in `bytes`, in order; a rest of fewer than 32 bytes is left out.
+    /// The whole ranges in `bytes`, in order; a remainder of less than 32 bytes is ignored.
     pub fn parse_list(bytes: &[u8]) -> impl ExactSizeIterator<Item = CopyRange> + '_ {
         let (ranges, _rest) = bytes.as_chunks::<{ CopyRange::SIZE }>();
         ranges.iter().map(CopyRange::from_bytes)
@@ -113,7 +113,7 @@ impl CopyRange {
 mod tests {
     use super::*;
 
-    /// Without this a copy would read other blocks than those named.
+    /// Without this a Copy would read other blocks than those named.
     #[test]
     fn a_source_range_lies_in_memory_as_the_specification_says() {
         let bytes = CopyRange::new(0x0102, 0x1_0000).to_bytes();
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(CopyRange::parse_list(&[bytes, bytes].concat()).next().unwrap().blocks(), 0x1_0000);
     }
 
-    /// Without this a trim would deallocate other blocks than those named.
+    /// Without this a Dataset Management would deallocate other blocks than those named.
     #[test]
     fn lies_in_memory_as_the_specification_says() {
         let range = Range { context: 1, length: 2, slba: 0x0102_0304_0506_0708 };

@@ -1,4 +1,4 @@
-//! Features: their identifiers, the dwords that carry their values, and the asynchronous events.
+//! Features: identifiers, value dwords, and asynchronous events.
 
 use bitfield_struct::bitfield;
 
@@ -88,9 +88,9 @@ pub mod fid {
     pub const NAMESPACE_WRITE_PROTECTION: u8 = 0x84;
     /// The first of the vendor specific features.
     pub const VENDOR: u8 = 0xC0;
-    /// Byteway's own: which ways of carrying payload a queue may use ([`Methods`](crate::nvme::vendor::Methods)).
+    /// Byteway's own: transfer methods enabled for a queue ([`Methods`](crate::nvme::vendor::Methods)).
     pub const PAYLOAD_METHODS: u8 = 0xC0;
-    /// Byteway's own: when a drive collects
+    /// Byteway's own: garbage collection windows
     /// ([`CollectionWindow`](crate::nvme::vendor::collection::CollectionWindow)).
     pub const COLLECTION_WINDOW: u8 = 0xC1;
     /// Byteway's own: peers that work for a drive ([`Loans`](crate::nvme::vendor::loans::Loans)).
@@ -115,7 +115,7 @@ pub struct Arbitration {
 }
 
 impl Arbitration {
-    /// Commands in one burst, none for no limit.
+    /// Commands in one burst; `None`: no limit.
     pub const fn burst(self) -> Option<u32> {
         if self.ab() == 0b111 { None } else { Some(1 << self.ab()) }
     }
@@ -176,7 +176,7 @@ pub struct VolatileWriteCache {
     __: u32,
 }
 
-/// Number of Queues, feature 07h (NVMe Base 2.1, 5.1.25.2.1): asked for in the command, granted in the result.
+/// Number of Queues, feature 07h (NVMe Base 2.1, 5.1.25.2.1): requested in the command, granted in the result.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct NumberOfQueues {
@@ -237,10 +237,10 @@ pub struct AsyncEventConfig {
     pub discovery_log_change: bool,
 }
 
-/// Timestamp, feature 0Eh: 8 bytes of data (NVMe Base 2.1, 5.1.25.1.7).
+/// Timestamp, feature 0Eh, 8 bytes (NVMe Base 2.1, 5.1.25.1.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamp {
-    /// Milliseconds since 1970, 48 bits, if the host has set it; else since the controller was reset.
+    /// Milliseconds since 1970 if the host has set it, otherwise since the controller was reset; 48 bits.
     pub milliseconds: u64,
     /// Timestamp Origin, 3 bits: see the constants.
     pub origin: u8,
@@ -254,13 +254,13 @@ impl Timestamp {
     /// Origin: set by Set Features.
     pub const SET: u8 = 1;
 
-    /// As it lies in memory.
+    /// Encodes the data.
     pub fn to_bytes(&self) -> [u8; 8] {
         let attributes = u64::from(self.may_have_stopped) | u64::from(self.origin & 0b111) << 1;
         (self.milliseconds & 0xFFFF_FFFF_FFFF | attributes << 48).to_le_bytes()
     }
 
-    /// What lies in memory as `bytes`; reserved bits are dropped.
+    /// Decodes the data; reserved bits are dropped.
     pub fn from_bytes(bytes: &[u8; 8]) -> Timestamp {
         let word = u64::from_le_bytes(*bytes);
         Timestamp {
@@ -271,19 +271,19 @@ impl Timestamp {
     }
 }
 
-/// Host Memory Buffer, feature 0Dh (NVMe Base 2.1, 5.1.25.2.4): in dwords 11 to 15 of Set Features, and in dword 0 and 4096 bytes of
-/// data of Get Features.
+/// Host Memory Buffer, feature 0Dh (NVMe Base 2.1, 5.1.25.2.4): dwords 11 to 15 of Set Features; dword 0 and 4096 bytes
+/// of data of Get Features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostMemoryBuffer {
     /// Enable Host Memory.
     pub is_enabled: bool,
-    /// Memory Return: it is the memory of before a reset, with what it held.
+    /// Memory Return: the memory was used before a reset, and has kept its contents.
     pub is_returned: bool,
-    /// Host Memory Buffer Size, in memory pages as CC.MPS has them.
+    /// Host Memory Buffer Size, in memory pages of CC.MPS.
     pub pages: u32,
-    /// Host Memory Descriptor List Address, on 16 bytes.
+    /// Host Memory Descriptor List Address, aligned to 16 bytes.
     pub list: u64,
-    /// Entries of that list.
+    /// Number of entries in that list.
     pub entries: u32,
 }
 
@@ -291,7 +291,7 @@ impl HostMemoryBuffer {
     /// Bytes of the data of Get Features.
     pub const BYTES: usize = 4096;
 
-    /// What Set Features says.
+    /// The fields of a Set Features.
     pub const fn parse(command: &SetFeatures) -> HostMemoryBuffer {
         HostMemoryBuffer {
             is_enabled: command.cdw11 & 1 != 0,
@@ -302,7 +302,7 @@ impl HostMemoryBuffer {
         }
     }
 
-    /// The command that says it.
+    /// The Set Features command with these fields.
     pub fn command(&self) -> SetFeatures {
         SetFeatures {
             fid: fid::HOST_MEMORY_BUFFER,
@@ -320,7 +320,7 @@ impl HostMemoryBuffer {
         self.is_enabled as u32
     }
 
-    /// Its data: size, address and entries of the list, and nothing in the rest.
+    /// The data of Get Features: size, address and entries of the list; the rest is zero.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.pages.to_le_bytes());
@@ -333,9 +333,9 @@ impl HostMemoryBuffer {
 /// An entry of the Host Memory Descriptor List (NVMe Base 2.1, 5.1.25.2.4): a run of the host's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostBufferEntry {
-    /// Its address, a memory page's.
+    /// Address, aligned to a memory page.
     pub address: u64,
-    /// Its size, in memory pages.
+    /// Size in memory pages.
     pub pages: u32,
 }
 
@@ -343,7 +343,7 @@ impl HostBufferEntry {
     /// Bytes of an entry.
     pub const BYTES: usize = 16;
 
-    /// As it lies in memory.
+    /// Encodes the entry.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.address.to_le_bytes());
@@ -351,7 +351,7 @@ impl HostBufferEntry {
         bytes
     }
 
-    /// What lies in memory as `bytes`; reserved bytes are dropped.
+    /// Decodes an entry; reserved bytes are dropped.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> HostBufferEntry {
         let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = *bytes;
         HostBufferEntry {
@@ -361,9 +361,9 @@ impl HostBufferEntry {
     }
 }
 
-/// Host Behavior Support, feature 16h: 512 bytes of data (NVMe Base 2.1, 5.1.25.1.14). What the host can deal with.
+/// Host Behavior Support, feature 16h, 512 bytes (NVMe Base 2.1, 5.1.25.1.14): what the host supports.
 ///
-/// A field of one byte is 0 or 1; other values are reserved, and stay as they came.
+/// A field of one byte is 0 or 1; other values are reserved and kept as received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostBehavior {
     /// Advanced Command Retry Enable: completions may name a Command Retry Delay.
@@ -382,7 +382,7 @@ impl HostBehavior {
     /// Bytes of the structure.
     pub const BYTES: usize = 512;
 
-    /// As it lies in memory.
+    /// Encodes the data.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&[self.acre, self.etdas, self.lbafee, self.hdisns]);
@@ -390,7 +390,7 @@ impl HostBehavior {
         bytes
     }
 
-    /// What lies in memory as `bytes`; reserved bytes are dropped.
+    /// Decodes the data; reserved bytes are dropped.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> HostBehavior {
         let [acre, etdas, lbafee, hdisns, low, high, ..] = *bytes;
         HostBehavior { acre, etdas, lbafee, hdisns, cdfe: u16::from_le_bytes([low, high]) }
@@ -400,19 +400,19 @@ impl HostBehavior {
 /// Namespace Write Protection Config, feature 84h: bits 2:0 of dword 11 and of the result (NVMe Base 2.1, 5.1.25.1.32).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteProtection {
-    /// 0: none.
+    /// 0: no write protection.
     #[default]
     None,
-    /// 1: until the host takes it back.
+    /// 1: protected until the host lifts it.
     Protected,
-    /// 2: until the next power cycle.
+    /// 2: protected until the next power cycle.
     UntilPowerCycle,
-    /// 3: for ever.
+    /// 3: protected permanently.
     Permanent,
 }
 
 impl WriteProtection {
-    /// The state with this code, if there is one. Bits from 3 on are dropped.
+    /// The state with this code; `None` if it is reserved. Bits from 3 on are ignored.
     pub const fn from_bits(bits: u32) -> Option<WriteProtection> {
         match bits & 0b111 {
             0 => Some(WriteProtection::None),
@@ -448,21 +448,21 @@ impl AsyncEventType {
     pub const VENDOR: AsyncEventType = AsyncEventType(7);
 }
 
-/// What an Asynchronous Event Request completes with, in dword 0 (NVMe Base 2.1, 5.1.2.1).
+/// An asynchronous event: dword 0 of the completion of an Asynchronous Event Request (NVMe Base 2.1, 5.1.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsyncEvent {
-    /// Event type: reading the log page clears it, and until then no other event of the type is sent.
+    /// Event type. No other event of this type is reported until the log page is read.
     pub event_type: AsyncEventType,
     /// Event information, within the type.
     pub info: u8,
-    /// The log page that says more and whose reading clears the event.
+    /// The log page with details; reading it clears the event.
     pub lid: u8,
 }
 
 impl AsyncEvent {
-    /// Error: a doorbell of a queue that doesn't exist was written.
+    /// Error: a write to a doorbell of a nonexistent queue.
     pub const INVALID_DOORBELL_REGISTER: AsyncEvent = AsyncEvent::error(0);
-    /// Error: a doorbell got a value that is outside the queue or that it had already.
+    /// Error: a doorbell value out of range, or equal to the previous one.
     pub const INVALID_DOORBELL_VALUE: AsyncEvent = AsyncEvent::error(1);
     /// Error: diagnostic failure.
     pub const DIAGNOSTIC_FAILURE: AsyncEvent = AsyncEvent::error(2);
@@ -491,16 +491,16 @@ impl AsyncEvent {
     pub const FIRMWARE_ACTIVATION_STARTING: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::NOTICE, info: 1, lid: lid::FIRMWARE_SLOT };
 
-    /// I/O command specific: a sanitize operation has ended, well or not.
+    /// I/O command specific: a sanitize operation has ended, successfully or not.
     pub const SANITIZE_COMPLETED: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::COMMAND_SET, info: 1, lid: lid::SANITIZE_STATUS };
 
-    /// Byteway's own: a submission queue is not fetched from any more, because a command in it announced more inline
-    /// payload than can be. The error log names the command.
+    /// Byteway's own: fetching from a submission queue has stopped, because a command in it announced more inline
+    /// payload than possible. The error log names the command.
     pub const QUEUE_BROKEN: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::VENDOR, info: 0, lid: lid::ERROR_INFORMATION };
 
-    /// Byteway's own: the drive has begun to collect outside a window, because free superblocks are few.
+    /// Byteway's own: the drive has started garbage collection outside a window, because free superblocks are few.
     pub const COLLECTION_BEGUN: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::VENDOR, info: 1, lid: lid::COLLECTION };
 
@@ -517,7 +517,7 @@ impl AsyncEvent {
         (self.event_type.0 & 0b111) as u32 | (self.info as u32) << 8 | (self.lid as u32) << 16
     }
 
-    /// The event in dword 0 of a completion.
+    /// Decodes dword 0 of a completion.
     pub const fn from_dw0(dw0: u32) -> AsyncEvent {
         AsyncEvent {
             event_type: AsyncEventType((dw0 & 0b111) as u8),
@@ -531,7 +531,7 @@ impl AsyncEvent {
 mod tests {
     use super::*;
 
-    /// Without this a host would set another weight, threshold or vector than the one that it means.
+    /// Without this a host would set another weight, threshold or vector than intended.
     #[test]
     fn bits_are_where_the_specification_says() {
         let arbitration = Arbitration::from_bits(0x0403_0207);
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!(PowerManagement::new().with_wh(1).into_bits(), 1 << 5);
     }
 
-    /// Without this a host would look into the wrong log and never clear the event.
+    /// Without this a host would read the wrong log page and never clear the event.
     #[test]
     fn an_event_names_its_log_page() {
         assert_eq!(AsyncEvent::INVALID_DOORBELL_VALUE.dw0(), 0x0001_0100);

@@ -1,7 +1,7 @@
-//! Identify: what a controller and a namespace say about themselves.
+//! Identify data structures of controllers and namespaces.
 //!
-//! Each structure is 4096 bytes as it lies in memory; fields that Byteway never names are reserved bytes. A new one
-//! is all zeros: `IdentifyController::default()`.
+//! Each structure is 4096 bytes long; fields that Byteway does not use are reserved bytes. A new one is all zeros:
+//! `IdentifyController::default()`.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::assert_offsets;
 
-/// Controller or Namespace Structure: what an Identify asks for (NVMe Base 2.1, 5.1.13.1).
+/// Controller or Namespace Structure: the data structure that an Identify requests (NVMe Base 2.1, 5.1.13.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cns(pub u8);
 
@@ -74,6 +74,8 @@ pub mod csi {
     pub const COMPUTATIONAL_PROGRAMS: u8 = 0x04;
     /// Byteway's own raw flash command set: [`raw_flash`](crate::nvme::vendor::raw_flash).
     pub const RAW_FLASH: u8 = 0x30;
+    /// Byteway's own command set for tables: [`csd`](crate::nvme::vendor::csd).
+    pub const TABLES: u8 = 0x31;
 }
 
 /// Bits of [`IdentifyController::oacs`].
@@ -112,7 +114,7 @@ pub mod oncs {
     pub const VERIFY: u16 = 1 << 7;
     /// Copy.
     pub const COPY: u16 = 1 << 8;
-    /// What a Copy writes is atomic as what one Write writes (NVMCSA): so of every drive since NVM Command Set 1.1.
+    /// Copy writes are as atomic as those of a Write (NVMCSA): mandatory since NVM Command Set 1.1.
     pub const COPY_ATOMIC: u16 = 1 << 9;
 }
 
@@ -187,7 +189,7 @@ pub mod fna {
     pub const ERASE_ALL: u8 = 1 << 1;
     /// Cryptographic erase.
     pub const CRYPTO_ERASE: u8 = 1 << 2;
-    /// Format NVM does not take the identifier of all namespaces.
+    /// Format NVM does not accept the broadcast NSID.
     pub const NO_BROADCAST: u8 = 1 << 3;
 }
 
@@ -522,8 +524,8 @@ impl IdentifyController {
         ascii_text(&self.fr)
     }
 
-    /// The most bytes that one command may transfer, `page_bytes_min` being those of CAP.MPSMIN; none for no limit,
-    /// and for one that 64 bits cannot hold.
+    /// Maximum data transfer of a command in bytes; `page_bytes_min` is that of CAP.MPSMIN. `None`: no limit, or one
+    /// that exceeds 64 bits.
     pub fn transfer_bytes_max(&self, page_bytes_min: u64) -> Option<u64> {
         if self.mdts == 0 {
             return None;
@@ -559,7 +561,7 @@ pub struct LbaFormat {
 assert_offsets!(LbaFormat: 4; ms = 0, lbads = 2, rp = 3);
 
 impl LbaFormat {
-    /// Data bytes of a block; none if the format is not available or its size is not one that 32 bits hold.
+    /// Data bytes of a block; `None` if the format is not available, or its size exceeds 32 bits.
     pub const fn block_bytes(&self) -> Option<u32> {
         if self.lbads == 0 { None } else { 1_u32.checked_shl(self.lbads as u32) }
     }
@@ -674,7 +676,7 @@ impl IdentifyNamespace {
     pub const NSFEAT_DULBE: u8 = 1 << 2;
     /// NSATTR: currently write protected.
     pub const NSATTR_WRITE_PROTECTED: u8 = 1 << 0;
-    /// FPI: the indicator is supported; bits 6:0 say how many per cent of a format remain.
+    /// FPI: the indicator is supported; bits 6:0 are the per cent of a format that remain.
     pub const FPI_SUPPORTED: u8 = 1 << 7;
     /// NSFEAT: NPWG, NPWA, NPDG, NPDA and NOWS hold.
     pub const NSFEAT_OPTIMAL: u8 = 1 << 4;
@@ -775,7 +777,7 @@ pub struct IdentifyNamespaceIndependent {
 assert_offsets!(IdentifyNamespaceIndependent: 4096; nsfeat = 0, nmic = 1, rescap = 2, fpi = 3, anagrpid = 4, nsattr = 8,
     nvmsetid = 10, endgid = 12, nstat = 14);
 
-/// Namespace identifiers in ascending order, filled up with zeros, 4096 bytes (NVMe Base 2.1, 5.1.13.2.2).
+/// Active Namespace ID list, 4096 bytes: ascending identifiers, padded with zeros (NVMe Base 2.1, 5.1.13.2.2).
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ActiveNamespaceList {
@@ -844,12 +846,12 @@ pub enum NamespaceDescriptor {
 impl NamespaceDescriptor {
     const HEADER_BYTES: usize = 4;
 
-    /// The list as an Identify returns it: the descriptors one behind the other, then zeros.
+    /// The list as an Identify returns it: the descriptors one after another, then zeros.
     ///
-    /// An `Unknown` is left out, since its identifier isn't kept.
+    /// An `Unknown` is omitted, because its identifier is not kept.
     ///
     /// # Panics
-    /// If the descriptors don't fit in 4096 bytes: 204 of them always do.
+    /// If the descriptors exceed 4096 bytes; 204 of them always fit.
     pub fn list(descriptors: &[NamespaceDescriptor]) -> [u8; 4096] {
         let mut list = [0; 4096];
         let mut at = 0;
@@ -870,7 +872,7 @@ impl NamespaceDescriptor {
         list
     }
 
-    /// The descriptors in `bytes`, up to the first of length 0 or one that is cut off.
+    /// The descriptors in `bytes`, up to the first of length 0 or one that is truncated.
     pub fn parse_list(bytes: &[u8]) -> impl Iterator<Item = NamespaceDescriptor> + '_ {
         let mut rest = bytes;
         core::iter::from_fn(move || {
@@ -893,8 +895,8 @@ impl NamespaceDescriptor {
     }
 }
 
-/// `text` as an ASCII field: cut at `N` bytes, filled up with spaces, and with a question mark for each byte outside
-/// 20h to 7Eh (NVMe Base 2.1, 1.4.2).
+/// `text` as an ASCII field: truncated at `N` bytes, padded with spaces, with a question mark for each byte outside 20h
+/// to 7Eh (NVMe Base 2.1, 1.4.2).
 pub fn ascii_field<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [b' '; N];
     for (slot, byte) in field.iter_mut().zip(text.bytes()) {
@@ -903,7 +905,7 @@ pub fn ascii_field<const N: usize>(text: &str) -> [u8; N] {
     field
 }
 
-/// The text of an ASCII field, without the spaces and zeros at its end.
+/// The text of an ASCII field, without trailing spaces and zeros.
 pub fn ascii_text(field: &[u8]) -> String {
     let text: String = field
         .iter()
@@ -916,7 +918,7 @@ pub fn ascii_text(field: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Without this a host would show the padding, or a name would run into the next field.
+    /// Without this a host would display padding, or a text would run into the next field.
     #[test]
     fn ascii_fields_are_padded_and_cut() {
         let field: [u8; 8] = ascii_field("1.0");
@@ -927,7 +929,7 @@ mod tests {
         assert_eq!(ascii_text(&[b'a', 0, b'b', 0xFF, 0, 0]), "a?b?");
     }
 
-    /// Without this a namespace above the 1024th, or the one that the host named, would be listed twice or never.
+    /// Without this a namespace after the 1024th, or the one that the host named, would be listed twice or never.
     #[test]
     fn a_namespace_list_starts_above_the_given_one() {
         let list = ActiveNamespaceList::above(2, 1..=5);
@@ -937,7 +939,7 @@ mod tests {
         assert_eq!(list.iter().count(), 1024);
     }
 
-    /// Without this a hostile list would be read past its end, or for ever.
+    /// Without this parsing a hostile list would read past its end, or never end.
     #[test]
     fn namespace_descriptors_end_with_the_list() {
         let descriptors = [
@@ -961,7 +963,7 @@ mod tests {
         );
     }
 
-    /// Without this a transfer limit or a block size from a hostile controller would overflow a shift.
+    /// Without this a transfer limit or block size from a hostile controller would overflow a shift.
     #[test]
     fn powers_of_two_from_outside_are_checked() {
         let mut controller = IdentifyController::default();

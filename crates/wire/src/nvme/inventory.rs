@@ -1,5 +1,4 @@
-//! What a subsystem is made of, beside controllers and namespaces themselves: the lists of either that Identify returns
-//! and Namespace Attachment takes.
+//! Lists of controllers and namespace granularities, which Identify returns and Namespace Attachment takes.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -9,7 +8,7 @@ use super::assert_offsets;
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ControllerList {
-    /// Identifiers in the list, up to 2047.
+    /// Number of identifiers in the list, up to 2047.
     pub count: u16,
     /// The identifiers, ascending.
     pub ids: [u16; 2047],
@@ -28,7 +27,7 @@ impl ControllerList {
         list
     }
 
-    /// The identifiers, or none if there are more than a list holds, or they don't ascend.
+    /// The identifiers; `None` if the number exceeds the list, or they do not ascend.
     pub fn ids(&self) -> Option<&[u16]> {
         let ids = self.ids.get(..usize::from(self.count))?;
         ids.is_sorted_by(|a, b| a < b).then_some(ids)
@@ -49,7 +48,7 @@ pub struct GranularityDescriptor {
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct GranularityList {
-    /// Bit 0: each LBA format has a descriptor of its own; else the first one is that of all.
+    /// Bit 0: each LBA format has a descriptor of its own; otherwise the first one applies to all.
     pub attributes: u32,
     /// Number of descriptors, zero-based.
     pub descriptors_z: u8,
@@ -71,7 +70,7 @@ impl Default for ControllerList {
 }
 
 impl Default for GranularityList {
-    /// One descriptor, that reports nothing.
+    /// One descriptor, which reports no granularity.
     fn default() -> Self {
         Self::new_zeroed()
     }
@@ -81,7 +80,7 @@ impl Default for GranularityList {
 mod tests {
     use super::*;
 
-    /// Without this a count from a hostile host would reach beyond the list.
+    /// Without this a number from a hostile host would reach past the list.
     #[test]
     fn a_controller_list_is_taken_if_it_can_be_one() {
         let list = ControllerList::from(2, 1..=4);

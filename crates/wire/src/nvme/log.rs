@@ -69,14 +69,19 @@ pub mod lid {
     pub const RESERVATION_NOTIFICATION: u8 = 0x80;
     /// Sanitize Status.
     pub const SANITIZE_STATUS: u8 = 0x81;
+    /// Programs of a namespace (Computational Programs command set).
+    pub const PROGRAMS: u8 = 0x82;
+    /// Types of programs that can be loaded.
+    pub const PROGRAM_TYPES: u8 = 0x83;
+    /// Memory range sets of a namespace.
+    pub const MEMORY_RANGE_SETS: u8 = 0x84;
     /// The first of the vendor specific log pages.
     pub const VENDOR: u8 = 0xC0;
-    /// Byteway's own: what the device's memory is used for ([`DeviceMemoryLog`](crate::nvme::vendor::cxl::DeviceMemoryLog)).
+    /// Byteway's own: division of device memory ([`DeviceMemoryLog`](crate::nvme::vendor::cxl::DeviceMemoryLog)).
     pub const DEVICE_MEMORY: u8 = 0xC0;
-    /// Byteway's own: whether a served drive keeps to its model ([`PaceLog`](crate::nvme::vendor::pace::PaceLog)).
+    /// Byteway's own: pace of a served drive ([`PaceLog`](crate::nvme::vendor::pace::PaceLog)).
     pub const PACE: u8 = 0xC1;
-    /// Byteway's own: how the drive stands with garbage collection
-    /// ([`CollectionLog`](crate::nvme::vendor::collection::CollectionLog)).
+    /// Byteway's own: state of garbage collection ([`CollectionLog`](crate::nvme::vendor::collection::CollectionLog)).
     pub const COLLECTION: u8 = 0xC2;
 }
 
@@ -84,21 +89,21 @@ pub mod lid {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ErrorLogEntry {
-    /// Error Count: numbers the errors since manufacture from 1 on; 0 marks an invalid entry.
+    /// Error Count: number of the error since manufacture, from 1; 0 marks an invalid entry.
     pub error_count: u64,
-    /// Submission queue of the command, FFFFh if the error is no command's.
+    /// Submission queue of the command; FFFFh if the error belongs to no command.
     pub sqid: u16,
-    /// Identifier of the command, FFFFh if the error is no command's.
+    /// Identifier of the command; FFFFh if the error belongs to no command.
     pub cid: u16,
     /// Status field in bits 15:1, phase tag in bit 0, as in the completion.
     pub status_phase: u16,
-    /// Parameter Error Location: byte in bits 7:0 and bit in bits 10:8 of the command, FFFFh if it's not there.
+    /// Parameter Error Location in the command: byte in bits 7:0 and bit in bits 10:8; FFFFh if not applicable.
     pub parameter_error_location: u16,
     /// First logical block with the error.
     pub lba: u64,
     /// Namespace.
     pub nsid: u32,
-    /// Vendor specific log page with more, 0 if none.
+    /// Vendor-specific log page with details, 0 if none.
     pub vendor_log: u8,
     /// Transport Type.
     pub trtype: u8,
@@ -123,7 +128,7 @@ assert_offsets!(ErrorLogEntry: 64; error_count = 0, sqid = 8, cid = 10, status_p
 impl ErrorLogEntry {
     /// Bytes of an entry.
     pub const SIZE: usize = 64;
-    /// `parameter_error_location` of an error that is in no parameter, and `sqid` and `cid` of one that is no command's.
+    /// `parameter_error_location` of an error in no parameter; `sqid` and `cid` of an error of no command.
     pub const NONE: u16 = u16::MAX;
 
     /// The status in the entry.
@@ -139,7 +144,7 @@ impl ErrorLogEntry {
 
 /// The SMART / Health Information log, 512 bytes (NVMe Base 2.1, 5.1.12.1.3).
 ///
-/// The counters are little endian whatever their alignment: `log.power_cycles = 3.into()`, `log.power_cycles.get()`.
+/// The counters are little endian and unaligned: `log.power_cycles = 3.into()`, `log.power_cycles.get()`.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SmartLog {
@@ -181,7 +186,7 @@ pub struct SmartLog {
     pub warning_temperature_time: u32,
     /// Critical Composite Temperature Time in minutes.
     pub critical_temperature_time: u32,
-    /// Temperature Sensors 1-8 in kelvins, 0 if not there.
+    /// Temperature Sensors 1-8 in kelvins, 0 if not implemented.
     pub temperature_sensors: [u16; 8],
     /// Thermal Management Temperature 1 Transition Count.
     pub thermal_1_transitions: u32,
@@ -257,7 +262,7 @@ assert_offsets!(FirmwareSlotLog: 512; afi = 0, frs = 8, reserved_64 = 64);
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ChangedNamespaceLog {
-    /// Changed namespaces, ascending, filled up with zeros; FFFFFFFFh as the first if there are more than 1024.
+    /// Changed namespaces, ascending, padded with zeros; the first is FFFFFFFFh if there are more than 1024.
     pub nsids: [u32; 1024],
 }
 
@@ -288,16 +293,16 @@ impl CommandsSupportedLog {
     pub const NIC: u32 = 1 << 3;
     /// The command may change controller capabilities.
     pub const CCC: u32 = 1 << 4;
-    /// Command Submission and Execution 001b: no other command to the same namespace is to be outstanding.
+    /// Command Submission and Execution 001b: no other command to the same namespace may be outstanding.
     pub const CSE_NAMESPACE: u32 = 0b001 << 16;
-    /// Command Submission and Execution 010b: no other command to any namespace is to be outstanding.
+    /// Command Submission and Execution 010b: no other command to any namespace may be outstanding.
     pub const CSE_ANY: u32 = 0b010 << 16;
 }
 
-/// What a command or a feature acts on: bits of its entry in the logs of what is supported and its effects. Without any
-/// the scope is not told.
+/// Scope of a command or a feature: bits of its entry in the log pages of supported commands and features. No bit set:
+/// not reported.
 pub mod scope {
-    /// A namespace, or several.
+    /// One or several namespaces.
     pub const NAMESPACE: u32 = 1 << 20;
     /// The controller.
     pub const CONTROLLER: u32 = 1 << 21;
@@ -389,7 +394,7 @@ zeroed_default!(
 mod tests {
     use super::*;
 
-    /// Without this a monitoring tool would read a counter from the middle of another one.
+    /// Without this a monitoring tool would read a counter at a wrong offset.
     #[test]
     fn smart_counters_lie_in_memory_as_the_specification_says() {
         let log = SmartLog {
@@ -406,7 +411,7 @@ mod tests {
         assert_eq!(SmartLog::data_units(512_001), 2);
     }
 
-    /// Without this the log would tell another status than the completion did.
+    /// Without this the log would report another status than the completion did.
     #[test]
     fn an_error_entry_holds_the_completions_status() {
         let mut entry = ErrorLogEntry::default();

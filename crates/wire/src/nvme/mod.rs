@@ -1,7 +1,7 @@
-//! NVMe structures as they lie in memory (NVMe Base 2.1, NVM Command Set 1.1, Key Value Command Set 1.0), each parsed once, at the edge.
+//! NVMe data structures (NVMe Base 2.1, NVM Command Set 1.1, Key Value Command Set 1.0), each parsed once, at the edge.
 //!
-//! Everything is little endian, as the specification says; the types hold native integers and the crate refuses
-//! to build for a big-endian machine, so no access pays for a swap.
+//! Everything is little endian, as specified. The types hold native integers, and the crate refuses to build for a
+//! big-endian machine, so no access swaps bytes.
 
 pub mod ana;
 pub mod command;
@@ -13,11 +13,13 @@ pub mod inventory;
 pub mod kv;
 pub mod log;
 pub mod opcode;
+pub mod programs;
 pub mod progress;
 pub mod prp;
 pub mod register;
 pub mod segment;
 pub mod sgl;
+pub mod slm;
 pub mod status;
 pub mod vendor;
 
@@ -39,7 +41,7 @@ pub use log::{
     ChangedNamespaceLog, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog,
     NvmeMiCommandsSupportedLog, SmartLog, SupportedLogPages, lid,
 };
-pub use opcode::{AdminOpcode, KvOpcode, NvmOpcode, VendorOpcode};
+pub use opcode::{AdminOpcode, KvOpcode, LocalMemoryOpcode, NvmOpcode, ProgramsOpcode, VendorOpcode};
 pub use progress::{SanitizeStatusLog, SelfTestLog, SelfTestResult};
 pub use prp::{PrpError, PrpStep, PrpWalker};
 pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};
@@ -47,10 +49,10 @@ pub use segment::Segment;
 pub use sgl::{SglDescriptor, SglError, SglRules, SglStep, SglWalker};
 pub use status::Status;
 
-/// The namespace identifier that means every namespace (NVMe Base 2.1, 3.2.1.2).
+/// The broadcast namespace identifier (NVMe Base 2.1, 3.2.1.2).
 pub const NSID_ALL: u32 = u32::MAX;
 
-/// Fails the build when a field is not at the offset that the specification gives it.
+/// Fails the build unless every field is at its specified offset.
 macro_rules! assert_offsets {
     ($type:ty: $bytes:expr; $($field:ident = $offset:expr),+ $(,)?) => {
         const _: () = assert!(core::mem::size_of::<$type>() == $bytes);

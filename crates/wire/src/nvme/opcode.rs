@@ -1,8 +1,9 @@
-//! Opcodes of the admin, the NVM and the Key Value command set, and the vendor's own. Unknown codes stay representable: a device must answer them.
+//! Opcodes of the admin, NVM, Key Value and vendor-specific command sets. Unknown codes stay representable: a device
+//! must answer them.
 
 use core::fmt;
 
-/// Which way a command's data goes: bits 1:0 of its opcode (NVMe Base 2.1, 3.1.3.3).
+/// Data transfer direction: bits 1:0 of an opcode (NVMe Base 2.1, 3.1.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// 00b: no data.
@@ -11,7 +12,7 @@ pub enum Direction {
     HostToController,
     /// 10b: controller to host.
     ControllerToHost,
-    /// 11b: both ways.
+    /// 11b: both directions.
     Bidirectional,
 }
 
@@ -36,7 +37,7 @@ macro_rules! opcodes {
         impl $type {
             $(#[doc = concat!($text, ", ", stringify!($code))] $(#[$code_doc])* pub const $name: Self = Self($code);)+
 
-            /// Every opcode that is named here, ascending.
+            /// All named opcodes, in ascending order.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
             /// The specification's name, or "Vendor Specific" or "Reserved".
@@ -48,7 +49,7 @@ macro_rules! opcodes {
                 }
             }
 
-            /// The way the command's data goes.
+            /// The direction of the command's data.
             pub const fn direction(self) -> Direction {
                 Direction::of(self.0)
             }
@@ -192,8 +193,8 @@ impl KvOpcode {
 }
 
 opcodes! {
-    /// An opcode of Byteway's own on I/O queues: see [`vendor`](super::vendor). Bits 1:0 say which way data goes by the data
-    /// pointer: 00b for payload that is in the entry itself.
+    /// Byteway's own opcodes on I/O queues: see [`vendor`](super::vendor). Bits 1:0 are the direction of the data
+    /// pointer's data: 00b for payload in the entry itself.
     VendorOpcode {
         SINK_WRITE = 0x81, "Sink Write";
         SINK_READ = 0x82, "Sink Read";
@@ -216,6 +217,16 @@ opcodes! {
         RAW_REPORT = 0xAE, "Raw Report";
         RAW_SYSTEM_WRITE = 0xB1, "Raw System Write";
         RAW_SYSTEM_READ = 0xB2, "Raw System Read";
+        CSD_TASK_PIGGYBACK = 0xB4, "Task Piggyback";
+        CSD_TASK = 0xB5, "Task";
+        CSD_RESULT = 0xB6, "Result";
+        CSD_CANCEL = 0xB8, "Cancel";
+        TABLE_CREATE = 0xB9, "Table Create";
+        TABLE_LIST = 0xBA, "Table List";
+        TABLE_DROP = 0xBC, "Table Drop";
+        TABLE_APPEND = 0xBD, "Table Append";
+        TABLE_GROUPS = 0xBE, "Table Groups";
+        TABLE_READ = 0xC2, "Table Read";
     }
 }
 
@@ -225,11 +236,40 @@ impl VendorOpcode {
     }
 }
 
+opcodes! {
+    /// An opcode of an I/O queue under the Subsystem Local Memory command set: see [`slm`](super::slm).
+    LocalMemoryOpcode {
+        MEMORY_COPY = 0x01, "Memory Copy";
+        MEMORY_READ = 0x02, "Memory Read";
+        MEMORY_FILL = 0x04, "Memory Fill";
+        MEMORY_WRITE = 0x05, "Memory Write";
+    }
+}
+
+impl LocalMemoryOpcode {
+    const fn is_vendor_code(code: u8) -> bool {
+        code >= 0x80
+    }
+}
+
+opcodes! {
+    /// An opcode of an I/O queue under the Computational Programs command set: see [`programs`](super::programs).
+    ProgramsOpcode {
+        EXECUTE_PROGRAM = 0x01, "Execute Program";
+    }
+}
+
+impl ProgramsOpcode {
+    const fn is_vendor_code(code: u8) -> bool {
+        code >= 0x80
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Without this a transfer could run against the direction that its opcode states.
+    /// Without this data could be transferred in the wrong direction.
     #[test]
     fn direction_is_the_low_two_bits() {
         assert_eq!(NvmOpcode::READ.direction(), Direction::ControllerToHost);
@@ -245,7 +285,7 @@ mod tests {
         assert_eq!(AdminOpcode::CREATE_SQ.direction(), Direction::HostToController);
     }
 
-    /// Without this a mistyped table would name one code twice, or a vendor's command after a standard one.
+    /// Without this a mistyped table could name a code twice, or list a vendor's command after a standard one.
     #[test]
     fn tables_ascend_and_unknown_codes_have_a_name() {
         assert!(AdminOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));

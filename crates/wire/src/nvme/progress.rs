@@ -1,4 +1,4 @@
-//! The logs of what goes on behind a command that has completed: self-test and sanitize.
+//! Log pages of background operations: self-test and sanitize.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -13,13 +13,13 @@ pub struct SelfTestResult {
     pub status: u8,
     /// Number of the first segment that failed, where the result is [`SelfTestResult::SEGMENT_FAILED`].
     pub segment: u8,
-    /// Which of the fields that follow are valid: see the constants `VALID_*`.
+    /// Bit mask of the valid fields among those that follow: see the constants `VALID_*`.
     pub valid: u8,
     #[doc(hidden)]
     pub reserved_3: u8,
-    /// Power On Hours when it ended.
+    /// Power On Hours at the end of the test.
     pub power_on_hours: U64,
-    /// Namespace on which the failure was.
+    /// Namespace of the failure.
     pub nsid: u32,
     /// Block that failed.
     pub failing_lba: U64,
@@ -45,9 +45,9 @@ impl SelfTestResult {
     pub const ABORTED_NAMESPACE: u8 = 0x3;
     /// Result: aborted by a Format NVM.
     pub const ABORTED_FORMAT: u8 = 0x4;
-    /// Result: a fatal error, or one that was not expected, ended the test.
+    /// Result: a fatal or unexpected error ended the test.
     pub const FATAL: u8 = 0x5;
-    /// Result: a segment failed, it is not known which.
+    /// Result: an unknown segment failed.
     pub const UNKNOWN_SEGMENT_FAILED: u8 = 0x6;
     /// Result: one or more segments failed; `segment` is the first.
     pub const SEGMENT_FAILED: u8 = 0x7;
@@ -75,7 +75,7 @@ impl SelfTestResult {
         self.status >> 4
     }
 
-    /// How it ended.
+    /// The result.
     pub const fn result(&self) -> u8 {
         self.status & 0xF
     }
@@ -85,9 +85,9 @@ impl SelfTestResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SelfTestLog {
-    /// The test that is going on in bits 3:0, 0 if there is none.
+    /// The test in progress in bits 3:0, 0 if there is none.
     pub current: u8,
-    /// How much of it is done, per cent, in bits 6:0.
+    /// Per cent done, in bits 6:0.
     pub completion: u8,
     #[doc(hidden)]
     pub reserved_2: [u8; 2],
@@ -98,7 +98,7 @@ pub struct SelfTestLog {
 assert_offsets!(SelfTestLog: 564; current = 0, completion = 1, results = 4);
 
 impl Default for SelfTestLog {
-    /// Nothing going on, no result.
+    /// No test in progress, no results.
     fn default() -> Self {
         let unused = SelfTestResult { status: SelfTestResult::UNUSED, ..SelfTestResult::default() };
         SelfTestLog { results: [unused; 20], ..Self::new_zeroed() }
@@ -109,7 +109,7 @@ impl Default for SelfTestLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SanitizeStatusLog {
-    /// Sanitize Progress, of 65536; FFFFh if none is going on.
+    /// Sanitize Progress, in 65536ths; FFFFh if none is in progress.
     pub sprog: u16,
     /// Sanitize Status: see the constants.
     pub sstat: u16,
@@ -117,15 +117,15 @@ pub struct SanitizeStatusLog {
     pub scdw10: u32,
     /// Estimated time of an overwrite in seconds, FFFFFFFFh if not reported.
     pub eto: u32,
-    /// The same of a block erase.
+    /// Estimated time of a block erase in seconds.
     pub etbe: u32,
-    /// The same of a crypto erase.
+    /// Estimated time of a crypto erase in seconds.
     pub etce: u32,
-    /// The same of an overwrite that doesn't deallocate.
+    /// Estimated time of an overwrite without deallocation in seconds.
     pub etond: u32,
-    /// The same of a block erase that doesn't deallocate.
+    /// Estimated time of a block erase without deallocation in seconds.
     pub etbend: u32,
-    /// The same of a crypto erase that doesn't deallocate.
+    /// Estimated time of a crypto erase without deallocation in seconds.
     pub etcend: u32,
     #[doc(hidden)]
     pub reserved_32: [u8; 480],
@@ -135,13 +135,13 @@ assert_offsets!(SanitizeStatusLog: 512; sprog = 0, sstat = 2, scdw10 = 4, eto = 
     etbend = 24, etcend = 28, reserved_32 = 32);
 
 impl SanitizeStatusLog {
-    /// No time is reported.
+    /// Estimate that is not reported.
     pub const NO_ESTIMATE: u32 = u32::MAX;
     /// SSTAT bits 2:0: never sanitized.
     pub const NEVER: u16 = 0;
     /// SSTAT bits 2:0: the last one succeeded.
     pub const SUCCEEDED: u16 = 1;
-    /// SSTAT bits 2:0: one is going on.
+    /// SSTAT bits 2:0: one is in progress.
     pub const IN_PROGRESS: u16 = 2;
     /// SSTAT bits 2:0: the last one failed.
     pub const FAILED: u16 = 3;

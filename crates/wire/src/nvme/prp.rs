@@ -1,29 +1,29 @@
-//! Physical Region Pages: the walk that a device makes over them, and the plan by which a host lays them out
-//! (NVMe Base 2.1, 4.3.1).
+//! Physical Region Pages (NVMe Base 2.1, 4.3.1): the walker of a device, and the planner of a host.
 //!
 //! The walker reads no memory. It says which part of a list it needs, is fed those bytes, and yields the data's
-//! segments; so the same walk works whatever a fetch costs and wherever the list lies.
+//! segments; so the same walk works whatever a fetch costs, and wherever the list lies.
 
 use super::{Segment, Status, segment::fits};
 
 /// Bytes of a PRP entry.
 pub const ENTRY_BYTES: u32 = 8;
 
-/// The most bytes of a list that one step asks for.
+/// Maximum number of bytes of a list that a step requests.
 pub const FETCH_BYTES_MAX: u32 = 4096;
 
 const ENTRIES_MAX: usize = (FETCH_BYTES_MAX / ENTRY_BYTES) as usize;
 
-/// What a PRP walk needs or yields next.
+/// The next step of a PRP walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrpStep {
-    /// The next part of the data: at most one page.
+    /// The next segment of the data: at most one page.
     Data(Segment),
     /// Read these bytes of a list and hand them to [`PrpWalker::feed`].
     FetchList {
-        /// Where the bytes lie; a multiple of 8.
+        /// Address of the bytes, a multiple of 8.
         address: u64,
-        /// How many: a multiple of 8, at most [`FETCH_BYTES_MAX`], never beyond the page's end or what is needed.
+        /// Number of bytes: a multiple of 8, at most [`FETCH_BYTES_MAX`], never beyond the page's end or what is
+        /// needed.
         bytes: u32,
     },
     /// All bytes were yielded.
@@ -34,18 +34,18 @@ pub enum PrpStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrpError {
     /// PRP1 is not dword aligned, or another data entry or a chained list is not page aligned.
-    #[error("a PRP entry has an offset that its place doesn't allow")]
+    #[error("a PRP entry has an offset that is not allowed at its position")]
     Offset,
     /// PRP2 points to a list that is not qword aligned.
-    #[error("a PRP list doesn't begin at a multiple of 8")]
+    #[error("a PRP list is not aligned to 8 bytes")]
     ListOffset,
-    /// An entry describes memory that reaches the end of the 64-bit address space.
-    #[error("a PRP entry reaches beyond the address space")]
+    /// An entry describes memory that exceeds the 64-bit address space.
+    #[error("a PRP entry exceeds the 64-bit address space")]
     Wraps,
 }
 
 impl PrpError {
-    /// The status that a command fails with.
+    /// The status of the failed command.
     pub const fn status(self) -> Status {
         match self {
             PrpError::Offset | PrpError::ListOffset => Status::PRP_OFFSET_INVALID,
@@ -60,27 +60,27 @@ impl From<PrpError> for Status {
     }
 }
 
-/// Walks PRP1 and PRP2 for a number of bytes.
+/// Walks PRP1 and PRP2 for a given number of bytes.
 ///
-/// The segments that it yields add up to the bytes asked for, never more. Every list page but the first begins at a
-/// page's start and so holds hundreds of entries: a list that points to itself ends with the byte count. After an
-/// error every further step gives the same error.
+/// The segments add up to exactly that number. Every list page but the first begins at a page boundary and so holds
+/// hundreds of entries: a list that points to itself ends when all bytes are yielded. After an error every further step
+/// returns the same error.
 pub struct PrpWalker {
     page_bytes: u32,
     remaining: u64,
     place: Place,
-    /// Where the entries that were not fetched yet begin.
+    /// Address of the entries that were not fetched yet.
     list_address: u64,
-    /// Entries of the current list page that are needed and not fetched yet.
+    /// Needed entries of the current list page that were not fetched yet.
     list_left: u64,
-    /// Whether the last entry of the current list page points to the next one.
+    /// Whether the last entry of the current list page points to the next page.
     chained: bool,
     fetched: Box<[u8; FETCH_BYTES_MAX as usize]>,
     at: usize,
     end: usize,
 }
 
-/// Which entry comes next.
+/// The kind of the next entry.
 #[derive(Clone, Copy)]
 enum Place {
     First { prp1: u64, prp2: u64 },
@@ -90,7 +90,7 @@ enum Place {
 }
 
 impl PrpWalker {
-    /// A walk over `bytes` bytes; `page_bytes` is CC.MPS's.
+    /// A walk over `bytes` bytes; `page_bytes` is the page size of CC.MPS.
     ///
     /// # Panics
     /// If `page_bytes` is not a power of two of at least 4096.
@@ -110,7 +110,7 @@ impl PrpWalker {
         walker
     }
 
-    /// Begins another walk in the same memory: what a command slot that is reused does.
+    /// Starts another walk in the same memory, as a reused command slot does.
     ///
     /// # Panics
     /// If `page_bytes` is not a power of two of at least 4096.
@@ -128,15 +128,15 @@ impl PrpWalker {
         self.end = 0;
     }
 
-    /// Bytes of data that were not yielded yet.
+    /// Bytes of data not yet yielded.
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// What comes next. Until a list that was asked for is fed, the answer stays the same.
+    /// The next step. Until a requested part of a list is fed, the step stays the same.
     ///
     /// # Errors
-    /// An entry breaks a rule of its place.
+    /// [`PrpError`] if an entry is invalid at its position.
     #[expect(
         clippy::should_implement_trait,
         reason = "a walk needs feeding between steps, so it is no iterator"
@@ -149,10 +149,10 @@ impl PrpWalker {
         step
     }
 
-    /// Takes the bytes that the last step asked for.
+    /// Feeds the bytes that the last step requested.
     ///
     /// # Panics
-    /// If they are not as many as were asked for.
+    /// If the number of bytes differs from the request.
     pub fn feed(&mut self, entries: &[u8]) {
         let bytes = if self.at == self.end { self.fetch_bytes() as usize } else { 0 };
         assert!(bytes > 0 && entries.len() == bytes, "a walker is fed what it asked for");
@@ -206,12 +206,12 @@ impl PrpWalker {
         }
     }
 
-    /// Turns to the list at `pointer`: as many entries as are needed, but no more than its page still holds.
+    /// Starts the list at `pointer`: as many entries as needed, and as its page holds.
     fn begin_list(&mut self, pointer: u64) -> Result<(), PrpError> {
         let needed = self.remaining.div_ceil(u64::from(self.page_bytes));
-        let room = u64::from((self.page_bytes - self.offset(pointer)) / ENTRY_BYTES);
-        self.chained = needed > room;
-        self.list_left = needed.min(room);
+        let entries_max = u64::from((self.page_bytes - self.offset(pointer)) / ENTRY_BYTES);
+        self.chained = needed > entries_max;
+        self.list_left = needed.min(entries_max);
         self.list_address = pointer;
         if fits(pointer, self.list_left * u64::from(ENTRY_BYTES)) { Ok(()) } else { Err(PrpError::Wraps) }
     }
@@ -227,12 +227,12 @@ impl PrpWalker {
         u64::from_le_bytes(entry)
     }
 
-    /// The data at `entry`, which must be a page's start.
+    /// The data at `entry`, which must be page aligned.
     fn page(&mut self, entry: u64) -> Result<PrpStep, PrpError> {
         if self.offset(entry) == 0 { self.data(entry) } else { Err(PrpError::Offset) }
     }
 
-    /// The data from `address` to its page's end.
+    /// The data from `address` to the page's end.
     fn data(&mut self, address: u64) -> Result<PrpStep, PrpError> {
         let bytes = u64::from(self.page_bytes - self.offset(address)).min(self.remaining);
         if !fits(address, bytes) {
@@ -247,9 +247,9 @@ impl PrpWalker {
     }
 }
 
-/// Pages that `bytes` bytes touch, the first of them from `offset` on.
+/// Pages that `bytes` bytes touch, starting at `offset` in the first.
 pub const fn pages_needed(bytes: u64, offset: u32, page_bytes: u32) -> u64 {
-    // Not (offset + bytes) / page, whose sum may exceed 64 bits.
+    // Not (offset + bytes) / page: the sum may exceed 64 bits.
     let in_first = (page_bytes - offset) as u64;
     if bytes == 0 {
         0
@@ -260,28 +260,28 @@ pub const fn pages_needed(bytes: u64, offset: u32, page_bytes: u32) -> u64 {
     }
 }
 
-/// List pages that PRPs for `bytes` bytes need, if each begins at a page's start: none for up to two data pages.
+/// List pages that PRPs for `bytes` bytes need, if each is page aligned: 0 for up to two data pages.
 pub const fn list_pages_needed(bytes: u64, offset: u32, page_bytes: u32) -> u64 {
-    let room = (page_bytes / ENTRY_BYTES) as u64;
+    let entries_max = (page_bytes / ENTRY_BYTES) as u64;
     match pages_needed(bytes, offset, page_bytes) {
         0..=2 => 0,
-        pages if pages - 1 <= room => 1,
-        pages => 1 + (pages - 1 - room).div_ceil(room - 1),
+        pages if pages - 1 <= entries_max => 1,
+        pages => 1 + (pages - 1 - entries_max).div_ceil(entries_max - 1),
     }
 }
 
-/// PRPs as a host lays them out: what goes into the command, and what goes into list memory before it.
+/// PRPs as a host lays them out: the entries in the command, and those in list memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrpPlan {
     /// PRP entry 1.
     pub prp1: u64,
     /// PRP entry 2, 0 if the data is in one page.
     pub prp2: u64,
-    /// Entries to write, each run with its address.
+    /// Entries to write before, each run with its address.
     pub lists: Vec<(u64, Vec<u64>)>,
 }
 
-/// Lays out PRPs; as [`plan_with`], but gives the lists back.
+/// Lays out PRPs as [`plan_with`], but returns the lists.
 ///
 /// # Panics
 /// As [`plan_with`].
@@ -293,14 +293,14 @@ pub fn plan(pages: &[u64], offset: u32, bytes: u64, page_bytes: u32, list_pages:
     PrpPlan { prp1, prp2, lists }
 }
 
-/// Lays out PRPs for `bytes` bytes that begin at `offset` in the first of `pages` (addresses of whole pages) and go
-/// on at the start of each further one; gives PRP1 and PRP2.
+/// Lays out PRPs for `bytes` bytes that start at `offset` in the first of `pages` (addresses of whole pages) and
+/// continue at the start of each further one; returns PRP1 and PRP2.
 ///
-/// Lists lie in `list_pages`, of which the first may have an offset (a multiple of 8); `write` gets each run of
-/// entries and its address, and nothing is allocated.
+/// Lists lie in `list_pages`, of which the first may have an offset (a multiple of 8). `write` receives each run of
+/// entries with its address; nothing is allocated.
 ///
 /// # Panics
-/// If `offset` is not inside a page, or there are fewer pages than [`pages_needed`] or fewer list pages than the
+/// If `offset` is not inside a page, or there are fewer pages than [`pages_needed`], or fewer list pages than the
 /// layout needs.
 pub fn plan_with(
     pages: &[u64],
@@ -324,12 +324,13 @@ pub fn plan_with(
     let prp2 = next_list();
     let mut list = prp2;
     loop {
-        let room = ((u64::from(page_bytes) - list % u64::from(page_bytes)) / u64::from(ENTRY_BYTES)) as usize;
-        if entries.len() <= room {
+        let entries_max =
+            ((u64::from(page_bytes) - list % u64::from(page_bytes)) / u64::from(ENTRY_BYTES)) as usize;
+        if entries.len() <= entries_max {
             write(list, entries);
             return (prp1, prp2);
         }
-        let (here, further) = entries.split_at(room - 1);
+        let (here, further) = entries.split_at(entries_max - 1);
         let chain = next_list();
         if !here.is_empty() {
             write(list, here);
@@ -354,7 +355,7 @@ mod tests {
         list.iter().flat_map(|entry| entry.to_le_bytes()).collect()
     }
 
-    /// Without this a transfer that crosses a page would go on in the wrong one.
+    /// Without this a transfer that crosses a page would continue in the wrong one.
     #[test]
     fn one_and_two_pages_need_no_list() {
         let mut walker = PrpWalker::new(0x1F04, 0, 252, PAGE);
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(walker.next(), Ok(PrpStep::Done));
     }
 
-    /// Without this a list that lies at a page's end would be read past it, or its last entry taken for data.
+    /// Without this a list at a page's end would be read past it, or its last entry taken for data.
     #[test]
     fn an_offset_list_chains_at_its_pages_end() {
         let mut walker = PrpWalker::new(0x1000, 0x8FF0, 4 * 4096 + 1, PAGE);
@@ -395,7 +396,7 @@ mod tests {
         assert_eq!(walker.next(), Ok(PrpStep::FetchList { address: 0x9000, bytes: 16 }));
     }
 
-    /// Without this the last entry of a list that just fits its page would be taken for a pointer.
+    /// Without this the last entry of a list that exactly fits its page would be taken for a pointer.
     #[test]
     fn a_list_that_just_fits_has_no_chain() {
         let mut walker = PrpWalker::new(0x1000, 0x8FF0, 3 * 4096, PAGE);
@@ -426,7 +427,7 @@ mod tests {
         assert_eq!(walker.next(), Ok(PrpStep::FetchList { address: 0, bytes: 7 * 8 }));
     }
 
-    /// Without this a misplaced offset would move data to where the host didn't ask for it.
+    /// Without this a misplaced offset would move data to a wrong address.
     #[test]
     fn offsets_are_refused_where_they_may_not_be() {
         for (prp1, prp2, bytes, error) in [

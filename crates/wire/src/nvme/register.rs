@@ -1,4 +1,4 @@
-//! The controller's registers behind BAR0, and its doorbells (NVMe Base 2.1, 3.1.4; PCIe Transport 1.1, 3.1.2).
+//! The controller's registers in BAR0, and its doorbells (NVMe Base 2.1, 3.1.4; PCIe Transport 1.1, 3.1.2).
 
 use bitfield_struct::bitfield;
 
@@ -49,7 +49,7 @@ pub const PMRCAP: u64 = 0xE00;
 /// The first doorbell: the admin submission queue's tail.
 pub const DOORBELLS: u64 = 0x1000;
 
-/// What must be written to [`NSSR`] to reset the subsystem: "NVMe".
+/// The value for [`NSSR`] that resets the subsystem: "NVMe".
 pub const NSSR_RESET: u32 = 0x4E56_4D65;
 
 /// Controller Capabilities (NVMe Base 2.1, 3.1.4.1).
@@ -173,7 +173,7 @@ impl Cc {
     /// SHN: abrupt shutdown.
     pub const SHN_ABRUPT: u8 = 0b10;
 
-    /// Bytes of a memory page, 4 KiB to 128 MiB.
+    /// Memory page size in bytes, 4 KiB to 128 MiB.
     pub const fn page_bytes(self) -> u32 {
         1 << (12 + self.mps())
     }
@@ -235,7 +235,7 @@ pub enum Doorbell {
 }
 
 impl Doorbell {
-    /// Where the doorbell is, `dstrd` (4 bits) being CAP.DSTRD.
+    /// The doorbell's offset in BAR0; `dstrd` (4 bits) is CAP.DSTRD.
     pub const fn offset(self, dstrd: u8) -> u64 {
         let index = match self {
             Doorbell::SubmissionTail(qid) => 2 * qid as u64,
@@ -244,8 +244,8 @@ impl Doorbell {
         DOORBELLS + index * stride_bytes(dstrd)
     }
 
-    /// The doorbell at `offset`: none if the offset is below the doorbells, between two of them or beyond those of
-    /// the last possible queue.
+    /// The doorbell at `offset`; `None` below the doorbells, between two of them, or past those of the last possible
+    /// queue.
     pub const fn decode(offset: u64, dstrd: u8) -> Option<Doorbell> {
         let Some(from_first) = offset.checked_sub(DOORBELLS) else { return None };
         if !from_first.is_multiple_of(stride_bytes(dstrd)) {
@@ -272,7 +272,7 @@ const fn stride_bytes(dstrd: u8) -> u64 {
 mod tests {
     use super::*;
 
-    /// Without this a driver would enable another controller than the one described.
+    /// Without this a driver would configure another controller than intended.
     #[test]
     fn bits_are_where_the_specification_says() {
         let cap =
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(Aqa::new().with_asqs_z(31).with_acqs_z(63).into_bits(), 0x003F_001F);
     }
 
-    /// Without this a write between two doorbells would ring one of them.
+    /// Without this a write between two doorbells would count as a write of one of them.
     #[test]
     fn doorbells_decode_only_where_they_are() {
         assert_eq!(Doorbell::SubmissionTail(0).offset(0), 0x1000);

@@ -1,9 +1,9 @@
-//! A run of host memory: what both kinds of list come down to.
+//! A run of host memory, the result of both kinds of lists.
 
 /// `bytes` bytes of host memory from `address` on.
 ///
-/// A segment that a walker yields never wraps: `address + bytes` fits in 64 bits. Whether there is memory at the
-/// address is for memory to say.
+/// A segment that a walker yields never wraps: `address + bytes` fits in 64 bits. Whether memory exists at the address
+/// is not checked here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// First byte.
@@ -13,7 +13,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The address behind the last byte.
+    /// The address after the last byte.
     ///
     /// # Panics
     /// If the segment wraps, which no walker yields.

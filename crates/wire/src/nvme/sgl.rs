@@ -1,5 +1,4 @@
-//! Scatter gather lists: the walk that a device makes over them, and the plan by which a host lays them out
-//! (NVMe Base 2.1, 4.3.2).
+//! Scatter gather lists (NVMe Base 2.1, 4.3.2): the walker of a device, and the planner of a host.
 //!
 //! Like the PRP walker, this one reads no memory: it says what to fetch, is fed, and yields segments.
 
@@ -7,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Segment, Status, assert_offsets, segment::fits};
 
-/// The most bytes of a segment that one step asks for.
+/// Maximum number of bytes of a segment that a step requests.
 pub const FETCH_BYTES_MAX: u32 = 4096;
 
 const DESCRIPTORS_MAX: usize = FETCH_BYTES_MAX as usize / SglDescriptor::SIZE;
@@ -76,7 +75,7 @@ impl SglDescriptor {
         SglDescriptor::new(SglType::DATA_BLOCK, SglSubType::ADDRESS, address, length)
     }
 
-    /// `length` bytes of data behind the command, from `offset` on: in-capsule data.
+    /// `length` bytes of data after the command, from `offset` on: in-capsule data.
     pub const fn data_block_offset(offset: u64, length: u32) -> SglDescriptor {
         SglDescriptor::new(SglType::DATA_BLOCK, SglSubType::OFFSET, offset, length)
     }
@@ -117,24 +116,24 @@ impl SglDescriptor {
     }
 }
 
-/// What an SGL walk needs or yields next.
+/// The next step of an SGL walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SglStep {
-    /// The next part of the data.
+    /// The next segment of the data.
     Data(Segment),
-    /// The next bytes of a read that go nowhere.
+    /// The next bytes of a read, to be discarded.
     Discard {
-        /// How many, at least 1.
+        /// Number of bytes, at least 1.
         bytes: u32,
     },
     /// Read these bytes of a segment and hand them to [`SglWalker::feed`].
     FetchSegment {
-        /// Where the bytes lie; a multiple of 8.
+        /// Address of the bytes, a multiple of 8.
         address: u64,
-        /// How many: a multiple of 16, at most [`FETCH_BYTES_MAX`].
+        /// Number of bytes: a multiple of 16, at most [`FETCH_BYTES_MAX`].
         bytes: u32,
     },
-    /// All bytes were yielded, and the list keeps the rules.
+    /// All bytes were yielded, and the list is valid.
     Done,
 }
 
@@ -144,11 +143,11 @@ pub enum SglError {
     /// A descriptor's type or sub-type is unknown or not supported.
     #[error("an SGL descriptor has an unsupported type or sub-type")]
     Type,
-    /// A segment's length is 0 or no multiple of 16.
+    /// A segment's length is 0 or not a multiple of 16.
     #[error("an SGL segment's length is not a positive multiple of 16")]
     SegmentLength,
     /// A segment is not qword aligned.
-    #[error("an SGL segment doesn't begin at a multiple of 8")]
+    #[error("an SGL segment is not aligned to 8 bytes")]
     SegmentAddress,
     /// A last segment points to another one.
     #[error("a last SGL segment points to a further segment")]
@@ -156,7 +155,7 @@ pub enum SglError {
     /// A pointer to a segment is not the last descriptor of its segment.
     #[error("an SGL segment descriptor is not the last one of its segment")]
     SegmentNotLast,
-    /// There are more descriptors than the device takes.
+    /// There are more descriptors than the device accepts.
     #[error("an SGL has too many descriptors")]
     TooMany,
     /// The descriptors hold fewer bytes than the command transfers.
@@ -165,16 +164,16 @@ pub enum SglError {
     /// The descriptors hold more bytes than the command transfers.
     #[error("an SGL is longer than the data")]
     TooLong,
-    /// A data block is not dword aligned or no multiple of a dword.
+    /// A data block is not dword aligned or not a multiple of a dword.
     #[error("an SGL data block is not dword aligned")]
     Granularity,
-    /// A descriptor reaches the end of the 64-bit address space.
-    #[error("an SGL descriptor reaches beyond the address space")]
+    /// A descriptor exceeds the 64-bit address space.
+    #[error("an SGL descriptor exceeds the 64-bit address space")]
     Wraps,
 }
 
 impl SglError {
-    /// The status that a command fails with.
+    /// The status of the failed command.
     pub const fn status(self) -> Status {
         match self {
             SglError::Type => Status::SGL_TYPE_INVALID,
@@ -195,16 +194,16 @@ impl From<SglError> for Status {
     }
 }
 
-/// What a device allows in an SGL: what it says in Identify Controller's SGLS, and its own bound.
+/// What a device accepts in an SGL: SGLS of Identify Controller, and a limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SglRules {
-    /// A list may hold more bytes than the command transfers; what is beyond them isn't looked at.
+    /// A list may be longer than the transfer; the excess is not examined.
     pub allow_excess: bool,
     /// Data blocks must begin at and be multiples of 4 bytes.
     pub dword_aligned: bool,
     /// Bit buckets are supported.
     pub bit_bucket: bool,
-    /// The most descriptors of one list, pointers to segments and the command's own included.
+    /// Maximum number of descriptors in a list, including segment pointers and the command's own descriptor.
     pub max_descriptors: u32,
 }
 
@@ -215,13 +214,12 @@ impl Default for SglRules {
     }
 }
 
-/// Walks an SGL for a number of bytes.
+/// Walks an SGL for a given number of bytes.
 ///
-/// What it yields (data and discarded bytes together) adds up to the bytes asked for, never more. The bound on
-/// descriptors ends cycles and chains of empty descriptors. Without `allow_excess` the walk goes on behind the last
-/// byte to see that nothing follows, so an error can come after all data was yielded. A segment that was announced
-/// as not the last one but ends without a pointer ends the list. After an error every further step gives the same
-/// error.
+/// Yielded data and discarded bytes together add up to exactly that number. The limit on descriptors ends cycles and
+/// chains of empty descriptors. Without `allow_excess` the walk continues past the last byte to check that nothing
+/// follows, so an error may come after all data was yielded. A segment announced as not the last one that ends without
+/// a pointer ends the list. After an error every further step returns the same error.
 pub struct SglWalker {
     rules: SglRules,
     is_read: bool,
@@ -230,7 +228,7 @@ pub struct SglWalker {
     failed: Option<SglError>,
     /// Whether the current segment was announced as the last one.
     in_last: bool,
-    /// Where the descriptors that were not fetched yet begin.
+    /// Address of the descriptors that were not fetched yet.
     segment_address: u64,
     /// Descriptors of the current segment that were not fetched yet.
     segment_left: u32,
@@ -240,8 +238,8 @@ pub struct SglWalker {
 }
 
 impl SglWalker {
-    /// A walk over `bytes` bytes under the default rules. `descriptor` is the command's data pointer, `is_read` says
-    /// that data goes to the host.
+    /// A walk over `bytes` bytes under the default rules. `descriptor` is the command's data pointer; `is_read`: data
+    /// goes to the host.
     pub fn new(descriptor: SglDescriptor, bytes: u64, is_read: bool) -> SglWalker {
         let mut walker = SglWalker {
             rules: SglRules::default(),
@@ -260,13 +258,13 @@ impl SglWalker {
         walker
     }
 
-    /// The same walk under other rules, which later walks keep.
+    /// Sets the rules for this walk and later ones.
     pub fn with_rules(mut self, rules: SglRules) -> SglWalker {
         self.rules = rules;
         self
     }
 
-    /// Begins another walk in the same memory and under the same rules.
+    /// Starts another walk in the same memory, under the same rules.
     pub fn reset(&mut self, descriptor: SglDescriptor, bytes: u64, is_read: bool) {
         self.is_read = is_read;
         self.remaining = bytes;
@@ -280,15 +278,15 @@ impl SglWalker {
         self.end = usize::from(bytes > 0);
     }
 
-    /// Bytes that were not yielded yet.
+    /// Bytes not yet yielded.
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// What comes next. Until a segment that was asked for is fed, the answer stays the same.
+    /// The next step. Until a requested segment is fed, the step stays the same.
     ///
     /// # Errors
-    /// A descriptor, or the list as a whole, breaks a rule.
+    /// [`SglError`] if a descriptor, or the list as a whole, is invalid.
     #[expect(
         clippy::should_implement_trait,
         reason = "a walk needs feeding between steps, so it is no iterator"
@@ -302,10 +300,10 @@ impl SglWalker {
         step
     }
 
-    /// Takes the bytes that the last step asked for.
+    /// Feeds the bytes that the last step requested.
     ///
     /// # Panics
-    /// If they are not as many as were asked for.
+    /// If the number of bytes differs from the request.
     pub fn feed(&mut self, descriptors: &[u8]) {
         let count = if self.at == self.end { self.fetch_count() as usize } else { 0 };
         assert!(
@@ -354,7 +352,7 @@ impl SglWalker {
                     }
                 }
                 SglType::BIT_BUCKET if self.rules.bit_bucket => {
-                    // In a write its length counts as 0: nothing can come from nowhere.
+                    // In a write a bit bucket counts as length 0, because it has no data to give.
                     if self.is_read && descriptor.length > 0 {
                         return Ok(SglStep::Discard { bytes: self.take_bytes(descriptor.length)? });
                     }
@@ -408,21 +406,21 @@ impl SglWalker {
     }
 }
 
-/// An SGL as a host lays it out: what goes into the command, and what goes into list memory before it.
+/// An SGL as a host lays it out: the descriptor in the command, and those in list memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SglPlan {
     /// The command's data pointer.
     pub first: SglDescriptor,
-    /// Descriptors to write, each run with its address.
+    /// Descriptors to write before, each run with its address.
     pub segments: Vec<(u64, Vec<SglDescriptor>)>,
 }
 
-/// Segments that a list of `descriptors` data or bit bucket descriptors needs, none for a single one.
+/// Segments needed for a list of `descriptors` data or bit bucket descriptors; 0 for a single one.
 ///
 /// # Panics
 /// If `per_segment` is less than 2.
 pub const fn segments_needed(descriptors: usize, per_segment: usize) -> usize {
-    assert!(per_segment >= 2, "a segment has room for a descriptor and a pointer");
+    assert!(per_segment >= 2, "a segment holds a descriptor and a pointer");
     match descriptors {
         0..=1 => 0,
         count if count <= per_segment => 1,
@@ -430,7 +428,7 @@ pub const fn segments_needed(descriptors: usize, per_segment: usize) -> usize {
     }
 }
 
-/// Lays out an SGL; as [`plan_with`], but gives the segments back.
+/// Lays out an SGL as [`plan_with`], but returns the segments.
 ///
 /// # Panics
 /// As [`plan_with`].
@@ -441,15 +439,15 @@ pub fn plan(descriptors: &[SglDescriptor], segments: &[u64], per_segment: usize)
     SglPlan { first, segments: written }
 }
 
-/// Lays out `descriptors` (data blocks and bit buckets) in segments of up to `per_segment` descriptors that lie at
-/// the addresses `segments` (multiples of 8); gives the command's data pointer.
+/// Lays out `descriptors` (data blocks and bit buckets) in segments of up to `per_segment` descriptors at the addresses
+/// `segments` (multiples of 8); returns the command's data pointer.
 ///
-/// A single descriptor goes into the command itself. `write` gets each run of descriptors and its address, and
-/// nothing is allocated.
+/// A single descriptor goes into the command itself. `write` receives each run of descriptors with its address; nothing
+/// is allocated.
 ///
 /// # Panics
-/// If `per_segment` is less than 2 or a segment of that many has no 32-bit length, or if there are fewer addresses
-/// than [`segments_needed`].
+/// If `per_segment` is less than 2 or a segment of that many exceeds a 32-bit length, or there are fewer addresses than
+/// [`segments_needed`].
 pub fn plan_with(
     descriptors: &[SglDescriptor],
     segments: &[u64],
@@ -465,7 +463,7 @@ pub fn plan_with(
         [only] => return *only,
         several => several,
     };
-    // What points to the segment at `address` that begins with `rest`.
+    // The pointer to the segment at `address` that begins with `rest`.
     let pointer = |address: u64, rest: &[SglDescriptor]| {
         let count = rest.len().min(per_segment);
         let length = u32::try_from(count * SglDescriptor::SIZE).expect("a segment's length has 32 bits");
@@ -499,7 +497,7 @@ mod tests {
         descriptors.as_bytes().to_vec()
     }
 
-    /// Feeds every fetch with `segment`; the first error or the steps up to Done.
+    /// Feeds `segment` to every fetch; returns the steps up to Done, or the first error.
     fn walk(walker: &mut SglWalker, segment: &[SglDescriptor]) -> Result<Vec<SglStep>, SglError> {
         let mut steps = Vec::new();
         loop {
@@ -514,7 +512,7 @@ mod tests {
         }
     }
 
-    /// Without this a host's descriptor would be read as another type.
+    /// Without this a host's descriptor would be decoded as another type.
     #[test]
     fn lies_in_memory_as_the_specification_says() {
         let descriptor = SglDescriptor::last_segment(0x0102_0304, 32);
@@ -524,7 +522,7 @@ mod tests {
         assert_eq!(SglDescriptor::bit_bucket(1).sgl_type(), SglType::BIT_BUCKET);
     }
 
-    /// Without this the commonest SGL, one block in the command, would fetch or fail.
+    /// Without this the most common SGL, one block in the command, would fetch or fail.
     #[test]
     fn one_block_needs_no_segment() {
         let mut walker = SglWalker::new(SglDescriptor::data_block(0x1001, 7), 7, false);
@@ -538,7 +536,7 @@ mod tests {
         assert_eq!(walker.next(), Ok(SglStep::Done));
     }
 
-    /// Without this a bit bucket would shift a write's data, or a read's would not be skipped.
+    /// Without this a bit bucket would shift the data of a write, or not be skipped in a read.
     #[test]
     fn bit_buckets_count_in_reads_only() {
         let segment = [
@@ -565,7 +563,7 @@ mod tests {
         assert_eq!(walk(&mut walker, &segment), Err(SglError::Type));
     }
 
-    /// Without this a list longer than the data would be an error for a device that says it takes it.
+    /// Without this a list longer than the data would be an error on a device that accepts it.
     #[test]
     fn excess_is_cut_where_it_is_allowed() {
         let rules = SglRules { allow_excess: true, ..SglRules::default() };
@@ -579,7 +577,7 @@ mod tests {
         assert_eq!(walk(&mut walker, &segment), Err(SglError::TooLong));
     }
 
-    /// Without this a malformed list would be walked as if it were another one.
+    /// Without this a malformed list would be walked as another one.
     #[test]
     fn each_broken_rule_has_its_status() {
         let block = SglDescriptor::data_block(0x1000, 8);

@@ -1,11 +1,11 @@
-//! The status of a completed command: status code type, status code and the flags beside them.
+//! The status of a completed command: status code type, status code and flags.
 
 use core::fmt;
 
 /// The 15-bit status field of a completion (NVMe Base 2.1, 4.2.3): SC in bits 7:0, SCT in bits 10:8, CRD in bits
 /// 12:11, More in bit 13, Do Not Retry in bit 14.
 ///
-/// Two statuses are equal when their flags are too; [`Status::is`] compares codes alone.
+/// Two statuses are equal only if their flags are, too; [`Status::is`] compares codes only.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Status(u16);
 
@@ -78,12 +78,12 @@ impl Status {
         ((self.0 & CRD) >> CRD_SHIFT) as u8
     }
 
-    /// Whether the error log has more about this command.
+    /// Whether the error log has details of this command.
     pub const fn more(self) -> bool {
         self.0 & MORE != 0
     }
 
-    /// Whether the same command would fail again.
+    /// Whether the same command would fail again if retried.
     pub const fn dnr(self) -> bool {
         self.0 & DNR != 0
     }
@@ -110,10 +110,10 @@ macro_rules! statuses {
             $(#[doc = concat!($text, ": type ", stringify!($sct), ", code ", stringify!($sc), ".")]
             pub const $name: Status = Status::new($sct, $sc);)+
 
-            /// Every status that is named here, without flags.
+            /// All named statuses, without flags.
             pub const ALL: &'static [Status] = &[$(Status::$name),+];
 
-            /// The specification's name of the code, or what kind of unknown code it is.
+            /// The specification's name of the code, or the class of an unknown code.
             pub const fn name(self) -> &'static str {
                 match self.without_flags() {
                     $(Status::$name => $text,)+
@@ -231,6 +231,28 @@ statuses! {
     INCOMPATIBLE_NAMESPACE_OR_FORMAT = 1, 0x85, "Incompatible Namespace or Format";
     FAST_COPY_NOT_POSSIBLE = 1, 0x86, "Fast Copy Not Possible";
     OVERLAPPING_IO_RANGE = 1, 0x87, "Overlapping I/O Range";
+    NAMESPACE_NOT_REACHABLE = 1, 0x88, "Namespace Not Reachable";
+    INSUFFICIENT_RESOURCES = 1, 0x89, "Insufficient Resources";
+    INSUFFICIENT_PROGRAM_RESOURCES = 1, 0x8A, "Insufficient Program Resources";
+    INVALID_MEMORY_NAMESPACE = 1, 0x8B, "Invalid Memory Namespace";
+    INVALID_MEMORY_RANGE_SET = 1, 0x8C, "Invalid Memory Range Set";
+    INVALID_MEMORY_RANGE_SET_ID = 1, 0x8D, "Invalid Memory Range Set Identifier";
+    INVALID_PROGRAM_DATA = 1, 0x8E, "Invalid Program Data";
+    INVALID_PROGRAM_INDEX = 1, 0x8F, "Invalid Program Index";
+    INVALID_PROGRAM_TYPE = 1, 0x90, "Invalid Program Type";
+    MEMORY_RANGES_EXCEEDED = 1, 0x91, "Maximum Memory Ranges Exceeded";
+    MEMORY_RANGE_SETS_EXCEEDED = 1, 0x92, "Maximum Memory Range Sets Exceeded";
+    PROGRAMS_ACTIVATED = 1, 0x93, "Maximum Programs Activated";
+    PROGRAM_BYTES_EXCEEDED = 1, 0x94, "Maximum Program Bytes Exceeded";
+    MEMORY_RANGE_SET_IN_USE = 1, 0x95, "Memory Range Set In Use";
+    NO_PROGRAM = 1, 0x96, "No Program";
+    OVERLAPPING_MEMORY_RANGES = 1, 0x97, "Overlapping Memory Ranges";
+    PROGRAM_NOT_ACTIVATED = 1, 0x98, "Program Not Activated";
+    PROGRAM_IN_USE = 1, 0x99, "Program In Use";
+    PROGRAM_INDEX_NOT_DOWNLOADABLE = 1, 0x9A, "Program Index Not Downloadable";
+    PROGRAM_TOO_BIG = 1, 0x9B, "Program Too Big";
+    PROGRAM_TRAP = 1, 0xC0, "Program Stopped by its Bounds (Byteway)";
+    PROGRAM_OUT_OF_FUEL = 1, 0xC1, "Program Stopped by its Limit of Instructions (Byteway)";
 
     WRITE_FAULT = 2, 0x80, "Write Fault";
     UNRECOVERED_READ_ERROR = 2, 0x81, "Unrecovered Read Error";
@@ -279,7 +301,7 @@ impl core::error::Error for Status {}
 mod tests {
     use super::*;
 
-    /// Without this a flag would be read as part of the code, and a retryable error as another one.
+    /// Without this a flag would be decoded as part of the code, and a retryable error as another one.
     #[test]
     fn flags_are_beside_the_code() {
         let status = Status::LBA_OUT_OF_RANGE.with_dnr().with_more().with_crd(2);
@@ -295,7 +317,7 @@ mod tests {
         assert!(Status::SUCCESS.with_more().is_success());
     }
 
-    /// Without this one code would have two names.
+    /// Without this one code could have two names.
     #[test]
     fn codes_ascend() {
         assert!(Status::ALL.windows(2).all(|pair| pair[0] < pair[1]));

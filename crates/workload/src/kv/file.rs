@@ -1,10 +1,10 @@
-//! What files of parameters have in common.
+//! The common part of parameter files.
 
 use std::path::Path;
 
 use byteway_console::error::InputError;
 
-/// A file that cannot be used as what it was named for.
+/// The error for a file that cannot be used as a parameter file.
 pub(super) fn refused(path: &Path, what: &str) -> InputError {
     let what = format!("`{}`: {what}", path.display());
     InputError::new(what, "name a file of the kind that `workload` needs")

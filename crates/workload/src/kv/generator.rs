@@ -1,4 +1,4 @@
-//! One operation after the other, drawn from named streams or read from a trace.
+//! The generator of key-value operations, drawn from named streams or read from a trace.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::distribution::Spread;
 use crate::settings::JobSettings;
 use byteway_console::error::InputError;
 
-/// Gives a worker's operations. Allocates nothing on the way.
+/// Yields a worker's operations. Does not allocate while doing so.
 pub struct KvGenerator {
     inner: Inner,
     inserted: Rc<Inserted>,
@@ -33,7 +33,7 @@ enum Inner {
 struct Draws {
     keys: Keys,
     choose: Choose,
-    /// Shares up to and including each verb, summing to 1.
+    /// Cumulative shares of the verbs, up to 1.
     mix: Vec<(Verb, f64)>,
     scans: Scans,
     ruler: Ruler,
@@ -45,20 +45,20 @@ struct Draws {
 }
 
 enum Choose {
-    /// Its slice of the numbers, again and again.
+    /// Its slice of the numbers, repeatedly.
     Sequential {
         first: u64,
         end: u64,
         next: u64,
     },
-    /// Offsets from `first`.
+    /// Draws offsets from `first`.
     Spread {
         first: u64,
         spread: Box<Spread>,
     },
     Prefixes(Prefixes),
     Records(Chooser),
-    /// Where there are fewer pairs than objects, the less popular ones share them.
+    /// If there are fewer pairs than objects, less popular objects share pairs.
     Popular {
         popularity: Arc<Popularity>,
         keys: u64,
@@ -72,10 +72,10 @@ enum Scans {
 }
 
 impl KvGenerator {
-    /// That of one worker (from 0) of a job; all of its workers share `inserted`.
+    /// The generator of one worker (from 0) of a job; all workers share `inserted`.
     ///
     /// # Errors
-    /// The trace cannot be read any more, or the parameters contradict each other.
+    /// The trace can no longer be read, or the parameters contradict each other.
     pub fn new(
         job: &JobSettings,
         plan: &KvPlan,
@@ -102,7 +102,7 @@ impl KvGenerator {
             Inner::Draws(draws) => draws.next(),
             Inner::Trace { reader, worker, workers } => loop {
                 match reader.next() {
-                    // What is done with one key stays in order: it is all one worker's.
+                    // All operations on one key go to one worker, which keeps them in order.
                     Ok(Some(op)) if hash(op.key.as_slice()) % *workers == *worker => break Some(op),
                     Ok(Some(_)) => {}
                     Ok(None) => break None,
@@ -115,7 +115,7 @@ impl KvGenerator {
         }
     }
 
-    /// To be told of the end of every [`Verb::Insert`].
+    /// Must be notified of the end of every [`Verb::Insert`].
     pub fn inserted(&self) -> &Rc<Inserted> {
         &self.inserted
     }
@@ -164,14 +164,14 @@ impl Draws {
             }
             KvChoice::Sequential => Choose::Sequential { first, end, next: first },
             KvChoice::Once => {
-                // Every worker goes through a slice of its own.
+                // Every worker covers its own slice.
                 let key = rng.stream(&format!("kv/{name}/{worker}/order")).next_u64();
                 let slice = (end - first).max(1);
                 let spread = Spread::once(slice, key).map_err(|error| wrong(&error))?;
                 Choose::Spread { first, spread: Box::new(spread) }
             }
             KvChoice::Spread(distribution) => {
-                // All workers of a job have the same favourites.
+                // All workers of a job share the popular pairs.
                 let key = rng.stream(&format!("kv/{name}/scatter")).next_u64();
                 let spread = Spread::new(distribution, keys, 1, key).map_err(|error| wrong(&error))?;
                 if spread.has_empty_zone() {
@@ -182,7 +182,7 @@ impl Draws {
             KvChoice::Prefixes => Choose::Prefixes(Prefixes::new(keys, rng, name)),
             KvChoice::Records(choice) => {
                 let inserts = job.count.unwrap_or(0) as f64 * draws.share(Verb::Insert);
-                // Twice as many, as random draws may have more of them than their share.
+                // Twice the expected number, because random draws may exceed their share.
                 Choose::Records(Chooser::new(*choice, inserted.clone(), (2.0 * inserts) as u64))
             }
             KvChoice::Popular(popularity) => Choose::Popular { popularity: popularity.clone(), keys },
@@ -203,7 +203,7 @@ impl Draws {
             KvScans::Ycsb { range, lengths } => Scans::Ycsb(ScanRuler::new(*range, *lengths)),
         };
         let share = |count: u64| count / workers + u64::from(number < count % workers);
-        // What is gone through in order is gone through once, if nothing else is said.
+        // Ordered passes end after one pass, by default.
         let once = matches!(draws.choice, KvChoice::Sequential | KvChoice::Once).then_some(end - first);
         Ok(Draws {
             keys: Keys::new(plan.key_bytes, plan.keys_max(job.count), draws.order)?,

@@ -1,5 +1,5 @@
-//! CacheLib's distributions of a production cache: lengths of objects and how popular objects are
-//! (`sizes.json` and `pop.json` of its benchmark).
+//! CacheLib's distributions of a production cache: lengths and popularity of objects (`sizes.json` and
+//! `pop.json` of its benchmark).
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use super::file::refused;
 use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
 
-/// Numbers, each with a weight.
+/// Values with weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     values: Vec<u64>,
-    /// Up to and including each.
+    /// Cumulative weights.
     sums: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ struct PopularityFile {
 }
 
 impl Histogram {
-    /// `None` if there are more or fewer weights than values, or no weight at all, or more of them than 2^63.
+    /// `None` if the numbers of weights and values differ, or if the total weight is 0 or above 2^63.
     pub fn new(values: Vec<u64>, weights: &[u64]) -> Option<Self> {
         let mut sum = 0u64;
         let mut sums = Vec::with_capacity(weights.len());
@@ -47,19 +47,19 @@ impl Histogram {
     /// The lengths of a cache's objects: `sizes.json`.
     ///
     /// # Errors
-    /// It cannot be read, or is no such file.
+    /// The file cannot be read, or has another format.
     pub fn sizes(path: &Path) -> Result<Self, InputError> {
         let file: SizesFile = read(path)?;
         Histogram::new(file.val_size_range, &file.val_size_range_probability)
             .ok_or_else(|| refused(path, "its lengths and their weights do not match"))
     }
 
-    /// The largest.
+    /// The largest value.
     pub fn max(&self) -> u64 {
         self.values.iter().copied().max().unwrap_or(0)
     }
 
-    /// The mean, by weight.
+    /// The weighted mean.
     pub fn mean(&self) -> f64 {
         let mut before = 0;
         let parts = self.values.iter().zip(&self.sums).map(|(value, sum)| {
@@ -70,7 +70,7 @@ impl Histogram {
         parts.sum::<f64>() / whole(&self.sums) as f64
     }
 
-    /// Which value, by weight.
+    /// Draws the index of a value by weight.
     fn index(&self, stream: &mut Stream) -> usize {
         let at = stream.below(whole(&self.sums));
         self.sums.partition_point(|sum| *sum <= at)
@@ -82,12 +82,12 @@ impl Histogram {
     }
 }
 
-/// The whole weight.
+/// The total weight.
 fn whole(sums: &[u64]) -> u64 {
     sums.last().copied().unwrap_or(1)
 }
 
-/// How popular the objects of a cache are: groups of equally popular ones, the most popular first.
+/// Popularity of a cache's objects: groups of equally popular objects, the most popular first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Popularity {
     groups: Histogram,
@@ -96,10 +96,10 @@ pub struct Popularity {
 }
 
 impl Popularity {
-    /// From `pop.json`: the objects of each group, and the requests for all of them together.
+    /// From `pop.json`: the number of objects in each group, and of requests for the group.
     ///
     /// # Errors
-    /// It cannot be read, or is no such file.
+    /// The file cannot be read, or has another format.
     pub fn load(path: &Path) -> Result<Self, InputError> {
         let file: PopularityFile = read(path)?;
         Popularity::new(file.popularity_buckets, &file.popularity_weights)
@@ -113,18 +113,18 @@ impl Popularity {
             firsts.push(objects);
             objects = objects.checked_add(*group)?;
         }
-        // An object must be drawn from each group that is asked for.
+        // A group with requests needs an object to draw.
         let is_empty = groups.iter().zip(weights).any(|(group, weight)| *group == 0 && *weight > 0);
         let groups = Histogram::new(groups, weights).filter(|_| !is_empty)?;
         Some(Popularity { groups, firsts, objects })
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub fn objects(&self) -> u64 {
         self.objects
     }
 
-    /// Draws an object, 0 the most popular.
+    /// Draws an object; 0 is the most popular.
     pub fn draw(&self, stream: &mut Stream) -> u64 {
         let group = self.groups.index(stream);
         self.firsts[group] + stream.below(self.groups.values[group])
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use byteway_clock::random::Rng;
 
-    // A draw that is off by one group asks the most popular object as often as the second.
+    // A draw that is off by one group makes the second object as popular as the first.
     #[test]
     fn draws_follow_the_weights() {
         let histogram = Histogram::new(vec![31, 63, 95], &[1, 0, 3]).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         assert!(found[1..].iter().all(|found| (4600..5400).contains(found)), "{found:?}");
     }
 
-    // A file that was cut, or belongs to something else, must not make a run panic or ask for object 0 alone.
+    // A truncated or foreign file must not cause a panic, or draws of object 0 alone.
     #[test]
     fn what_is_no_distribution_is_refused() {
         assert!(Histogram::new(vec![1, 2], &[1]).is_none());

@@ -1,4 +1,4 @@
-//! Keys: from a pair's number to its bytes.
+//! Keys of key-value pairs, derived from the pair's number.
 
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::mix;
@@ -8,7 +8,7 @@ use byteway_console::error::InputError;
 /// The longest key (NVMe Key Value Command Set 1.0, 2.1).
 pub const KEY_BYTES_MAX: usize = 16;
 
-/// A key: 1 to 16 bytes, ordered by its bytes.
+/// A key: 1 to 16 bytes, ordered lexicographically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyBytes {
     bytes: [u8; KEY_BYTES_MAX],
@@ -16,30 +16,30 @@ pub struct KeyBytes {
 }
 
 impl KeyBytes {
-    /// `None` if it has no byte, or more than 16.
+    /// `None` if it is empty, or longer than 16 bytes.
     pub fn new(key: &[u8]) -> Option<Self> {
         let mut bytes = [0; KEY_BYTES_MAX];
         bytes.get_mut(..key.len())?.copy_from_slice(key);
         (!key.is_empty()).then_some(KeyBytes { bytes, len: key.len() as u8 })
     }
 
-    /// Its bytes.
+    /// The bytes of the key.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
 
-/// In which order the keys of pairs 0, 1, 2 ... are.
+/// Order of the keys of pairs 0, 1, 2 ...
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyOrder {
-    /// Rising.
+    /// Ascending.
     #[default]
     Rising,
-    /// Scattered over all that keys of the length can be, each pair with a key of its own.
+    /// Scattered over all keys of the length by a permutation, so that each pair has a distinct key.
     Scattered,
 }
 
-/// Makes keys of one length.
+/// Generator of keys of one length.
 #[derive(Clone, Debug)]
 pub struct Keys {
     bytes: usize,
@@ -48,9 +48,9 @@ pub struct Keys {
 
 #[derive(Clone, Debug)]
 enum Scatter {
-    /// Of all keys that there can be.
+    /// A permutation of all possible keys.
     Whole(Permutation),
-    /// Of the first 8 bytes.
+    /// A permutation of the first 8 bytes.
     Words,
 }
 
@@ -58,7 +58,7 @@ impl Keys {
     /// Keys of `bytes` bytes for `count` pairs.
     ///
     /// # Errors
-    /// A length other than 1 to 16, or more pairs than there are keys of it.
+    /// `bytes` is not 1 to 16, or there are more pairs than keys of this length.
     pub fn new(bytes: u32, count: u64, order: KeyOrder) -> Result<Self, InputError> {
         if !(1..=KEY_BYTES_MAX as u32).contains(&bytes) {
             let what = format!("keys have 1 to {KEY_BYTES_MAX} bytes, not {bytes}");
@@ -70,7 +70,8 @@ impl Keys {
         }
         let scatter = match order {
             KeyOrder::Rising => None,
-            // Where there is no permutation of all keys, one of the first 2^40 is long enough for any run.
+            // Where a permutation of all keys is not possible, one of the first 2^40 is long enough for any
+            // run.
             KeyOrder::Scattered if bytes < 8 => {
                 let all = (1u64 << (8 * bytes)).min(Permutation::N_MAX);
                 let permutation = Permutation::new(0, all).expect("from 2^8 to 2^40");
@@ -81,7 +82,7 @@ impl Keys {
         Ok(Keys { bytes: bytes as usize, scatter })
     }
 
-    /// The key of a pair. Numbers beyond what keys of the length can tell apart come round again.
+    /// The key of a pair. Numbers beyond the number of keys wrap around.
     pub fn of(&self, number: u64) -> KeyBytes {
         let mut bytes = [0; KEY_BYTES_MAX];
         match &self.scatter {
@@ -94,7 +95,7 @@ impl Keys {
         KeyBytes { bytes, len: self.bytes as u8 }
     }
 
-    /// Big-endian, so that the order of keys is that of numbers.
+    /// Big-endian, so that keys are ordered like numbers.
     fn put(&self, bytes: &mut [u8; KEY_BYTES_MAX], number: u64) {
         let word = number.to_be_bytes();
         let taken = self.bytes.min(8);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    // Keys that were not in the order of their numbers would make a sequential fill a random one.
+    // If keys were not ordered like their numbers, a sequential fill would be random.
     #[test]
     fn rising_keys_rise() {
         for bytes in [2, 4, 8, 11, 16] {
@@ -118,7 +119,7 @@ mod tests {
         }
     }
 
-    // Two pairs with one key would overwrite each other: fewer pairs than loaded.
+    // Two pairs with one key would overwrite each other, which leaves fewer pairs than were loaded.
     #[test]
     fn scattered_keys_are_all_different() {
         for bytes in [2, 3, 4, 8, 16] {
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    // A key of no byte, or of 17, is none that a drive takes.
+    // A drive accepts no key of 0 or 17 bytes.
     #[test]
     fn keys_have_1_to_16_bytes() {
         assert!(KeyBytes::new(&[]).is_none() && KeyBytes::new(&[0; 17]).is_none());

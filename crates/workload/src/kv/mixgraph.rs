@@ -1,29 +1,29 @@
-//! MixGraph's access pattern with prefixes: a social graph's, fitted to what was seen in production (Cao and others, FAST
-//! 2020; the parameters are those that db_bench documents for its "prefix_dist" runs).
+//! MixGraph's access pattern with prefixes: a social graph's, fitted to production traces (Cao and others,
+//! FAST 2020; the parameters are those that db_bench documents for its "prefix_dist" runs).
 //!
-//! The keys are divided into ranges of equal size, whose popularities follow a sum of two exponentials; ranges lie in random
-//! order, and within a range popularity follows a power law, scattered. Where db_bench takes one random number for range, key,
-//! kind and length, each is drawn from a stream of its own here: so none of them determines another.
+//! The keys are divided into ranges of equal size, whose popularities are a sum of two exponentials. Ranges
+//! are in random order; within a range popularity is a power law, scattered. db_bench uses one random number
+//! for range, key, kind and length; here each is drawn from its own stream, so that they are independent.
 
 use byteway_clock::random::{GeneralizedPareto, Rng, Stream, mix};
 
-/// Ranges that keys are divided into.
+/// Number of key ranges.
 const RANGES: u64 = 30;
 /// Popularity of range x, from 1: a e^(b x) + c e^(d x).
 const RANGE: [f64; 4] = [14.18, -2.917, 0.0164, -0.08082];
-/// Popularity within a range: the x-th key is reached by a share a x^b of the accesses.
+/// Cumulative popularity within a range: the inverse of a x^b selects the x-th key.
 const KEY: [f64; 2] = [0.002312, 0.3467];
-/// Lengths of scans: a generalized Pareto distribution's shape and scale.
+/// Lengths of scans: shape and scale of a generalized Pareto distribution.
 const SCAN: [f64; 2] = [2.517, 14.236];
-/// Longer scans are taken modulo this, as db_bench does if nothing else is said.
+/// Longer scans are taken modulo this, db_bench's default.
 const SCAN_MAX: u64 = 10_000;
 
 /// Shares of retrieves, stores and scans.
 pub(super) const MIX: [f64; 3] = [0.85, 0.14, 0.01];
 
-/// Draws keys by number.
+/// Draws the numbers of keys.
 pub(super) struct Prefixes {
-    /// Popularity up to and including each range, summing to 1, and where the range lies.
+    /// Cumulative popularity of each range, up to 1, and the position of the range.
     ranges: Vec<(f64, u64)>,
     range_keys: u64,
     keys: u64,
@@ -31,7 +31,8 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// Over `keys` keys, at least 1. `rng` decides the order of the ranges, the same for all workers.
+    /// A pattern over `keys` keys, at least 1. `rng` determines the order of the ranges, equal for all
+    /// workers.
     pub(super) fn new(keys: u64, rng: &Rng, name: &str) -> Self {
         let mut stream = rng.stream(&format!("kv/{name}/ranges"));
         let count = RANGES.min(keys);
@@ -53,14 +54,14 @@ impl Prefixes {
         let last = self.ranges.len() - 1;
         let range = self.ranges.partition_point(|(sum, _)| *sum <= at).min(last);
         let [a, b] = KEY;
-        // The inverse of a x^b; scattered, so that popular keys are no neighbours.
+        // The inverse of a x^b; scattered, so that popular keys are not adjacent.
         let rank = libm::ceil(libm::pow(stream.unit_open() / a, 1.0 / b)) as u64;
         let offset = mix(rank ^ self.salt) % self.range_keys;
         (self.ranges[range].1 * self.range_keys + offset).min(self.keys - 1)
     }
 }
 
-/// Draws how many pairs a scan goes over.
+/// Draws the number of pairs in a scan.
 pub(super) struct Scans {
     pareto: GeneralizedPareto,
 }
@@ -81,7 +82,7 @@ impl Scans {
 mod tests {
     use super::*;
 
-    // Without its hot ranges and hot keys prefix_dist is nothing but random: caches would find nothing to keep.
+    // Without hot ranges and hot keys prefix_dist would be random access, and caches useless.
     #[test]
     fn ranges_and_keys_are_as_popular_as_fitted() {
         let keys = 3_000_000;
@@ -104,7 +105,7 @@ mod tests {
         assert!(share(hottest) > 0.001, "{hottest}");
     }
 
-    // With fewer keys than ranges, a range would have none to draw.
+    // With fewer keys than ranges, a range would have no key to draw.
     #[test]
     fn few_keys_are_drawn_too() {
         for keys in [1, 7, 31] {
@@ -114,7 +115,7 @@ mod tests {
         }
     }
 
-    // A scan without a bound would read the whole drive now and then: the shape has no mean.
+    // An unbounded scan would occasionally read the whole drive: with this shape the mean is infinite.
     #[test]
     fn scans_end() {
         let (scans, mut stream) = (Scans::new(), Rng::new(3).stream("scans"));

@@ -1,24 +1,24 @@
-//! Key-value workloads: what a job asks of a key-value drive, operation by operation.
+//! Key-value workloads: the operations that a job issues to a key-value drive.
 //!
-//! A generator only says what comes next, as those of blocks do: depth, time and completions are the runner's.
+//! A generator only determines the next operation; depth, time and completions are up to the runner.
 //!
 //! The files, from the bottom up:
 //!
 //! | file | what |
 //! |---|---|
-//! | `key.rs`, `op.rs` | from a pair's number to its key; one operation |
-//! | `file.rs` | what files of parameters have in common |
+//! | `key.rs`, `op.rs` | the key of a pair by its number; one operation |
+//! | `file.rs` | the common part of parameter files |
 //! | `histogram.rs` | CacheLib's distributions |
-//! | `value.rs` | how long values are; MixGraph's lengths |
+//! | `value.rs` | lengths of values; MixGraph's distribution |
 //! | `mixgraph.rs` | MixGraph's prefixes and scans |
 //! | `ycsb.rs` | YCSB's parameter files and its choice of records |
 //! | `trace.rs` | CacheLib's traces |
-//! | `plan.rs` | what a job asks for: all of these together |
-//! | `preset.rs` | the workloads by name: db_bench's, BandSlim's W(A) to W(M), MixGraph's |
+//! | `plan.rs` | the parameters of a job, from all of these |
+//! | `preset.rs` | named workloads: db_bench's, BandSlim's W(A) to W(M), MixGraph's |
 //! | `generator.rs` | the operations of one worker |
 //!
-//! What it does not do: it knows no command, keeps no value, and remembers of what it asked for only which records of YCSB are
-//! stored.
+//! What it does not do: it builds no command, stores no value, and keeps no state about past operations,
+//! except which records of YCSB are stored.
 
 mod file;
 mod generator;

@@ -1,16 +1,16 @@
-//! One operation on pairs.
+//! A key-value operation.
 
 use serde::{Deserialize, Serialize};
 
 use super::key::KeyBytes;
 
-/// What an operation does.
+/// The verb of a key-value operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// Stores a pair, whether there is one of its key or not.
+    /// Stores a pair, whether its key exists or not.
     Store,
-    /// Stores a pair of a key that had none.
+    /// Stores a pair with a new key.
     Insert,
     /// Retrieves a pair's value.
     Retrieve,
@@ -18,14 +18,14 @@ pub enum Verb {
     Modify,
     /// Deletes a pair.
     Delete,
-    /// Asks whether there is a pair.
+    /// Checks whether a pair exists.
     Exist,
-    /// Goes over pairs in the order of their keys.
+    /// Reads pairs in key order.
     Scan,
 }
 
 impl Verb {
-    /// All, in the order in which they are reported.
+    /// All verbs, in the order of the report.
     pub const ALL: [Verb; 7] =
         [Verb::Store, Verb::Insert, Verb::Retrieve, Verb::Modify, Verb::Delete, Verb::Exist, Verb::Scan];
 
@@ -46,15 +46,16 @@ impl Verb {
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvOp {
-    /// What it does.
+    /// The verb.
     pub verb: Verb,
-    /// The pair's key; of a scan, the least.
+    /// The pair's key; for a scan, the first key.
     pub key: KeyBytes,
-    /// Bytes of the value that is stored; of a trace's Retrieve, what the value had when the trace was recorded (0: nothing was
-    /// found).
+    /// Length of the value to store, in bytes; for a Retrieve in a trace, the length of the value when the
+    /// trace was recorded (0: not found).
     pub bytes: u32,
-    /// Pairs that a scan goes over, at most.
+    /// Pairs in a scan, at most.
     pub count: u32,
-    /// The pair's number; that of a new record must be given to [`Inserted::end`](super::Inserted::end).
+    /// The pair's number; the number of a new record has to be passed to
+    /// [`Inserted::end`](super::Inserted::end).
     pub number: u64,
 }

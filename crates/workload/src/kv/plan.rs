@@ -1,4 +1,4 @@
-//! What a job asks a key-value drive for: which operations, on which pairs, with values how long.
+//! The plan of a key-value job: its operations, the choice of pairs, the lengths of values.
 
 use std::sync::Arc;
 
@@ -14,94 +14,95 @@ use crate::distribution::Distribution;
 use crate::settings::JobSettings;
 use crate::source_kind::SourceKind;
 
-/// What a job asks a key-value drive for: resolved and checked. What jobs of blocks have too (workers, count, depth) stands in
-/// the [`JobSettings`] next to it.
+/// The plan of a key-value job, resolved and validated. The settings common to all jobs (workers, count,
+/// depth) are in [`JobSettings`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct KvPlan {
-    /// Pairs that it chooses from.
+    /// Number of key-value pairs to choose from.
     pub keys: u64,
-    /// Bytes of a key; of traces, their own.
+    /// Length of a key in bytes; traces have their own keys.
     pub key_bytes: u32,
-    /// Where its operations come from.
+    /// Source of its operations.
     pub source: KvSource,
-    /// Who keeps the pairs.
+    /// The store of the key-value pairs.
     pub engine: Engine,
-    /// Its stores are gathered in host memory, and sent many at once: when so much is there. `None`: each for itself.
+    /// Limits of batches, if stores are batched in host memory (bulk PUT). `None`: each store is a command.
     pub bulk: Option<BulkLimits>,
 }
 
-/// Who keeps a job's pairs.
+/// The store of a job's key-value pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// The drive, which is a key-value drive.
+    /// A key-value drive.
     #[default]
     Drive,
-    /// A tree on the host, on a drive of blocks (the crate `lab`).
+    /// An LSM tree on the host, on a block device (in the crate `lab`).
     Leveldb {
-        /// Each store and delete is on the medium before it ends, as it is on a key-value drive with power-loss protection.
+        /// Whether each store and delete is persistent before it completes, as on a key-value drive with
+        /// power-loss protection.
         sync: bool,
     },
 }
 
-/// Where a job's operations come from.
+/// Source of a job's operations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KvSource {
     /// Random draws.
     Draws(KvDraws),
-    /// A recording.
+    /// A trace.
     Trace(KvTrace),
 }
 
-/// Draws.
+/// Parameters of random draws.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KvDraws {
-    /// What is done, with shares; they needn't sum to 1.
+    /// Operations with their shares, which need not sum to 1.
     pub mix: Vec<(Verb, f64)>,
-    /// With which pair.
+    /// Choice of the pair.
     pub choice: KvChoice,
-    /// In which order the pairs' keys are.
+    /// Order of the pairs' keys.
     pub order: KeyOrder,
-    /// How long values are.
+    /// Lengths of values.
     pub lengths: Lengths,
-    /// How long scans are.
+    /// Lengths of scans.
     pub scans: KvScans,
 }
 
-/// With which pair something is done.
+/// How an operation selects its pair.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KvChoice {
-    /// One after the other; workers divide them among themselves.
+    /// In order; workers divide the pairs.
     Sequential,
-    /// Each once, in random order; workers divide them among themselves.
+    /// Each once in random order; workers divide the pairs.
     Once,
     /// At random.
     Spread(Distribution),
     /// As in a social graph: MixGraph's prefixes.
     Prefixes,
-    /// YCSB's records.
+    /// YCSB's selection of records.
     Records(Choice),
-    /// A cache's objects.
+    /// By the popularity of a cache's objects.
     Popular(Arc<Popularity>),
 }
 
-/// How many pairs a scan goes over.
+/// Number of pairs in a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KvScans {
-    /// So many.
+    /// Fixed.
     Fixed(u32),
     /// MixGraph's distribution.
     MixGraph,
-    /// YCSB's.
+    /// YCSB's distribution.
     Ycsb {
         /// The shortest and the longest.
         range: (u32, u32),
-        /// In between.
+        /// Distribution in between.
         lengths: ScanLengths,
     },
 }
 
 impl KvPlan {
-    /// Whether it does nothing but store pairs.
+    /// Whether it only stores pairs.
     pub fn only_stores(&self) -> bool {
         let is_store = |verb: &Verb| matches!(verb, Verb::Store | Verb::Insert);
         match &self.source {
@@ -110,7 +111,7 @@ impl KvPlan {
         }
     }
 
-    /// The longest value that it stores, or looks for.
+    /// The longest value that it stores or expects, in bytes.
     pub fn value_bytes_max(&self) -> u32 {
         match &self.source {
             KvSource::Draws(draws) => draws.lengths.max(),
@@ -118,7 +119,7 @@ impl KvPlan {
         }
     }
 
-    /// Pairs that there can be in the end, with those that `count` operations insert.
+    /// Number of pairs at the end, at most, including those that `count` operations insert.
     pub fn keys_max(&self, count: Option<u64>) -> u64 {
         match &self.source {
             KvSource::Draws(draws) if draws.share(Verb::Insert) > 0.0 => {
@@ -128,7 +129,7 @@ impl KvPlan {
         }
     }
 
-    /// Records that there are to begin with, for [`Inserted::new`](super::Inserted::new): none where it loads them.
+    /// Initial number of records, for [`Inserted::new`](super::Inserted::new): 0 if the job loads them.
     pub fn records(&self) -> u64 {
         match &self.source {
             KvSource::Draws(draws) if draws.mix == [(Verb::Insert, 1.0)] => 0,
@@ -136,7 +137,7 @@ impl KvPlan {
         }
     }
 
-    /// Operations that it comes to if the job says neither count nor runtime; `None` if there is no end.
+    /// Number of operations if the job sets neither count nor runtime; `None` if unlimited.
     pub fn operations(&self) -> Option<u64> {
         match &self.source {
             KvSource::Trace(trace) => Some(trace.operations),
@@ -147,7 +148,7 @@ impl KvPlan {
         }
     }
 
-    /// What a reader of its results should know.
+    /// A note for the reader of its results.
     pub fn note(&self) -> Option<String> {
         let KvSource::Trace(trace) = &self.source else { return None };
         (trace.long_keys > 0).then(|| {
@@ -158,7 +159,8 @@ impl KvPlan {
         })
     }
 
-    /// Settings of its job: one worker on the first namespace, one operation at a time; a byte is its unit.
+    /// Settings for its job: one worker on the first namespace, one operation at a time, with blocks of one
+    /// byte.
     pub fn settings(&self, name: &str) -> JobSettings {
         JobSettings {
             range_blocks: self.keys,
@@ -169,14 +171,14 @@ impl KvPlan {
 }
 
 impl KvDraws {
-    /// The share of a verb, of 1.
+    /// The share of a verb, 0 to 1.
     pub fn share(&self, verb: Verb) -> f64 {
         let whole: f64 = self.mix.iter().map(|(_, share)| share).sum();
         let of: f64 = self.mix.iter().filter(|(other, _)| *other == verb).map(|(_, share)| share).sum();
         if whole > 0.0 { of / whole } else { 0.0 }
     }
 
-    /// One verb, all the time.
+    /// One verb only.
     pub fn only(verb: Verb, choice: KvChoice, lengths: Lengths) -> Self {
         KvDraws { mix: vec![(verb, 1.0)], choice, order: KeyOrder::Rising, lengths, scans: KvScans::Fixed(0) }
     }

@@ -1,4 +1,4 @@
-//! Whole workloads, as a run would get them.
+//! Complete key-value workloads, as a run generates them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use byteway_clock::random::Rng;
 use super::*;
 use crate::{Distribution, JobPlan, JobSettings, Source};
 
-/// A job of one worker with a thousand pairs, keys of 4 B, and a count.
+/// A job of one worker with a thousand key-value pairs, keys of 4 B, and a count.
 fn plan(source: KvSource, count: u64) -> JobPlan {
     keyed(source, 4, count)
 }
@@ -31,7 +31,7 @@ fn preset(preset: Preset, value: &str, count: u64) -> JobPlan {
     plan(KvSource::Draws(draws), count)
 }
 
-/// Each operation, every insert ending at once.
+/// All operations, where every insert completes at once.
 fn drawn(job: &JobPlan, worker: u32, seed: u64) -> Vec<KvOp> {
     let inserted = Inserted::new(of(job).records());
     let generator = KvGenerator::new(job, of(job), worker, &Rng::new(seed), &inserted).unwrap();
@@ -49,7 +49,8 @@ fn share(ops: &[KvOp], of: impl Fn(&KvOp) -> bool) -> f64 {
     ops.iter().filter(|op| of(op)).count() as f64 / ops.len() as f64
 }
 
-// A fill that skipped a pair, or workers that stored the same ones, would leave fewer pairs than the run counts on.
+// A fill that skipped a pair, or workers that stored the same ones, would leave fewer pairs than the run
+// expects.
 #[test]
 fn workers_fill_all_pairs_between_them() {
     for which in [Preset::Fillseq, Preset::Filluniquerandom, Preset::WD] {
@@ -66,7 +67,7 @@ fn workers_fill_all_pairs_between_them() {
     }
 }
 
-// W(A) to W(D) and W(M) are what BandSlim's figures are about: another order or other lengths are other workloads.
+// W(A) to W(D) and W(M) define BandSlim's figures: another order or other lengths would be other workloads.
 #[test]
 fn the_papers_workloads_are_as_it_says() {
     let a = drawn(&preset(Preset::WA, "32 B", 2500), 0, 1);
@@ -84,7 +85,8 @@ fn the_papers_workloads_are_as_it_says() {
     assert!((share(&m, |op| op.bytes <= 35) - 0.691).abs() < 0.005);
     assert!(m.iter().all(|op| op.verb == Verb::Store && op.bytes <= 1024));
     assert!(m.windows(2).any(|pair| pair[0].key > pair[1].key));
-    // Unique hashed keys in random order, but for W(A), whose keys rise; keys drawn with repetition would be fewer pairs.
+    // Unique hashed keys in random order, except for W(A), whose keys ascend; repeated keys would be fewer
+    // pairs.
     for which in [Preset::WB, Preset::WC, Preset::WD, Preset::WM] {
         let ops = drawn(&preset(which, "0 B", 1000), 0, 1);
         let keys: BTreeSet<KeyBytes> = ops.iter().map(|op| op.key).collect();
@@ -96,7 +98,7 @@ fn the_papers_workloads_are_as_it_says() {
     assert!(a[..1000].windows(2).all(|pair| pair[0].key < pair[1].key));
 }
 
-// The mix of MixGraph is 0.85, 0.14, 0.01, and the shares of prefix_dist are on few keys.
+// MixGraph's mix is 0.85, 0.14, 0.01, and prefix_dist concentrates on few keys.
 #[test]
 fn mixgraph_retrieves_stores_and_scans() {
     for which in [Preset::MixgraphAllRandom, Preset::MixgraphPrefixDist] {
@@ -112,7 +114,7 @@ fn mixgraph_retrieves_stores_and_scans() {
     }
 }
 
-// An insert of a key that is there already would be an update, and D would read what nobody wrote.
+// An insert of an existing key would be an update, and D would read keys that were never written.
 #[test]
 fn ycsb_inserts_new_records() {
     let ycsb = Ycsb {
@@ -139,7 +141,7 @@ fn ycsb_inserts_new_records() {
     assert!((share(&ops, |op| op.verb == Verb::Insert) - 0.05).abs() < 0.01);
 }
 
-// Workers with one stream would do everything twice; a job whose draws depended on its neighbours' would change with them.
+// Workers with one stream would repeat each other; draws that depend on other jobs would change with them.
 #[test]
 fn the_same_seed_draws_the_same_and_another_does_not() {
     let mut plan = preset(Preset::MixgraphPrefixDist, "0 B", 2000);
@@ -150,7 +152,7 @@ fn the_same_seed_draws_the_same_and_another_does_not() {
     assert_eq!(drawn(&plan, 0, 1).len() + drawn(&plan, 1, 1).len(), 2000);
 }
 
-// Popular objects must stay popular if there are fewer pairs than a cache had objects.
+// Popular objects must stay popular if there are fewer pairs than the cache had objects.
 #[test]
 fn a_caches_objects_are_as_popular_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +177,7 @@ fn a_caches_objects_are_as_popular_as_they_were() {
     assert!(error.contains("popularityBuckets"), "{error}");
 }
 
-// A trace's operations on one key must stay in order, or a Retrieve overtakes the Store before it.
+// A trace's operations on one key must stay in order, or a Retrieve would overtake the Store before it.
 #[test]
 fn workers_divide_a_trace_by_key() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,45 +1,45 @@
-//! CacheLib's traces of key-value caches: comma-separated, the first line names the columns.
+//! Traces of key-value caches in CacheLib's format: comma-separated, with a header line.
 //!
-//! | column | what is taken of it |
+//! | column | use |
 //! |---|---|
 //! | `key` | the key, if it has at most 16 B; of a longer one, a hash of 16 B |
 //! | `op` | `GET`, `GET_LEASE`: Retrieve; `SET`, `SET_LEASE`, `ADD`, `REPLACE`: Store; `DELETE`: Delete |
-//! | `op_count` | how often in succession; once, without it |
-//! | `size` | bytes of the value |
+//! | `op_count` | number of repetitions; 1 if missing |
+//! | `size` | length of the value in bytes |
 //!
-//! Other columns (times in whole seconds, time to live, use case) are not: a closed loop asks as fast as it is answered.
+//! Other columns (times in seconds, time to live, use case) are ignored: the replay is a closed loop.
 
 use std::path::{Path, PathBuf};
 
 use super::key::{KEY_BYTES_MAX, KeyBytes};
 use super::op::{KvOp, Verb};
 use super::value::VALUE_BYTES_MAX;
-use byteway_console::error::{InputError, Place};
+use byteway_console::error::{InputError, SourceLocation};
 use byteway_console::units::excerpt;
 use byteway_trace::archive::{open_regular, unpack};
 use byteway_trace::buffer::{Buffer, LINE_BYTES_MAX};
 
-/// Most repetitions of one record.
+/// Repetitions of one record, at most.
 const REPEATS_MAX: u64 = 1 << 20;
 
-/// A trace that was read through once: what is in it.
+/// A trace, with the counts of a first pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvTrace {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Operations, repetitions counted.
+    /// Number of operations, including repetitions.
     pub operations: u64,
-    /// The longest value.
+    /// Longest value, in bytes.
     pub value_bytes_max: u32,
-    /// Keys longer than 16 B, of which there is a hash.
+    /// Keys longer than 16 B, which are replaced by a hash.
     pub long_keys: u64,
 }
 
 impl KvTrace {
-    /// Reads it through.
+    /// Reads the whole trace.
     ///
     /// # Errors
-    /// It cannot be read, or a line of it is no record.
+    /// It cannot be read, or a line is not a record.
     pub fn scan(path: &Path) -> Result<Self, InputError> {
         let mut reader = KvReader::open(path)?;
         let mut trace = KvTrace { path: path.to_owned(), operations: 0, value_bytes_max: 0, long_keys: 0 };
@@ -56,7 +56,7 @@ impl KvTrace {
     }
 }
 
-/// The columns, from 0.
+/// Indices of the columns, from 0.
 #[derive(Clone, Copy)]
 struct Columns {
     key: usize,
@@ -71,7 +71,7 @@ struct Record {
     is_long: bool,
 }
 
-/// Gives a trace's operations, in order.
+/// Yields a trace's operations in order.
 pub(super) struct KvReader {
     shown: String,
     buffer: Buffer,
@@ -118,7 +118,7 @@ impl KvReader {
                 continue;
             }
             return parse(line, self.columns).map(Some).map_err(|what| {
-                let place = Place {
+                let place = SourceLocation {
                     source: self.shown.clone(),
                     position: Some((self.line as usize, 1)),
                     excerpt: None,
@@ -128,7 +128,7 @@ impl KvReader {
         }
     }
 
-    /// The next operation.
+    /// The next operation; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<KvOp>, InputError> {
         loop {
             if let Some((op, left)) = &mut self.repeat {
@@ -205,7 +205,7 @@ mod tests {
         file
     }
 
-    // The traces of two years have their columns in different order, and repeat what happened several times.
+    // The column order differs between traces of two years, and repetitions are counted.
     #[test]
     fn columns_count_by_name() {
         let text = "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n1,82131353f9ddc8c6,48,GET,2,87,1,0\n\n\
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((op.verb, op.bytes, op.key.as_slice()), (Store, 5, &b"k"[..]));
     }
 
-    // A broken file must say where, not panic, nor be taken for a shorter trace.
+    // An invalid file must be reported with the line, without a panic, and not be taken for a shorter trace.
     #[test]
     fn a_broken_line_is_named() {
         for (text, named) in [

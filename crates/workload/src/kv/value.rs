@@ -1,4 +1,4 @@
-//! How long values are.
+//! Lengths of values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,30 +12,31 @@ use super::histogram::Histogram;
 use crate::direction::{percentages, split};
 use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
 
-/// Bytes of the longest value that a workload stores.
+/// Longest value that a workload stores, in bytes.
 pub const VALUE_BYTES_MAX: u32 = 16 << 20;
 
-/// What MixGraph takes as the longest value, 1 KiB, if nothing else is said.
+/// MixGraph's longest value, 1 KiB, by default.
 pub const MIXGRAPH_BYTES_MAX: u32 = 1024;
 
-/// Lengths of values, as a scenario writes them.
+/// Lengths of values, in a scenario's notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueSizes {
     /// All of this length.
     Fixed(u32),
-    /// Each length of the range equally often.
+    /// Uniform over a range.
     Range {
-        /// The shortest.
+        /// Shortest length.
         min: u32,
-        /// The longest.
+        /// Longest length.
         max: u32,
     },
-    /// Each length in proportion to its weight.
+    /// Lengths with their weights.
     Split(Vec<(u32, u32)>),
-    /// MixGraph's: a generalized Pareto distribution with location 0, shape 0.2615 and scale 25.45, rounded up; what is longer
-    /// than `max` is taken modulo `max` (Cao and others, FAST 2020; BandSlim's W(M) has a `max` of 1 KiB).
+    /// MixGraph: a generalized Pareto distribution with location 0, shape 0.2615 and scale 25.45, rounded up;
+    /// lengths above `max` are taken modulo `max` (Cao and others, FAST 2020; BandSlim's W(M) has a `max` of
+    /// 1 KiB).
     MixGraph {
-        /// The longest.
+        /// Longest length.
         max: u32,
     },
 }
@@ -44,7 +45,7 @@ const EXPECTED: &str = "a length such as \"128 B\", a range \"8 B..2 KiB\", leng
                         equal shares), \"mixgraph\" or \"mixgraph:1 KiB\"";
 
 impl ValueSizes {
-    /// The longest.
+    /// Longest length.
     pub fn max(&self) -> u32 {
         match self {
             ValueSizes::Fixed(bytes) => *bytes,
@@ -58,7 +59,7 @@ impl ValueSizes {
         ValueSizes::Split(vec![(8, small_percent), (2048, 100 - small_percent)])
     }
 
-    /// BandSlim's W(D): the nine powers of two from 8 B to 2 KiB in equal shares.
+    /// BandSlim's W(D): the nine powers of two from 8 B to 2 KiB with equal shares.
     pub fn nine() -> Self {
         ValueSizes::Split((3..=11).map(|power| (1 << power, 1)).collect())
     }
@@ -154,17 +155,17 @@ impl JsonSchema for ValueSizes {
     }
 }
 
-/// Where the lengths of a job's values come from.
+/// Source of the lengths of a job's values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
-    /// What the scenario says.
+    /// The lengths in the scenario.
     Stated(ValueSizes),
     /// A measured distribution.
     Measured(Histogram),
 }
 
 impl Lengths {
-    /// The longest.
+    /// Longest length.
     pub fn max(&self) -> u32 {
         match self {
             Lengths::Stated(sizes) => sizes.max(),
@@ -173,7 +174,7 @@ impl Lengths {
     }
 }
 
-/// Draws lengths, each with one draw.
+/// Draws lengths; each consumes one draw.
 pub(super) struct Ruler {
     lengths: Lengths,
     weight: u64,
@@ -238,7 +239,7 @@ mod tests {
         sizes.iter().filter(|bytes| of(**bytes)).count() as f64 / sizes.len() as f64
     }
 
-    // With other constants, another rounding or another tail no figure of MixGraph means what the papers' figures mean:
+    // With other constants, rounding or tail, MixGraph's figures would not be comparable with the papers':
     // mean 34.9 B, 66.3 % up to 32 B, 69.1 % up to 35 B, 95.9 % below 128 B.
     #[test]
     fn mixgraph_has_the_published_mean_and_shares() {
@@ -255,7 +256,7 @@ mod tests {
         assert!(sizes.iter().all(|bytes| *bytes <= 1024));
     }
 
-    // W(B), W(C) and W(D) are defined by these shares.
+    // These shares define W(B), W(C) and W(D).
     #[test]
     fn shares_are_as_written() {
         let sizes = drawn("8 B/90:2 KiB/10", 100_000);
@@ -271,7 +272,7 @@ mod tests {
         assert!(share(&sizes, |bytes| bytes == 19) > 0.08);
     }
 
-    // What a summary shows must be what a scenario can say again.
+    // A value shown in a summary must be accepted in a scenario.
     #[test]
     fn what_is_shown_can_be_read_back() {
         let bandslim = [ValueSizes::small_and_large(90), ValueSizes::nine()].map(|sizes| sizes.to_string());

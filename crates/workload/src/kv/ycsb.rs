@@ -1,8 +1,8 @@
 //! YCSB's core workloads: their parameter files, and how they choose records (Cooper and others, SoCC 2010).
 //!
-//! A record is one pair: its fields lie one behind the other in the value, and an update stores all of it (YCSB's
-//! `writeallfields`; a store of one field of a pair is not among the commands). Keys are hashed unless `insertorder` says
-//! `ordered`, and have the length that the scenario gives instead of the text "user" with decimals.
+//! A record is one key-value pair: its fields are concatenated in the value, and an update stores all of them
+//! (YCSB's `writeallfields`; there is no command that stores one field). Keys are hashed unless `insertorder`
+//! is `ordered`, and have the length in the scenario instead of the text "user" with decimals.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,54 +21,54 @@ use byteway_console::units::excerpt;
 /// Skew of the zipfian choice.
 const THETA: f64 = 0.99;
 
-/// Ranks that a zipfian choice is drawn from before it is hashed to a record, so that records may be added without a change of
-/// who is popular.
+/// Ranks of a zipfian choice, before the rank is hashed to a record: independent of the number of records, so
+/// that inserts do not change which records are popular.
 const RANKS: u64 = 10_000_000_000;
 
-/// Most records.
+/// Records, at most.
 const RECORDS_MAX: u64 = 1 << 40;
 
-/// Longest scan.
+/// Longest scan, in records.
 const SCAN_MAX: u32 = 1 << 20;
 
-/// Which record an operation is for.
+/// How an operation selects its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Each equally often.
+    /// Uniform.
     Uniform,
-    /// Few very often, scattered over all.
+    /// Zipfian: few records are very popular, scattered over all.
     Zipfian,
-    /// The newer, the more often.
+    /// Latest: newer records are more popular.
     Latest,
 }
 
-/// How long scans are.
+/// Distribution of scan lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanLengths {
-    /// Each length equally often.
+    /// Uniform.
     Uniform,
-    /// Short ones more often.
+    /// Zipfian: short scans are more frequent.
     Zipfian,
 }
 
-/// A workload: what its file says.
+/// The parameters of a workload file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ycsb {
-    /// Records to begin with.
+    /// Initial number of records.
     pub records: u64,
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Each operation with its share; the shares needn't sum to 1.
+    /// Operations with their shares, which need not sum to 1.
     pub mix: Vec<(Verb, f64)>,
-    /// How records are chosen.
+    /// Selection of records.
     pub choice: Choice,
-    /// Whether keys are in the order in which records are inserted.
+    /// Whether keys are ordered like insertions.
     pub is_ordered: bool,
-    /// Bytes of a value: all fields.
+    /// Length of a value in bytes: all fields.
     pub value_bytes: u32,
     /// Shortest and longest scan.
     pub scan: (u32, u32),
-    /// How long scans are in between.
+    /// Distribution of scan lengths.
     pub scan_lengths: ScanLengths,
 }
 
@@ -76,7 +76,7 @@ impl Ycsb {
     /// Reads a workload file: a Java properties file, of which the lines `key=value` count.
     ///
     /// # Errors
-    /// It cannot be read, a value is none, or asks for something that is not there.
+    /// It cannot be read, a value is invalid, or it requires something unsupported.
     pub fn load(path: &Path) -> Result<Self, InputError> {
         let text = read_small_file(path, "YCSB workload")?;
         Ycsb::parse(&text).map_err(|what| refused(path, &what))
@@ -170,8 +170,8 @@ impl<'t> Properties<'t> {
     }
 }
 
-/// The records that the workers of a job have inserted so far. A record can be chosen once it and all before it are stored:
-/// of one that is still under way nobody knows what a read may find.
+/// The records that the workers of a job have inserted. A record can be selected when it and all records
+/// before it are stored, because the result of reading a record in flight is undefined.
 #[derive(Debug, Default)]
 pub struct Inserted {
     next: Cell<u64>,
@@ -180,17 +180,17 @@ pub struct Inserted {
 }
 
 impl Inserted {
-    /// With so many records to begin with.
+    /// With this initial number of records.
     pub fn new(records: u64) -> Rc<Self> {
         Rc::new(Inserted { next: Cell::new(records), stored: Cell::new(records), ..Inserted::default() })
     }
 
-    /// A number for a new record.
+    /// Takes the number of a new record.
     pub(super) fn take(&self) -> u64 {
         self.next.replace(self.next.get() + 1)
     }
 
-    /// The new record of this number is stored, or never will be.
+    /// The new record with this number is stored, or its store failed.
     pub fn end(&self, number: u64) {
         let mut beyond = self.beyond.borrow_mut();
         beyond.insert(number);
@@ -199,24 +199,24 @@ impl Inserted {
         }
     }
 
-    /// Records that may be chosen.
+    /// Number of records that can be selected.
     pub fn count(&self) -> u64 {
         self.stored.get()
     }
 }
 
-/// Chooses records.
+/// Selects records.
 pub(super) struct Chooser {
     choice: Choice,
     inserted: Rc<Inserted>,
-    /// Of so many records.
+    /// Number of records, and the distribution over them.
     zipf: (u64, Zipf),
-    /// Records that there will be at the end, as far as one can know.
+    /// Expected number of records at the end.
     expected: u64,
 }
 
 impl Chooser {
-    /// `inserts`: how many records are expected to be added.
+    /// `inserts`: expected number of new records.
     pub(super) fn new(choice: Choice, inserted: Rc<Inserted>, inserts: u64) -> Self {
         let count = inserted.count();
         let ranks = if choice == Choice::Latest { count } else { RANKS };
@@ -227,7 +227,7 @@ impl Chooser {
         let count = self.inserted.count();
         match self.choice {
             Choice::Uniform => stream.below(count),
-            // A record that is not there yet has its popularity already.
+            // A future record already has its popularity, so draw again.
             Choice::Zipfian => loop {
                 let number = hash(self.zipf.1.sample(stream)) % self.expected;
                 if number < count {
@@ -255,7 +255,7 @@ fn hash(number: u64) -> u64 {
     })
 }
 
-/// Draws how many records a scan goes over.
+/// Draws the number of records in a scan.
 pub(super) struct ScanRuler {
     first: u32,
     count: u32,
@@ -286,7 +286,7 @@ mod tests {
     const E: &str = "# Workload E\nrecordcount=1000\noperationcount = 500\nreadproportion=0\nupdateproportion=0\n\
                      scanproportion=0.95\ninsertproportion:0.05\nrequestdistribution=zipfian\nmaxscanlength=100\n";
 
-    // A parameter that is read wrong, or overlooked, makes another workload of it under the same name.
+    // A parameter that is misread or ignored makes another workload with the same name.
     #[test]
     fn a_workload_is_what_its_file_says() {
         let read = Ycsb::parse(E).unwrap();
@@ -308,7 +308,8 @@ mod tests {
         }
     }
 
-    // A chosen record that isn't stored yet is not found; one that never can be chosen makes latest the oldest.
+    // A selected record that is not yet stored would not be found; one that can never be selected would make
+    // "latest" the oldest.
     #[test]
     fn only_records_that_are_there_are_chosen() {
         let inserted = Inserted::new(100);

@@ -1,4 +1,4 @@
-//! What is known of a trace only once it has been read through.
+//! The survey: a pass over a trace for what a layout needs to know in advance.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use byteway_console::units::Bytes;
 use byteway_trace::convert::scaled;
 use byteway_trace::{Reader, Record};
 
-/// Reads the trace as far as the job will, if the layout depends on what is in it.
+/// Reads the trace as far as the job will, if the layout depends on its contents.
 pub(crate) fn survey(job: &JobSettings, trace: &TracePlan) -> Result<Layout, InputError> {
     let lba_bytes = u64::from(job.lba_bytes.max(1));
     let mut layout = Layout::default().or_whole(job.range_blocks, lba_bytes);
@@ -71,13 +71,13 @@ impl Layout {
         Ok(())
     }
 
-    /// Numbers the units in the order of their first use.
+    /// Numbers the units in the order of first use.
     fn compact(&mut self, job: &JobSettings, trace: &TracePlan, lba_bytes: u64) -> Result<(), InputError> {
         let mut units: FxHashMap<u64, u32> = FxHashMap::default();
         let mut used = vec![0u32; self.slices.len()];
         each(job, trace, |record, reader| {
             let Some((first, blocks)) = whole_blocks(record, lba_bytes) else { return Ok(()) };
-            // A device that nobody knew, and a record longer than all there is, are told when they are laid.
+            // An unknown device, or an oversized record, is reported when the record is mapped.
             let Some(slice) = self.slice_of(record.device) else { return Ok(()) };
             let room = self.slices[slice].blocks;
             if blocks > room {
@@ -124,7 +124,7 @@ fn each(
     };
     while reader.tally().records < count {
         let Some(record) = reader.next_record()? else { break };
-        // A time that cannot be scaled is told when the record is laid.
+        // A time that cannot be scaled is reported when the record is mapped.
         if scaled(record.time_ps, trace.time_scale_q32).unwrap_or(u64::MAX) >= runtime_ps
             && runtime_ps < u64::MAX
         {

@@ -1,4 +1,4 @@
-//! Distributions, sizes and rates against what they must come to.
+//! Distributions, sizes and rates against their analytic values.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn random(distribution: &str, range_blocks: u64) -> Vec<u64> {
     ios(&plan, 0).iter().map(|io| io.lba).collect()
 }
 
-/// Shares of the accesses that the most popular blocks took, up to each of these counts of blocks.
+/// Shares of the accesses to the most popular blocks, for each of these numbers of blocks.
 fn popular(lbas: &[u64], tops: &[usize]) -> Vec<f64> {
     let mut counts = std::collections::BTreeMap::<u64, u64>::new();
     lbas.iter().for_each(|lba| *counts.entry(*lba).or_default() += 1);
@@ -26,7 +26,7 @@ fn near(shares: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-// A skew that is not the one asked for gives another hit rate, another wear and another tail, and looks right.
+// A wrong skew changes hit rate, wear and tail latency, and still looks plausible.
 #[test]
 fn skewed_distributions_have_their_analytic_shares() {
     // 1000 blocks: few enough that each one's count is near its mean.
@@ -35,12 +35,12 @@ fn skewed_distributions_have_their_analytic_shares() {
     near(&popular(&random("zipf:1.2", 1000), &[10, 100]), &zipf, 0.01);
     // P(rank below x of all) = x^(1 / power), power = ln h / ln(1 - h): 80 % go to 20 %, and 80 % of those to 20 % of them.
     near(&popular(&random("pareto:0.2", 1000), &[200, 40, 8]), &[0.8, 0.64, 0.512], 0.01);
-    // Within one and two standard deviations of 100 blocks to both sides, cut off at five.
+    // Within one and two standard deviations of 100 blocks on both sides, truncated at five.
     near(&popular(&random("normal:10", 1000), &[200, 400]), &[0.6827, 0.9545], 0.01);
     near(&popular(&random("random", 1000), &[500]), &[0.5], 0.05);
 }
 
-// Zones that were scattered, or of another size, would heat another part of the drive than the one asked for.
+// Scattered zones, or zones of another size, would load another part of the drive.
 #[test]
 fn zones_take_their_shares_where_they_lie() {
     let within = |lbas: &[u64], from: u64, to: u64| {
@@ -54,7 +54,7 @@ fn zones_take_their_shares_where_they_lie() {
     assert!(lbas.iter().all(|lba| *lba < 356), "nothing behind the last zone");
 }
 
-// These numbers are in every published result with such a job.
+// Every published result with such a job depends on these numbers.
 #[test]
 fn the_first_draws_are_pinned() {
     let first = |distribution: &str| random(distribution, 1 << 20)[..4].to_vec();
@@ -70,7 +70,7 @@ const GOLDEN: [[u64; 4]; 5] = [
     [6284, 76167, 1033551, 37032],
 ];
 
-// fio touches each block once before any twice; drawn with repetition, a pass would miss a third of the range.
+// fio touches each block once before any twice; with repetition, a pass would miss a third of the range.
 #[test]
 fn without_repetition_each_block_comes_once() {
     let synthetic = Synthetic { once: true, ..Synthetic::fixed(Rw::RandWrite, 2) };
@@ -91,7 +91,7 @@ fn split(parts: &[(u32, u32)]) -> Lengths {
     Lengths::Split(parts.to_vec())
 }
 
-// Sizes with other shares are another load, in bytes even more than in I/Os.
+// Sizes with other shares are another load, even more so in bytes than in I/Os.
 #[test]
 fn sizes_have_their_shares_and_addresses_do_not_change_with_them() {
     let sized = |read: Lengths, write: Lengths| {
@@ -115,7 +115,7 @@ fn sizes_have_their_shares_and_addresses_do_not_change_with_them() {
     assert!(plain.iter().zip(&mixed).all(|(a, b)| a.kind == b.kind));
 }
 
-// A pass that overlaps itself writes some blocks twice, and one with gaps leaves some unread.
+// An overlapping pass writes some blocks twice, and one with gaps leaves some unread.
 #[test]
 fn sequential_mixed_sizes_cover_the_range_once() {
     for workers in [1, 3] {
@@ -137,7 +137,7 @@ fn sequential_mixed_sizes_cover_the_range_once() {
     }
 }
 
-// A write that comes before its trim leaves the block empty, and the drive's map another than fio's.
+// A write before its trim would leave the block empty, unlike fio.
 #[test]
 fn each_block_is_trimmed_and_then_written() {
     for rw in [Rw::TrimWrite, Rw::RandTrimWrite] {
@@ -152,7 +152,7 @@ fn each_block_is_trimmed_and_then_written() {
     }
 }
 
-// Of a job with an amount of bytes each worker must do its part, and no more.
+// With an amount of bytes, each worker must do its part, and no more.
 #[test]
 fn bytes_end_a_job() {
     let plan = |rw, workers, blocks: u64| {
@@ -174,7 +174,7 @@ fn bytes_end_a_job() {
     assert_eq!((ios(&own, 0)[0].lba, ios(&own, 1)[0].lba), (1000, 1016));
 }
 
-// A cap whose workers each took the whole rate would be no cap.
+// A limit that each worker took for itself would be exceeded.
 #[test]
 fn caps_bound_each_direction() {
     let capped = |cap, workers| {

@@ -1,4 +1,4 @@
-//! `byteway trace convert`.
+//! `byteway trace convert`: writes a trace in another format.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,40 +19,40 @@ use byteway_trace::{Format, Reader, Writer, file_name};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  byteway trace convert tpcc.trace tpcc.disksim              the format is in the name
-  byteway trace convert tpcc.trace tpcc.trace.xz --to msr    or said; .gz, .xz and .zst pack
+  byteway trace convert tpcc.trace tpcc.disksim              take the format from the file name
+  byteway trace convert tpcc.trace tpcc.trace.xz --to msr    name the format; .gz, .xz and .zst compress
   byteway trace convert cbs.gz web.alibaba.csv --device 1063 --head 1000000 --time-scale 0.5
 
-What a format cannot hold (trims, directions, devices, parts of sectors) is an error, unless --lossy gives it up. Times
-are rounded down to the format's resolution. What was assumed, given up and rounded is said on the error stream.";
+Information that a format cannot represent (trims, directions, devices, fractions of sectors) is an error, unless --lossy
+drops it. Times are rounded down to the format's resolution. Assumptions, losses and rounding are reported on the standard error.";
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The trace: plain, or packed by gzip, xz or zstd; - for the standard input.
+    /// Input trace: plain, or compressed by gzip, xz or zstd; - for the standard input.
     input: PathBuf,
-    /// Where to: a file, of which .gz, .xz or .zst says how it is packed, or - for the output.
+    /// Output file, compressed if its name ends in .gz, .xz or .zst; - for the standard output.
     output: PathBuf,
     #[command(flatten)]
     read: ReadFlags,
-    /// How to write it; left out, as a part of the output's name says, such as web.msr.csv.
+    /// Output format. Default: as named by a part of the output's name, such as web.msr.csv.
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     to: Format,
-    /// Only so many records.
+    /// Convert only the first N records.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     head: Option<u64>,
     /// Multiply times: 0.5 makes the trace twice as fast.
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     time_scale: f64,
-    /// Give up what the format cannot hold.
+    /// Drop information that the format cannot represent.
     #[arg(long)]
     lossy: bool,
-    /// No progress bar and no notes.
+    /// Do not show a progress bar or notes.
     #[arg(long)]
     quiet: bool,
 }
 
-/// Converts the trace. Of a conversion that is interrupted nothing is kept, so it ends at the first signal wherever it
-/// stands, also while it waits for the other end of a pipe.
+/// Converts the trace. An interrupted conversion leaves no output, so the default action of signals applies, which also ends a wait for a
+/// pipe.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !(1e-6..=1e6).contains(&arguments.time_scale) {
         let what = format!("`--time-scale` = {} is out of range", arguments.time_scale);
@@ -119,7 +119,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was assumed and met while reading.
+/// Assumptions, and irregularities of the input.
 fn notes(reader: &Reader, path: &Path) -> Vec<String> {
     let tally = reader.tally();
     let mut notes = vec![format!(
@@ -131,10 +131,10 @@ fn notes(reader: &Reader, path: &Path) -> Vec<String> {
     notes.extend(tally.doubts(reader.options()));
     if tally.bad_lines > 0 {
         let first = tally.first_bad.as_deref().unwrap_or_default();
-        notes.push(format!("{} lines are no records and were skipped; first {first}", tally.bad_lines));
+        notes.push(format!("{} lines are not records and were skipped; first {first}", tally.bad_lines));
     }
     if tally.other_devices > 0 {
-        notes.push(format!("{} records of other devices were left out", tally.other_devices));
+        notes.push(format!("{} records of other devices were skipped", tally.other_devices));
     }
     if tally.times_raised > 0 {
         notes.push(format!(
@@ -145,15 +145,15 @@ fn notes(reader: &Reader, path: &Path) -> Vec<String> {
     notes
 }
 
-/// The format that a part of the file's name says.
+/// The format named by a part of the file name.
 fn format_named(path: &Path) -> Result<Format, InputError> {
     let name = file_name(path);
     let mut parts = name.split('.').skip(1);
     parts.find_map(Format::named).ok_or_else(|| {
         let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
         InputError::new(
-            format!("the name `{name}` does not say which format to write"),
-            format!("say it with --to, or in the name, as in web.msr.csv: {}", names.join(", ")),
+            format!("the name `{name}` does not name an output format"),
+            format!("name it with --to, or in the file name, as in web.msr.csv: {}", names.join(", ")),
         )
     })
 }

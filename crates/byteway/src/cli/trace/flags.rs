@@ -1,30 +1,30 @@
-//! How a trace is to be read, in flags.
+//! Flags for reading traces.
 
 use byteway_trace::{self, Columns, Format, ReadOptions, Unit};
 
-/// How a trace is to be read.
+/// Flags for reading a trace.
 #[derive(clap::Args)]
 pub(super) struct ReadFlags {
-    /// How the trace is written; left out, as its first lines look.
+    /// Format of the trace. Default: detected from its first lines.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Auto)]
     from: Format,
-    /// The columns of the trace, such as time_us,op,offset,bytes, instead of a format; `byteway trace --help` lists them.
+    /// Columns of the trace, such as time_us,op,offset,bytes, instead of a format; `byteway trace --help` lists them.
     #[arg(long, value_name = "NAMES")]
     columns: Option<Columns>,
-    /// What offsets and sizes are counted in, if not in what the format says.
+    /// Unit of offsets and sizes, if it differs from the format's.
     #[arg(long, value_enum)]
     unit: Option<Unit>,
-    /// Only this device's records; of blkparse and FIU also as 8,0.
+    /// Read only this device's records; for blkparse and FIU also as 8,0.
     #[arg(long, value_name = "N", value_parser = device)]
     pub(super) device: Option<u32>,
-    /// In mqsim, disksim, tencent and columns: the number that means read, if not the format's own.
+    /// In mqsim, disksim, tencent and columns: the number that means read, if it differs from the format's.
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
     reads_are: Option<u8>,
-    /// Of blkparse's text: which step of an I/O counts, Q queued, D issued, C completed; left out, the first of these that
-    /// the beginning of the trace has.
+    /// In blkparse's text: the step of an I/O that counts, Q queued, D issued, C completed. Default: the first of these that occurs at the
+    /// start of the trace.
     #[arg(long, value_enum)]
     action: Option<byteway_trace::Action>,
-    /// Skip the lines that are no records, and count them.
+    /// Skip and count the lines that are not records.
     #[arg(long)]
     skip_bad_lines: bool,
 }
@@ -43,7 +43,7 @@ impl ReadFlags {
     }
 }
 
-/// "3", or "8,0" as Linux writes devices.
+/// Parses "3", or "8,0" in Linux's notation.
 fn device(text: &str) -> Result<u32, String> {
     let number = text.trim().parse().ok().or_else(|| byteway_trace::format::device_pair(text));
     number.ok_or_else(|| "write the number of a device, or `major,minor` such as 8,0".to_owned())
@@ -53,7 +53,7 @@ fn device(text: &str) -> Result<u32, String> {
 mod tests {
     use super::*;
 
-    // Who traces /dev/sda knows it as 8,0 and not as 8388608.
+    // Users know /dev/sda as 8,0, not as 8388608.
     #[test]
     fn a_device_has_one_number_or_two() {
         assert_eq!(device("3"), Ok(3));

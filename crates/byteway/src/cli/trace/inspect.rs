@@ -1,4 +1,4 @@
-//! `byteway trace inspect`.
+//! `byteway trace inspect`: statistics of traces.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,41 +17,40 @@ use byteway_trace::{Reader, file_name, is_stdin};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   byteway trace inspect web.trace
-  byteway trace inspect --device 3 --footprint-unit 16k vm.csv  one device, in units of 16 KiB
-  byteway trace inspect --from mqsim --skip-bad-lines odd.txt   format forced, broken lines counted
+  byteway trace inspect --device 3 --footprint-unit 16k vm.csv  inspect one device, in units of 16 KiB
+  byteway trace inspect --from mqsim --skip-bad-lines odd.txt   force the format, and count bad lines
   byteway trace inspect --format json *.trace | jq '[.trace, .footprint.units]'
 
-The trace is read in one pass, in bounded memory. The miss-ratio curve is of a cache that replaces
-the least recently used unit, reads and writes alike. It is estimated from a sample of the units
-(SHARDS): with the usual 16384 the error is mostly below 0.02, and another --seed takes another
-sample. --exact looks at all units, in memory that grows with them.
+The trace is read in one pass, in bounded memory. The miss-ratio curve is that of an LRU cache for reads and writes. It is
+estimated from a sample of the units (SHARDS): with the default of 16384 the error is mostly below 0.02, and --seed
+selects another sample. --exact uses all units, in memory proportional to their number.
 With --format json each trace is one JSON object.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The traces, each in turn; - for the standard input.
+    /// Traces, inspected in turn; - for the standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     read: ReadFlags,
-    /// What the footprint and the miss-ratio curve count in.
+    /// Unit of the footprint and the miss-ratio curve.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4 KiB")]
     footprint_unit: Bytes,
     /// Units in the sample of the miss-ratio curve.
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     samples: usize,
-    /// Which units are sampled follows from it.
+    /// Seed of the sample.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Look at all units for the miss-ratio curve.
+    /// Use all units for the miss-ratio curve.
     #[arg(long)]
     exact: bool,
-    /// What is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
     #[command(flatten)]
     tables: Tables,
-    /// No progress bar.
+    /// Do not show a progress bar.
     #[arg(long)]
     quiet: bool,
 }
@@ -67,13 +66,13 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ..Options::default()
     };
     options.check()?;
-    // A name that is wrong shows at once, not after the traces before it; the standard input can be looked at only once.
+    // An invalid name must show immediately, not after the traces before it; the standard input can only be opened once.
     let read = arguments.read.options();
     let (piped, named): (Vec<&PathBuf>, Vec<&PathBuf>) =
         arguments.files.iter().partition(|file| is_stdin(file));
     if piped.len() > 1 {
         let what = "the standard input (-) is named more than once";
-        return Err(InputError::new(what, "name it once: a pipe gives its bytes only once").into());
+        return Err(InputError::new(what, "name it once: a pipe can only be read once").into());
     }
     named.into_iter().try_for_each(|file| Reader::open(file, &read).map(drop))?;
     let interrupt = raised_by_signal();

@@ -1,14 +1,13 @@
-//! One controller, two runners: virtual time over the simulated link, real time over shared memory.
+//! One controller under two runners: virtual time over the simulated link, and real time over shared memory.
 //!
 //! | file | what |
 //! |---|---|
-//! | `processes.rs` | the drive in one process, its driver in another, a million verified I/Os between them |
-//! | `trace.rs` | one trace of commands under each runner: the same answers, the same media |
-//! | `payloads.rs` | payloads by each method under each runner: the same bytes, the same ledger |
-//! | `runner.rs` | the runners, and the ways to the drive |
+//! | `processes.rs` | the drive in one process, its driver in another, a million verified I/Os |
+//! | `trace.rs` | one trace of commands under each runner: same completions, same media |
+//! | `payloads.rs` | payloads by each method under each runner: same bytes, same ledger |
+//! | `runner.rs` | the runners, and the paths to the drive |
 //!
-//! What is checked here: what commands answer and what they leave behind. What isn't: how long anything takes, and
-//! interrupts, which shared memory doesn't carry.
+//! Checked: completions of commands, and their effects. Not checked: timing, and interrupts, which shared memory does not carry.
 
 #![cfg(target_os = "linux")]
 
@@ -25,14 +24,14 @@ use byteway_link::memory::Mapped;
 use byteway_testkit::{NS_4K_UNITS, NS_512_UNITS};
 use std::fs::File;
 
-/// The longest transfer of a command.
+/// Maximum transfer size of a command.
 const TRANSFER_BYTES_MAX: u32 = 128 << 10;
 
-/// Where the memory that is shared stands in the device's address space, and how much it is.
+/// Address of the shared memory in the device's address space, and its size.
 const MEMORY_BASE: u64 = 0x10_0000_0000;
 const MEMORY_BYTES: u64 = 32 << 20;
 
-/// A small drive: overwritten many times in a test, so that its collector works, too.
+/// A small drive, overwritten many times in a test, so that it collects garbage.
 fn drive_config() -> DriveConfig {
     let small = byteway_testkit::drive_config();
     DriveConfig {
@@ -51,19 +50,19 @@ fn drive_config() -> DriveConfig {
     }
 }
 
-/// A file without a name that a process started from here inherits.
+/// An unnamed file that child processes inherit.
 fn memfd(name: &str, bytes: u64) -> File {
     let file = File::from(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::empty()).unwrap());
     file.set_len(bytes).unwrap();
     file
 }
 
-/// One side's view of the shared memory.
+/// A view of the shared memory.
 fn map_memory(file: &File) -> Memory {
     Memory::mapped(Mapped::new(file, MEMORY_BASE, MEMORY_BYTES).unwrap())
 }
 
-/// Ends the process of who waits in vain.
+/// Ends the process if it still waits after `delay`.
 fn give_up_after(clock: &Clock, delay: Delay) {
     let inner = clock.clone();
     clock.spawn("deadline", async move {

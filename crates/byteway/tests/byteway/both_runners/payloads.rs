@@ -1,10 +1,8 @@
-//! Payloads of many lengths to a drive's sink and back, by each method: in virtual time, and by the function that a host
-//! attaches to.
+//! Payloads of many lengths to a drive's sink and back, by each method: in virtual time, and through the served function.
 //!
-//! One payload at a time, so that the same crosses the link whenever who looks. Left out are how long anything takes;
-//! registers, which a served drive's host reaches by messages; doorbells that are mapped, of which one that is stored to
-//! twice between two looks crosses once; and of methods with several commands under way, how many entries a read fetched
-//! and how many completions a doorbell told of.
+//! One payload at a time, so that the link transfers are the same under both runners. Not compared: timing; registers, which a served
+//! drive's host accesses by messages; mapped doorbells, of which two writes between two polls count once; and, for methods with several
+//! commands in flight, the numbers of entries per fetch and completions per doorbell.
 
 use crate::both_runners::drive_config;
 use crate::both_runners::runner::{How, run};
@@ -21,13 +19,13 @@ use byteway_wire::nvme::vendor::Methods;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Lengths, around the limits of a head, a piece, a chunk, an entry, a result's slots and a page.
+/// Lengths around the limits of a head, a piece, a chunk, an entry, a result's slots and a page.
 const SIZES: [u32; 20] =
     [0, 1, 14, 15, 35, 36, 55, 56, 57, 63, 64, 65, 91, 92, 128, 200, 1000, 2048, 4096, 5000];
-/// How far the payloads lie from one another.
+/// Distance between payloads.
 const STRIDE: u64 = 8192;
 
-/// A drive that offers all that there is.
+/// A drive that offers all methods.
 fn offering() -> DriveConfig {
     let mut config = drive_config();
     config.controller.sgl = true;
@@ -38,7 +36,7 @@ fn offering() -> DriveConfig {
         piggyback_bytes_max: 8192,
         inline_result_bytes_max: 1024,
         partial_payloads_max: 16,
-        // Far above what a pause of the machine lasts.
+        // Far above the length of any pause of the machine.
         partial_timeout: Delay::from_s(10),
         bar_bytes: 64 << 10,
         memory: None,
@@ -48,7 +46,7 @@ fn offering() -> DriveConfig {
     config
 }
 
-/// What the payloads of one method left behind.
+/// Outcome of the payloads of one method.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     counts: Counts,
@@ -96,7 +94,7 @@ fn play(how: How, rules: Rules, results: Results) -> Outcome {
 }
 
 impl Outcome {
-    /// Holds it against that of a drive that was served.
+    /// Compares it with that of a served drive.
     fn is_that_of(&self, served: &Outcome, doorbells: Doorbells, what: &str) {
         let several = self.counts.reassembly + self.counts.piggyback_pipelined > 0;
         assert_eq!(served.counts, self.counts, "{what}");
@@ -112,7 +110,7 @@ impl Outcome {
     }
 }
 
-/// Plays a method in every way, and compares.
+/// Runs a method under every runner, and compares.
 fn same_everywhere(rules: Rules, results: Results) {
     let simulated = play(How::Virtual, rules, results);
     let name = rules.method.name();
@@ -125,11 +123,10 @@ fn same_everywhere(rules: Rules, results: Results) {
     }
 }
 
-// A method could work in the simulation only: with memory that never changes under the drive's feet, and doorbells that
-// never come late.
+// A method could work in the simulation only: there memory never changes concurrently, and doorbells are never late.
 #[test]
 fn every_method_carries_the_same_under_both_runners() {
-    // A drive that is served has no memory over CXL.mem.
+    // A served drive has no CXL.mem.
     let by_cxl = [Method::CxlMem, Method::PiggybackCxl, Method::CxlCommit];
     let is_carried = |method: &Method| !by_cxl.contains(method);
     for method in Method::ALL.into_iter().filter(is_carried) {
@@ -139,7 +136,7 @@ fn every_method_carries_the_same_under_both_runners() {
     same_everywhere(Rules { paper_encoding: true, ..Rules::only(Method::Inline) }, Results::Pointer);
 }
 
-// The same for what comes back.
+// The same for results.
 #[test]
 fn every_kind_of_result_comes_back_the_same_under_both_runners() {
     for results in [Results::Inline, Results::Rounded] {
@@ -147,10 +144,10 @@ fn every_kind_of_result_comes_back_the_same_under_both_runners() {
     }
 }
 
-// Modelled time that passes between the parts of a payload must not part them.
+// Modeled time between the parts of a payload must not break its reassembly.
 #[test]
 fn payloads_arrive_when_modelled_time_passes() {
-    // A drive that is served has no memory over CXL.mem.
+    // A served drive has no CXL.mem.
     let by_cxl = [Method::CxlMem, Method::PiggybackCxl, Method::CxlCommit];
     let is_carried = |method: &Method| !by_cxl.contains(method);
     for method in Method::ALL.into_iter().filter(is_carried) {

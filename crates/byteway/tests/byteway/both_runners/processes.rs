@@ -1,7 +1,6 @@
 //! The drive and its driver in two processes that share a socket, memory and doorbells.
 //!
-//! The test starts itself twice, once as each of them. It ends the drive when the driver is done, and both when one
-//! fails and when they have taken too long.
+//! The test starts itself twice, once in each role. It ends the drive when the driver is done, and both on a failure or a timeout.
 
 #![allow(
     clippy::disallowed_methods,
@@ -31,22 +30,22 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 const IOS: u64 = 1_000_000;
-/// Environment: which process this is to be.
+/// Environment variable: the role of this process.
 const ROLE: &str = "BYTEWAY_TEST_ROLE";
-/// Environment: the socket, and how many I/Os.
+/// Environment variables: socket, and number of I/Os.
 const SOCKET: &str = "BYTEWAY_TEST_SOCKET";
 const COUNT: &str = "BYTEWAY_TEST_COUNT";
 
-/// Queue pairs, and I/Os outstanding in each.
+/// Queue pairs, and outstanding I/Os on each.
 const PAIRS: usize = 2;
 const DEPTH: u64 = 32;
 const BUFFER_BYTES: u32 = 64 << 10;
-/// What each process is given at most.
+/// Time limit of each process.
 const DEADLINE_MS: u64 = 280_000;
 const SEED: u64 = 1;
 
-// Without this, the controller could work with a driver in its own executor only: one that yields when the drive
-// waits, whose stores arrive in order, and that never writes while the drive reads.
+// Without this test the controller could depend on a driver in its own executor: one that yields when the drive waits, whose stores arrive
+// in order, and that never writes while the drive reads.
 #[test]
 fn a_driver_in_another_process_gets_back_what_it_wrote() {
     let directory = tempfile::tempdir().unwrap();
@@ -72,11 +71,11 @@ fn a_driver_in_another_process_gets_back_what_it_wrote() {
     }
 }
 
-// Not a test of its own: what the processes run that the test above starts.
+// Not a test of its own: the processes that the test above starts run it.
 #[test]
 fn role() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    // If the test is killed, so are they.
+    // The processes end if the test is killed.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let variable = |name| std::env::var(name).unwrap();
     let socket = PathBuf::from(variable(SOCKET));
@@ -87,7 +86,7 @@ fn role() {
     }
 }
 
-/// A process of this test; killed when it is dropped.
+/// A process of this test, killed on drop.
 struct Process {
     role: &'static str,
     child: Child,
@@ -114,7 +113,7 @@ impl Process {
         self.child.try_wait().unwrap()
     }
 
-    /// What it has printed.
+    /// Its output.
     fn said(&self) -> String {
         let mut bytes = vec![0; self.output.metadata().unwrap().len() as usize];
         std::os::unix::fs::FileExt::read_exact_at(&self.output, &mut bytes, 0).unwrap();
@@ -130,7 +129,7 @@ impl Drop for Process {
     }
 }
 
-/// The drive's process.
+/// Main function of the drive's process.
 fn serve(socket: PathBuf) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -160,7 +159,7 @@ fn serve(socket: PathBuf) {
     executor.run_real(Timing::None, None, main).unwrap();
 }
 
-/// The driver's process.
+/// Main function of the driver's process.
 fn drive(socket: &Path, ios: u64) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -228,11 +227,11 @@ impl Host {
         Client::new(queue.clone(), self.driver.namespaces()[space.index], config).unwrap()
     }
 
-    /// Half of the I/Os, a controller reset, the other half; then reads everything back. Blocks verified.
+    /// Half of the I/Os, a controller reset, the other half; then reads everything back. Returns the number of verified blocks.
     async fn play(&self, ios: u64) -> u64 {
         let mut queues = Vec::new();
         for _ in 0..PAIRS {
-            // More entries than are ever outstanding would never wrap with a full ring.
+            // With more entries than are ever outstanding the ring would never wrap around full.
             queues.push(self.driver.create_queue_pair(QueueConfig::new(DEPTH as u32 + 1)).await.unwrap());
         }
         let mut workers: Vec<_> =
@@ -272,8 +271,7 @@ impl Host {
         self.spaces.iter().map(|space| space.oracle.borrow().verified_blocks()).sum()
     }
 
-    /// The doorbell of a new queue gets the value that its predecessor's had last: in a shared page no news, if the
-    /// drive didn't clear it.
+    /// Rings the doorbell of a new queue with its predecessor's last value: in a shared page this is no change unless the drive cleared it.
     async fn ring_the_same_again(&self) {
         for _ in 0..3 {
             let queue = self.driver.create_queue_pair(QueueConfig::new(4)).await.unwrap();
@@ -283,10 +281,10 @@ impl Host {
     }
 }
 
-/// One I/O after the other on one of the queues, to both namespaces.
+/// Issues one I/O after another on one queue, to both namespaces.
 ///
-/// The first half of each namespace belongs to all workers; of the second half each has a part of its own in one of
-/// the namespaces, where it knows what a Compare must find.
+/// The first half of each namespace is shared by all workers; in the second half each has its own part in one of the namespaces, where it
+/// knows the expected data of a Compare.
 struct Worker {
     stream: Stream,
     spaces: Vec<(Space, Client, IoBuffer)>,
@@ -319,7 +317,7 @@ impl Worker {
         }
     }
 
-    /// How many blocks an I/O has: usually a few KiB, sometimes the whole buffer.
+    /// Number of blocks of an I/O: usually a few KiB, sometimes the whole buffer.
     fn blocks(&mut self, space: usize) -> u64 {
         let bytes = if self.stream.below(64) == 0 { BUFFER_BYTES } else { 12 << 10 };
         1 + self.stream.below(u64::from(bytes / self.spaces[space].0.block_bytes))

@@ -1,4 +1,4 @@
-//! A drive and its host under one runner or the other, and the ways between them.
+//! A drive and its host under either runner, and the paths between them.
 
 use crate::both_runners::{MEMORY_BASE, MEMORY_BYTES, TRANSFER_BYTES_MAX, give_up_after, map_memory, memfd};
 use byteway_clock::{Clock, Delay, Executor, Station, Timing};
@@ -18,35 +18,35 @@ use byteway_world::PoweredDrive;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// How a test is played.
+/// How a test is run.
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     /// In virtual time, over the simulated link, in simulated memory.
     Virtual,
     /// In real time, over the simulated link, in shared memory.
     Link(Timing),
-    /// In real time, by the function that a host attaches to, in shared memory.
+    /// In real time, through the served function, in shared memory.
     Served(Timing, Doorbells),
     /// In virtual time, behind a target and a simulated network.
     Network,
-    /// In real time, behind a target and the sockets of NVMe/TCP.
+    /// In real time, behind a target and NVMe/TCP sockets.
     Tcp,
 }
 
 impl How {
-    /// Whether a fabric lies between.
+    /// Whether the path includes a fabric.
     pub fn is_remote(self) -> bool {
         matches!(self, How::Network | How::Tcp)
     }
 }
 
-/// A drive, and the way to it.
+/// A drive, and the path to it.
 pub struct Setting {
     pub port: Port,
     pub powered: PoweredDrive,
 }
 
-/// What a client of the function asks it for.
+/// Registers, accessed like a client of the function.
 struct Registers(Rc<Function>);
 
 impl byteway_host::Registers for Registers {
@@ -65,7 +65,7 @@ impl byteway_host::Registers for Registers {
     }
 }
 
-/// Plays `main` with a drive.
+/// Runs `main` with a drive.
 pub fn run<T: 'static>(how: How, config: DriveConfig, main: impl AsyncFnOnce(Setting) -> T + 'static) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -109,7 +109,7 @@ pub fn run<T: 'static>(how: How, config: DriveConfig, main: impl AsyncFnOnce(Set
     }
 }
 
-/// A target in front of the drive at `link`, and the way of a host to it.
+/// Puts a target in front of the drive at `link`, and returns the host's path to it.
 async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
     let driver = Driver::attach(link, DriverConfig::default()).await.unwrap();
     let config = PathConfig { bytes_max: TRANSFER_BYTES_MAX, ..PathConfig::default() };
@@ -119,7 +119,7 @@ async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
     let adapter = if let How::Network = how {
         let (near, far) = network::connect(clock, byteway_testkit::network_config());
         let processor = Rc::new(Station::new(clock, 1));
-        // It serves as long as the clock goes on.
+        // It serves as long as the executor runs.
         let _ = SimulatedTarget::serve(far, &target, &[processor], TransportCosts::default());
         Adapter::new(near)
     } else {

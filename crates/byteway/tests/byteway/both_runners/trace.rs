@@ -1,8 +1,7 @@
-//! One trace of commands, played under each runner.
+//! One trace of commands under each runner.
 //!
-//! Commands go one at a time, or several at once that touch different blocks, so that what each answers doesn't
-//! depend on when it is executed. Left out is what may differ between two runs: Abort, and logs that hold times or
-//! command identifiers.
+//! Commands are submitted one at a time, or several at once on different blocks, so that completions do not depend on the order of
+//! execution. Not compared: what may differ between runs, which is Abort, and logs that contain times or command identifiers.
 
 use crate::both_runners::runner::{How, run};
 use crate::both_runners::{NS_4K_UNITS, NS_512_UNITS, TRANSFER_BYTES_MAX, drive_config};
@@ -22,44 +21,44 @@ use byteway_wire::nvme::{
 };
 use std::collections::BTreeSet;
 
-/// Commands under way at once, at most, each with a buffer of its own.
+/// Upper limit of outstanding commands, each with its own buffer.
 const LANES: u64 = 8;
-/// An address where neither kind of memory has any.
+/// An address without memory in both kinds of address spaces.
 const HOLE: u64 = 0x7fff_0000_0000;
 const PAGE: u32 = PAGE_BYTES as u32;
 
-/// What a buffer holds when its command is submitted.
+/// Content of a buffer at submission.
 #[derive(Clone, Debug)]
 enum Fill {
-    /// Bytes of this seed.
+    /// Bytes from this seed.
     Pattern(u64),
-    /// What the command before left there.
+    /// The remains of the previous command.
     Kept,
-    /// A list of ranges, in bytes of this seed.
+    /// A list of ranges, in bytes from this seed.
     Ranges(u64, Vec<Range>),
 }
 
-/// What is wrong with a data pointer.
+/// A defect of a data pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// The first entry isn't at a dword.
+    /// The first entry is not dword-aligned.
     Misaligned,
-    /// The first entry is where no memory is.
+    /// The first entry points to no memory.
     Hole,
-    /// The second entry, a page or a list, is.
+    /// The second entry, a page or a list, points to no memory.
     SecondHole,
-    /// The second entry isn't aligned.
+    /// The second entry is not aligned.
     SecondMisaligned,
 }
 
 #[derive(Clone, Debug)]
 struct Command {
-    /// 0: admin.
+    /// 0: the admin queue.
     queue: usize,
     /// Without a data pointer.
     sqe: Sqe,
-    /// Payload, and where it begins in its first page.
+    /// Payload length, and its offset in the first page.
     bytes: u32,
     offset: u32,
     fill: Fill,
@@ -96,10 +95,10 @@ const SPACES: [Space; 2] = [
     Space { nsid: 2, blocks: NS_4K_UNITS, block_bytes: 4096 },
 ];
 
-/// Makes traces.
+/// Generates traces.
 struct Maker {
     random: Stream,
-    /// Only of what a host says over a fabric, too: I/O commands, none of them fused, whose data lies in one piece.
+    /// Only commands that are valid over a fabric too: I/O commands, not fused, with contiguous data.
     is_shared: bool,
 }
 
@@ -139,7 +138,7 @@ impl Maker {
                 vec![self.io(lane)]
             }
             14 => {
-                // Reads, and compares what it has read: equal.
+                // Reads, and compares with the data read: equal.
                 let lane = self.below(LANES);
                 let (space, slba, blocks) = self.extent(lane);
                 let command = self.transfer(NvmOpcode::READ, space, slba, blocks);
@@ -158,7 +157,7 @@ impl Maker {
         SPACES[self.below(2) as usize]
     }
 
-    /// Blocks of a lane: often in its beginning, where much has been written.
+    /// Blocks of a lane: often at its start, where much has been written.
     fn extent(&mut self, lane: u64) -> (Space, u64, u32) {
         let space = self.space();
         let bytes = if self.below(32) == 0 { TRANSFER_BYTES_MAX } else { 16 << 10 };
@@ -172,7 +171,7 @@ impl Maker {
         1 + self.below(2) as usize
     }
 
-    /// Where a payload begins in its first page: mostly at its beginning, else at any dword.
+    /// Offset of a payload in its first page: mostly 0, else any dword.
     fn offset(&mut self) -> u32 {
         if !self.is_shared && self.below(3) == 0 { self.below(1024) as u32 * 4 } else { 0 }
     }
@@ -199,7 +198,7 @@ impl Maker {
         Command::new(self.queue(), command.sqe(0, nsid))
     }
 
-    /// A command that is in order. It succeeds, or it is a Compare.
+    /// A valid command. It succeeds, unless it is a Compare.
     fn io(&mut self, lane: u64) -> Command {
         let (space, slba, blocks) = self.extent(lane);
         match self.below(100) {
@@ -221,7 +220,7 @@ impl Maker {
         }
     }
 
-    /// A command that has something wrong.
+    /// An invalid command.
     fn refused(&mut self) -> Command {
         let lane = self.below(LANES);
         let (space, slba, blocks) = self.extent(lane);
@@ -234,7 +233,7 @@ impl Maker {
             2 => self.transfer(opcode, space, u64::MAX - slba % 4, blocks),
             3 => {
                 let opcode = [0x03, 0x0b, 0x42, 0x7f, 0x81, 0xc1, 0xfe][self.below(7) as usize];
-                // 7Fh is a fabric's own.
+                // 7Fh is reserved for fabrics.
                 command.sqe.set_opcode(if opcode == 0x7f && self.is_shared { 0x43 } else { opcode });
                 command
             }
@@ -243,7 +242,7 @@ impl Maker {
                 command
             }
             5..10 if !self.is_shared => {
-                // Two pages or more for the flaws of the second.
+                // Two pages or more for the defects of the second entry.
                 let flaw = flaws[self.below(4) as usize];
                 let blocks = blocks.max((PAGE + 1).div_ceil(space.block_bytes));
                 let slba = slba.min(space.blocks - u64::from(blocks));
@@ -268,7 +267,7 @@ impl Maker {
         }
     }
 
-    /// An admin command, in order or not, that leaves the queues as they are.
+    /// An admin command, valid or not, that leaves the queues unchanged.
     fn admin(&mut self) -> Command {
         let set = |fid, cdw11| SetFeatures { fid, cdw11, ..SetFeatures::default() }.sqe(0, 0);
         let get = |fid, sel, cdw11| GetFeatures { fid, sel, cdw11, uidx: 0 }.sqe(0, 0);
@@ -320,7 +319,7 @@ impl Maker {
     }
 }
 
-/// What a command answered, and a digest of its buffer afterwards.
+/// A completion, with a digest of the buffer after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
     status: Status,
@@ -328,7 +327,7 @@ struct Answer {
     data: u64,
 }
 
-/// What a trace left behind.
+/// Outcome of a trace.
 struct Played {
     answers: Vec<Answer>,
     /// A digest of each unit.
@@ -354,7 +353,7 @@ fn play(how: How, steps: &[Step]) -> Played {
         player.driver.shutdown().await.unwrap();
         assert_eq!(player.driver.protocol_errors(), 0);
         if !how.is_remote() {
-            assert_at_rest(&setting.powered); // else the target's driver has its queues still
+            assert_at_rest(&setting.powered); // otherwise the target's driver still has its queues
         }
         let ftl = setting.powered.drive.controller.ftl();
         let mut unit = [0; UNIT_BYTES];
@@ -387,7 +386,7 @@ impl Player {
         let driver = Driver::attach(port, config).await.unwrap();
         let mut queues = vec![driver.admin_queue().clone()];
         for entries in [5, 64] {
-            // A step holds on to the identifiers of its commands until all have been submitted.
+            // A step holds the identifiers of its commands until all have been submitted.
             let outstanding_max = Some(LANES as u16);
             let vector = how.is_remote().then_some(1);
             let config = QueueConfig { outstanding_max, vector, ..QueueConfig::new(entries) };
@@ -397,8 +396,7 @@ impl Player {
         let planner = Planner::new(&memory, kind, TRANSFER_BYTES_MAX);
         let lanes = (0..LANES)
             .map(|_| {
-                // Not following one another in the order of their use, so that each entry of a list matters; over a fabric there is
-                // no list.
+                // Pages not in the order of their use, so that each entry of a list matters; over a fabric there are no lists.
                 let bytes = TRANSFER_BYTES_MAX + PAGE;
                 let buffer = match how.is_remote() {
                     true => Buffer::contiguous(&memory, 0, bytes),
@@ -427,7 +425,7 @@ impl Player {
         Buffer::over(lane.pages.clone(), command.offset, command.bytes).unwrap()
     }
 
-    /// Fills the buffer and says in the command where it is.
+    /// Fills the buffer and sets the command's data pointer.
     fn prepare(&self, command: &Command, lane: &Lane) -> Sqe {
         if command.bytes == 0 {
             return command.sqe;
@@ -472,11 +470,11 @@ impl Player {
             Flaw::SecondHole => prp2 = HOLE,
             Flaw::SecondMisaligned => prp2 |= 4,
         }
-        // As a data pointer, whatever PSDT says.
+        // As a data pointer, regardless of PSDT.
         Sqe { prp1, prp2, ..command.sqe }
     }
 
-    /// Of all pages that the payload touches, also around it.
+    /// Digest of all pages that the payload touches, including the bytes around it.
     fn digest(&self, command: &Command, lane: &Lane) -> u64 {
         if command.bytes == 0 {
             return 0;
@@ -501,7 +499,7 @@ fn assert_same(seed: u64, how: How, steps: &[Step], expected: &Played, played: &
     }
 }
 
-/// That a trace is worth playing: it has commands of all outcomes.
+/// Checks that a trace is useful: its commands have all kinds of outcomes.
 fn assert_varied(played: &Played, successes: usize, outcomes: usize) {
     let statuses: BTreeSet<_> = played.answers.iter().map(|answer| answer.status.bits()).collect();
     let good = played.answers.iter().filter(|answer| answer.status.is_success()).count();
@@ -510,7 +508,7 @@ fn assert_varied(played: &Played, successes: usize, outcomes: usize) {
     assert!(blank < played.media.len(), "something was written");
 }
 
-// Without this the simulation could be of another drive than the one that is served.
+// Otherwise the simulation could be of another drive than the served one.
 #[test]
 fn a_trace_gives_the_same_answers_and_media_in_no_time_as_in_virtual_time() {
     let seed = 11;
@@ -522,7 +520,7 @@ fn a_trace_gives_the_same_answers_and_media_in_no_time_as_in_virtual_time() {
     }
 }
 
-// The same with latencies that really pass: timers then fire in an order of their own.
+// The same with latencies that really pass: timers then fire in another order.
 #[test]
 fn a_trace_gives_the_same_answers_and_media_at_modelled_speed_as_in_virtual_time() {
     let seed = 12;
@@ -534,8 +532,8 @@ fn a_trace_gives_the_same_answers_and_media_at_modelled_speed_as_in_virtual_time
     }
 }
 
-// Without this a drive behind a target would be another than the drive itself: what its commands answer, read and leave behind, over
-// sockets and over a simulated network.
+// A drive behind a target must behave like the drive itself: completions, data read and final media, over sockets and over a simulated
+// network.
 #[test]
 fn a_trace_gives_the_same_answers_and_media_over_every_way_to_the_drive() {
     let seed = 13;

@@ -1,7 +1,7 @@
-//! Headless Chromium, told what to do by the DevTools protocol over a WebSocket: opens a page, notes everything that it
-//! complains of or asks of a network, and looks at what was drawn.
+//! Headless Chromium, controlled by the DevTools protocol over a WebSocket: opens a page, records all its complaints and network requests,
+//! and inspects what was drawn.
 //!
-//! It sees what the browser says. It does not judge whether a picture is a good one.
+//! It reports what the browser reports, and does not judge the appearance of a picture.
 
 use serde_json::{Value, json};
 use std::net::TcpStream;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tungstenite::{Message, WebSocket};
 
-/// What the browser is given to answer, at most.
+/// Timeout of a reply.
 const PATIENCE: Duration = Duration::from_secs(120);
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// A browser of its own profile; ends when it is dropped.
+/// A browser with its own profile, ended on drop.
 pub struct Browser {
     child: Child,
     _profile: TempDir,
@@ -23,35 +23,34 @@ pub struct Browser {
     calls: u64,
 }
 
-/// How a page is shown.
+/// Presentation of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
     /// Width of the window in CSS pixels.
     pub width: u32,
-    /// As it is printed, not as it is on a screen.
+    /// Whether the page is laid out for print.
     pub print: bool,
-    /// The reader prefers light on dark.
+    /// Whether the reader prefers a dark color scheme.
     pub dark: bool,
 }
 
-/// A page that was opened.
+/// An open page.
 pub struct Shown<'a> {
     browser: &'a mut Browser,
     session: String,
     url: String,
-    /// What is wrong with it: errors, exceptions, requests.
+    /// Its defects: errors, exceptions, requests.
     pub complaints: Vec<String>,
     loaded: bool,
 }
 
 impl Browser {
-    /// Starts one. `None`, said on stderr, if there is none to start, unless `BYTEWAY_BROWSER` is `required`.
+    /// Starts a browser. `None`, with a message on stderr, if there is none, unless `BYTEWAY_BROWSER` is `required`.
     pub fn start() -> Option<Browser> {
         let program = NAMES.iter().find_map(|name| found(name));
         let Some(program) = program else {
-            let required = std::env::var("BYTEWAY_BROWSER").is_ok_and(|value| value == "required");
-            assert!(!required, "BYTEWAY_BROWSER=required, but none of {NAMES:?} is in PATH");
-            eprintln!("none of {NAMES:?} is in PATH: the report was not opened in a browser");
+            let missing = format!("none of {NAMES:?} is in PATH: no report was opened in a browser");
+            byteway_needs::missing(&missing, byteway_needs::is_required("BYTEWAY_BROWSER"));
             return None;
         };
         let profile = tempfile::tempdir().unwrap();
@@ -73,7 +72,7 @@ impl Browser {
         Some(Browser { child, _profile: profile, socket, calls: 0 })
     }
 
-    /// Opens a file and waits until it is loaded and has drawn its charts, or can't.
+    /// Opens a file and waits until it is loaded and has drawn its charts, or has failed to.
     pub fn open(&mut self, file: &Path, view: View) -> Shown<'_> {
         let target = self.ask(None, "Target.createTarget", json!({ "url": "about:blank" }), &mut Vec::new());
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -90,7 +89,7 @@ impl Browser {
         while !shown.loaded {
             shown.hear();
         }
-        // A page without charts has none to wait for. What throws never draws them all: half a minute is enough.
+        // A page without charts has nothing to wait for. A page that throws never draws all of them: half a minute is enough.
         let drawn = "new Promise((done) => { let left = 300; const look = () => { \
                      const wanted = document.querySelectorAll('.chart').length; \
                      if (Number(document.documentElement.dataset.drawn || 0) >= wanted || left-- === 0) \
@@ -99,7 +98,7 @@ impl Browser {
         shown
     }
 
-    /// Sends a command and gives its result; what happened meanwhile is put into `events`.
+    /// Sends a command and returns its result; events in the meantime are added to `events`.
     fn ask(&mut self, session: Option<&str>, method: &str, params: Value, events: &mut Vec<Value>) -> Value {
         self.calls += 1;
         let id = self.calls;
@@ -141,7 +140,7 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// The port and the path that the browser listens at: it writes them into its profile when it does.
+/// The port and path at which the browser listens, which it writes into its profile.
 #[allow(clippy::disallowed_methods, reason = "a process of its own is waited for")]
 fn endpoint(child: &mut Child, profile: &Path) -> (u16, String) {
     for _ in 0..1200 {
@@ -201,7 +200,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Shows it otherwise.
+    /// Changes the presentation.
     pub fn resize(&mut self, view: View) {
         let metrics = json!({ "width": view.width, "height": 800, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
@@ -213,7 +212,7 @@ impl Shown<'_> {
         self.call("Emulation.setEmulatedMedia", media);
     }
 
-    /// The value of an expression, or of the promise that it gives.
+    /// The value of an expression, or of the promise that it returns.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let result = self.call("Runtime.evaluate", params);
@@ -221,7 +220,7 @@ impl Shown<'_> {
         result["result"]["value"].clone()
     }
 
-    /// How many figures there are, after looking at each: what is missing or does not fit is a complaint.
+    /// Checks each figure and returns their number: missing or overflowing content is a complaint.
     pub fn inspect(&mut self) -> u64 {
         let seen = self.evaluate(include_str!("inspect.js"));
         for problem in seen["problems"].as_array().unwrap() {
@@ -237,7 +236,7 @@ impl Shown<'_> {
         base64(printed["data"].as_str().unwrap())
     }
 
-    /// A picture of all of it, as PNG.
+    /// A screenshot of the whole page as PNG.
     pub fn picture(&mut self) -> Vec<u8> {
         let params = json!({ "format": "png", "captureBeyondViewport": true });
         let taken = self.call("Page.captureScreenshot", params);

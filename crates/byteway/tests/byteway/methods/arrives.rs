@@ -9,10 +9,10 @@ use byteway_transfer::{Method, Rules};
 use byteway_wire::nvme::vendor::{InlineSlots, Methods};
 use std::rc::Rc;
 
-/// Submission queue entries that are tried: the least, those around the longest trains, powers of two and the most.
+/// Queue sizes: the minimum, those around the longest trains, powers of two and the maximum.
 const DEPTHS: [u32; 12] = [2, 3, 4, 5, 7, 16, 17, 64, 129, 130, 147, 256];
 
-/// A method as a scenario may ask for it.
+/// A method as a scenario selects it.
 fn rules(method: Method, random: &mut Stream) -> Rules {
     let fine = [Method::Inline, Method::Piggyback, Method::PiggybackPipelined, Method::Mmio];
     Rules {
@@ -24,7 +24,7 @@ fn rules(method: Method, random: &mut Stream) -> Rules {
     }
 }
 
-/// A payload's length: all of them, and often those around the sizes of slots, pieces and pages.
+/// A payload's length: any, and often one around the sizes of slots, pieces and pages.
 fn length(random: &mut Stream) -> u32 {
     const EDGES: [u32; 10] = [0, 35, 52, 56, 64, 128, 512, 4096, 4160, BYTES_MAX];
     match random.below(3) {
@@ -44,7 +44,7 @@ async fn pair(stage: &Stage, entries: u32, enable: Methods) -> QueuePair {
     pair
 }
 
-/// One writer and reader of a part of the sink that is its own.
+/// A writer and reader of its own part of the sink.
 async fn work(client: PayloadClient, seed: u64, worker: u64, turns: u32) {
     let mut random = Rng::new(seed).stream(&format!("worker/{worker}"));
     let memory = client.queue().port().memory().clone();
@@ -74,7 +74,7 @@ async fn work(client: PayloadClient, seed: u64, worker: u64, turns: u32) {
     }
 }
 
-/// Workers on one to three queues that use different methods, and submit at the same time.
+/// Workers on one to three queues with different methods, which submit concurrently.
 fn interleaved(seed: u64, methods: &[Method], entries: u32, burst: u32) {
     let mut rig = Rig::default();
     rig.drive.controller.fetch_burst = burst;
@@ -107,7 +107,7 @@ fn interleaved(seed: u64, methods: &[Method], entries: u32, burst: u32) {
     });
 }
 
-// Without this a size, depth, burst or neighbour exists under which a payload arrives as another, or not at all.
+// Finds sizes, depths, bursts and neighbors for which a payload arrives corrupted, or not at all.
 #[test]
 fn by_every_method_at_every_depth_whatever_the_neighbours_do() {
     let mut seed = 0;
@@ -122,7 +122,7 @@ fn by_every_method_at_every_depth_whatever_the_neighbours_do() {
     }
 }
 
-// Without this a train that begins near the ring's end runs beyond it, or its tail is taken for commands.
+// A train that starts near the end of the ring must wrap around, and its tail must not be taken for commands.
 #[test]
 fn at_every_position_of_the_ring() {
     for burst in [1, 3, 64] {
@@ -155,7 +155,7 @@ fn at_every_position_of_the_ring() {
                                 method.name()
                             );
                         }
-                        client.write(&mut buffer, 0, 0).await.unwrap(); // a step further each round
+                        client.write(&mut buffer, 0, 0).await.unwrap(); // one step further each round
                     }
                     assert_eq!(client.counts().fallbacks, 0, "each of them fits");
                     stage.driver.delete_queue_pair(&queue).await.unwrap();
@@ -165,7 +165,7 @@ fn at_every_position_of_the_ring() {
     }
 }
 
-// Without this a train that can never fit would wait for room for ever.
+// A train that can never fit must not wait for free entries indefinitely.
 #[test]
 fn what_never_fits_takes_the_counted_fallback() {
     Rig::default().run(async move |stage| {

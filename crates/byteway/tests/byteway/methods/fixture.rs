@@ -1,12 +1,11 @@
-//! A driver, a link and a drive that offers every method, in one executor. [`Rig`] holds the defaults; a test overrides
-//! what it is about.
+//! A driver, a link and a drive that offers every method, in one executor. [`Rig`] has the defaults; a test overrides what it is about.
 
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay};
 use byteway_device::{
     ControllerConfig, DriveConfig, MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
-use byteway_firmware::{Cycles, Work};
+use byteway_firmware::{Cycles, WorkKind};
 use byteway_flash::Geometry;
 use byteway_host::{Driver, DriverConfig, HostCosts};
 use byteway_link::{CxlConfig, Flit, PcieConfig};
@@ -14,12 +13,12 @@ use byteway_testkit::SmallWorld;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::Methods;
 
-/// The longest payload of the tests.
+/// The longest payload in the tests.
 pub const BYTES_MAX: u32 = 8192;
-/// Bytes of the payload sink.
+/// Size of the payload sink in bytes.
 pub const SINK_BYTES: u64 = 1 << 20;
 
-/// Everything that a drive can offer.
+/// All transfer methods of a drive.
 pub fn everything() -> TransferConfig {
     TransferConfig {
         methods: Methods::new()
@@ -51,13 +50,13 @@ pub fn everything() -> TransferConfig {
     }
 }
 
-/// What a test is set up with.
+/// Configuration of a test.
 pub struct Rig {
-    /// The drive.
+    /// Drive.
     pub drive: DriveConfig,
-    /// The link.
+    /// Link.
     pub link: PcieConfig,
-    /// What the driver costs.
+    /// Costs of the driver.
     pub costs: HostCosts,
 }
 
@@ -67,7 +66,7 @@ impl Default for Rig {
     }
 }
 
-/// Both ends, and what a test needs to look at.
+/// Both ends, and what a test inspects.
 #[derive(Clone)]
 pub struct Stage {
     pub clock: Clock,
@@ -75,7 +74,7 @@ pub struct Stage {
 }
 
 impl Rig {
-    /// Runs `test` with an attached driver. In the end the drive is quiet: no slot, permit, tag or partial payload left.
+    /// Runs `test` with an attached driver. At the end the drive must hold no slot, permit, tag or partial payload.
     pub fn run<T: 'static>(self, test: impl AsyncFnOnce(Stage) -> T + 'static) -> T {
         let config = DriverConfig { costs: self.costs, queues_wanted: 8, ..DriverConfig::default() };
         let world = SmallWorld { link: self.link, ..SmallWorld::of(self.drive) };
@@ -86,7 +85,7 @@ impl Rig {
     }
 }
 
-/// Random bytes that tell where they belong.
+/// Random bytes that identify their position.
 pub fn payload(random: &mut Stream, bytes: u32) -> Vec<u8> {
     (0..bytes).map(|_| random.next_u64() as u8).collect()
 }
@@ -106,11 +105,11 @@ fn drive_config() -> DriveConfig {
         transfer: everything(),
         site: SiteConfig {
             cycles: Cycles::FREE
-                .with(Work::Fetch, 50)
-                .with(Work::Parse, 100)
-                .with(Work::Complete, 50)
-                .with(Work::Dma, 200)
-                .with(Work::Chunk, 20),
+                .with(WorkKind::Fetch, 50)
+                .with(WorkKind::Parse, 100)
+                .with(WorkKind::Complete, 50)
+                .with(WorkKind::Dma, 200)
+                .with(WorkKind::Chunk, 20),
             ..small.site
         },
         geometry: Geometry { channels: 1, ways: 1, blocks: 20, ..small.geometry },

@@ -1,5 +1,5 @@
-//! The driver's payloads against the drive, in virtual time: every method, every length, every place in the rings. What
-//! arrives is what was sent, by the method or by its counted fallback.
+//! The driver's payloads against the drive in virtual time: every method, every length, every position in the rings. The bytes that arrive
+//! are those sent, by the method or by its counted fallback.
 
 use crate::methods::fixture::Rig;
 use byteway_clock::{Channel, Delay, Stage};
@@ -25,7 +25,7 @@ fn costs() -> HostCosts {
     }
 }
 
-/// A drive with room for few incomplete payloads, and short results behind completions, and a host that takes its time.
+/// A drive with room for few incomplete payloads, short results in completions, and a slow host.
 fn rig() -> Rig {
     let mut rig = Rig { costs: costs(), ..Rig::default() };
     rig.drive.controller.dma_granularity = 512;
@@ -38,7 +38,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// Every way, by rules.
+/// Every method, with its rules.
 fn every_rule() -> Vec<Rules> {
     let mut all: Vec<_> = Method::ALL.into_iter().map(Rules::only).collect();
     for rules in &mut all {
@@ -50,7 +50,7 @@ fn every_rule() -> Vec<Rules> {
     all
 }
 
-/// Whether a queue of `entries` can never take a payload by its method.
+/// Whether a queue of `entries` can never carry a payload by its method.
 fn never_fits(rules: &Rules, entries: u32, bytes: u32) -> bool {
     let method = match rules.method {
         Method::Adaptive if bytes < rules.threshold_bytes => rules.fine,
@@ -62,7 +62,7 @@ fn never_fits(rules: &Rules, entries: u32, bytes: u32) -> bool {
         Method::InlineReassembly => bytes > 0 && bytes.div_ceil(56) >= entries - 1,
         // The first command keeps its identifier until the others have completed.
         Method::PiggybackPipelined => bytes > 35 && entries == 2,
-        // Records are of pairs.
+        // Records are for key-value pairs only.
         Method::CxlCommit => bytes > 0,
         _ => false,
     }
@@ -75,7 +75,7 @@ async fn pair(driver: &Driver, config: QueueConfig, methods: Methods) -> QueuePa
     pair
 }
 
-// A byte lost at the boundary of a page, an entry, a chunk, a piece or a ring would be another's data in the end.
+// A byte lost at the boundary of a page, an entry, a chunk, a piece or a ring would corrupt other data.
 #[test]
 fn every_length_arrives_by_every_method() {
     for rules in every_rule() {
@@ -125,7 +125,7 @@ fn every_length_arrives_by_every_method() {
     }
 }
 
-/// What tasks of a client do to the sink, as `step` says.
+/// Executes a client's tasks on the sink, as `step` determines them.
 async fn play(client: PayloadClient, worker: u64, steps: u64, bytes_max: u32) {
     let mut buffer = client.buffer().unwrap();
     for step in 0..steps {
@@ -136,13 +136,13 @@ async fn play(client: PayloadClient, worker: u64, steps: u64, bytes_max: u32) {
             0 => client.read(&mut buffer, offset, bytes).await,
             _ => client.write(&mut buffer, offset, bytes).await,
         };
-        let way = client.choose(&buffer, bytes).way;
+        let way = client.choose(&buffer, bytes).kind;
         assert!(done.is_ok(), "{way:?} of {bytes} at {offset} in {}: {done:?}", client.queue().entries());
     }
 }
 
-// Trains, chunks, streams and plain commands of many tasks, interleaved at every place of small rings: none may take
-// another's entries, overrun the ring, or wait for ever.
+// Trains, chunks, streams and plain commands of many tasks, interleaved at every position of small rings: none may take another's entries,
+// overrun the ring, or wait indefinitely.
 #[test]
 fn methods_interleave_in_queues_of_any_depth() {
     for entries in [2, 3, 5, 8, 13, 64, 256] {
@@ -150,7 +150,7 @@ fn methods_interleave_in_queues_of_any_depth() {
             let driver = rig.driver.clone();
             let oracle = Rc::new(RefCell::new(SinkOracle::new(SinkBase::Zeroes)));
             let methods = ALL.with_rounded_results(false);
-            // A command that waits for chunks of other queues holds a completion's place: these have enough.
+            // A command that waits for chunks in other queues holds a completion slot: these queues have enough.
             let completion_entries = Some(2 * entries + 1);
             let first =
                 pair(&driver, QueueConfig { completion_entries, ..QueueConfig::new(entries) }, methods).await;
@@ -194,8 +194,8 @@ fn methods_interleave_in_queues_of_any_depth() {
     }
 }
 
-// A reset at any moment of a payload must be an error of that payload, and leave identifiers, areas, slots and streams
-// to those that follow: sixteen incomplete payloads are all that the drive keeps, and there are many more resets.
+// A reset at any time during a payload must be an error of that payload only, and release identifiers, areas, slots and streams: the drive
+// keeps at most sixteen incomplete payloads, and there are many more resets.
 #[test]
 fn a_reset_at_any_moment_loses_payloads_and_nothing_else() {
     for rules in every_rule() {
@@ -242,14 +242,14 @@ fn a_reset_at_any_moment_loses_payloads_and_nothing_else() {
                 assert_eq!(oracle.borrow().under_way(), 0);
             }
             assert!(lost > 20, "{rules:?} {lost}");
-            // Chunks in other queues may be under way to be answered.
+            // Chunks in other queues may still be waiting for their completion.
             rig.clock.sleep(Delay::from_us(50)).await;
             for queue in &all {
                 assert_eq!((queue.slots_free() as u32, queue.outstanding()), (queue.entries() - 1, 0));
             }
             let before = client.counts();
             play(client.clone(), 9, 50, 800).await;
-            // Records are of pairs.
+            // Records are for key-value pairs only.
             let falls_back = rules.method == Method::CxlCommit;
             assert_eq!(client.counts().fallbacks > before.fallbacks, falls_back, "{rules:?}");
             assert_eq!(driver.protocol_errors(), 0);
@@ -257,7 +257,7 @@ fn a_reset_at_any_moment_loses_payloads_and_nothing_else() {
     }
 }
 
-// Block writes take the same ways, and reads bring back what they wrote.
+// Block writes use the same methods, and reads return what they wrote.
 #[test]
 fn block_writes_go_by_every_method() {
     for rules in every_rule() {
@@ -285,7 +285,7 @@ fn block_writes_go_by_every_method() {
             let expected = match rules.method {
                 Method::Prp => counts.prp == 11,
                 Method::Sgl => counts.sgl == 11,
-                // A list of ranges is 16 bytes; 4 KiB take more entries than there are, and streams are not for blocks.
+                // A list of ranges has 16 bytes; 4 KiB take more entries than available, and streams do not apply to blocks.
                 Method::Adaptive if rules.fine == Method::Piggyback => counts.fallbacks == 1,
                 Method::Adaptive => counts.inline == 1 && counts.prp == 10,
                 Method::Inline => counts.inline == 5 && counts.fallbacks == 6,
@@ -293,9 +293,9 @@ fn block_writes_go_by_every_method() {
                 Method::Hybrid => counts.hybrid == 2 && counts.inline == 5 && counts.prp == 4,
                 Method::Mmio => counts.mmio == 11,
                 Method::CxlMem => counts.cxl_mem == 11,
-                // A list of ranges is short enough for a stream, and goes by none.
+                // A list of ranges is short enough for a stream, but uses none.
                 Method::PiggybackCxl => counts.cxl_mem == 10 && counts.fallbacks == 1,
-                // Streams and records are not for blocks.
+                // Streams and records do not apply to blocks.
                 Method::Piggyback | Method::PiggybackPipelined | Method::CxlCommit => {
                     counts.prp == 11 && counts.fallbacks == 11
                 }

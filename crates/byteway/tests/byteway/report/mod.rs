@@ -1,4 +1,4 @@
-//! `report.html` as a reader meets it: in a browser, on a screen, a telephone and on paper.
+//! `report.html` as seen by a reader: in a browser, on a screen, on a phone and on paper.
 
 mod plausible;
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const DESK: View = View { width: 1200, print: false, dark: false };
 const TELEPHONE: View = View { width: 360, print: false, dark: false };
 const NIGHT: View = View { width: 1200, print: false, dark: true };
-/// A report is sent by mail, and kept by the dozen.
+/// A report is sent by e-mail, and archived in numbers.
 const REPORT_BYTES_MAX: usize = 1_500_000;
 /// A4 between the margins.
 const PAPER: View = View { width: 680, print: true, dark: false };
@@ -22,12 +22,12 @@ fn written(folder: &Path, name: &str, html: &str) -> PathBuf {
     file
 }
 
-// A report that looks right in the code may show an empty frame, a script's error, or text over text.
+// Correct code does not exclude an empty frame, a script error, or overlapping text.
 #[test]
 fn the_report_is_drawn_everywhere() {
     let Some(mut browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().unwrap();
-    // Pictures to look at by eye, where somebody wants them.
+    // Screenshots for visual inspection, if requested.
     let pictures = std::env::var_os("BYTEWAY_PICTURES").map(PathBuf::from);
     for (name, results) in [("mixed", plausible::mixed()), ("reads", plausible::reads())] {
         let html = run_report(&plausible::scenario(), &results).render();
@@ -50,7 +50,7 @@ fn the_report_is_drawn_everywhere() {
     }
 }
 
-// Printed from a window of any width, charts would keep the width of the window and be cut at the paper's edge.
+// Charts printed from a wide window would keep its width and be cut off at the edge of the paper.
 #[test]
 fn the_report_prints() {
     let Some(mut browser) = Browser::start() else { return };
@@ -61,7 +61,7 @@ fn the_report_prints() {
     let widths =
         "[...document.querySelectorAll('svg.main-svg')].map((svg) => svg.getBoundingClientRect().width)";
     let before = shown.evaluate(widths);
-    // What the charts are like while the browser lays out its paper can be asked only then.
+    // The charts' size during print layout can only be queried then.
     shown.evaluate(
         "window.widest = 0; window.addEventListener('beforeprint', () => { \
          window.widest = Math.max(...document.querySelectorAll('svg.main-svg').values().map((svg) => \
@@ -82,7 +82,7 @@ fn the_report_prints() {
     }
 }
 
-// A check that nothing can fail would pass a broken report too.
+// A check that cannot fail would pass a broken report.
 #[test]
 fn a_broken_report_is_found() {
     let Some(mut browser) = Browser::start() else { return };
@@ -129,7 +129,7 @@ fn a_broken_report_is_found() {
     }
 }
 
-// Two runs of one scenario must be comparable by `cmp`, and what a name or a scenario says must not become markup.
+// Two runs of one scenario must be comparable by `cmp`, and text from names or scenarios must not become markup.
 #[test]
 fn the_page_is_the_same_twice_and_takes_no_markup() {
     let mut results = plausible::mixed();
@@ -154,7 +154,7 @@ fn the_page_is_the_same_twice_and_takes_no_markup() {
     assert!(reads.contains("The host wrote nothing, so there is no write amplification"));
 }
 
-// A run that is interrupted at once, or a drive that another process serves, leaves most of it empty.
+// A run that is interrupted immediately, or a drive served by another process, leaves most of it empty.
 #[test]
 fn a_report_of_next_to_nothing_is_a_report() {
     let mut results = plausible::reads();
@@ -170,9 +170,12 @@ fn a_report_of_next_to_nothing_is_a_report() {
     summary.verification.mismatches = 2;
     summary.errors.push(ErrorRow { status: "LBA Out of Range".to_owned(), count: 3 });
     let html = run_report(&plausible::scenario(), &results).render();
-    for part in
-        ["Partial: the run was interrupted", "Data mismatch: 2 of", "3 commands failed", "were not recorded"]
-    {
+    for part in [
+        "Partial: the run was interrupted",
+        "Data mismatch: 2 of",
+        "3 commands failed",
+        "No time series was recorded",
+    ] {
         assert!(html.contains(part), "{part:?} is missing");
     }
     let Some(mut browser) = Browser::start() else { return };
@@ -182,7 +185,7 @@ fn a_report_of_next_to_nothing_is_a_report() {
     assert!(shown.complaints.is_empty(), "{}", shown.complaints.join("\n"));
 }
 
-// Thousands of dies and dozens of jobs must not make a page of a hundred megabytes, or a legend longer than its chart.
+// Thousands of dies and dozens of jobs must not result in a page of 100 MB, or a legend longer than its chart.
 #[test]
 fn a_large_run_is_a_page_that_opens() {
     let mut results = plausible::mixed();
@@ -209,10 +212,10 @@ fn a_large_run_is_a_page_that_opens() {
     let html = run_report(&plausible::scenario(), &results).render();
     assert!(html.len() <= REPORT_BYTES_MAX, "{} bytes", html.len());
     for part in [
-        "The 40 jobs are added up",
-        "33 more curves are left out",
-        "34 more jobs are left out",
-        "32 neighbouring dies",
+        "The figures are sums over 40 jobs",
+        "33 more curves are omitted",
+        "34 more jobs are omitted",
+        "32 neighboring dies",
     ] {
         assert!(html.contains(part), "{part:?} is missing");
     }

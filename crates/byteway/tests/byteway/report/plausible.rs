@@ -1,4 +1,4 @@
-//! Results as a run could leave them behind, made up: the report must show them whatever runs can do today.
+//! Made-up results of a run: the report must be able to show them, regardless of what runs can produce today.
 
 use byteway_measure::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
 use byteway_measure::summary::{
@@ -21,7 +21,7 @@ const STEPS: usize = 700;
 const WIDTH_NS: f64 = 1.4e6;
 const DIES: usize = 16;
 
-/// Something between 0 and 1 that looks like chance.
+/// A pseudo-random number between 0 and 1.
 fn noise(a: usize, b: usize) -> f64 {
     let mixed = (a as u64 * 0x9e37_79b9 + b as u64 * 0x85eb_ca6b).wrapping_mul(0xc2b2_ae35_27d4_eb4f);
     (mixed >> 40) as f64 / (1u64 << 24) as f64
@@ -88,12 +88,12 @@ fn job(name: &str, read: Option<KindSummary>, write: Option<KindSummary>) -> Job
     }
 }
 
-/// One job that reads, beside one that reads and writes on a drive that collects.
+/// A job that reads, next to one that reads and writes on a drive with garbage collection.
 pub fn mixed() -> Results {
     results(true)
 }
 
-/// The same without writes, and without steps of warming up.
+/// The same without writes, and without a warm-up.
 pub fn reads() -> Results {
     let mut results = results(false);
     results.series.measured_from_ns = 0.0;
@@ -151,6 +151,7 @@ fn results(writes: bool) -> Results {
         write_amplification: writes.then_some(2.127),
         upkeep: writes.then(upkeep),
         kv: None,
+        queries: Vec::new(),
         verification: Verification { on: true, reads: 191_420, mismatches: 0 },
         errors: Vec::new(),
         notes: vec!["the trace's offsets were wrapped to the namespace".to_owned()],

@@ -1,10 +1,10 @@
-//! What cells do: suspended programs, and reads of an old drive.
+//! Effects of flash cells: suspended programs, and reads of a worn drive.
 
 use crate::common::{results_with, round, run_with};
 use byteway_measure::summary::{KindSummary, Summary};
 
-/// Reads one after the other beside writes that keep every die programming half of the time. A program takes 2 ms, an erase
-/// 10 ms; a read alone takes some 50 us.
+/// Serial reads, concurrent with writes that keep every die programming half of the time. A program takes 2 ms, an erase 10 ms; a read
+/// alone takes some 50 us.
 fn reads_beside_writes(sets: &[&str]) -> Summary {
     let drive = "override.flash.program = [\"2 ms\"]\noverride.flash.erase = \"10 ms\"\nprecondition = \"steady\"\n\
                  override.flash.suspend = { latency = \"5 us\", resume = \"5 us\", most = 16 }\n\
@@ -19,8 +19,8 @@ fn reader(summary: &Summary) -> &KindSummary {
     summary.jobs[0].read.as_ref().expect("it reads")
 }
 
-// The tail of reads is what suspension is for. Without it one in some reads waits for what is left of a program, and one
-// in many for an erase; a mechanism that leaves the tail as it is would be nothing but overhead.
+// Suspension serves the tail of read latency. Without it some reads wait for the rest of a program, and a few for an erase; suspension
+// without an effect on the tail would be pure overhead.
 #[test]
 fn suspension_cuts_the_tail_of_reads_under_writes() {
     let without = reads_beside_writes(&["drive.override.flash.suspend=false"]);
@@ -28,24 +28,24 @@ fn suspension_cuts_the_tail_of_reads_under_writes() {
     let (off, on) = (reader(&without).latency, reader(&with).latency);
     assert_eq!(without.upkeep.as_ref().and_then(|upkeep| upkeep.suspends), None);
     assert!(with.upkeep.as_ref().and_then(|upkeep| upkeep.suspends) > Some(100), "{:?}", with.upkeep);
-    // A tenth of a percent waits longer than for a whole program ...
+    // 0.1 % waits longer than for a whole program ...
     assert!(off.p99_9_ns > 2_000_000, "{off:?}");
-    // ... and with suspension for its 5 us, for collection's reads and for the channel instead.
+    // ... and with suspension for its 5 us, for reads of garbage collection and for the channel instead.
     assert!(on.p99_9_ns * 4 < off.p99_9_ns, "{} against {}", on.p99_9_ns, off.p99_9_ns);
     assert!(on.mean_ns < off.mean_ns);
-    // What is suspended is not lost: as many writes, within what a different order of things may change.
+    // Suspended operations are not lost: the number of writes is the same, within the effect of a different order.
     let writes = |summary: &Summary| summary.jobs[1].write.as_ref().expect("it writes").ios as f64;
     assert!((writes(&with) / writes(&without) - 1.0).abs() < 0.02);
 }
 
-/// Reads of a TLC drive that has gone through so much.
+/// Reads of a TLC drive with this history.
 fn aged(sets: &[&str]) -> Summary {
     let drive = "override.flash.reliability = { cells = \"tlc\" }\noverride.flash.endurance = 3000";
     let job = "[[job]]\nrw = \"randread\"\niodepth = 4\ncount = 40000";
     run_with(&round(drive, job), sets)
 }
 
-// An old, worn drive that reads as a new one would be a model of nothing; and a new one that retries, of a broken one.
+// A worn drive that reads like a new one, or a new one that retries, would be a wrong model.
 #[test]
 fn an_old_worn_drive_reads_again_and_takes_longer() {
     let retry =
@@ -57,15 +57,15 @@ fn an_old_worn_drive_reads_again_and_takes_longer() {
     let old = aged(&["drive.worn=100 %", "drive.age=2 y"]);
     assert!(retry(&old).retries > retry(&worn).retries, "{:?}", retry(&old));
     assert_eq!(retry(&old).uncorrectable, 0);
-    // By hand: of cells at their endurance after two years 3.0e-4 + 1.5e-3 + 2.5e-3 x 2^0.4 of the bits are wrong, 167 of a
-    // unit's 32,768; in the pages between, a third of them, 9/7 of that: 215. 240 can be corrected, so that a unit must draw
-    // 0.82 standard deviations of 0.15 above: 20.7 % do, and hardly any of the others. That is 6.9 % of all.
+    // By hand: for cells at their endurance after two years 3.0e-4 + 1.5e-3 + 2.5e-3 x 2^0.4 of the bits are wrong, 167 of a unit's 32,768;
+    // in the middle pages, a third of all, 9/7 of that: 215. 240 can be corrected, so that a unit must exceed the mean by 0.82 standard
+    // deviations of 0.15: 20.7 % do, and hardly any of the others. That is 6.9 % of all.
     let share = retry(&old).reads_retried as f64 / 40_000.0;
     assert!((0.062..0.076).contains(&share), "{share}: {:?}", retry(&old));
     assert_eq!(retry(&old).by_retries.iter().sum::<u64>(), retry(&old).reads_retried);
-    // Each retry senses and moves the unit again: 40 us and 4.1 us, with the command.
+    // Each retry senses and transfers the unit again: 40 us and 4.1 us, with the command.
     let expected = mean_ns(&new) + retry(&old).retries_per_read * 44_296.0;
-    // Reads that wait for such a die wait longer, too.
+    // Reads that wait for such a die wait longer as well.
     assert!(
         mean_ns(&old) > expected && mean_ns(&old) < 1.2 * expected,
         "{} against {expected}",
@@ -75,7 +75,7 @@ fn an_old_worn_drive_reads_again_and_takes_longer() {
     assert!((wear.mean - 3000.0).abs() < 30.0 && wear.spread > 0.0 && wear.spread < 0.11, "{wear:?}");
 }
 
-// The same age and wear by another seed is another drive, and the same seed the same to the last byte.
+// The same wear with another seed is another drive, and with the same seed the same to the last byte.
 #[test]
 fn chance_is_the_seeds() {
     let drive = "worn = \"90 %\"\nage = \"1 y\"\noverride.flash.reliability = { cells = \"tlc\" }";

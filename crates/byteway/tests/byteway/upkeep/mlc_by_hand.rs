@@ -1,5 +1,5 @@
-//! The MLC drive that MQSim simulates out of the box, against its constants added up by hand: 75 us to read a page, 333 MB/s
-//! on each of eight channels, 64 dies; no processor time, 26 ns for a look into DRAM.
+//! MQSim's default MLC drive, compared with its constants added up by hand: 75 us to read a page, 333 MB/s on each of eight channels, 64
+//! dies; no processor time, 26 ns for a DRAM access.
 
 use crate::common::{assert_within, reads, run};
 use byteway_clock::random::Rng;
@@ -17,17 +17,17 @@ fn drive(profile: &str, job: &str) -> Summary {
     run(&format!("[drive]\nprofile = \"{profile}\"\n{job}"))
 }
 
-/// Nanoseconds of some bytes on a channel.
+/// Time of some bytes on a channel in nanoseconds.
 fn channel(bytes: f64) -> f64 {
     bytes / 0.333
 }
 
-/// Nanoseconds of some bytes on four lanes of Gen3: 8 GT/s each, of whose 130 bits 128 are payload.
+/// Time of some bytes on four lanes of Gen3 in nanoseconds: 8 GT/s each, with 128 of 130 bits for packets.
 fn wire(bytes: f64) -> f64 {
     bytes * 8.0 * 130.0 / 128.0 / 32.0
 }
 
-/// What a read of 4 KiB takes beside flash: packets with their headers of 24 and 20 B, and the host's software.
+/// Time of a read of 4 KiB besides flash: packets with their headers of 24 and 20 B, and the host's software.
 fn around() -> f64 {
     let host = 700.0 + 342.0;
     let doorbell = wire(4.0 + 24.0);
@@ -38,8 +38,7 @@ fn around() -> f64 {
     host + doorbell + fetch + map + data + completion
 }
 
-// Were a constant of the profile charged twice, or another one instead, every comparison with that simulator would be
-// off by it.
+// A constant charged twice, or confused with another, would invalidate every comparison with that simulator.
 #[test]
 fn a_read_at_depth_1_takes_its_constants() {
     let alone = drive("mqsim-mlc", "[[job]]\nrw = \"randread\"\ncount = 2000");
@@ -49,7 +48,7 @@ fn a_read_at_depth_1_takes_its_constants() {
     assert_eq!(latency.min_ns, latency.max_ns);
 }
 
-// The same drive with 2 MiB of its map in DRAM, that is 512 of 121,856 pages: hardly a read finds its page there.
+// The same drive with 2 MiB of its map in DRAM, 512 of 121,856 pages: hardly a read finds its page there.
 #[test]
 fn with_its_cached_map_nearly_every_read_is_two() {
     let job = "[[job]]\nrw = \"randread\"\ncount = 12000\n[measure]\nwarmup = 2000";
@@ -61,12 +60,12 @@ fn with_its_cached_map_nearly_every_read_is_two() {
     let flash = COMMAND + SENSE + channel(4096.0);
     let expected = around() + flash + cache.miss_ratio * flash;
     let found = reads(&cached).latency.mean_ns;
-    // The ratio is known to a lookup in 10,000: 8.7 ns.
+    // The ratio is known to one lookup in 10,000: 8.7 ns.
     assert!((found - expected).abs() < 10.0, "{found} and not {expected}");
 }
 
-// Sequential reads of a stripe each, 64 of them: every die has one, and the channels, which take 49.3 us for each while
-// sensing takes 75, have always one that waits. So the channels are the limit, and Little's law gives the latency.
+// Sequential reads of a stripe each, 64 of them: every die has one, and the channels, which take 49.3 us for each while sensing takes 75,
+// always have one waiting. The channels are therefore the limit, and Little's law gives the latency.
 #[test]
 fn balanced_reads_at_depth_64_fill_the_channels() {
     let job =
@@ -78,8 +77,8 @@ fn balanced_reads_at_depth_64_fill_the_channels() {
     assert_within(1.0, reads(&summary).latency.mean_ns, 64.0 * 1e9 / expected, "latency");
 }
 
-/// A step of the bare queues: a read comes to its die, its command has passed the channel, its die has sensed, its data has
-/// moved out.
+/// A step in the bare queues: a read reaches its die, its command has passed the channel, its die has sensed, its data have been
+/// transferred.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Comes,
@@ -88,7 +87,7 @@ enum Step {
     Out,
 }
 
-/// A channel, and the dies that wait for it: with a command, which goes first, or with data.
+/// A channel with the dies that wait for it: with a command, which has priority, or with data.
 #[derive(Default)]
 struct Channel {
     is_busy: bool,
@@ -97,7 +96,7 @@ struct Channel {
 }
 
 impl Channel {
-    /// What passes next, if it is idle.
+    /// The next transfer, if the channel is idle.
     fn serve(&mut self) -> Option<(Step, u64)> {
         if self.is_busy {
             return None;
@@ -109,8 +108,7 @@ impl Channel {
     }
 }
 
-/// Reads a second of `depth` random reads over dies and their channels, first come, first served, and nothing else: what
-/// is around them passes beside.
+/// Random reads per second at `depth` over dies and their channels, FCFS, without any other resource.
 fn bare_queues(depth: u64, count: u64) -> f64 {
     let ps = |ns: f64| (ns * 1000.0) as u64;
     let (command, sense, data, around) = (ps(COMMAND), ps(SENSE), ps(channel(4096.0)), ps(around()));
@@ -162,8 +160,8 @@ fn bare_queues(depth: u64, count: u64) -> f64 {
     unreachable!("each read is followed by another")
 }
 
-// Random reads fall on dies by chance: at depth 64 some have several and others none. Queues of the same constants, and of
-// nothing else, say how much that costs.
+// Random reads are unevenly distributed over dies: at depth 64 some have several and others none. Bare queues with the same constants show
+// the effect.
 #[test]
 fn random_reads_at_depth_64_are_those_of_the_bare_queues() {
     let job = "[[job]]\nrw = \"randread\"\niodepth = 64\ncount = 60000\n[measure]\nwarmup = 6000";
@@ -171,7 +169,7 @@ fn random_reads_at_depth_64_are_those_of_the_bare_queues() {
     let found = reads(&summary).iops;
     let expected = bare_queues(64, 60_000);
     assert_within(1.5, found, expected, "reads a second");
-    // Between what dies of exponential times would do, Q / (Q + D - 1) of them all, and all of them.
+    // Between the result for exponential service times, Q / (Q + D - 1) of the capacity, and the full capacity.
     let dies = DIES as f64 * 1e9 / (COMMAND + SENSE + channel(4096.0));
     let share = found / dies;
     assert!((0.45..0.75).contains(&share), "{share} of the dies, and 64 / 127 by the formula");

@@ -1,6 +1,5 @@
-//! What a drive does for its map and its flash, against what must come of it: a cached map against the share of the map that
-//! it holds, wear with and without levelling, suspension against the tail that it is for, and the MLC drive of a published
-//! simulator against its constants added up by hand.
+//! Map cache and background work, compared with their expected effects: a cached map by the share of the map that it holds, wear with and
+//! without leveling, suspension by its effect on the tail, and the MLC drive of a published simulator by its constants added up by hand.
 
 mod cached_map;
 mod cells;

@@ -1,4 +1,4 @@
-//! Identify (NVMe Base 2.1, 5.1.13): what the drive says of itself. What it doesn't support it doesn't advertise.
+//! Identify (NVMe Base 2.1, 5.1.13). Unsupported features are not advertised.
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::admin::keep_alive;
@@ -27,15 +27,15 @@ use std::rc::Rc;
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 
-/// The data structure that an Identify command asks for.
+/// The data structure that an Identify command requests.
 ///
-/// Of a namespace that is not attached, structures of attached ones are zeroes (NVMe Base 2.1, 5.1.13.1).
+/// For a namespace that is not attached, data structures of attached namespaces are zeroes (NVMe Base 2.1, 5.1.13.1).
 pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status> {
     let core = context.core;
     let inventory = &core.inventory;
     let nsid = context.sqe.nsid;
     let set = CommandSet::of_csi(command.csi, &core.config);
-    // Namespace identifiers from here on are reserved for lists.
+    // Lists: identifiers from here on are reserved.
     let above = || if nsid >= 0xffff_fffe { Err(Status::INVALID_NAMESPACE.with_dnr()) } else { Ok(nsid) };
     let list = |attached| -> Result<Vec<u8>, Status> {
         Ok(ActiveNamespaceList::above(above()?, inventory.nsids(attached)).as_bytes().to_vec())
@@ -60,7 +60,7 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
         set.ok_or(INVALID_FIELD)?.identify_namespace(core, namespace)
     };
     let bytes = match command.cns {
-        // All namespaces: what they have in common.
+        // The broadcast NSID requests what all namespaces have in common.
         Cns::NAMESPACE if nsid == NSID_ALL => CommandSet::Nvm.identify_blocks(core, None)?,
         Cns::NAMESPACE => active()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?,
         Cns::ALLOCATED_NAMESPACE => {
@@ -109,7 +109,8 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
         }
         _ => return Err(INVALID_FIELD),
     };
-    // A host that is told of changes knows when it has read their log; any other has only this to go by.
+    // A host with change notifications learns of a change from their log. For any other, identifying the namespace is
+    // the only sign that it knows.
     if matches!(command.cns, Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::ALLOCATED_NAMESPACE)
         && !core.features.async_events.get().namespace_attribute()
     {
@@ -119,7 +120,7 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
 }
 
 impl Core {
-    /// What a namespace's identification needs to know.
+    /// Limits for the identification of a namespace.
     fn limits(&self, namespace: &Namespace) -> Limits {
         Limits {
             drive: DriveIdentity::new(&self.config.serial),
@@ -168,7 +169,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         nn: context.core.inventory.nsid_max(),
         mnan: context.core.inventory.nsid_max(),
         oncs: oncs::SAVE | oncs::TIMESTAMP,
-        // The other states ask for a Replay Protected Memory Block that controls them.
+        // The other states require a Replay Protected Memory Block.
         nwpc: nwpc::WRITE_PROTECT,
         vwc: vwc::PRESENT | vwc::FLUSH_ALL,
         ..Default::default()
@@ -199,7 +200,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
     id
 }
 
-/// What the drive offers beyond plain NVMe, if it does.
+/// Vendor-specific capabilities beyond plain NVMe; `None`: there are none.
 fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
     let transfer = &config.transfer;
     let is_plain = transfer.methods.is_empty() && transfer.sink_bytes == 0;
@@ -220,6 +221,6 @@ fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
     })
 }
 
-/// The PCI vendor. There is no free one: Red Hat's for virtual devices has a range of devices that is open to experiments
-/// without registration (1af4:10f0 to 10ff), which will do as long as Byteway has none of its own.
+/// PCI vendor ID. None is free: Red Hat's for virtual devices has a range of device IDs for experiments without
+/// registration (1af4:10f0 to 10ff), which Byteway uses until it has its own.
 pub const VENDOR_ID: u16 = 0x1af4;

@@ -1,31 +1,31 @@
-//! The Keep Alive Timer (NVMe Base 2.1, 3.9 and 5.1.25.1.8): a host that has gone silent is taken to be gone.
+//! The Keep Alive Timer (NVMe Base 2.1, 3.9 and 5.1.25.1.8): detects a host that is gone.
 //!
-//! Over PCIe no host needs it, so it is off until one sets a time-out. Keep Alive restarts it, and so does any other
-//! command (CTRATT.TBKAS): whether one was fetched is looked at when the time is over, so silence of between one and two
-//! time-outs is what ends the controller. It then records that in the error log, processes no command any more and sets
-//! CSTS.CFS; a reset is what brings it back.
+//! Over PCIe no host needs it, so it is off until a host sets a timeout. Keep Alive restarts it, and so does any other
+//! command (CTRATT.TBKAS): at expiry the timer checks whether an entry was fetched, so a silence of between one and two
+//! timeouts expires it. The controller then adds an entry to the error log, processes no further command and sets
+//! CSTS.CFS until it is reset.
 
 use crate::controller::core::Core;
-use crate::controller::queue::ring::Fate;
+use crate::controller::queue::ring::QueueFate;
 use byteway_clock::Delay;
 use byteway_wire::nvme::register::{Cc, Csts};
 use byteway_wire::nvme::{Sqe, Status};
 use std::rc::Rc;
 
-/// Granularity of the time-out, in units of 100 ms (KAS).
+/// Granularity of the timeout, in units of 100 ms (KAS).
 pub const GRANULARITY: u16 = 1;
 const GRANULARITY_MS: u32 = GRANULARITY as u32 * 100;
 
-/// Sets the time-out in milliseconds, rounded up to the granularity, and restarts the timer; 0 turns it off.
+/// Sets the timeout in milliseconds, rounded up to the granularity, and restarts the timer; 0 turns it off.
 ///
 /// # Errors
-/// Keep Alive Timeout Invalid: rounded up it is no value that Get Features could give.
+/// Keep Alive Timeout Invalid: the rounded value exceeds what Get Features can report.
 pub fn set(core: &Rc<Core>, timeout_ms: u32) -> Result<(), Status> {
     let rounded = timeout_ms.checked_next_multiple_of(GRANULARITY_MS);
     let rounded = rounded.ok_or(Status::KEEP_ALIVE_INVALID.with_dnr())?;
     let timer = &core.features.keep_alive;
     if let Some(task) = timer.task.take() {
-        core.clock.kill(task); // it may sleep beyond a shorter time-out
+        core.clock.kill(task); // it may sleep longer than the new timeout
     }
     core.features.keep_alive_ms.set(rounded);
     if rounded > 0 {
@@ -35,7 +35,7 @@ pub fn set(core: &Rc<Core>, timeout_ms: u32) -> Result<(), Status> {
     Ok(())
 }
 
-/// The host has shown that it is there.
+/// Restarts the timer: the host is alive.
 pub fn restart(core: &Core) {
     let timeout = Delay::from_ms(core.features.keep_alive_ms.get().into());
     core.features.keep_alive.until.set(core.clock.now() + timeout);
@@ -55,7 +55,7 @@ async fn run(core: Rc<Core>) {
     }
 }
 
-/// Whether the timer runs: a reset turns it off, and a shutdown ends it (NVMe Base 2.1, 3.9).
+/// Whether the timer runs: a reset turns it off, and a shutdown stops it (NVMe Base 2.1, 3.9).
 fn is_active(core: &Core) -> bool {
     let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
     core.features.keep_alive_ms.get() > 0
@@ -66,9 +66,9 @@ fn is_active(core: &Core) -> bool {
 }
 
 fn expire(core: &Core) {
-    // Of no queue and no command.
+    // The error belongs to no queue and no command.
     core.errors.record(u16::MAX, &Sqe::new(0, u16::MAX, 0), Status::KEEP_ALIVE_EXPIRED, 0, 0);
-    // What is executed ends without a completion, as in a reset.
-    core.queues.set_fates(Fate::Reset);
+    // Commands in flight end without completions, as in a reset.
+    core.queues.set_fates(QueueFate::Reset);
     core.fail();
 }

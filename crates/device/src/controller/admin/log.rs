@@ -1,10 +1,10 @@
-//! Log pages (NVMe Base 2.1, 5.1.12): errors, the drive's health with live counters, and what is supported.
+//! Log pages (NVMe Base 2.1, 5.1.12): errors, health with live counters, supported features and commands.
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::admin::setting::is_supported;
 use crate::controller::namespace::record::Totals;
 use crate::controller::state::feature::{TEMPERATURE, is_of_namespace};
-use byteway_clock::{Delay, Pace, Timing};
+use byteway_clock::{Delay, Lateness, Timing};
 use byteway_firmware::{CollectionState, Health};
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::vendor::collection::CollectionLog;
@@ -13,7 +13,7 @@ use byteway_wire::nvme::{
     AdminOpcode, CommandsSupportedLog, FeaturesSupportedLog, NvmOpcode, SmartLog, SupportedLogPages, lid,
 };
 
-/// The health page.
+/// The SMART / Health Information log page.
 pub fn smart(totals: &Totals, critical_warning: u8, percentage_used: u8, health: &Health) -> SmartLog {
     SmartLog {
         critical_warning,
@@ -37,7 +37,7 @@ pub fn smart(totals: &Totals, critical_warning: u8, percentage_used: u8, health:
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Which log pages there are.
+/// The Supported Log Pages log page.
 pub fn supported_log_pages(config: &DriveConfig, timing: Option<Timing>) -> SupportedLogPages {
     let mut page = SupportedLogPages::default();
     for lid in [
@@ -60,26 +60,31 @@ pub fn supported_log_pages(config: &DriveConfig, timing: Option<Timing>) -> Supp
     if config.controller.collection_windows {
         page.lids[usize::from(lid::COLLECTION)] = SupportedLogPages::LSUPP;
     }
+    if config.programs.is_some() {
+        for lid in [lid::PROGRAMS, lid::PROGRAM_TYPES, lid::MEMORY_RANGE_SETS] {
+            page.lids[usize::from(lid)] = SupportedLogPages::LSUPP;
+        }
+    }
     if timing.is_some() {
         page.lids[usize::from(lid::PACE)] = SupportedLogPages::LSUPP;
     }
     page
 }
 
-/// How a drive stands with garbage collection.
+/// The garbage collection log page of a drive.
 pub fn collection(state: CollectionState) -> CollectionLog {
     let CollectionState { windows, dies_in_window, free_least, free_start } = state;
     CollectionLog { windows, dies_in_window, free_least, free_start, ..CollectionLog::default() }
 }
 
-/// How a drive that is served in real time keeps to its model.
-pub fn pace(timing: Timing, pace: Pace) -> PaceLog {
+/// The pace log page: how a drive that is served in real time keeps up with its model.
+pub fn pace(timing: Timing, pace: Lateness) -> PaceLog {
     let ns = |delay: Delay| delay.0 / 1_000;
     match timing {
         Timing::None => PaceLog::default(),
         Timing::Model => PaceLog {
             modelled: 1,
-            late_from_ns: ns(Pace::LATE) as u32,
+            late_from_ns: ns(Lateness::LATE) as u32,
             waits: pace.waits,
             late: pace.late,
             lateness_ns: ns(pace.lateness),
@@ -90,8 +95,8 @@ pub fn pace(timing: Timing, pace: Pace) -> PaceLog {
     }
 }
 
-/// Which commands there are, those for I/O of one command set, and what they may change.
-/// Over an array of drives what needs flash of one's own is left out.
+/// The Commands Supported and Effects log page, with the I/O commands of one command set. Over an array of drives,
+/// commands that need own media are left out.
 pub fn commands_supported(
     config: &DriveConfig,
     has_own_media: bool,
@@ -115,7 +120,7 @@ pub fn commands_supported(
     ] {
         page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
     }
-    // A host stops its I/O around these, and looks at its namespaces again.
+    // A host stops its I/O around these commands, and identifies its namespaces again.
     const CHANGES_NAMESPACES: u32 = SUPPORTED | CommandsSupportedLog::NIC;
     for (opcode, effects) in [
         (
@@ -159,7 +164,8 @@ pub fn commands_supported(
     page
 }
 
-/// Which features there are, and what setting one may change: nothing but whether a namespace can be written.
+/// The Feature Identifiers Supported and Effects log page. Setting a feature changes at most whether a namespace is
+/// writable.
 pub fn features_supported(config: &DriveConfig) -> FeaturesSupportedLog {
     let mut page = FeaturesSupportedLog::default();
     for fid in (0..=u8::MAX).filter(|fid| is_supported(*fid, config)) {

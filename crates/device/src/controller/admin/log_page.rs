@@ -12,7 +12,7 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::identify::ascii_field;
 use byteway_wire::nvme::{FirmwareSlotLog, GetLogPage, NSID_ALL, NvmeMiCommandsSupportedLog, Status, lid};
 
-/// Sends a part of a page, and clears the event that announced it unless that is to be retained.
+/// Sends a part of a page, and clears the event that announced it unless RAE is set.
 pub async fn get_log_page(
     sets: &CommandSets,
     context: &Context<'_>,
@@ -20,17 +20,21 @@ pub async fn get_log_page(
 ) -> Result<u32, Status> {
     let core = context.core;
     let command = GetLogPage::parse(context.sqe);
-    let page = page(sets, command.lid, command.csi).ok_or(Status::INVALID_LOG_PAGE.with_dnr())?;
+    let of_namespace = sets.log_page(context.sqe.nsid, command.lid);
+    let is_of_namespace = of_namespace.is_some();
+    let page = of_namespace.or_else(|| page(sets, command.lid, command.csi));
+    let page = page.ok_or(Status::INVALID_LOG_PAGE.with_dnr())?;
     let (offset, wanted) = (command.lpo, command.bytes());
     let transfer_max = u64::from(core.config.controller.transfer_bytes_max);
-    // All of them are the controller's: a namespace is not to be named.
-    let drive_wide = context.sqe.nsid == NSID_ALL || context.sqe.nsid == 0;
-    if !drive_wide || command.ot || offset % 4 != 0 || offset > page.len() as u64 || wanted > transfer_max {
+    // A page of the controller's scope must not name a namespace.
+    let is_named_right = is_of_namespace || context.sqe.nsid == NSID_ALL || context.sqe.nsid == 0;
+    if !is_named_right || command.ot || offset % 4 != 0 || offset > page.len() as u64 || wanted > transfer_max
+    {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     let mut part = page[offset as usize..].to_vec();
     part.resize(wanted as usize, 0);
-    // What changes while the page is on its way is not in it.
+    // Changes that occur while the page is transferred are not in it, and stay in the list.
     let told = (command.lid == lid::CHANGED_NAMESPACE_LIST && !command.rae).then(|| core.inventory.changes());
     send_page(context, workspace, part).await?;
     if !command.rae {
@@ -46,7 +50,7 @@ pub async fn get_log_page(
     Ok(0)
 }
 
-/// A log page as it is now, if there is such a one.
+/// The current contents of a log page; `None`: not supported.
 fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
     let core = &sets.core;
     Some(match lid {
@@ -70,7 +74,7 @@ fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
         }
         lid::DEVICE_SELF_TEST => core.background.self_test.log().as_bytes().to_vec(),
         lid::FEATURES_SUPPORTED => features_supported(&core.config).as_bytes().to_vec(),
-        // None: there is no management endpoint.
+        // Empty: there is no management endpoint.
         lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
         lid::SANITIZE_STATUS => {
             core.background.sanitize.log(core.backing.user_units_written()).as_bytes().to_vec()

@@ -1,4 +1,4 @@
-//! The admin commands that change namespaces and media (NVMe Base 2.1, 5.1): looked at here, carried out by
+//! Admin commands that change namespaces and media (NVMe Base 2.1, 5.1): checked here, carried out by
 //! [`operation`](crate::controller::background::operation).
 
 use crate::config::CommandSet;
@@ -14,7 +14,8 @@ use byteway_wire::nvme::{
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 
-/// Format NVM (NVMe Base 2.1, 5.1.10). There is no metadata, so neither its settings nor protection can be had.
+/// Format NVM (NVMe Base 2.1, 5.1.10). Metadata and protection information are not supported, so their settings are
+/// refused.
 pub async fn format(context: &Context<'_>) -> Result<u32, Status> {
     let command = FormatNvm::parse(context.sqe);
     let nsid = context.sqe.nsid;
@@ -28,12 +29,12 @@ pub async fn format(context: &Context<'_>) -> Result<u32, Status> {
     let erase = match command.ses {
         FormatNvm::SES_NONE => false,
         FormatNvm::SES_USER_DATA => true,
-        _ => return Err(INVALID_FIELD), // there are no keys that could be thrown away
+        _ => return Err(INVALID_FIELD), // cryptographic erase: there are no keys
     };
     perform(context, Operation::Format { nsid, block, erase }).await
 }
 
-/// Namespace Management (NVMe Base 2.1, 5.1.21). Dword 0 of a creation's completion is the new identifier.
+/// Namespace Management (NVMe Base 2.1, 5.1.21). Dword 0 of the completion of a creation is the new identifier.
 pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let command = NamespaceManagement::parse(context.sqe);
     let nsid = context.sqe.nsid;
@@ -49,7 +50,7 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
             let (blocks, format) = set.wanted(&workspace.bytes, context.core.is_shared())?;
             let created = perform(context, Operation::Create { blocks, format }).await;
             if created.is_err_and(|status| status.is(Status::NAMESPACE_INSUFFICIENT_CAPACITY)) {
-                // The error log tells how much it would have taken.
+                // The error log reports the size that was requested.
                 workspace.failed_information = blocks.saturating_mul(format.block.bytes() as u64);
             }
             created
@@ -64,8 +65,8 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     }
 }
 
-/// Namespace Attachment (NVMe Base 2.1, 5.1.20). The drive's controllers have one attachment: a namespace that is attached to
-/// one of them, or detached from it, is attached to all, or to none.
+/// Namespace Attachment (NVMe Base 2.1, 5.1.20). The drive's controllers share attachments: a namespace is attached to
+/// all of them, or to none.
 pub async fn attach(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let attach = match NamespaceAttachment::parse(context.sqe).sel {
         NamespaceAttachment::ATTACH => true,
@@ -86,8 +87,8 @@ pub async fn sanitize(context: &Context<'_>) -> Result<u32, Status> {
     perform(context, Operation::Sanitize(command)).await
 }
 
-/// Whether a command asks for something that SANICAP offers: a block erase, whose blocks are deallocated (NDI), or the
-/// end of a failure.
+/// Whether SANICAP offers what a command requests: a block erase that deallocates (NDI), or exit from the failure
+/// state.
 fn is_offered(command: &Sanitize) -> Result<(), Status> {
     match command.sanact {
         Sanitize::BLOCK_ERASE if !command.ndas && !command.emvs => Ok(()),
@@ -96,7 +97,7 @@ fn is_offered(command: &Sanitize) -> Result<(), Status> {
     }
 }
 
-/// Whether a list names controllers of the drive, one at least, and no other.
+/// Checks that a list names at least one controller, and only controllers of the drive.
 fn check_controllers(core: &Core, bytes: &[u8]) -> Result<(), Status> {
     let list = ControllerList::read_from_bytes(bytes).map_err(|_| INVALID_FIELD)?;
     let are_own = |ids: &[u16]| !ids.is_empty() && ids.iter().all(|id| core.ids().contains(id));

@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`queues`] | queues created and deleted; Abort |
-//! | [`identify`], [`log_page`], [`log`] | what the drive says of itself |
+//! | [`queues`] | creation and deletion of queues; Abort |
+//! | [`identify`], [`log_page`], [`log`] | Identify and log pages |
 //! | [`setting`] | features |
-//! | [`management`], [`self_test`] | what changes namespaces and media, and tests them |
+//! | [`management`], [`self_test`] | changes and tests of namespaces and media |
 //! | [`keep_alive`] | the Keep Alive Timer |
 
 use crate::controller::admin::log_page::get_log_page;
@@ -33,7 +33,7 @@ pub async fn execute(
     context: &Context<'_>,
     workspace: &mut Workspace,
 ) -> Result<Reply, Status> {
-    // Admin commands over PCIe use PRPs (NVMe Base 2.1, 4.3), and are not fused.
+    // Admin commands over PCIe use PRPs (NVMe Base 2.1, 4.3), and can't be fused.
     if context.sqe.psdt() != PSDT_PRP || context.sqe.fuse() != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
@@ -50,7 +50,7 @@ pub async fn execute(
         AdminOpcode::GET_LOG_PAGE => get_log_page(sets, context, workspace).await,
         AdminOpcode::SET_FEATURES => set_features(context, workspace).await,
         AdminOpcode::GET_FEATURES => get_features(context, workspace).await,
-        // The array is the host's: there is nothing of the drive's own in it.
+        // With raw flash the array belongs to the host: there is nothing to format.
         AdminOpcode::FORMAT_NVM
         | AdminOpcode::NAMESPACE_MANAGEMENT
         | AdminOpcode::NAMESPACE_ATTACHMENT
@@ -62,7 +62,7 @@ pub async fn execute(
         AdminOpcode::FORMAT_NVM => management::format(context).await,
         AdminOpcode::NAMESPACE_MANAGEMENT => management::manage(context, workspace).await,
         AdminOpcode::NAMESPACE_ATTACHMENT => management::attach(context, workspace).await,
-        // Of an array what is deleted is still in its members, who are not asked to erase it.
+        // Over an array, deleted data may remain on the members, which are not asked to erase it.
         AdminOpcode::SANITIZE if !context.core.backing.has_own_media() => {
             Err(Status::INVALID_OPCODE.with_dnr())
         }
@@ -83,7 +83,7 @@ pub async fn execute(
             }
             return Ok(Reply::Parked);
         }
-        _ => Err(Status::INVALID_OPCODE.with_dnr()),
+        _ => sets.execute_admin(context, workspace).await,
     }?;
     Ok(Reply::Done([dw0, 0]))
 }

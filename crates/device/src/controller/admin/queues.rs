@@ -1,18 +1,18 @@
-//! The admin commands of queues: created, deleted; and Abort (NVMe Base 2.1, 5.2 and 5.1.1).
+//! Admin commands for queues: create, delete; and Abort (NVMe Base 2.1, 5.2 and 5.1.1).
 
 use crate::controller::command::context::Context;
 use crate::controller::core::Core;
-use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
+use crate::controller::queue::ring::{CompletionQueue, QueueFate, SubmissionQueue};
 use crate::controller::state::slot::ABORTS_MAX;
 use byteway_wire::nvme::{Abort, CreateCq, CreateSq, DeleteQueue, Doorbell, Status};
 
-/// The entries of a queue to be created, if the size and place are possible.
+/// The number of entries of a new queue, if its size and address are valid.
 fn queue_entries(core: &Core, qsize_z: u16, pc: bool, base: u64) -> Result<u32, Status> {
     let entries = u32::from(qsize_z) + 1;
     if !(2..=core.config.controller.queue_entries_max).contains(&entries) {
         return Err(Status::INVALID_QUEUE_SIZE.with_dnr());
     }
-    // CAP.CQR: queues are physically contiguous.
+    // CAP.CQR: queues must be physically contiguous.
     if !pc {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
@@ -68,20 +68,20 @@ pub(crate) fn create_submission_queue(context: &Context<'_>) -> Result<u32, Stat
     Ok(0)
 }
 
-/// Commands of the queue are aborted and complete before this does.
+/// Deletes a submission queue. Its commands are aborted and complete first.
 pub(crate) async fn delete_submission_queue(context: &Context<'_>) -> Result<u32, Status> {
     let core = context.core;
     let qid = DeleteQueue::parse(context.sqe).qid;
     let queue = (qid > 0).then(|| core.queues.submission(qid)).flatten();
-    let queue = queue.filter(|queue| queue.fate.get() == Fate::Live);
+    let queue = queue.filter(|queue| queue.fate.get() == QueueFate::Live);
     let queue = queue.ok_or(Status::INVALID_QUEUE_ID.with_dnr())?;
-    queue.fate.set(Fate::Deleting);
+    queue.fate.set(QueueFate::Deleting);
     core.queues.arbiter.remove(qid);
     core.delete_train(&queue);
     core.delete_halves(qid);
     core.delete_partials(qid);
     queue.drain().await;
-    context.check()?; // a reset: the queue is gone already
+    context.check()?; // after a reset the queue no longer exists
     let cq = &queue.completion_queue;
     cq.users.set(cq.users.get() - 1);
     core.queues.remove_submission(qid);
@@ -100,7 +100,7 @@ pub(crate) fn delete_completion_queue(context: &Context<'_>) -> Result<u32, Stat
     Ok(0)
 }
 
-/// Dword 0 of Abort's completion: bit 0 set says that the command was not aborted. It completes after the command.
+/// Dword 0 of Abort's completion: bit 0 set means that the command was not aborted. Abort completes after the command.
 pub(crate) async fn abort(context: &Context<'_>) -> Result<u32, Status> {
     let core = context.core;
     let command = Abort::parse(context.sqe);

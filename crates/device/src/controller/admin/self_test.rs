@@ -1,10 +1,10 @@
-//! Device Self-test (NVMe Base 2.1, 5.1.5): begins a self-test, or ends one.
+//! Device Self-test (NVMe Base 2.1, 5.1.5): starts or ends a self-test.
 
 use crate::controller::command::context::Context;
 use crate::controller::state::self_test::Test;
 use byteway_wire::nvme::{DeviceSelfTest, NSID_ALL, SelfTestResult, Status};
 
-/// Executes a Device Self-test command: it begins a test, or ends one.
+/// Executes a Device Self-test command.
 pub fn command(context: &Context<'_>) -> Result<(), Status> {
     let core = context.core;
     let nsid = context.sqe.nsid;

@@ -23,7 +23,7 @@ use byteway_wire::nvme::vendor::loans::Loans;
 use byteway_wire::nvme::{GetFeatures, NSID_ALL, Select, SetFeatures, Status};
 use std::rc::Rc;
 
-/// Set Features. Gives dword 0 of the completion.
+/// Set Features. Returns dword 0 of the completion.
 pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let core = context.core;
     let command = SetFeatures::parse(context.sqe);
@@ -34,7 +34,7 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
     if command.sv && !core.saves(command.fid) {
         return Err(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
-    // One of the controller's: a namespace is not to be named.
+    // A feature of controller scope must not name a namespace.
     if !is_of_namespace(command.fid) && nsid != 0 && nsid != NSID_ALL {
         return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.with_dnr());
     }
@@ -43,7 +43,7 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             context.bring(workspace, 8, Landing::Bytes).await?;
             let bytes = workspace.bytes[..].try_into().map_err(|_| Status::INTERNAL_ERROR)?;
             core.features.timestamp.set(Timestamp::from_bytes(bytes).milliseconds, core.clock.now());
-            // Not one of the changes of namespaces, which may take minutes: hosts set the time whenever they come up.
+            // Excludes namespace changes, which may take minutes: hosts set the timestamp whenever they come up.
             core.store().await;
             return Ok(0);
         }
@@ -75,14 +75,14 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
 }
 
 impl Core {
-    /// Whether a value of the feature can be saved: the record has those of the drive's first controller.
+    /// Whether a value of the feature can be saved: the record holds those of the drive's first controller.
     fn saves(&self, feature: u8) -> bool {
         self.number == 0 && is_saveable(feature)
     }
 }
 
-/// Takes memory that the host lends, or gives it back. What is returned ([`HostMemoryBuffer::is_returned`]) is taken as new memory is:
-/// the drive keeps nothing there that it would miss.
+/// Borrows host memory, or returns it. Returned memory ([`HostMemoryBuffer::is_returned`]) is treated like new memory:
+/// the drive expects no earlier contents there.
 async fn set_host_buffer(core: &Core, asked: HostMemoryBuffer) -> Result<u32, Status> {
     let Some(config) = core.config.controller.host_buffer else {
         return Err(Status::INVALID_FIELD.with_dnr());
@@ -106,7 +106,7 @@ async fn set_host_buffer(core: &Core, asked: HostMemoryBuffer) -> Result<u32, St
     if places < config.least_units {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    // Another command may have been faster.
+    // A concurrent command may have lent memory first.
     if !core.backing.borrow_memory(Rc::new(buffer), places) {
         return Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
     }
@@ -114,15 +114,15 @@ async fn set_host_buffer(core: &Core, asked: HostMemoryBuffer) -> Result<u32, St
     Ok(0)
 }
 
-/// Host behavior that the drive can go along with. A host says what it can deal with, so it may say more than the drive
-/// makes use of; formats of Copy descriptors it enables, and there is none to be enabled (CDFS).
+/// Host behavior that the drive accepts. A host reports its abilities, which may exceed what the drive uses; but Copy
+/// descriptor formats are enabled by it, and none can be (CDFS).
 fn possible(behavior: HostBehavior) -> Result<HostBehavior, Status> {
     let HostBehavior { acre, etdas, lbafee, hdisns, cdfe } = behavior;
     let is_possible = [acre, etdas, lbafee, hdisns].iter().all(|field| *field <= 1) && cdfe == 0;
     is_possible.then_some(behavior).ok_or(Status::INVALID_FIELD.with_dnr())
 }
 
-/// Which of a feature's values has been set, and to what, as it is saved.
+/// Index of the feature value that was set, and its saved form.
 fn to_save(command: &SetFeatures) -> (u8, u32) {
     match command.fid {
         fid::TEMPERATURE_THRESHOLD => {
@@ -151,7 +151,7 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
         fid::POWER_MANAGEMENT => features.power.set(value),
         fid::TEMPERATURE_THRESHOLD => {
             let threshold = TemperatureThreshold::from_bits(value);
-            // Only the composite temperature exists; 15 stands for all.
+            // Only the composite temperature exists; 15 selects all.
             if !matches!(threshold.tmpsel(), 0 | 15) || threshold.thsel() > 1 {
                 return invalid;
             }
@@ -212,7 +212,7 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
             let asked = CollectionWindow::from_bits(value);
             features.collection_notices.set(asked.notify());
             if asked.open() {
-                // What is to be told is what would follow this.
+                // An event that is held for an earlier window is out of date.
                 core.events.withdraw(AsyncEvent::COLLECTION_BEGUN);
                 ftl.open_collection_window(asked.blocks().into());
             }
@@ -228,7 +228,7 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
     Ok(0)
 }
 
-/// The I/O submission queue whose identifier stands in the low half of `dword`.
+/// The I/O submission queue whose identifier is in the low half of `dword`.
 fn io_queue(core: &Core, dword: u32) -> Result<Rc<SubmissionQueue>, Status> {
     let id = dword as u16;
     let queue = (id > 0).then(|| core.queues.submission(id)).flatten();
@@ -239,7 +239,7 @@ fn queues_dword((sqs, cqs): (u16, u16)) -> u32 {
     NumberOfQueues::new().with_nsq_z(sqs - 1).with_ncq_z(cqs - 1).into_bits()
 }
 
-/// Get Features. Gives dword 0 of the completion; a timestamp and host behavior are data.
+/// Get Features. Returns dword 0 of the completion; timestamp and host behavior are transferred as data.
 pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let core = context.core;
     let command = GetFeatures::parse(context.sqe);
@@ -253,7 +253,7 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
     }
     match command.fid {
         fid::TIMESTAMP => {
-            // Its default, and what is saved, is that nobody has set it.
+            // Default and saved value: never set.
             let timestamp = match command.sel {
                 Select::CURRENT => core.features.timestamp.get(core.clock.now()),
                 _ => Timestamp::default(),
@@ -268,7 +268,7 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             send_page(context, workspace, behavior.to_bytes().to_vec()).await
         }
         fid::HOST_MEMORY_BUFFER => {
-            // Its default, and what is saved, is none.
+            // Default and saved value: no memory.
             let buffer = match command.sel {
                 Select::CURRENT => core.features.host_buffer.get(),
                 _ => HostMemoryBuffer::default(),
@@ -284,8 +284,7 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
     }
 }
 
-/// The value of a feature that is a dword: as it is, as it was at first, or as it was saved, which is as at first if it
-/// was not.
+/// The value of a dword feature: current, default, or saved, which is the default if none was saved.
 fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
     let features = &core.features;
     let most = core.config.controller.io_queues_max;
@@ -343,9 +342,9 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
     })
 }
 
-/// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers methods, the profile of command
-/// sets where it has several, the Host Memory Buffer where it asks for one, collection windows where it
-/// has them, loans where peers work for it.
+/// Whether the drive supports a feature: [`fid::PAYLOAD_METHODS`] if it offers methods, the command set profile if it
+/// has several sets, the Host Memory Buffer if it requests one, garbage collection windows if it has them, loans if
+/// peers work for it.
 pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
     match feature {
         fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),

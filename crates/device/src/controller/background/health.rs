@@ -1,6 +1,6 @@
-//! Warnings of the drive's health, and the events that tell of them (NVMe Base 2.1, 5.1.2.1 and 5.1.12.1.3).
+//! Health warnings and their events (NVMe Base 2.1, 5.1.2.1 and 5.1.12.1.3).
 //!
-//! A warning is told once, when it comes. One that is there when the power comes is in the log only.
+//! A warning raises an event once, when it appears. A warning that exists at power-on is in the log only.
 
 use crate::controller::core::Core;
 use crate::controller::state::feature::TEMPERATURE;
@@ -8,13 +8,13 @@ use byteway_firmware::Health;
 use byteway_wire::nvme::{AsyncEvent, SmartLog};
 use std::rc::Rc;
 
-/// The warnings that stay until the end, and what tells of each: that media are read-only is a loss of reliability.
+/// Warnings that last to the end of life, and the event of each: read-only media count as a loss of reliability.
 const WARNINGS: [(u8, AsyncEvent); 2] = [
     (SmartLog::WARNING_SPARE, AsyncEvent::SPARE_BELOW_THRESHOLD),
     (SmartLog::WARNING_READ_ONLY, AsyncEvent::RELIABILITY_DEGRADED),
 ];
 
-/// Those of the Critical Warning.
+/// The lasting bits of the Critical Warning.
 fn lasting_warnings(health: &Health) -> u8 {
     let spare_is_low = health.available_spare_percent < health.spare_threshold_percent;
     let when = |is_so, bit| if is_so { bit } else { 0 };
@@ -22,15 +22,15 @@ fn lasting_warnings(health: &Health) -> u8 {
 }
 
 impl Core {
-    /// The share of the flash's endurance that is used, in per cent, by the mean of its erases over its life.
+    /// Percentage Used: mean erases of the flash, as a percentage of its endurance.
     pub(crate) fn percentage_used(&self) -> u8 {
-        // The wear of an array is its members', who say it themselves.
+        // The wear of an array is that of its members, which report it themselves.
         let Some((erases, blocks)) = self.backing.erases() else { return 0 };
         let endured = blocks * u64::from(self.config.endurance_erases);
         (erases.saturating_mul(100) / endured.max(1)).min(u8::MAX.into()) as u8
     }
 
-    /// The Critical Warning as it is now.
+    /// The Critical Warning.
     pub(crate) fn critical_warning(&self) -> u8 {
         let is_hot_or_cold = TEMPERATURE >= self.features.over_temperature.get()
             || TEMPERATURE <= self.features.under_temperature.get();
@@ -39,7 +39,7 @@ impl Core {
     }
 }
 
-/// Tells of warnings that the host of each controller has asked for, with feature 0Bh.
+/// Raises events for new warnings that the host of each controller has enabled with feature 0Bh.
 pub async fn run(core: Rc<Core>) {
     core.backing.ready().await;
     let mut told = lasting_warnings(&core.backing.health());

@@ -1,7 +1,7 @@
-//! Payloads that are incomplete: chunks and streams, how many there may be of them, and how they end.
+//! The timeout of incomplete payloads in chunks and streams.
 //!
-//! A payload ends when it is complete, when the queue of its command or stream is deleted, with Abort of its command, by
-//! a reset, or when it was incomplete for too long. A command that has waited for it then fails.
+//! A payload ends when it is complete, when the queue of its command or stream is deleted, when its command is aborted,
+//! at a reset, or at its timeout. A command that waits for it then fails.
 
 use crate::controller::core::Core;
 use crate::controller::queue::partial::State;
@@ -9,7 +9,7 @@ use crate::controller::state::counters::add;
 use byteway_wire::nvme::Status;
 use std::rc::Rc;
 
-/// Gives up what is incomplete for too long.
+/// Drops payloads that have been incomplete for too long.
 pub async fn run(core: Rc<Core>) {
     loop {
         core.give_up_late();

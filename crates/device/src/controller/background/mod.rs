@@ -1,13 +1,13 @@
-//! Work behind commands: it goes on in tasks of its own, through resets.
+//! Background work, in tasks of its own that outlive resets.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`operation`] | changes of namespaces |
+//! | [`operation`] | namespace changes |
 //! | [`sanitize`], [`self_test`] | sanitize operations, self-tests |
-//! | [`restore`] | what a power cut has interrupted is carried on |
-//! | [`incomplete`] | payloads that are incomplete for too long |
-//! | [`health`] | warnings |
-//! | [`collection`] | what hosts of several drives are told of collection |
+//! | [`restore`] | power-on: the record, and work that a power cut interrupted |
+//! | [`incomplete`] | the timeout of incomplete payloads |
+//! | [`health`] | health warnings |
+//! | [`collection`] | notifications of garbage collection |
 
 pub mod collection;
 pub mod health;

@@ -1,13 +1,14 @@
-//! Changes of namespaces, one at a time: created, deleted, attached, formatted, protected.
+//! Namespace changes, one at a time: create, delete, attach, format, protect.
 //!
-//! A change that has begun is carried through, whatever becomes of the command that asked for it: a reset ends only the
-//! waiting. What takes long is noted in the record before it begins, so a power cut interrupts it, and the next power-on
-//! carries it on before the controller is ready: the host finds the namespace as it was before, or as it was to be. At
-//! the end of the drive's life nothing can be deallocated any more: then it is as it was before, but for what had been.
+//! A change that has started is completed, whatever happens to its command: a reset ends only the wait. A long change
+//! is entered in the record before it starts, so that after a power cut the next power-on completes it before the
+//! controller is ready: the host finds the namespace either as before, or as requested. At the end of the drive's life
+//! nothing can be deallocated; the namespace then stays as before, except for its contents.
 //!
-//! Nothing of what a namespace held can be had by another. It is deallocated, and that is durable, before its chunks are
-//! free; and before that, every command that found the namespace in the inventory has ended (`Operations::quiesce`). Until then
-//! the record has the namespace still, whatever it is written for: else a power cut would free what is not deallocated.
+//! No other namespace ever sees the contents of a deleted one. They are deallocated, durably, before the chunks become
+//! free; and before that, every command that looked the namespace up has ended (`Operations::quiesce`). Until then
+//! every record still contains the namespace, whatever it is written for: a power cut must not free chunks that are not
+//! deallocated.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::status_of;
@@ -23,10 +24,10 @@ use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::{AsyncEvent, NSID_ALL, SelfTestResult, Status};
 use std::rc::Rc;
 
-/// Units deallocated between two looks at how much is done.
+/// Units deallocated between two progress updates.
 const STEP_UNITS: u64 = 1 << 18;
 
-/// Has a change made, for a command that waits for it. Gives dword 0 of its completion.
+/// Requests a change on behalf of a command, and waits for it. Returns dword 0 of its completion.
 pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32, Status> {
     let operations = &context.core.background.operations;
     while operations.is_busy() {
@@ -39,12 +40,12 @@ pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32,
         if let Some(outcome) = outcome.get() {
             return outcome;
         }
-        // It goes on after a reset; an Abort comes too late.
+        // The change continues after a reset, and an Abort is too late for it.
         context.check_queue()?;
     }
 }
 
-/// Makes one change after another, each with the namespaces as the controller sees them that was asked for it.
+/// Makes one change after another, with the view of namespaces of the controller that received the command.
 pub async fn run(sets: Rc<CommandSets>) {
     let operations = &sets.core.background.operations;
     loop {
@@ -57,9 +58,9 @@ pub async fn run(sets: Rc<CommandSets>) {
     }
 }
 
-/// What was interrupted by a power cut is brought to its end.
+/// Completes a change that a power cut interrupted.
 pub async fn carry_on(sets: &CommandSets, pending: Pending) {
-    // What fails here failed before the power went, or will be found by the host.
+    // What fails here failed before the power cut, or will show in the host's next command.
     let _ = match pending {
         Pending::None => Ok(0),
         Pending::Delete(nsids) => delete_all(sets, &nsids).await,
@@ -152,11 +153,11 @@ async fn delete_all(sets: &CommandSets, nsids: &[u32]) -> Result<u32, Status> {
     Ok(0)
 }
 
-/// The media take no change any more: the namespaces are as they were. Gives the status that says so.
+/// Restores the namespaces after the media refused a change. Returns the status that reports it.
 async fn take_back(sets: &CommandSets, namespaces: Vec<Rc<Namespace>>, error: MediaError) -> Status {
     let core = &sets.core;
     for namespace in namespaces {
-        let _ = sets.open(&namespace); // it had them before
+        let _ = sets.open(&namespace); // it was open before
         core.inventory.put_back(namespace);
     }
     core.background.persistence.pending.replace(Pending::None);
@@ -232,9 +233,10 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
         return Err(take_back(sets, before, error).await);
     }
     for namespace in &formatted {
-        let _ = sets.open(namespace); // it had them before, at that size
+        let _ = sets.open(namespace); // it was open before, at this size
     }
-    // If that fails the namespaces are formatted all the same, and the host knows that more is left than it wanted.
+    // If the erase fails the namespaces are formatted all the same, and the status tells the host that data may be
+    // left.
     let erased = if erase && core.backing.has_own_media() { core.erase_stale(|_| ()).await } else { Ok(()) };
     core.background.persistence.pending.replace(Pending::None);
     formatted.iter().for_each(|namespace| namespace.formatting.set(None));
@@ -265,7 +267,7 @@ async fn protect(sets: &CommandSets, nsid: u32, state: WriteProtection) -> Resul
         for namespace in &namespaces {
             core.background.operations.quiesce(namespace, 2).await;
         }
-        // What was written before is on the media (NVMe Base 2.1, 8.1.16).
+        // Earlier writes must reach the media first (NVMe Base 2.1, 8.1.16).
         sets.flush(SpanId::NONE).await?;
         core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
     }
@@ -274,7 +276,7 @@ async fn protect(sets: &CommandSets, nsid: u32, state: WriteProtection) -> Resul
 }
 
 impl Core {
-    /// A namespace that is allocated.
+    /// The allocated namespace with this identifier.
     ///
     /// # Errors
     /// As [`Inventory::active`](super::inventory::Inventory::active).
@@ -285,7 +287,7 @@ impl Core {
         self.inventory.allocated(nsid).ok_or(Status::INVALID_FIELD.with_dnr())
     }
 
-    /// Fails if nothing can be changed any more: what is begun then could not be carried through.
+    /// Fails if the media are read-only: a change could not be completed.
     fn check_alive(&self) -> Result<(), Status> {
         let is_read_only = self.backing.health().is_read_only;
         if is_read_only { Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr()) } else { Ok(()) }
@@ -300,7 +302,7 @@ impl Core {
         self.flush().await
     }
 
-    /// Deallocates all units of a namespace, also those that no block lies in. `left` is told what remains, per cent.
+    /// Deallocates all units of a namespace, including those without blocks. `left` receives the remaining per cent.
     async fn deallocate(&self, namespace: &Namespace, left: impl Fn(u8)) -> Result<(), MediaError> {
         let all: u64 = namespace.extents().iter().map(|extent| extent.units).sum();
         let mut done = 0;
@@ -317,15 +319,15 @@ impl Core {
         Ok(())
     }
 
-    /// What is in the write buffer, and what was deallocated, is on the media when this ends.
+    /// Flushes the write buffer and all deallocations to the media.
     ///
     /// # Errors
-    /// At the end of life, if flash has no room for it.
+    /// At the end of life, if flash has no space for it.
     pub(crate) async fn flush(&self) -> Result<(), MediaError> {
         self.backing.flush(SpanId::NONE, self.port.spans()).await
     }
 
-    /// A namespace has changed: the host of each controller finds it in the log, and is told of it if it wants to be.
+    /// Notes a change in each controller's log, and raises the event if its host has enabled it.
     fn note_change(&self, nsid: u32) {
         self.peers.each(|peer| {
             peer.inventory.note_change(nsid);
@@ -335,7 +337,7 @@ impl Core {
         });
     }
 
-    /// Whether commands to each namespace are refused, and why.
+    /// Updates the refusal status of every namespace.
     pub(crate) fn refresh_refusals(&self) {
         let of_all = match self.background.sanitize.state() {
             SanitizeState::InProgress => Status::SANITIZE_IN_PROGRESS,
@@ -361,18 +363,18 @@ impl Core {
         is_barred
     }
 
-    /// A namespace has got blocks of another size, or is another: at other controllers commands to it are refused until their hosts
-    /// know.
+    /// Refuses commands of other controllers' hosts to a namespace that has a new block size or was replaced, until
+    /// they identify it.
     fn bar(&self, nsid: u32) {
         self.peers.each(|peer| {
-            // A host that enables its controller later looks at all.
+            // A host that enables its controller later identifies all namespaces anyway.
             if peer.number != self.number && peer.registers.csts.get().rdy() {
                 peer.inventory.bar(nsid);
             }
         });
     }
 
-    /// The host has looked at a namespace, or at all (none): its commands are made for what is there.
+    /// Lifts the refusal: the host has identified a namespace, or with `None` all of them.
     pub(crate) fn unbar(&self, nsid: Option<u32>) {
         if self.is_shared() {
             self.inventory.unbar(nsid);
@@ -380,7 +382,7 @@ impl Core {
         }
     }
 
-    /// Bytes that no namespace has.
+    /// Bytes of the drive that belong to no namespace.
     pub(crate) fn unallocated_bytes(&self) -> u128 {
         u128::from(self.inventory.capacity.borrow().units_of(0)) * UNIT_BYTES as u128
     }

@@ -1,5 +1,5 @@
-//! Power-on: puts into force what the record says ([`Record`]), and carries on what the power has interrupted. From then on
-//! it stores what is counted, a while after that has changed.
+//! Power-on: restores the record ([`Record`]) and completes work that a power cut interrupted. Afterwards it stores
+//! changed counters, with a delay.
 
 use crate::controller::background::operation;
 use crate::controller::command_set::CommandSets;
@@ -9,31 +9,31 @@ use crate::controller::namespace::record::{Record, SanitizeState, Totals};
 use byteway_clock::Delay;
 use std::rc::Rc;
 
-/// How long what is counted may wait for being stored.
+/// Delay before changed counters are stored.
 const TOTALS_WAIT: Delay = Delay::from_s(10);
 
-/// Looks at the record at power-on, carries on what the power has interrupted, and from then on stores what is counted.
+/// Restores the record, completes interrupted work, and then stores changed counters until the power is cut.
 pub async fn run(sets: Rc<CommandSets>) {
     let core = &sets.core;
     core.backing.ready().await;
     restore(core);
     let pending = core.background.persistence.pending.borrow().clone();
     operation::carry_on(&sets, pending).await;
-    // A sanitize operation that goes on gives them back when it has ended.
+    // A sanitize operation in progress opens the namespaces when it ends.
     if core.background.sanitize.state() != SanitizeState::InProgress {
         for namespace in core.inventory.all() {
-            let _ = sets.open(&namespace); // if that fails, its commands say that it is not ready
+            let _ = sets.open(&namespace); // on failure its commands complete with Namespace Not Ready
         }
     }
     core.background.persistence.end_restore();
     loop {
         core.background.persistence.unsaved().await;
-        core.clock.timer(TOTALS_WAIT).await; // real also where modelled waits take no time
+        core.clock.timer(TOTALS_WAIT).await; // real time, even where modelled waits take none
         core.store().await;
     }
 }
 
-/// Puts into force what the record says; a new drive has none.
+/// Puts the record into effect; a new drive has none.
 fn restore(core: &Core) {
     let units = core.inventory.capacity.borrow().units();
     let record = core.backing.record().and_then(|bytes| Record::decode(&bytes));
@@ -64,7 +64,7 @@ fn restore_namespaces(core: &Core, record: &Record) {
     inventory.clear();
     inventory.next_uid.set(record.next_uid);
     for namespace in &record.namespaces {
-        // A record with a checksum that fits was written here; what it says of too much space is not believed still.
+        // A record with a matching checksum was written by a controller, but its allocation is checked all the same.
         let is_possible = (1..=inventory.nsid_max()).contains(&namespace.nsid)
             && inventory.allocated(namespace.nsid).is_none();
         let mut capacity = inventory.capacity.borrow_mut();

@@ -1,8 +1,8 @@
-//! Sanitize (NVMe Base 2.1, 5.1.22 and 8.1.24), by block erase: all that hosts have written is deallocated, and every
-//! superblock that still holds some of it is erased.
+//! Sanitize by block erase (NVMe Base 2.1, 5.1.22 and 8.1.24): everything that hosts have written is deallocated, and
+//! every superblock that still holds some of it is erased.
 //!
-//! It goes on in a task of its own, through resets, and after a power cut begins anew. Meanwhile, and after one has
-//! failed, nearly all commands are refused.
+//! The operation runs in a task of its own, through resets, and starts over after a power cut. While it runs, and after
+//! it has failed, nearly all commands are refused.
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
@@ -13,7 +13,7 @@ use byteway_firmware::MediaError;
 use byteway_wire::nvme::{AsyncEvent, Sanitize, SelfTestResult, Sqe, Status};
 use std::rc::Rc;
 
-/// The share of a sanitize operation that is deallocating, of 65536; the rest is erasing.
+/// The share of deallocation in the progress, in 65536ths; the rest is erasing.
 const DEALLOCATED: u32 = 65536 / 16;
 
 /// Carries out one sanitize operation after another.
@@ -23,12 +23,12 @@ pub async fn run(sets: Rc<CommandSets>) {
         core.background.sanitize.begun().await;
         let erased = erase_all(&sets).await;
         for namespace in core.inventory.all() {
-            let _ = sets.open(&namespace); // it had them before, at that size
+            let _ = sets.open(&namespace); // it was open before, at this size
         }
         if erased.is_err() {
             add(&core.counters.media_errors, 1);
         }
-        // Until that is on the medium nothing may be written: after a power cut it would be erased.
+        // Nothing may be written until the media record the result: after a power cut it would be erased.
         let outcome = if erased.is_ok() { SanitizeState::Succeeded } else { SanitizeState::Failed };
         core.background.sanitize.conclude(outcome, core.backing.user_units_written());
         core.store().await;
@@ -39,18 +39,18 @@ pub async fn run(sets: Rc<CommandSets>) {
 }
 
 impl Core {
-    /// Begins a sanitize operation, or leaves the failure of one; the command has been looked at.
+    /// Starts a sanitize operation, or exits the failure state; the command was checked before.
     pub(crate) async fn begin_sanitize(&self, command: Sanitize) -> Result<u32, Status> {
         let sanitize = &self.background.sanitize;
         let record = sanitize.last();
         if record.state == SanitizeState::InProgress {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
-        // Whatever it is to do (NVMe Base 2.1, 8.1.16).
+        // Whatever the operation is (NVMe Base 2.1, 8.1.16).
         for namespace in self.inventory.all() {
             namespace.check_writable()?;
         }
-        // Whoever did not allow an unrestricted exit gets out by another restricted one only.
+        // After an operation with restricted exit, only another restricted one may follow.
         let was_restricted =
             record.state == SanitizeState::Failed && !Sanitize::parse(&with_cdw10(record.cdw10)).ause;
         if command.sanact == Sanitize::EXIT_FAILURE {
@@ -67,12 +67,12 @@ impl Core {
         if was_restricted && command.ause {
             return Err(Status::SANITIZE_FAILED.with_dnr());
         }
-        // One that can't end would only take away what can still be read.
+        // An operation that can't end would only take away data that can still be read.
         if self.backing.health().is_read_only {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr());
         }
         sanitize.begin(command.sqe(0).cdw10);
-        self.peers.each(|peer| peer.events.withdraw(AsyncEvent::SANITIZE_COMPLETED)); // that was another one
+        self.peers.each(|peer| peer.events.withdraw(AsyncEvent::SANITIZE_COMPLETED)); // it was of an earlier operation
         self.refresh_refusals();
         self.end_self_test(SelfTestResult::ABORTED_SANITIZE);
         self.store().await;
@@ -80,8 +80,7 @@ impl Core {
         Ok(0)
     }
 
-    /// Erases every superblock that holds what is not valid any more; what is valid in it is moved. `progress` is told
-    /// how much is done, per cent.
+    /// Erases every superblock that holds stale data, after moving its valid data. `progress` receives per cent done.
     pub(crate) async fn erase_stale(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         self.backing.purge(progress).await
     }

@@ -1,41 +1,41 @@
-//! Device Self-test (NVMe Base 2.1, 5.1.5 and 8.1.7): whether DRAM, counters and media are what they should be.
+//! Device Self-test (NVMe Base 2.1, 5.1.5 and 8.1.7): tests of DRAM, counters and media.
 //!
-//! | segment | what is tested |
+//! | segment | test |
 //! |---|---|
-//! | 1 | a pattern through the DRAM: its port is really taken; modelled DRAM has no errors, so it never fails |
-//! | 2 | health: no critical warning, and no more spare used than there is |
-//! | 3 | the record of what outlives the power can be decoded, and says what is in force |
-//! | 4 | samples of the media, spread evenly over the namespaces, are read; more of them in the extended test |
+//! | 1 | a pattern through the DRAM, which occupies its port; modelled DRAM has no errors, so it never fails |
+//! | 2 | health: no critical warning, and no more spare used than available |
+//! | 3 | the non-volatile record decodes, and agrees with the current state |
+//! | 4 | reads of samples of the media, spread evenly over the namespaces; the extended test takes more |
 //!
-//! A test reads one sample after another, behind the host's commands; it writes nothing. A block that the host has made
-//! unreadable is not a failure of the media. A reset ends a short test; an extended one goes on after resets and power
-//! cycles.
+//! A test reads one sample after another, at lower priority than host commands, and writes nothing. A block that the
+//! host has marked unreadable is not a media failure. A reset ends a short test; an extended one continues after resets
+//! and power cycles.
 
 use crate::controller::core::Core;
 use crate::controller::namespace::record::Record;
 use crate::controller::state::self_test::{Failure, Test};
 use byteway_clock::{Delay, SpanId};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_wire::nvme::{NSID_ALL, SelfTestResult, Status};
 use std::rc::Rc;
 
-/// Units that a short test reads of each namespace.
+/// Units of each namespace that a short test reads.
 const SHORT_SAMPLES: u64 = 64;
-/// Units that an extended test reads of each namespace.
+/// Units of each namespace that an extended test reads.
 const EXTENDED_SAMPLES: u64 = 4096;
-/// How long an extended test takes at most, minutes: what Identify says.
+/// Maximum duration of an extended test, in minutes (EDSTT).
 pub const EXTENDED_MINUTES: u16 = 10;
-/// Bytes of the pattern for the DRAM.
+/// Size of the DRAM pattern, in bytes.
 const PATTERN_BYTES: u64 = 64 << 10;
-/// Steps before the samples, each a per cent of the whole.
+/// Segments before the samples; each counts as one per cent.
 const SEGMENTS_BEFORE: u8 = 3;
 
-/// Makes one test after another.
+/// Runs one test after another.
 pub async fn run(core: Rc<Core>) {
     loop {
         let (test, turn) = core.background.self_test.begun().await;
         if test.extended {
-            core.store().await; // it goes on after a power cut
+            core.store().await; // it continues after a power cut
         }
         let outcome = make(&core, test, turn).await;
         let self_test = &core.background.self_test;
@@ -51,17 +51,17 @@ pub async fn run(core: Rc<Core>) {
 }
 
 impl Core {
-    /// Time with power over the drive's life, hours.
+    /// Power-on hours over the drive's life.
     pub(crate) fn power_on_hours(&self) -> u64 {
         self.totals().on_ms / (Delay::from_s(3600).0 / Delay::from_ms(1).0)
     }
 
-    /// Ends the self-test that is going on, if there is one, with `result`.
+    /// Ends the self-test in progress, if any, with `result`.
     pub(crate) fn end_self_test(&self, result: u8) {
         self.background.self_test.conclude(result, self.power_on_hours(), None);
     }
 
-    /// The same, if it tests namespace `nsid`.
+    /// As [`Core::end_self_test`], if the test includes namespace `nsid`.
     pub(crate) fn end_self_test_on(&self, nsid: u32, result: u8) {
         if self.background.self_test.current().is_some_and(|test| test.nsid == nsid || test.nsid == NSID_ALL)
         {
@@ -69,7 +69,7 @@ impl Core {
         }
     }
 
-    /// A reset ends a short test that this controller was asked for.
+    /// Ends a short test that this controller received, because of a reset.
     pub(crate) fn end_short_self_test(&self) {
         let is_own = |test: Test| !test.extended && test.controller == self.number;
         if self.background.self_test.current().is_some_and(is_own) {
@@ -102,7 +102,7 @@ async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
     let mut contents = Vec::new();
     for (done, nsid) in nsids.iter().enumerate() {
         for sample in 0..samples {
-            // Held between reads, it would hold up whoever wants to change it.
+            // Take a reference per read: held between reads, it would block namespace changes.
             let Ok(namespace) = core.inventory.active(*nsid) else { break };
             let (units, per_unit) = (namespace.units(), namespace.block.per_unit() as u64);
             let share = (done as u64 * samples + sample) * (100 - u64::from(SEGMENTS_BEFORE));
@@ -128,9 +128,9 @@ async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The time of a pattern into the DRAM and out of it.
+/// Charges the time of a pattern into the DRAM and back.
 async fn take_dram(core: &Core) {
-    let site = core.placement.site(Work::Buffer);
+    let site = core.placement.site(WorkKind::Buffer);
     for _ in 0..2 {
         let passage = site.dram("self-test", PATTERN_BYTES);
         core.clock.sleep_until(passage.arrival).await;

@@ -1,27 +1,27 @@
-//! A command that is being executed.
+//! The context of a command in execution.
 
 use crate::controller::core::Core;
-use crate::controller::queue::ring::{Fate, Permit, SubmissionQueue};
+use crate::controller::queue::ring::{Permit, QueueFate, SubmissionQueue};
 use crate::controller::state::loan::Loan;
 use crate::controller::state::slot::{Member, Payload, Slot};
 use byteway_clock::{Delay, SpanId, Stage};
-use byteway_firmware::{Errand, Route, Work};
+use byteway_firmware::{Route, WorkContext, WorkKind};
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::{Sqe, Status};
 use std::rc::Rc;
 
-/// What a command answers with.
+/// How a command completes.
 pub enum Reply {
-    /// Success, with these in dwords 0 and 1 of the completion.
+    /// Success, with these dwords 0 and 1 in the completion.
     Done([u32; 2]),
-    /// The same, with the workspace's bytes behind the completion; room for them is reserved.
+    /// As `Done`, with the workspace's bytes after the completion; slots for them are reserved.
     Result([u32; 2]),
-    /// Nothing yet: it is held (Asynchronous Event Request).
+    /// Not yet: the command is held (Asynchronous Event Request).
     Parked,
 }
 
-/// A command that is being executed.
+/// The context of a command in execution.
 pub struct Context<'a> {
     pub(crate) core: &'a Rc<Core>,
     pub(crate) slot: &'a Slot,
@@ -31,38 +31,38 @@ pub struct Context<'a> {
     pub(crate) span: SpanId,
     pub(crate) payload: Payload,
     pub(crate) member: Member,
-    /// By which route of the placement the translation layer's work for it is done.
+    /// Route of the placement for the translation layer's work.
     pub(crate) route: Route,
-    /// `core` is another drive's, to which the queue is lent.
+    /// Set if the queue is lent: `core` is then the borrower's.
     pub(crate) loan: Option<&'a Loan>,
 }
 
 impl Context<'_> {
-    /// What the translation layer's work for it is done for.
-    pub(crate) fn errand(&self) -> Errand {
-        Errand { span: self.span, route: self.route }
+    /// What the translation layer needs to know of the command.
+    pub(crate) fn work_context(&self) -> WorkContext {
+        WorkContext { span: self.span, route: self.route }
     }
 
-    /// Whether to go on; asked after each wait.
+    /// The status that ends the command, if it must end. Called after each wait.
     pub(crate) fn check(&self) -> Result<(), Status> {
         self.slot.check(self.queue, self.member)?;
         self.loan.map_or(Ok(()), Loan::check)
     }
 
-    /// Takes in the payload of `entries` that came by the queue: they are looked at one by one, and stored in DRAM.
+    /// Takes the payload of `entries` entries from the queue: charges parsing each and storing it in DRAM.
     pub(crate) async fn take_in(&self, entries: u32) {
         let core = self.core;
-        let taken = core.placement.run(Work::Chunk, u64::from(entries)).await;
+        let taken = core.placement.run(WorkKind::Chunk, u64::from(entries)).await;
         self.charge_firmware(taken.queued);
         core.clock.sleep(core.config.transfer.chunk_store * u64::from(entries)).await;
         self.charge(Stage::Dram);
     }
 
-    /// The same, for what an Abort can't stop.
+    /// As [`Context::check`], for work that an Abort can't stop.
     pub(crate) fn check_queue(&self) -> Result<(), Status> {
         match self.queue.fate.get() {
-            Fate::Live => self.loan.map_or(Ok(()), Loan::check),
-            Fate::Deleting | Fate::Reset => Err(Status::ABORTED_SQ_DELETED),
+            QueueFate::Live => self.loan.map_or(Ok(()), Loan::check),
+            QueueFate::Deleting | QueueFate::Reset => Err(Status::ABORTED_SQ_DELETED),
         }
     }
 
@@ -75,15 +75,15 @@ impl Context<'_> {
         self.core.port.spans().charge_split(self.span, self.core.clock.now(), queued, stage);
     }
 
-    /// Whether the command can be executed with the payload that it has.
+    /// Whether the command can be executed with its payload.
     pub(crate) fn check_payload(&self) -> Result<(), Status> {
         match self.payload {
-            // What came behind a command that takes no data is forgotten.
+            // A payload after a command that takes no data is ignored.
             Payload::Train(_) if Direction::of(self.sqe.opcode()) != Direction::HostToController => {
                 Err(Status::SGL_TYPE_INVALID.with_dnr())
             }
             Payload::Refused(status) => Err(status),
-            // A half of a fused operation never gets here, unless its payload comes by the queue; 11b is reserved.
+            // Halves of fused operations are executed elsewhere, unless their payload is in the queue; 11b is reserved.
             _ if self.sqe.fuse() != FUSE_NONE => Err(Status::INVALID_FIELD.with_dnr()),
             Payload::Train(_) | Payload::Chunked(_) | Payload::Pointer => Ok(()),
         }

@@ -1,10 +1,10 @@
-//! The media, as commands see them: flushed, and how their failures become statuses.
+//! Flushing the media, and the mapping of media errors to statuses.
 
 use crate::controller::command::context::Context;
 use byteway_firmware::MediaError;
 use byteway_wire::nvme::Status;
 
-/// The one place where a failure of the media becomes a status.
+/// Maps a media error to a status; no other code does. `unreadable` is the status for unreadable data.
 pub(crate) fn status_of(error: MediaError, unreadable: Status) -> Status {
     match error {
         MediaError::OutOfRange => Status::LBA_OUT_OF_RANGE.with_dnr(),
@@ -15,7 +15,7 @@ pub(crate) fn status_of(error: MediaError, unreadable: Status) -> Status {
     }
 }
 
-/// Waits until everything that is buffered is on flash.
+/// Waits until all buffered writes are on flash.
 pub(crate) async fn settle(context: &Context<'_>) -> Result<(), Status> {
     let flushed = context.core.backing.flush(context.span, context.core.port.spans()).await;
     flushed.map_err(|error| status_of(error, Status::WRITE_FAULT))

@@ -1,12 +1,12 @@
-//! A command while it is executed, and what the commands of all sets have in common.
+//! A command in execution: code that the commands of all sets share.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`context`] | the command, its slot, its queue |
-//! | [`workspace`] | buffers, reused from command to command |
+//! | [`workspace`] | buffers, reused |
 //! | [`payload`], [`stream`] | payload from the host |
 //! | [`send`], [`result`] | data to the host |
-//! | [`media`], [`pipeline`] | the media and the pipeline, as commands see them |
+//! | [`media`], [`pipeline`] | media errors, and the pipeline's latency |
 
 pub mod context;
 pub mod media;

@@ -1,4 +1,4 @@
-//! The payload of a command: from wherever it is to the workspace.
+//! Transfer of a command's payload from the host to the workspace, by any method.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::workspace::{Landing, Workspace};
@@ -6,7 +6,7 @@ use crate::controller::core::Core;
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::Payload;
 use byteway_clock::{Delay, SpanId, Stage};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::cxl_mem::{self, Place};
 use byteway_transfer::{inline, mmio};
@@ -25,7 +25,7 @@ impl Context<'_> {
         to_host: bool,
     ) -> Result<(), Status> {
         match self.names_inline() {
-            Some(true) if !to_host => return Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()), // no train came with it
+            Some(true) if !to_host => return Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()), // no entries with the payload followed it
             Some(_) => return Err(Status::SGL_TYPE_INVALID.with_dnr()),
             None => {}
         }
@@ -38,7 +38,7 @@ impl Context<'_> {
         self.check()
     }
 
-    /// Brings the payload from wherever it is to `landing`.
+    /// Transfers the payload to `landing`, by the method that the command uses.
     pub(crate) async fn bring(
         &self,
         workspace: &mut Workspace,
@@ -67,14 +67,15 @@ impl Context<'_> {
         }
     }
 
-    /// Whether the queue is enabled for what the data pointer says: that the payload lies behind the command. None: it
-    /// says something else, or the drive is one that knows no such pointer.
+    /// Whether the data pointer says that the payload follows the command, and the queue is enabled for that. `None`:
+    /// it says something else, or the drive does not support such data pointers.
     fn names_inline(&self) -> Option<bool> {
         let offers = !self.core.config.transfer.methods.is_empty();
         (offers && inline::is_described(self.sqe)).then(|| self.queue.methods.get().inline())
     }
 
-    /// Whether the data pointer is one that only such drives know: for a payload in chunks, in the buffer or in memory.
+    /// Whether the data pointer is vendor-specific: for a payload in chunks, in the payload buffer, or in device
+    /// memory.
     fn names_vendor(&self) -> bool {
         let offers = !self.core.config.transfer.methods.is_empty();
         offers
@@ -83,31 +84,32 @@ impl Context<'_> {
                 || cxl_mem::named_by(self.sqe).is_some())
     }
 
-    /// Adds what came by the queue to the payload, of which `before` bytes are there.
+    /// Appends the payload that came in the queue; `before` bytes are already there.
     fn unload(&self, workspace: &mut Workspace, before: u64, landing: Landing) {
         let carried = self.slot.carried.borrow();
         add(&self.core.counters.carried_bytes, carried.len() as u64);
         workspace.land(landing, self.core.config.keep, before as usize, &carried);
     }
 
-    /// The work of setting up DMA of `bytes`, and of copying them if they pass through buffers of a driver.
+    /// Charges setting up DMA of `bytes`, and copying them if they pass through buffers of a driver.
     pub(crate) async fn set_up_dma(&self, bytes: u64) -> Result<(), Status> {
         let core = self.core;
-        if core.placement.cycles().of(Work::Dma) > 0 && bytes > 0 {
-            // Building the operations is work of whoever executes the command; the engine that does them is the drive's.
+        if core.placement.cycles().of(WorkKind::Dma) > 0 && bytes > 0 {
+            // The cores that execute the command build the DMA operations; the drive's engine performs them.
             let units = bytes.div_ceil(UNIT_BYTES as u64);
-            let queued = core.placement.work_by(&core.clock, self.errand().route, Work::Dma, units).await;
+            let queued =
+                core.placement.work_by(&core.clock, self.work_context().route, WorkKind::Dma, units).await;
             self.charge_firmware(queued);
             self.check()?;
         }
         if bytes > 0 {
-            core.placement.command_data_end(&core.clock, self.errand(), core.clock.spans(), 1).await;
+            core.placement.command_data_end(&core.clock, self.work_context(), core.clock.spans(), 1).await;
         }
-        core.placement.copy_payload(&core.clock, self.errand(), core.clock.spans(), bytes).await;
+        core.placement.copy_payload(&core.clock, self.work_context(), core.clock.spans(), bytes).await;
         self.check()
     }
 
-    /// Brings `bytes` from where the data pointer says.
+    /// Transfers `bytes` bytes from the data pointer's address.
     async fn gather(&self, workspace: &mut Workspace, bytes: u64, landing: Landing) -> Result<(), Status> {
         if self.names_buffer() {
             return self.unbuffer(workspace, bytes, landing).await;
@@ -118,11 +120,11 @@ impl Context<'_> {
         self.resolve(workspace, bytes, false).await?;
         self.set_up_dma(bytes).await?;
         let core = self.core;
-        // Bytes go on to DRAM as they come in: its port is taken from the beginning, and the last of them is stored its
-        // latency after it has come.
-        let site = core.placement.site(Work::Buffer);
+        // Bytes pass on to DRAM as they arrive: its port is occupied from the start, and the last byte is stored one
+        // DRAM latency after its arrival.
+        let site = core.placement.site(WorkKind::Buffer);
         let stored = (landing == Landing::Dram && bytes > 0).then(|| site.dram("payload", bytes));
-        // PRPs name pages, of which the DMA knows only whole units; an SGL has the lengths to be exact.
+        // PRPs name pages, of which the DMA engine fetches whole units; SGLs have exact lengths.
         let granularity = match self.sqe.psdt() {
             PSDT_PRP => u64::from(core.config.controller.dma_granularity),
             _ => 1,
@@ -140,13 +142,13 @@ impl Context<'_> {
         self.check()
     }
 
-    /// The payload in the device's memory that the data pointer names, if it does and the host has enabled that for the
-    /// queue.
+    /// The location of the payload in device memory, if the data pointer names one and the host has enabled that for
+    /// the queue.
     pub(crate) fn in_memory(&self) -> Option<InDeviceMemory> {
         cxl_mem::named_by(self.sqe).filter(|_| self.queue.methods.get().cxl_mem())
     }
 
-    /// Takes the payload of `bytes` from the area for payloads of any command.
+    /// Takes a payload of `bytes` bytes from the area for payloads of any command.
     pub(crate) async fn recall(
         &self,
         workspace: &mut Workspace,
@@ -158,7 +160,7 @@ impl Context<'_> {
         let Place::Area(offset) =
             cxl_mem::find(&core.memory.log(core.config.transfer.memory.as_ref()), named, bytes)?
         else {
-            return Err(Status::SGL_OFFSET_INVALID.with_dnr()); // only values go to the page buffer
+            return Err(Status::SGL_OFFSET_INVALID.with_dnr()); // only values of KV Store commands may be placed in the page buffer
         };
         self.settled(named.checksum, || {
             core.memory.area.bytes().payload(offset, named.bytes).map(crc32c::crc32c)
@@ -167,18 +169,18 @@ impl Context<'_> {
         workspace.land(landing, core.config.keep, 0, core.memory.area.bytes().payload(offset, named.bytes)?);
         add(&core.counters.buffered_bytes, bytes);
         if landing == Landing::Dram && bytes > 0 {
-            let stored = core.placement.site(Work::Buffer).dram("payload", bytes);
+            let stored = core.placement.site(WorkKind::Buffer).dram("payload", bytes);
             core.clock.sleep_until(stored.arrival).await;
             self.charge(Stage::Dram);
         }
         self.check()
     }
 
-    /// Brings the device's memory up to now, and waits until a payload there is what its checksum says, if the host says
-    /// one; `sum` looks.
+    /// Applies stores that have arrived at device memory, and waits until the payload there matches its checksum, if
+    /// the host gave one. `sum` computes the checksum.
     ///
     /// # Errors
-    /// Nothing is under way any more, or only other stores, and it is not.
+    /// No store to the payload is in flight, or too many polls have passed, and the checksum does not match.
     pub(crate) async fn settled(
         &self,
         checksum: Option<u32>,
@@ -188,12 +190,12 @@ impl Context<'_> {
     }
 }
 
-/// Between two looks at a payload whose checksum is not right yet: stores may still be under way.
+/// Interval of checks of a payload that does not match yet: stores may still be in flight.
 const LOOK_AGAIN: Delay = Delay::from_ns(50);
-/// How many there are: a host may store for ever.
+/// Maximum number of checks: a host may keep storing indefinitely.
 const LOOKS_MAX: u32 = 100;
 
-/// Who is followed, and whether to go on, which is asked after each wait.
+/// Trace span, and the check whether to continue, which is called after each wait.
 pub(crate) type Followed<'a> = (SpanId, &'a dyn Fn() -> Result<(), Status>);
 
 impl Core {
@@ -226,7 +228,7 @@ impl Context<'_> {
         self.queue.methods.get().mmio() && mmio::named_by(self.sqe).is_some()
     }
 
-    /// Takes the payload of `bytes` from the buffer.
+    /// Takes a payload of `bytes` bytes from the payload buffer.
     pub(crate) async fn unbuffer(
         &self,
         workspace: &mut Workspace,
@@ -241,7 +243,7 @@ impl Context<'_> {
         workspace.land(landing, core.config.keep, 0, core.memory.buffer.bytes().payload(offset, named)?);
         add(&core.counters.buffered_bytes, bytes);
         if landing == Landing::Dram && bytes > 0 {
-            let stored = core.placement.site(Work::Buffer).dram("payload", bytes);
+            let stored = core.placement.site(WorkKind::Buffer).dram("payload", bytes);
             core.clock.sleep_until(stored.arrival).await;
             self.charge(Stage::Dram);
         }

@@ -1,4 +1,4 @@
-//! Data to where the data pointer says.
+//! Sending data to the data pointer's address.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::workspace::Workspace;
@@ -10,7 +10,7 @@ use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::{Segment, Status};
 use std::rc::Rc;
 
-/// Posts `workspace.bytes` to the extents of the host, of which it may fill only the first; gives when the last has left.
+/// Posts `workspace.bytes` to the host's extents, which may be longer; returns when the last byte has left.
 pub(crate) fn send_bytes(context: &Context<'_>, workspace: &Workspace) -> Result<Time, Status> {
     let core = context.core;
     let epoch = workspace.collector.epoch();
@@ -62,7 +62,7 @@ pub(crate) async fn send_page(
     Ok(0)
 }
 
-/// Sends `workspace.bytes` to where the data pointer says, which has been resolved; there may be room for more.
+/// Sends `workspace.bytes` to the resolved data pointer, whose extents may be longer.
 pub(crate) async fn send(context: &Context<'_>, workspace: &Workspace) -> Result<(), Status> {
     context.set_up_dma(workspace.bytes.len() as u64).await?;
     let sent = send_bytes(context, workspace)?;
@@ -71,7 +71,7 @@ pub(crate) async fn send(context: &Context<'_>, workspace: &Workspace) -> Result
     context.check()
 }
 
-/// Posts `workspace.contents`, from byte `offset` of the first on, to the extents of the host; gives when the last has left.
+/// Posts `workspace.contents`, from byte `offset` on, to the host's extents; returns when the last byte has left.
 pub(crate) fn send_units(context: &Context<'_>, workspace: &Workspace, offset: u32) -> Result<Time, Status> {
     let core = context.core;
     let mut at = offset as usize;

@@ -1,28 +1,28 @@
-//! Payload in the fields of commands (BandSlim): a command of its set begins a stream, transfer commands bring the rest, and
-//! the one that brings the last of it stores. A stream of which a command fails stores nothing.
+//! Payload in command fields (BandSlim): a command of its set begins a stream, transfer commands bring the rest, and
+//! the last of them stores it. If a command of a stream fails, nothing of the stream is stored.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::workspace::Workspace;
 use crate::controller::queue::partial::{State, StreamHead};
-use crate::controller::queue::ring::Fate;
+use crate::controller::queue::ring::QueueFate;
 use crate::controller::state::counters::add;
 use byteway_clock::Stage;
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_transfer::partial::Pool;
-use byteway_transfer::piggyback::{Complete, Taken};
+use byteway_transfer::piggyback::{Complete, PieceResult};
 use byteway_wire::nvme::vendor::piggyback::{Head, Piece, PipelinedPiece, commands};
 use byteway_wire::nvme::{Sqe, Status, VendorOpcode};
 
-/// What a command that begins a stream says of it.
+/// Parameters of a stream, from the command that begins it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamStart {
-    /// The length of the payload.
+    /// Length of the payload, in bytes.
     pub bytes: u32,
-    /// It goes on in pieces that name their places.
+    /// Pipelined: pieces name their positions.
     pub pipelined: bool,
 }
 
-/// Whether a command is a piece of a stream, and the stream is pipelined.
+/// Whether a command is a piece of a stream, and whether that stream is pipelined.
 pub(crate) fn is_piece(sqe: &Sqe) -> Option<bool> {
     match VendorOpcode(sqe.opcode()) {
         VendorOpcode::TRANSFER => Some(false),
@@ -31,13 +31,13 @@ pub(crate) fn is_piece(sqe: &Sqe) -> Option<bool> {
     }
 }
 
-/// Whether the host has enabled such streams for the command's queue.
+/// Whether the host has enabled this kind of stream for the command's queue.
 pub(crate) fn is_enabled(context: &Context<'_>, pipelined: bool) -> bool {
     let enabled = context.queue.methods.get();
     if pipelined { enabled.piggyback_pipelined() } else { enabled.piggyback() }
 }
 
-/// The command begins a stream. If that is all of it, gives the command back, with the payload in `workspace.bytes`.
+/// Begins a stream. If the command already holds the whole payload, returns it, with the payload in `workspace.bytes`.
 pub(crate) async fn begin(
     context: &Context<'_>,
     workspace: &mut Workspace,
@@ -65,8 +65,8 @@ pub(crate) async fn begin(
     }
 }
 
-/// The command brings a piece. If that was the last, gives the command that began the stream, with the payload in
-/// `workspace.bytes`.
+/// Adds the piece that the command brings. If it was the last, returns the command that began the stream, with the
+/// payload in `workspace.bytes`.
 pub(crate) async fn transfer(
     context: &Context<'_>,
     workspace: &mut Workspace,
@@ -90,17 +90,17 @@ pub(crate) async fn transfer(
     }
 }
 
-/// Takes a payload that is complete into `workspace.bytes`; gives its length, too.
+/// Moves a complete payload to `workspace.bytes`; returns its length, too.
 fn complete(
     context: &Context<'_>,
     workspace: &mut Workspace,
-    taken: Taken<StreamHead>,
+    taken: PieceResult<StreamHead>,
     pipelined: bool,
 ) -> Result<Option<(StreamHead, u32)>, Status> {
     let Complete { store: head, bytes, mut partial } = match taken {
-        Taken::Kept => return Ok(None),
-        Taken::Failed(status) => return Err(status),
-        Taken::Complete(complete) => complete,
+        PieceResult::Kept => return Ok(None),
+        PieceResult::Failed(status) => return Err(status),
+        PieceResult::Complete(complete) => complete,
     };
     partial.swap_into(&mut workspace.bytes, bytes as usize);
     let mut state = context.core.parked.partials.state();
@@ -111,22 +111,21 @@ fn complete(
     Ok(Some((head, bytes)))
 }
 
-/// A payload of `bytes` goes to DRAM.
+/// Charges storing a payload of `bytes` in DRAM.
 async fn store(context: &Context<'_>, bytes: u32) -> Result<(), Status> {
     let core = context.core;
-    let stored = core.placement.site(Work::Buffer).dram("payload", bytes.into());
+    let stored = core.placement.site(WorkKind::Buffer).dram("payload", bytes.into());
     core.clock.sleep_until(stored.arrival).await;
     context.charge(Stage::Dram);
     context.check()
 }
 
-/// A command has failed, for whatever reason; `start` is what it says if it is one that begins a stream. If it was one of
-/// a stream, that ends with it: the host may have placed the others already, and they are not to be taken for another
-/// stream's.
+/// Ends the stream of a failed command; `start` are its parameters if it begins one. The host may have submitted the
+/// remaining pieces already, and they must not count as another stream's.
 pub(crate) fn end_failed(context: &Context<'_>, start: Option<StreamStart>) {
     let (core, sqe, queue) = (context.core, context.sqe, context.queue);
     let enabled = queue.methods.get();
-    if queue.fate.get() != Fate::Live || !(enabled.piggyback() || enabled.piggyback_pipelined()) {
+    if queue.fate.get() != QueueFate::Live || !(enabled.piggyback() || enabled.piggyback_pipelined()) {
         return;
     }
     let mut state = core.parked.partials.state();

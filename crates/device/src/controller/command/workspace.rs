@@ -1,37 +1,37 @@
-//! What a command slot works with, reused from command to command.
+//! The buffers of a command slot, reused from command to command.
 
 use byteway_kv::Key;
-use byteway_link::TakeParts;
+use byteway_link::PartConsumer;
 use byteway_transfer::Collector;
 use byteway_transfer::collector::Supported;
 use byteway_wire::content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::{CopyRange, Range};
 
-/// What a command slot works with, reused from command to command.
+/// The buffers of a command slot.
 pub struct Workspace {
     /// Resolves data pointers.
     pub collector: Collector,
-    /// Units on their way between host and flash.
+    /// Units in transfer between host and flash.
     pub(crate) contents: Vec<Content>,
-    /// Bytes on their way, where they are no whole units.
+    /// Bytes in transfer that are not whole units.
     pub(crate) bytes: Vec<u8>,
     pub(crate) unit: Box<[u8; UNIT_BYTES]>,
-    /// The source ranges of a Copy.
+    /// Source ranges of a Copy.
     pub(crate) ranges: Vec<CopyRange>,
-    /// The ranges of a Dataset Management.
+    /// Ranges of a Dataset Management.
     pub(crate) dataset: Vec<Range>,
-    /// What a List has found.
+    /// Keys found by a List.
     pub(crate) keys: Vec<Key>,
-    /// The first block of the command that failed, for the error log.
+    /// First block of a failed command, for the error log.
     pub failed_lba: u64,
-    /// Dword 0 of the completion of a command that failed.
+    /// Dword 0 of the completion of a failed command.
     pub failed_dword: u32,
-    /// What the error log says of it beside: its command specific information.
+    /// Command specific information of a failed command, for the error log.
     pub failed_information: u64,
 }
 
 impl Workspace {
-    /// For a device that takes the data pointers `supported`.
+    /// A workspace for the data pointers `supported`.
     pub fn new(supported: Supported) -> Self {
         Workspace {
             collector: Collector::new(supported),
@@ -47,19 +47,19 @@ impl Workspace {
         }
     }
 
-    /// Adds a part of the payload, which stands at `offset` of it; parts come in order.
+    /// Appends the part of the payload at `offset`. Parts must come in order.
     pub(crate) fn land(&mut self, landing: Landing, keep: Keep, offset: usize, part: &[u8]) {
         self.landed(landing, keep).1.bytes(offset, part);
     }
 
-    /// The collector, and who takes the payload to which it points.
+    /// The collector, and the destination of the payload that it resolves.
     pub(crate) fn landed(&mut self, landing: Landing, keep: Keep) -> (&Collector, Landed<'_>) {
         let Workspace { collector, contents, unit, bytes, .. } = self;
         (collector, Landed { landing, keep, contents, unit, bytes })
     }
 }
 
-/// A payload on its way to where it goes.
+/// The destination of a payload in transfer.
 pub(crate) struct Landed<'a> {
     landing: Landing,
     keep: Keep,
@@ -68,7 +68,7 @@ pub(crate) struct Landed<'a> {
     bytes: &'a mut Vec<u8>,
 }
 
-impl TakeParts for Landed<'_> {
+impl PartConsumer for Landed<'_> {
     fn bytes(&mut self, offset: usize, part: &[u8]) {
         match self.landing {
             Landing::Units => assemble(self.contents, self.unit, self.keep, offset, part),
@@ -86,18 +86,18 @@ impl TakeParts for Landed<'_> {
     }
 }
 
-/// Where a payload from the host goes.
+/// Destination of a payload from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Landing {
     /// Into `contents`: whole units.
     Units,
     /// Into `bytes`.
     Bytes,
-    /// Into `bytes`, and on to the drive's DRAM.
+    /// `bytes`, and the drive's DRAM.
     Dram,
 }
 
-/// Adds a part of the payload to the units that it makes up; parts come in order.
+/// Appends a part of the payload to the units that it forms. Parts must come in order.
 fn assemble(
     contents: &mut Vec<Content>,
     unit: &mut [u8; UNIT_BYTES],

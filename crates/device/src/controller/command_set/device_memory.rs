@@ -1,5 +1,5 @@
-//! The device's memory, which the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]): an area for payloads of
-//! any command, behind it the ring of commit records, and what a command set adds.
+//! Device memory that the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]): the area for payloads of
+//! any command, then the ring of commit records, then the part of a command set.
 
 use crate::config::CommandSet;
 use crate::controller::command_set::CommandSets;
@@ -9,13 +9,13 @@ use byteway_wire::cxl::DeviceDvsec;
 use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 
 impl CommandSets {
-    /// What the device's memory is used for.
+    /// How device memory is divided.
     pub(crate) fn memory_log(&self) -> DeviceMemoryLog {
         let shared = self.core.memory.log(self.core.config.transfer.memory.as_ref());
         CommandSet::ALL.iter().fold(shared, |log, set| set.memory_log(&self.core, log))
     }
 
-    /// How the device says in its configuration space that it has memory for the host; none: it has none.
+    /// The DVSEC that announces memory for the host in configuration space; `None`: there is no such memory.
     pub(crate) fn dvsec(&self) -> Option<DeviceDvsec> {
         let bytes = self.memory_log().bytes;
         (bytes > 0).then(|| DeviceDvsec::new(bytes))

@@ -1,14 +1,14 @@
-//! Echoes: a command set of its own, for tests. It has the least that a set takes, and is plugged in as any further one: by
-//! this module, and by a line in the list ([`crate::config`]).
+//! Echo: a command set for tests. It is as small as a set can be, and is added like any other: by this module, and by a
+//! line in the list ([`crate::config`]).
 //!
-//! A namespace keeps up to 64 bytes for each of its numbers, 64 numbers a unit. They lie in the drive's DRAM: a reset of the
-//! controller keeps them; a power cut, a format and a sanitize operation take them.
+//! A namespace keeps up to 64 bytes for each of its numbers, 64 numbers per unit, in the drive's DRAM: a controller
+//! reset keeps them; a power cut, a format and a sanitize operation clear them.
 //!
 //! | opcode | command | dwords | completes with |
 //! |---|---|---|---|
-//! | [`PUT`] | keeps its payload | CDW10 number, CDW11 bytes | |
-//! | [`GET`] | gives what is kept, to where the data pointer says | CDW10 number, CDW11 bytes at most | DW0 bytes |
-//! | [`COUNT`] | | | DW0 numbers that are kept |
+//! | [`PUT`] | stores its payload | CDW10 number, CDW11 bytes | |
+//! | [`GET`] | returns what is stored, to the data pointer | CDW10 number, CDW11 maximum bytes | DW0 bytes |
+//! | [`COUNT`] | counts | | DW0 numbers with stored bytes |
 
 use crate::config::{CommandSet, DriveConfig, NamespaceConfig};
 use crate::controller::command::context::{Context, Reply};
@@ -26,7 +26,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The Command Set Identifier: of those that are a vendor's.
+/// Command Set Identifier, from the vendor-specific range.
 pub const CSI: u8 = 0x31;
 /// Echo Put.
 pub const PUT: VendorOpcode = VendorOpcode(0xC1);
@@ -34,13 +34,13 @@ pub const PUT: VendorOpcode = VendorOpcode(0xC1);
 pub const GET: VendorOpcode = VendorOpcode(0xC2);
 /// Echo Count.
 pub const COUNT: VendorOpcode = VendorOpcode(0xC4);
-/// The longest echo, bytes.
+/// Maximum length of an echo, in bytes.
 pub const BYTES_MAX: u32 = 64;
 
-/// What a namespace keeps, by number.
+/// Stored bytes of a namespace, by number.
 type Echoes = Rc<RefCell<BTreeMap<u32, Vec<u8>>>>;
 
-/// The command set, which keeps nothing but what its namespaces do.
+/// The command set, whose only state is in its namespaces.
 pub struct Echo;
 
 impl IoCommandSet for Echo {
@@ -54,7 +54,7 @@ impl IoCommandSet for Echo {
         config.namespaces.iter().any(|namespace| namespace.set == CommandSet::Echo)
     }
 
-    /// Numbers of the namespace, 64 bits.
+    /// The structure contains the number of numbers, 64 bits.
     fn identify_namespace(_: &Core, namespace: Option<(&Namespace, Limits)>) -> Vec<u8> {
         let mut bytes = vec![0; Identify::BYTES as usize];
         if let Some((namespace, _)) = namespace {
@@ -91,7 +91,7 @@ impl IoCommandSet for Echo {
         }
     }
 
-    /// So many units.
+    /// The bytes contain the number of units.
     fn wanted(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         let units = bytes.first_chunk().map_or(0, |units| u64::from_le_bytes(*units));
         if units == 0 { Err(INVALID_FIELD) } else { Ok((units, Format::of(CommandSet::Echo))) }
@@ -147,7 +147,7 @@ async fn get(
     Ok(Reply::Done([sent, 0]))
 }
 
-/// The number that a command names, and how many bytes.
+/// The number that a command names, and the number of bytes.
 fn echo_of(context: &Context<'_>, namespace: &Namespace) -> Result<(u32, u32), Status> {
     let (number, bytes) = (context.sqe.cdw10, context.sqe.cdw11);
     if u64::from(number) >= numbers(namespace) {
@@ -159,13 +159,13 @@ fn echo_of(context: &Context<'_>, namespace: &Namespace) -> Result<(u32, u32), S
     Ok((number, bytes))
 }
 
-/// Numbers that a namespace has.
+/// Number of numbers in a namespace.
 fn numbers(namespace: &Namespace) -> u64 {
     namespace.units() * (UNIT_BYTES as u64 / u64::from(BYTES_MAX))
 }
 
 impl NamespaceConfig {
-    /// Echoes, 64 numbers a unit.
+    /// An Echo namespace, with 64 numbers per unit.
     pub const fn echo(units: u64) -> NamespaceConfig {
         NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::Echo }
     }

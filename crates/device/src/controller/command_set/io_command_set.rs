@@ -1,4 +1,4 @@
-//! What an I/O command set is to the controller.
+//! The trait of an I/O command set.
 
 use crate::config::{ConfigError, DriveConfig};
 use crate::controller::command::context::{Context, Reply};
@@ -15,41 +15,41 @@ use byteway_wire::nvme::vendor::{Framing, Methods};
 use byteway_wire::nvme::{CommandsSupportedLog, Identify, IdentifyController, Sqe, Status};
 use std::rc::Rc;
 
-/// An I/O command set. Its value is what the set keeps for the whole controller; what it keeps for one namespace is
-/// [`Namespace::contents`]. Each default says that the set has nothing to say.
+/// An I/O command set. Its value is the state that it keeps for the whole controller; state of one namespace is in
+/// [`Namespace::contents`]. Each default means that the set does not use the hook.
 ///
-/// The controller asks by [`CommandSet`](crate::config::CommandSet), never by this trait. It validates nothing of what a
-/// command says of the set's own; a set answers whatever a host sends with a status.
+/// The controller calls it through [`CommandSet`](crate::config::CommandSet), never directly. The controller does not
+/// validate set-specific fields of a command; the set must answer whatever a host sends with a status.
 pub(crate) trait IoCommandSet: Sized {
-    /// The Command Set Identifier. None: no namespace is of the set.
+    /// Command Set Identifier. `None`: no namespace has this set.
     const CSI: Option<u8> = None;
-    /// Whether commands of the set begin streams, and so pieces of streams may follow them.
+    /// Whether commands of the set begin streams, so that pieces may follow.
     const HAS_STREAMS: bool = false;
 
-    /// The set's state at power-on.
+    /// The state at power-on.
     fn new(clock: &Clock, config: &DriveConfig) -> Self;
 
-    /// The set's state of a further controller of the same drive: one of its own, but for what is the drive's.
-    fn beside(&self, clock: &Clock, config: &DriveConfig) -> Self {
+    /// The state of a further controller of the same drive: its own, except for what the drive shares.
+    fn for_peer(&self, clock: &Clock, config: &DriveConfig) -> Self {
         Self::new(clock, config)
     }
 
-    // What a drive with the set is like.
+    // Configuration and Identify.
 
-    /// Whether a drive has it.
+    /// Whether a drive with this configuration has the set.
     fn is_offered(config: &DriveConfig) -> bool;
 
-    /// Checks what the description of a drive says of the set, whether or not the drive has it.
+    /// Checks the set's part of a configuration, whether or not the drive has the set.
     fn check_config(_config: &DriveConfig) -> Result<(), ConfigError> {
         Ok(())
     }
 
-    /// Checks whether there can be such a namespace of the set.
+    /// Checks whether such a namespace of the set is possible.
     fn check_namespace(_config: &DriveConfig, _namespace: &Namespace) -> Result<(), ConfigError> {
         Ok(())
     }
 
-    /// Adds what the set offers to the Identify Controller data structure for all sets.
+    /// Adds what the set supports to the common Identify Controller data structure.
     fn describe(_core: &Core, _id: &mut IdentifyController) {}
 
     /// The Identify Controller data structure of the set, [`Identify::BYTES`] long.
@@ -57,36 +57,36 @@ pub(crate) trait IoCommandSet: Sized {
         vec![0; Identify::BYTES as usize]
     }
 
-    /// The Identify Namespace data structure of the set, for a namespace of it, or for none.
+    /// The set's Identify Namespace data structure for a namespace, or for none.
     fn identify_namespace(_core: &Core, _namespace: Option<(&Namespace, Limits)>) -> Vec<u8> {
         vec![0; Identify::BYTES as usize]
     }
 
-    /// The Identify Namespace data structure that only namespaces with blocks have, or what all of them have in common
-    /// (NVMe Base 2.1, 5.1.13.2.1).
+    /// The Identify Namespace data structure for block namespaces: of a namespace, or of what all have in common (NVMe
+    /// Base 2.1, 5.1.13.2.1).
     fn identify_blocks(_core: &Core, _namespace: Option<(&Namespace, Limits)>) -> Result<Vec<u8>, Status> {
         Err(Status::INVALID_NAMESPACE.with_dnr())
     }
 
-    /// Adds the effects of the set's commands to the log of those that are supported.
+    /// Adds the effects of the set's commands to the Commands Supported and Effects log page.
     fn add_commands(config: &DriveConfig, page: &mut CommandsSupportedLog);
 
     // Commands.
 
-    /// Whether a command is one of the set, enabled or not. Any other is refused before the set sees it.
+    /// Whether an opcode belongs to the set, enabled or not. Others are refused before the set sees them.
     fn has(opcode: u8) -> bool;
 
-    /// Whether a command is the set's whatever namespace it names.
+    /// Whether the set handles an opcode for namespaces of any set.
     fn claims(_opcode: u8) -> bool {
         false
     }
 
-    /// What an entry is: a command, payload, or a command with payload behind it.
+    /// What an entry is: a command, payload, or a command that payload follows.
     fn framing(sqe: &Sqe, methods: Methods) -> Framing {
         Framing::of(sqe, methods)
     }
 
-    /// The fixed part of what the pipeline takes for a command.
+    /// The fixed pipeline latency of a command.
     fn pipeline(_core: &Core, _sqe: &Sqe) -> Delay {
         Delay::ZERO
     }
@@ -94,17 +94,37 @@ pub(crate) trait IoCommandSet: Sized {
     /// Executes a command of the set.
     async fn execute(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status>;
 
-    /// Executes a fused operation: what both commands complete with.
+    /// Executes a fused operation; returns the status of each command.
     async fn execute_fused(&self, _both: &[Context<'_>; 2], _workspace: &mut Workspace) -> [Status; 2] {
         [Status::INVALID_FIELD.with_dnr(); 2]
     }
 
-    /// What a command says of the stream that it begins, if it is one that does.
+    /// Whether the set has an admin command with this opcode.
+    fn has_admin(_opcode: u8) -> bool {
+        false
+    }
+
+    /// Executes an admin command of the set, for a namespace of it. Returns dword 0 of its completion.
+    async fn execute_admin(
+        &self,
+        _context: &Context<'_>,
+        _workspace: &mut Workspace,
+        _namespace: &Namespace,
+    ) -> Result<u32, Status> {
+        Err(Status::INVALID_OPCODE.with_dnr())
+    }
+
+    /// A log page of a namespace of the set; `None`: not supported.
+    fn log_page(&self, _namespace: &Namespace, _lid: u8) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// The parameters of the stream that a command begins, if it begins one.
     fn stream_start(_sqe: &Sqe) -> Option<StreamStart> {
         None
     }
 
-    /// A stream that the command `head` of the set began is complete.
+    /// Completes a stream that the command `head` of the set began.
     async fn end_stream(
         &self,
         _context: &Context<'_>,
@@ -114,72 +134,72 @@ pub(crate) trait IoCommandSet: Sized {
         Err(Status::INTERNAL_ERROR)
     }
 
-    // The life of namespaces, and of the controller.
+    // Life cycle of namespaces and controller.
 
-    /// The format with this index of a namespace of the set: blocks of which size. Without blocks there is one.
+    /// The block size of format `index` of a namespace. A set without blocks has one format.
     fn format(index: u8) -> Result<BlockSize, Status> {
         if index == 0 { Ok(BlockSize::B4096) } else { Err(Status::INVALID_FORMAT.with_dnr()) }
     }
 
-    /// The size and format of a namespace that is to be created, if the drive can make one like it. `bytes` are its
-    /// Identify Namespace data structure, as a host sent it.
+    /// Size and format of a namespace to be created, if the drive supports it. `bytes` is the Identify Namespace data
+    /// structure that the host sent.
     fn wanted(_bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr())
     }
 
-    /// Gives a namespace what the set keeps for it, if it has not got that.
+    /// Creates the set's state of a namespace, unless it exists.
     ///
     /// # Errors
-    /// There can be no such namespace of its size.
+    /// [`Status`] if a namespace of this size is not possible.
     fn open(&self, _core: &Core, _namespace: &Namespace) -> Result<(), Status> {
         Ok(())
     }
 
-    /// What a controller keeps for a namespace ends, before what the set keeps for it does.
+    /// Ends controller-level state of a namespace, before [`IoCommandSet::close`].
     fn let_go(&self, _namespace: &Namespace) {}
 
-    /// Takes a namespace what the set keeps for it, which no command uses any more: its units are to be deallocated.
+    /// Ends the set's state of a namespace, which no command uses any more. Its units will be deallocated.
     ///
     /// # Errors
-    /// At the end of the drive's life. The namespace is then as it was, or has nothing if that is to be found out anew.
+    /// At the end of the drive's life. The namespace is then as before, or not usable if its contents must be recovered
+    /// anew.
     async fn close(&self, _core: &Core, _namespace: &Namespace) -> Result<(), MediaError> {
         Ok(())
     }
 
-    /// What the set buffers for its namespaces, in addition to what the translation layer does, is on flash when this
-    /// ends.
+    /// Flushes what the set buffers for its namespaces in addition to the translation layer.
     async fn flush(&self, _core: &Core, _span: SpanId) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Waits until it is known what the set's namespaces hold.
+    /// Waits until the contents of the set's namespaces are known.
     async fn ready(&self, _core: &Core) {}
 
-    /// The controller is reset.
+    /// Called at a controller reset.
     fn reset(&self) {}
 
-    /// The drive is sanitized: what no namespace holds goes, too.
+    /// Clears data of the set outside namespaces, for a sanitize operation.
     fn sanitize(&self) {}
 
-    /// The power goes.
+    /// Called when the power is cut.
     fn power_off(&self, _core: &Core) {}
 
-    /// Begins what the set does besides commands.
+    /// Starts the set's background tasks.
     fn spawn(&self, _core: &Rc<Core>) {}
 
-    // The device's memory behind CXL.mem.
+    // Device memory over CXL.mem.
 
-    /// `log`, with what the set has of the device's memory.
+    /// Adds the set's part of device memory to `log`.
     fn memory_log(_core: &Core, log: DeviceMemoryLog) -> DeviceMemoryLog {
         log
     }
 
-    /// Stores to the set's part of the device's memory; false: `offset` is not there.
+    /// Stores to the set's part of device memory; `false`: `offset` is outside of it.
     fn store_memory(_core: &Core, _offset: u64, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Loads from there; false: `offset` is not there.
+    /// Loads from the set's part of device memory; `false`: `offset` is outside of it.
     fn load_memory(_core: &Core, _offset: u64, _into: &mut [u8]) -> bool {
         false
     }

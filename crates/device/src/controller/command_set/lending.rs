@@ -1,55 +1,59 @@
-//! Lending: queues of this controller whose commands are executed for another drive ("Espresso", 4.4: shadow queue pairs).
+//! Lending: queues of this controller whose commands are executed for another drive ("Espresso", 4.4: shadow queue
+//! pairs).
 //!
-//! Such a queue is an I/O queue like any other to its host: it is arbitrated with the others, and its commands have command slots
-//! here, are parsed here and complete here. What is between, from the namespace to the payload's way over the link, is the
-//! borrower's; what of that is firmware work is done where the loan's route says.
+//! To its host such a queue is like any other I/O queue: it takes part in arbitration, and its commands occupy command
+//! slots here, are parsed here and complete here. Execution, from the namespace to the payload's transfer, uses the
+//! borrower; its firmware work runs where the loan's route says.
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
-use crate::controller::queue::ring::SubmissionQueue;
+use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::state::loan::Loan;
 use byteway_firmware::Route;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Why a queue is not lent.
+/// Why a queue can't be lent or taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LendError {
     /// There is no such I/O queue.
     #[error("there is no I/O submission queue {0} to lend")]
     NoQueue(u16),
-    /// Its commands are another drive's already.
+    /// The queue is lent already.
     #[error("submission queue {0} is lent already")]
     IsLent(u16),
-    /// Commands are under way in it, or wait there: they would be executed for the wrong drive.
-    #[error("submission queue {0} has commands under way")]
+    /// Commands are in flight or wait to be fetched: they would be executed for the wrong drive.
+    #[error("submission queue {0} has commands in flight")]
     IsInUse(u16),
-    /// It takes payload in ways that end in the lender's memory.
-    #[error("submission queue {0} has transfer methods enabled, which are the lender's")]
+    /// Transfer methods that use the lender's memory are enabled.
+    #[error("submission queue {0} has transfer methods enabled that use the lender's memory")]
     HasMethods(u16),
-    /// Borrower and lender are one.
+    /// The lender or the borrower is not enabled, or is being reset, which deletes its queues.
+    #[error("lender and borrower must be enabled, and not in a reset")]
+    NotEnabled,
+    /// Borrower and lender are the same controller.
     #[error("a drive can't lend to itself")]
     IsOwn,
 }
 
-/// A queue that is lent, and to whom.
+/// A lent queue.
 pub(crate) struct Lent {
     pub(crate) borrower: Rc<CommandSets>,
     pub(crate) loan: Rc<Loan>,
 }
 
-/// Holds up a reset of the borrower while a command is executed for it, also if the task that does so is killed.
-pub(crate) struct UnderWay<'a>(&'a Core);
+/// Delays a reset of the borrower while a command is executed for it, even if the executing task is killed.
+pub(crate) struct HeldByLoan<'a>(&'a Core);
 
-impl<'a> UnderWay<'a> {
+impl<'a> HeldByLoan<'a> {
     pub(crate) fn of(borrower: &'a Core) -> Self {
         borrower.begin();
-        UnderWay(borrower)
+        HeldByLoan(borrower)
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for HeldByLoan<'_> {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -62,18 +66,18 @@ pub(crate) struct Lending {
 }
 
 impl Lending {
-    /// To whom a queue is lent. One that was deleted may be here still.
+    /// The loan of a queue, if it is lent. The list may contain deleted queues.
     #[inline]
     pub(crate) fn of(&self, queue: &SubmissionQueue) -> Option<Rc<Lent>> {
         if queue.is_lent.get() { self.queues.borrow().get(&queue.id).cloned() } else { None }
     }
 
-    /// The queues are gone.
+    /// Forgets all loans: the queues no longer exist.
     pub(crate) fn clear(&self) {
         self.queues.take().values().for_each(|lent| lent.loan.end());
     }
 
-    /// The loan of a queue ends. It stays lent: what comes by it is not executed.
+    /// Ends the loan of a queue. The queue stays lent, and further commands of it are not executed.
     pub(crate) fn end(&self, qid: u16) {
         if let Some(lent) = self.queues.borrow().get(&qid) {
             lent.loan.end();
@@ -81,8 +85,14 @@ impl Lending {
     }
 }
 
-/// Lends queue `qid`, of which nothing is under way, to `borrower`, whose placement does the work for its commands by `route`, and to
-/// which this drive is `lender`.
+/// Whether a controller accepts commands, and no reset is pending.
+fn is_enabled(core: &Core) -> bool {
+    let admin = core.queues.submission(0);
+    core.registers.csts.get().rdy() && admin.is_some_and(|queue| queue.fate.get() == QueueFate::Live)
+}
+
+/// Lends the idle queue `qid` to `borrower`, whose placement runs firmware work for it by `route`. `lender` is this
+/// drive's number among the borrower's peers.
 pub(crate) fn lend(
     sets: &CommandSets,
     qid: u16,
@@ -93,6 +103,9 @@ pub(crate) fn lend(
     let queue = queue.ok_or(LendError::NoQueue(qid))?;
     if std::ptr::eq(sets, Rc::as_ptr(borrower)) {
         return Err(LendError::IsOwn);
+    }
+    if ![&sets.core, &borrower.core].into_iter().all(|core| is_enabled(core)) {
+        return Err(LendError::NotEnabled);
     }
     if queue.is_lent.get() {
         return Err(LendError::IsLent(qid));
@@ -111,7 +124,7 @@ pub(crate) fn lend(
     Ok(loan)
 }
 
-/// Takes a queue back, if it is lent and nothing of it is under way.
+/// Takes an idle lent queue back.
 pub(crate) fn take_back(sets: &CommandSets, qid: u16) -> Result<(), LendError> {
     let Some(queue) = sets.core.queues.submission(qid).filter(|queue| queue.is_lent.get()) else {
         return Ok(());

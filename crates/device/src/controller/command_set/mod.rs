@@ -1,19 +1,21 @@
-//! The I/O command sets, a folder each, behind one closed enum: [`CommandSet`]. Whatever else there is in the controller asks
-//! here: how an entry is framed in its queue, what the pipeline takes, who executes a command, what Identify says, what may be
-//! formatted, and how a namespace lives (create, format, sanitize, delete, power cut).
+//! The I/O command sets, one folder each, behind one closed enum: [`CommandSet`]. The rest of the controller calls this
+//! module: for the framing of entries, the pipeline latency, execution of commands, Identify, and the life cycle of
+//! namespaces (create, format, sanitize, delete, power cut).
 //!
 //! | file or folder | what |
 //! |---|---|
-//! | `io_command_set.rs` | what a set is to the controller: a trait, whose defaults say nothing |
+//! | `io_command_set.rs` | the trait of a set, with defaults |
 //! | [`nvm`] | logical blocks |
-//! | [`kv`] | pairs of keys and values |
+//! | [`kv`] | key-value pairs |
+//! | [`csd`] | tables, and queries over them |
 //! | [`raw_flash`] | the flash array, for a translation layer that runs elsewhere |
 //! | [`sink`] | the payload sink |
-//! | `echo` | what a set takes at least; for tests |
-//! | [`device_memory`] | memory that the host stores to over CXL.mem, of all sets |
-//! | [`lending`] | queues whose commands are executed by another drive's sets |
+//! | [`slm`], [`programs`] | local memory, and programs that run over it |
+//! | `echo` | the smallest possible set, for tests |
+//! | [`device_memory`] | device memory over CXL.mem, of all sets |
+//! | [`lending`] | queues whose commands another drive's sets execute |
 //!
-//! A further set is a module here and a line in `command_sets!` ([`crate::config`]), the one list of them.
+//! To add a set, add a module here and a line to `command_sets!` ([`crate::config`]), the only list.
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, command_sets};
 use crate::controller::command::context::{Context, Reply};
@@ -34,6 +36,7 @@ use byteway_wire::nvme::vendor::{Framing, Methods};
 use byteway_wire::nvme::{CommandsSupportedLog, IdentifyController, NSID_ALL, NvmOpcode, Sqe, Status};
 use std::rc::Rc;
 
+pub mod csd;
 pub mod device_memory;
 #[cfg(feature = "echo")]
 pub mod echo;
@@ -41,10 +44,12 @@ mod io_command_set;
 pub mod kv;
 pub mod lending;
 pub mod nvm;
+pub mod programs;
 pub mod raw_flash;
 pub mod sink;
+pub mod slm;
 
-/// Matches a [`CommandSet`]: what is to be done with the type, or with the state, that implements it.
+/// Matches a [`CommandSet`], with an expression over the type or the state that implements it.
 macro_rules! arms {
     (
         ($set:expr, $Set:ident => $done:expr)
@@ -91,9 +96,9 @@ macro_rules! arms {
     }};
 }
 
-/// `of!(set, Set => ...)`: with the type `Set` that implements `set`. `of!(set, state of states => ...)`: with its state.
-/// `of!(all state of states => ...)`: with the state of each, one after the other. `of!(first Set => ...)`: returns the first
-/// set whose type it holds for.
+/// `of!(set, Set => ...)`: the expression for the type `Set` of `set`. `of!(set, state of states => ...)`: for its
+/// state. `of!(all state of states => ...)`: for the state of each set in turn. `of!(first Set => ...)`: returns the
+/// first set for whose type the expression holds.
 macro_rules! of {
     ($($what:tt)*) => {
         command_sets! { arms $($what)* }
@@ -102,7 +107,7 @@ macro_rules! of {
 
 macro_rules! states {
     (() $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*) => {
-        /// What each set keeps for the whole controller.
+        /// The state that each set keeps for the whole controller.
         struct States {
             $($(#[cfg($cfg)])? $module: $module::$type,)*
         }
@@ -112,22 +117,22 @@ macro_rules! states {
                 States { $($(#[cfg($cfg)])? $module: IoCommandSet::new(clock, config),)* }
             }
 
-            fn beside(&self, clock: &Clock, config: &DriveConfig) -> Self {
-                States { $($(#[cfg($cfg)])? $module: IoCommandSet::beside(&self.$module, clock, config),)* }
+            fn for_peer(&self, clock: &Clock, config: &DriveConfig) -> Self {
+                States { $($(#[cfg($cfg)])? $module: IoCommandSet::for_peer(&self.$module, clock, config),)* }
             }
         }
     };
 }
 command_sets! { states }
 
-/// What a drive says of its command sets, and of namespaces that there could be.
+/// Configuration and Identify.
 impl CommandSet {
-    /// Whether a drive has it.
+    /// Whether a drive with this configuration has the set.
     pub(crate) fn is_offered(self, config: &DriveConfig) -> bool {
         of!(self, Set => Set::is_offered(config))
     }
 
-    /// Its Command Set Identifier; none: it has none, and no namespace is of it.
+    /// Its Command Set Identifier; `None`: no namespace has this set.
     pub(crate) fn csi(self) -> Option<u8> {
         of!(self, Set => Set::CSI)
     }
@@ -137,37 +142,37 @@ impl CommandSet {
         Self::ALL.iter().copied().filter(|set| set.is_offered(config))
     }
 
-    /// Those that have an identifier.
+    /// The sets of a drive that have an identifier.
     fn identified(config: &DriveConfig) -> impl Iterator<Item = (CommandSet, u8)> {
         Self::offered(config).filter_map(|set| Some((set, set.csi()?)))
     }
 
-    /// The set of a drive that has this identifier.
+    /// The set of a drive with this identifier.
     pub(crate) fn of_csi(csi: u8, config: &DriveConfig) -> Option<CommandSet> {
         Self::identified(config).find(|(_, own)| *own == csi).map(|(set, _)| set)
     }
 
-    /// The identifiers of a drive's sets, a bit each: a vector of the Identify I/O Command Set data structure.
+    /// Bit mask of the identifiers of a drive's sets: a vector of the Identify I/O Command Set data structure.
     pub(crate) fn vector(config: &DriveConfig) -> u64 {
         Self::identified(config).fold(0, |vector, (_, csi)| vector | 1 << csi)
     }
 
-    /// Whether a drive has more than NVM, so that a host can enable all of its sets.
+    /// Whether a drive has sets in addition to NVM, so that a host can enable all of them.
     pub(crate) fn are_several(config: &DriveConfig) -> bool {
         Self::identified(config).count() > 1
     }
 
-    /// CAP.CSS: NVM, and with more sets all that are supported (NVMe Base 2.1, 3.1.4.1).
+    /// CAP.CSS: NVM, and with further sets all supported ones (NVMe Base 2.1, 3.1.4.1).
     pub(crate) fn css(config: &DriveConfig) -> u8 {
         if Self::are_several(config) { 1 | 1 << 6 } else { 1 }
     }
 
-    /// Checks what the description of a drive says of the set.
+    /// Checks the set's part of a configuration.
     pub(crate) fn check_config(self, config: &DriveConfig) -> Result<(), ConfigError> {
         of!(self, Set => Set::check_config(config))
     }
 
-    /// Checks whether there can be such a namespace of the set.
+    /// Checks whether such a namespace of the set is possible.
     pub(crate) fn check_namespace(
         self,
         config: &DriveConfig,
@@ -181,13 +186,13 @@ impl CommandSet {
         of!(self, Set => Set::check_namespace(config, namespace))
     }
 
-    /// The format with this index of a namespace of the set: blocks of which size.
+    /// The block size of format `index` of a namespace of the set.
     pub(crate) fn format(self, index: u8) -> Result<BlockSize, Status> {
         of!(self, Set => Set::format(index))
     }
 
-    /// The size and format of a namespace that is to be created, if the drive can make one like it. `bytes` are its
-    /// Identify Namespace data structure. `is_shared`: the drive has several controllers, so NMIC may say that all may have it.
+    /// Size and format of a namespace to be created, if the drive supports it. `bytes` is its Identify Namespace data
+    /// structure. `is_shared`: the drive has several controllers, so NMIC may ask for a shared namespace.
     pub(crate) fn wanted(self, bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
         of!(self, Set => Set::wanted(bytes, is_shared))
     }
@@ -197,13 +202,13 @@ impl CommandSet {
         of!(self, Set => Set::identify_controller())
     }
 
-    /// Adds what the set offers to the Identify Controller data structure for all sets.
+    /// Adds what the set supports to the common Identify Controller data structure.
     pub(crate) fn describe(self, core: &Core, id: &mut IdentifyController) {
         of!(self, Set => Set::describe(core, id));
     }
 
-    /// The Identify Namespace data structure of a set with blocks (NVMe Base 2.1, 5.1.13.2.1), for `namespace`, or what all
-    /// have in common.
+    /// The Identify Namespace data structure of a set with blocks (NVMe Base 2.1, 5.1.13.2.1), for `namespace`, or for
+    /// what all have in common.
     pub(crate) fn identify_blocks(
         self,
         core: &Core,
@@ -212,7 +217,7 @@ impl CommandSet {
         of!(self, Set => Set::identify_blocks(core, namespace))
     }
 
-    /// The Identify Namespace data structure of the set, for `namespace`, or for none.
+    /// The set's Identify Namespace data structure, for `namespace` or for none.
     pub(crate) fn identify_namespace(
         self,
         core: &Core,
@@ -224,8 +229,8 @@ impl CommandSet {
         Ok(of!(self, Set => Set::identify_namespace(core, namespace)))
     }
 
-    /// Adds the effects of its commands to the log of those that are supported. Those of sets without an identifier stand
-    /// in that of NVM.
+    /// Adds the effects of its commands to the Commands Supported and Effects log page. Sets without an identifier are
+    /// part of NVM's page.
     pub(crate) fn add_commands(self, config: &DriveConfig, page: &mut CommandsSupportedLog) {
         of!(self, Set => Set::add_commands(config, page));
         if self == CommandSet::Nvm {
@@ -234,68 +239,73 @@ impl CommandSet {
         }
     }
 
-    /// Whether a command is one of the set.
+    /// Whether an opcode belongs to the set.
     #[inline]
     fn has(self, opcode: u8) -> bool {
         of!(self, Set => Set::has(opcode))
     }
 
-    /// The set that claims a command, whatever namespace it names.
+    /// The set that handles an opcode for namespaces of any set.
     #[inline]
     fn claiming(opcode: u8) -> Option<CommandSet> {
         of!(first Set => Set::claims(opcode))
     }
 
-    /// Whether a piece of a stream may name a namespace of the set: streams of sets without namespaces may name any.
+    /// The set that has this admin opcode.
+    fn of_admin(opcode: u8) -> Option<CommandSet> {
+        of!(first Set => Set::has_admin(opcode))
+    }
+
+    /// Whether a piece of a stream may name a namespace of the set. Streams of sets without namespaces may name any.
     fn takes_pieces(self, config: &DriveConfig) -> bool {
         let has_streams = |set: CommandSet| of!(set, Set => Set::HAS_STREAMS);
         Self::offered(config).any(|set| has_streams(set) && (set == self || set.csi().is_none()))
     }
 }
 
-/// The command sets of a controller, upon what they share.
+/// The command sets of a controller, and the state that they share.
 pub struct CommandSets {
     pub(crate) core: Rc<Core>,
-    /// Those of all controllers of the drive.
+    /// The command sets of all controllers of the drive.
     pub(crate) peers: Rc<Peers<CommandSets>>,
-    /// The queues that are lent, and to whom.
+    /// Queues that are lent.
     pub(crate) lending: Lending,
     states: States,
 }
 
-/// Executes an I/O command where modelled waits take no time, if that takes one step. False: a command slot is to do it.
+/// Executes an I/O command in one step, in immediate mode. `false`: it needs a command slot.
 #[inline]
 pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
-    // Opcodes of the sink are none of those that are done at once.
+    // No opcode of the sink is executed at once.
     core.inventory.set_of(sqe.nsid) == CommandSet::Nvm && nvm::at_once::execute(core, queue, sqe)
 }
 
-/// Commands: each is of one set.
+/// Execution of commands.
 impl CommandSets {
-    /// Those of a controller, which is the next of these.
+    /// The command sets of a controller, which becomes the next of `peers`.
     pub(crate) fn new(core: Rc<Core>, peers: Rc<Peers<CommandSets>>) -> Rc<Self> {
         let states = match peers.at(0) {
             None => States::new(&core.clock, &core.config),
-            Some(first) => first.states.beside(&core.clock, &core.config),
+            Some(first) => first.states.for_peer(&core.clock, &core.config),
         };
         let sets = Rc::new(CommandSets { states, core, peers, lending: Lending::default() });
         sets.peers.join(&sets);
         sets
     }
 
-    /// The set that an I/O command is of: that of its namespace, unless one claims it.
+    /// The set of an I/O command: that of its namespace, unless another set handles the opcode.
     #[inline]
     fn set_of(&self, sqe: &Sqe) -> CommandSet {
         CommandSet::claiming(sqe.opcode()).unwrap_or_else(|| self.core.inventory.set_of(sqe.nsid))
     }
 
-    /// What an entry is: a command, payload, or a command with payload behind it.
+    /// What an entry is: a command, payload, or a command that payload follows.
     #[inline]
     pub(crate) fn framing(&self, sqe: &Sqe, methods: Methods) -> Framing {
         of!(self.set_of(sqe), Set => Set::framing(sqe, methods))
     }
 
-    /// The fixed part of what the pipeline takes for a command of this queue.
+    /// The fixed pipeline latency of a command in this queue.
     #[inline]
     pub(crate) fn pipeline(&self, queue: u16, sqe: &Sqe) -> Delay {
         match queue {
@@ -304,7 +314,7 @@ impl CommandSets {
         }
     }
 
-    /// What an I/O command is, if it can be executed the short way.
+    /// The command as a plain read or write, if it is one.
     #[inline]
     pub(crate) fn plain(&self, context: &Context<'_>) -> Option<Plain> {
         if self.set_of(context.sqe) == CommandSet::Nvm { Plain::of(context) } else { None }
@@ -330,23 +340,44 @@ impl CommandSets {
         of!(set, state of self.states => state.execute(context, workspace).await)
     }
 
-    /// Refuses a command that the set of its namespace has not.
+    /// Executes an admin command that belongs to one set. Returns dword 0 of its completion.
+    pub(crate) async fn execute_admin(
+        &self,
+        context: &Context<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<u32, Status> {
+        let set = CommandSet::of_admin(context.sqe.opcode()).filter(|set| set.is_offered(&self.core.config));
+        let set = set.ok_or(Status::INVALID_OPCODE.with_dnr())?;
+        let namespace = self.core.namespace(context.sqe.nsid)?;
+        if namespace.set != set {
+            return Err(Status::INVALID_NAMESPACE.with_dnr());
+        }
+        of!(set, state of self.states => state.execute_admin(context, workspace, &namespace).await)
+    }
+
+    /// A log page of a namespace; `None`: its set does not have it.
+    pub(crate) fn log_page(&self, nsid: u32, lid: u8) -> Option<Vec<u8>> {
+        let namespace = self.core.inventory.active(nsid).ok()?;
+        of!(namespace.set, state of self.states => state.log_page(&namespace, lid))
+    }
+
+    /// Refuses an opcode that the set of its namespace does not have.
     fn refuse(&self, sqe: &Sqe) -> Result<Reply, Status> {
         if CommandSet::offered(&self.core.config).any(|set| set.has(sqe.opcode())) {
-            // There may be no such namespace; one that there is has another set.
+            // An invalid namespace takes precedence; a valid one has another set.
             self.core.namespace(sqe.nsid)?;
         }
         Err(Status::INVALID_OPCODE.with_dnr())
     }
 
-    /// Whether a command to a namespace of `set` is a piece of a stream that may be, and that is pipelined.
+    /// Whether a command to a namespace of `set` is an allowed piece of a stream, and whether that is pipelined.
     fn takes_piece(&self, set: CommandSet, context: &Context<'_>) -> Option<bool> {
         let pipelined = stream::is_piece(context.sqe)?;
         let is_taken = set.takes_pieces(&self.core.config) && stream::is_enabled(context, pipelined);
         is_taken.then_some(pipelined)
     }
 
-    /// A piece of a stream. The last has the set that the stream is of store the payload.
+    /// Handles a piece of a stream. For the last one, the set of the stream stores the payload.
     async fn transfer(
         &self,
         context: &Context<'_>,
@@ -359,13 +390,13 @@ impl CommandSets {
         of!(head.set, state of self.states => state.end_stream(context, &head, &workspace.bytes).await)
     }
 
-    /// A command has failed: a stream that it was of ends.
+    /// Ends the stream of a failed command.
     pub(crate) fn end_failed(&self, context: &Context<'_>) {
         let start = |set: &CommandSet| of!(*set, Set => Set::stream_start(context.sqe));
         stream::end_failed(context, CommandSet::ALL.iter().find_map(start));
     }
 
-    /// Executes a fused operation: what both commands complete with.
+    /// Executes a fused operation; returns the status of each command.
     pub(crate) async fn execute_fused(
         &self,
         both: &[Context<'_>; 2],
@@ -378,33 +409,32 @@ impl CommandSets {
     }
 }
 
-/// The life of namespaces, and of what the sets keep.
+/// Life cycle of namespaces and command sets.
 impl CommandSets {
-    /// Gives a namespace what its set keeps for it, if it has not got that.
+    /// Creates the state of a namespace's set, unless it exists.
     ///
     /// # Errors
-    /// There can be no such namespace of its size.
+    /// [`Status`] if a namespace of this size is not possible.
     pub(crate) fn open(&self, namespace: &Namespace) -> Result<(), Status> {
         of!(namespace.set, state of self.states => state.open(&self.core, namespace))
     }
 
-    /// Takes a namespace what its set keeps for it, which no command uses any more: its units are to be deallocated.
+    /// Ends the state of a namespace's set, which no command uses any more. Its units will be deallocated.
     ///
     /// # Errors
-    /// At the end of the drive's life. The namespace is then as it was.
+    /// At the end of the drive's life. The namespace is then as before.
     pub(crate) async fn close(&self, namespace: &Namespace) -> Result<(), MediaError> {
         self.peers.each(|sets| of!(namespace.set, state of sets.states => state.let_go(namespace)));
         of!(namespace.set, state of self.states => state.close(&self.core, namespace).await)
     }
 
-    /// Everything that sets buffer for their namespaces, in addition to what the translation layer does, is on flash
-    /// when this ends.
+    /// Flushes what the sets buffer in addition to the translation layer.
     pub(crate) async fn flush(&self, span: SpanId) -> Result<(), Status> {
         of!(all state of self.states => state.flush(&self.core, span).await?);
         Ok(())
     }
 
-    /// Waits until it is known what all namespaces hold.
+    /// Waits until the contents of all namespaces are known.
     pub(crate) async fn ready(&self) {
         of!(all state of self.states => state.ready(&self.core).await);
     }
@@ -414,35 +444,35 @@ impl CommandSets {
         of!(all state of self.states => state.reset());
     }
 
-    /// The drive is sanitized: what no namespace holds goes, too.
+    /// Clears data of the sets outside namespaces, for a sanitize operation.
     pub(crate) fn sanitize(&self) {
         of!(all state of self.states => state.sanitize());
     }
 
-    /// The power goes.
+    /// Called when the power is cut.
     pub(crate) fn power_off(&self) {
         of!(all state of self.states => state.power_off(&self.core));
     }
 
-    /// Begins what the sets do besides commands.
+    /// Starts the sets' background tasks.
     pub(crate) fn spawn(&self) {
         of!(all state of self.states => state.spawn(&self.core));
     }
 }
 
-/// What the sets have of the device's memory.
+/// Device memory of the sets.
 impl CommandSet {
-    /// `log`, with what the set has of the device's memory.
+    /// Adds the set's part of device memory to `log`.
     fn memory_log(self, core: &Core, log: DeviceMemoryLog) -> DeviceMemoryLog {
         of!(self, Set => Set::memory_log(core, log))
     }
 
-    /// Stores to the set's part of it; false: `offset` is not there.
+    /// Stores to the set's part; `false`: `offset` is outside of it.
     fn store_memory(self, core: &Core, offset: u64, bytes: &[u8]) -> bool {
         of!(self, Set => Set::store_memory(core, offset, bytes))
     }
 
-    /// Loads from there; false: `offset` is not there.
+    /// Loads from the set's part; `false`: `offset` is outside of it.
     fn load_memory(self, core: &Core, offset: u64, into: &mut [u8]) -> bool {
         of!(self, Set => Set::load_memory(core, offset, into))
     }

@@ -1,7 +1,7 @@
-//! Completions: posted, with or without a result behind them, and announced.
+//! Posting completions, with or without a result that follows, and announcing them.
 
 use crate::controller::core::Core;
-use crate::controller::queue::ring::{Fate, Permit, SubmissionQueue};
+use crate::controller::queue::ring::{Permit, QueueFate, SubmissionQueue};
 use crate::controller::state::counters::add;
 use crate::controller::state::event::{Answer, ParkedRequest};
 use byteway_clock::{Passage, SpanId, Stage};
@@ -17,13 +17,13 @@ impl Core {
         self.posted(posted, &queue, span);
     }
 
-    /// A completion was posted to where `queue` completes: announces it.
+    /// Announces a completion that was posted to the completion queue of `queue`.
     pub(crate) fn posted(&self, posted: Result<Passage, Fault>, queue: &SubmissionQueue, span: SpanId) {
         let Ok(passage) = posted else {
             self.fail();
             return;
         };
-        // The crossing is the link's until the entry arrives; from then on it is the host that takes its time.
+        // The link has the time until the entry arrives; from then on the time is the host's.
         self.port.spans().charge(span, passage.arrival, Stage::Link);
         add(&self.counters.posted, 1);
         if let Some(vector) = queue.completion_queue.vector {
@@ -34,25 +34,27 @@ impl Core {
 
     /// Holds an Asynchronous Event Request.
     pub(crate) fn park(&self, permit: Permit, cid: u16) {
-        if permit.queue().fate.get() == Fate::Live {
+        if permit.queue().fate.get() == QueueFate::Live {
             let queue = permit.park();
             self.events.park(ParkedRequest { queue, cid, is_aborted: false });
             self.events.wake();
         }
     }
 
-    /// Answers those that can be answered: that were aborted, or have an event; as far as their completions have room.
+    /// Completes the Asynchronous Event Requests that were aborted or have an event, as far as completion slots are
+    /// free.
     pub(crate) fn answer_events(&self) {
         while let Some((request, answer)) = self.events.next() {
             let (status, dw0) = match answer {
                 Answer::Aborted => (Status::ABORT_REQUESTED, 0),
                 Answer::Event(event) => (Status::SUCCESS, event.dw0()),
             };
+            // `next` has found a free completion slot, and nothing has waited since.
             self.post(Permit::unpark(request.queue), request.cid, status, [dw0, 0], SpanId::NONE);
         }
     }
 
-    /// Posts the completion of a command that ended well with `bytes` behind it, and announces it: as one completion.
+    /// Posts a successful completion with `bytes` after it, and announces both as one.
     pub(crate) fn post_result(&self, permit: Permit, cid: u16, dwords: [u32; 2], bytes: &[u8], span: SpanId) {
         let parts = Parts { bytes };
         let (run, entry, queue) = permit.complete_with_result(cid, dwords);

@@ -7,15 +7,15 @@ use byteway_link::{Bar, MmioWrite};
 use byteway_wire::nvme::Doorbell;
 
 impl Core {
-    /// A register, a doorbell or a word of the payload buffer was written. Whether it has exposed entries: a fetch task is to be
-    /// told.
+    /// Takes a write to a register, a doorbell or the payload buffer. `true` if it has exposed entries: the caller then
+    /// wakes a fetch task.
     #[must_use]
     pub(crate) fn register_write(&self, write: MmioWrite) -> bool {
         let MmioWrite { offset, value, bytes } = write;
         if !matches!(bytes, 4 | 8) || !offset.is_multiple_of(4) {
-            return false; // undefined by the specification; ignored
+            return false; // the specification leaves this undefined
         }
-        if self.lifecycle.resets.under_way() {
+        if self.lifecycle.resets.is_pending() {
             return false;
         }
         if self.memory.buffer.position(offset).is_some() {
@@ -40,9 +40,10 @@ impl Core {
         false
     }
 
-    /// A doorbell was written. One of a controller that is not ready means nothing. Whether it has exposed entries.
+    /// Takes a doorbell write, which has no meaning while the controller is not ready. `true` if it has exposed
+    /// entries.
     fn ring(&self, doorbell: Doorbell, value: u32) -> bool {
-        if !self.registers.csts.get().rdy() || self.lifecycle.resets.under_way() {
+        if !self.registers.csts.get().rdy() || self.lifecycle.resets.is_pending() {
             return false;
         }
         let rung = match doorbell {
@@ -63,7 +64,7 @@ impl Core {
         })
     }
 
-    /// The host has submitted commands up to `tail`: a fetch task is to be told.
+    /// The host has submitted commands up to `tail`. The caller wakes a fetch task.
     pub(crate) fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
         queue.set_tail(tail)?;
         if queue.missing.get() > 0 {

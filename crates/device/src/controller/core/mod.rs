@@ -1,12 +1,12 @@
-//! What all parts of the controller share, and what they all do with it.
+//! The controller's shared state, and the operations on it that all parts use.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`doorbell`] | writes to BAR0 |
-//! | [`shadow`] | doorbells in host memory |
-//! | [`completion`] | completions, posted and announced |
-//! | [`waiting`] | how commands end that have no command slot |
-//! | [`record`] | what the controller must not forget |
+//! | [`shadow`] | shadow doorbells in host memory |
+//! | [`completion`] | completions: posting and announcing |
+//! | [`waiting`] | ending commands that have no command slot |
+//! | [`record`] | the controller's non-volatile state |
 //! | `peers` | the controllers of one drive |
 //!
 //! It knows no command and no command set.
@@ -44,13 +44,16 @@ pub mod record;
 pub mod shadow;
 pub mod waiting;
 
-/// Looks again whether all posted writes have arrived after this time.
+/// Interval of checks whether all posted writes have arrived.
 const ARRIVAL: Delay = Delay::from_ns(100);
 
-/// Says by which route of the placement the firmware work of a command of a submission queue is done.
+/// Chooses the route of the placement for the firmware work of a command, by submission queue and entry.
 pub type Router = Rc<dyn Fn(u16, &Sqe) -> Route>;
 
-/// What a controller has of its drive, in common with the drive's other controllers.
+/// Firmware hook that runs when a controller reset begins, before the host sees it done.
+pub type OnReset = Box<dyn Fn()>;
+
+/// State that the controllers of one drive share.
 struct Shared {
     peers: Rc<Peers<Core>>,
     config: DriveConfig,
@@ -61,7 +64,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The state of the drive's next controller, at this end of a link.
+    /// The state of the drive's next controller, at `port`.
     fn core(self, port: &DeviceEnd, cap: Cap) -> Rc<Core> {
         let Shared { peers, config, placement, backing, inventory, background } = self;
         let clock = port.clock().clone();
@@ -86,6 +89,7 @@ impl Shared {
             memory: Memory::new(&clock, &config),
             placement,
             router: OnceCell::new(),
+            on_reset: OnceCell::new(),
             backing,
             port: port.clone(),
             tasks: RefCell::default(),
@@ -97,10 +101,10 @@ impl Shared {
     }
 }
 
-/// The controller's state, shared by its tasks. A drive with two ports has a controller at each: `inventory`, `background` and
-/// `backing` are the drive's, all else is the controller's own.
+/// The controller's state, shared by its tasks. A drive with two ports has a controller at each: they share
+/// `inventory`, `background` and `backing`; the rest is each controller's own.
 pub struct Core {
-    /// Which of the drive's controllers it is, from 0.
+    /// Number of the controller in the drive, from 0.
     pub(crate) number: usize,
     /// All controllers of the drive.
     pub(crate) peers: Rc<Peers<Core>>,
@@ -109,6 +113,7 @@ pub struct Core {
     pub(crate) port: DeviceEnd,
     pub(crate) placement: Placement,
     pub(crate) router: OnceCell<Router>,
+    pub(crate) on_reset: OnceCell<OnReset>,
     pub(crate) backing: Backing,
     pub(crate) registers: Registers,
     pub(crate) lifecycle: Lifecycle,
@@ -122,15 +127,15 @@ pub struct Core {
     pub(crate) errors: ErrorLog,
     pub(crate) inventory: Inventory,
     pub(crate) background: Rc<Background>,
-    /// Queues of other drives that execute commands for this one.
+    /// Queues of other drives that execute commands for this controller.
     pub(crate) borrowed: Borrowed,
     pub(crate) memory: Memory,
-    /// What the controller does, until its power goes.
+    /// Tasks of the controller, which end with its power.
     pub(crate) tasks: RefCell<Vec<TaskId>>,
 }
 
 impl Core {
-    /// The state of a drive's first controller, which is powered on and not enabled.
+    /// The state of a drive's first controller: powered on and not enabled.
     pub(crate) fn new(
         port: &DeviceEnd,
         config: DriveConfig,
@@ -143,10 +148,10 @@ impl Core {
         shared.core(port, cap)
     }
 
-    /// The state of a further controller of the same drive, at a link of its own: powered on and not enabled.
-    pub(crate) fn beside(&self, port: &DeviceEnd) -> Rc<Self> {
+    /// The state of a further controller of the same drive, at `port`: powered on and not enabled.
+    pub(crate) fn new_peer(&self, port: &DeviceEnd) -> Rc<Self> {
         let mut config = self.config.clone();
-        config.controller.host_buffer = None; // the map borrows memory of one host, the first controller's
+        config.controller.host_buffer = None; // the map borrows memory from one host only, that of the first controller
         let shared = Shared {
             peers: self.peers.clone(),
             config,
@@ -163,12 +168,12 @@ impl Core {
         self.number as u16 + 1
     }
 
-    /// The identifiers of all controllers of the drive, ascending.
+    /// The identifiers of all controllers of the drive.
     pub(crate) fn ids(&self) -> std::ops::RangeInclusive<u16> {
         1..=self.peers.count() as u16
     }
 
-    /// Whether the drive has several controllers, all of which have its namespaces.
+    /// Whether the drive has several controllers, which then share its namespaces.
     pub(crate) fn is_shared(&self) -> bool {
         self.peers.count() > 1
     }
@@ -179,43 +184,44 @@ impl Core {
         self.router.get().map_or(Route::OWN, |router| router(qid, sqe))
     }
 
-    /// Begins something that a reset waits for.
+    /// Begins an activity that a reset waits for.
     pub(crate) fn begin(&self) {
         self.slots.begin(self.clock.now());
     }
 
-    /// Ends it.
+    /// Ends an activity that a reset waits for.
     pub(crate) fn end(&self) {
         if let Some(busy) = self.slots.end(self.clock.now()) {
             self.counters.busy.set(self.counters.busy.get() + busy);
         }
     }
 
-    /// A command goes to a slot, which was taken for it.
+    /// Starts a command in a slot that was taken for it.
     pub(crate) fn start(&self, slot: u32, command: Command) {
         self.begin();
         self.slots.at(slot).dispatch(command);
     }
 
-    /// A slot is free again.
+    /// Frees a slot, and wakes fetching if entries wait for one.
     pub(crate) fn free_slot(&self, index: u32) {
         self.slots.give_back(index);
         self.queues.freed();
     }
 
-    /// A namespace that takes commands. Whoever executes one holds it until the command ends.
+    /// An active namespace that accepts commands. The caller holds it until its command ends.
     #[inline]
     pub(crate) fn namespace(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
         let namespace = self.inventory.active(nsid)?;
         match namespace.refusal.get() {
             Status::SUCCESS => Ok(namespace),
-            // Another controller's host is to look at it first, not this one's.
+            // The refusal is for the host of another controller, which must identify the namespace first; this
+            // controller's host may proceed.
             Status::NAMESPACE_NOT_READY if !self.inventory.is_barred(nsid) => Ok(namespace),
             status => Err(status),
         }
     }
 
-    /// Gives memory that the host lends back, if it does: when this ends nothing is on its way to it or from it.
+    /// Returns borrowed host memory. On return nothing is in flight to or from it.
     pub(crate) async fn return_host_buffer(&self) {
         if self.config.controller.host_buffer.is_some() {
             self.features.host_buffer.set(HostMemoryBuffer::default());
@@ -224,19 +230,19 @@ impl Core {
         self.settle().await;
     }
 
-    /// Waits until everything that was sent to the host has arrived.
+    /// Waits until all posted writes have arrived.
     pub(crate) async fn settle(&self) {
         while !self.port.has_arrived() {
             self.clock.sleep(ARRIVAL).await;
         }
     }
 
-    /// A queue lies in memory that is not there: Controller Fatal Status. The host resets.
+    /// Sets Controller Fatal Status: a queue or buffer lies where no memory is. The host must reset.
     pub(crate) fn fail(&self) {
         self.registers.csts.set(self.registers.csts.get().with_cfs(true));
     }
 
-    /// Whether every slot, permit and fetch is free: nothing leaked.
+    /// Whether every slot, permit and fetch is free, so that nothing has leaked.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.slots.is_busy()
             && self.queues.permits_are_free()

@@ -1,9 +1,9 @@
-//! The controllers of one drive, which share its namespaces, its flash and the work behind commands (NVMe Base 2.1, 2.4).
+//! The list of the controllers of one drive, which share namespaces, flash and background work (NVMe Base 2.1, 2.4).
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// A part of each controller of a drive, in the order of the controllers' numbers. It keeps none of them alive.
+/// One part of each controller of a drive, by controller number. The references are weak.
 pub(crate) struct Peers<T>(RefCell<Vec<Weak<T>>>);
 
 impl<T> Default for Peers<T> {
@@ -13,12 +13,12 @@ impl<T> Default for Peers<T> {
 }
 
 impl<T> Peers<T> {
-    /// A controller has started: its number is the next one.
+    /// Adds a controller; its number is the next one.
     pub(crate) fn join(&self, peer: &Rc<T>) {
         self.0.borrow_mut().push(Rc::downgrade(peer));
     }
 
-    /// How many there are.
+    /// Number of controllers.
     pub(crate) fn count(&self) -> usize {
         self.0.borrow().len()
     }
@@ -28,7 +28,7 @@ impl<T> Peers<T> {
         self.0.borrow().get(number)?.upgrade()
     }
 
-    /// Shows all, ascending.
+    /// Calls `each` with all, in ascending order.
     pub(crate) fn each(&self, mut each: impl FnMut(&T)) {
         self.0.borrow().iter().filter_map(Weak::upgrade).for_each(|peer| each(&peer));
     }

@@ -1,16 +1,16 @@
-//! What the controller must not forget, put together and stored: [`Record`].
+//! Gathering and storing the controller's non-volatile state: [`Record`].
 //!
-//! Changes that the host must be able to rely on are stored before their command completes. What is only counted is
-//! stored a while after it has changed, and at shutdown, so a power cut takes a few seconds of it.
+//! Changes that the host may rely on are stored before their command completes. Counters are stored some time after
+//! they change, and at shutdown, so a power cut loses a few seconds of them.
 //!
-//! A drive has one record, however many controllers: of features and errors it has the first one's.
+//! A drive has one record, however many controllers; features and errors in it are those of the first.
 
 use crate::controller::core::Core;
 use crate::controller::namespace::record::{NamespaceRecord, Record, Totals};
 use byteway_clock::{Delay, Time};
 
 impl Core {
-    /// Stores everything that outlives the power; it is durable when this ends.
+    /// Stores the record. It is durable on return.
     pub(crate) async fn store(&self) {
         let turn = self.background.persistence.begin_store().await;
         let record = match self.number {
@@ -22,7 +22,7 @@ impl Core {
         drop(turn);
     }
 
-    /// What is counted over the drive's life, until now, of all its controllers; errors are this one's.
+    /// Lifetime counters up to now, over all controllers; the error count is this controller's.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = self.background.persistence.before.get();
         let ms = |delay: Delay| delay.0 / Delay::from_ms(1).0;

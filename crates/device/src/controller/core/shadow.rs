@@ -1,24 +1,25 @@
-//! Shadow doorbells (NVMe Base 2.1, 5.2.5 and annex B.5): the host stores tails and heads of its I/O queues to a page of
-//! its memory, and writes a doorbell register only when the controller has asked for that in a second page.
+//! Shadow doorbells (NVMe Base 2.1, 5.2.5 and annex B.5): the host stores tails and heads of its I/O queues to a page
+//! of its memory, and writes a doorbell register only when the controller has asked for it in a second page.
 //!
 //! From Doorbell Buffer Config on, until the controller is reset:
-//! - What counts is the shadow. A write of the register is a hint to look there, and its value means nothing: it may be
-//!   older than what a look has taken meanwhile. The admin queue is not covered, since Linux keeps no shadow for it.
-//! - A value is taken as a register write would be. One that is impossible raises its event once, however long it stays.
-//! - A queue that is created begins with zeroes in both pages, whatever an earlier queue left there.
-//! - A page that is memory no longer is a fatal status, as a queue is that has gone: rings would be lost unseen.
+//! - The shadow is authoritative. A register write is a hint to read it, and its value is ignored: it may be older than
+//!   what was read meanwhile. The admin queue is not covered, because Linux keeps no shadow for it.
+//! - A value is taken as a register write would be. An impossible value raises its event once, however long it stays.
+//! - A queue starts with zeroes in both pages, whatever an earlier queue left there.
+//! - A page that is no longer memory is a fatal status, as for a queue: doorbells would be lost unnoticed.
 //!
-//! The host moves a value from `old` to `new` and writes the register if it has passed the *event index* on its way from
-//! `old` to before `new`, counting up through all 16 bits. So an event index equal to `old` asks for the next ring, and
-//! one that is behind asks for a ring once in a round of the queue. There are two modes:
-//! - **armed**, as in the beginning: every event index is what was taken last, so every ring writes the register. After
-//!   each store there is a barrier and another look, because the host may have passed the old event index before.
-//! - **polled**, from [`Core::look_at_shadow_doorbells`] on: somebody looks all the time. The event index stays where it
-//!   is until the queue is half a round ahead, and is then put right behind the present place. The host doesn't get there
-//!   while looks come in time, and the line that holds the event indexes is written twice a round, not at every ring.
+//! The host moves a value from `old` to `new` and writes the register if it passes the *event index* in the range from
+//! `old` to before `new`, counting up through all 16 bits. So an event index equal to `old` asks for the next doorbell
+//! write, and one that is behind asks for one write per round of the queue. There are two modes:
+//! - **armed**, initially: every event index is the value taken last, so the host writes the register each time. After
+//!   each store of an event index there is a barrier and another look, because the host may have passed the old one
+//!   before.
+//! - **polled**, from [`Core::look_at_shadow_doorbells`] on: the server polls continuously. The event index stays until
+//!   the queue is half a round ahead, and then moves to just behind the current value. The host does not reach it while
+//!   polls keep up, and the cache line of the event indexes is written twice a round instead of at every doorbell.
 //!
-//! These loads and stores are entered in no ledger, and take no time: the command is for controllers that are software
-//! beside their host, and no link lies between. A drive that is modelled as hardware does not offer it.
+//! These loads and stores enter no ledger and take no time: the command is for controllers in software on the host's
+//! machine, with no link between. A drive modelled as hardware does not offer it.
 
 use crate::controller::core::Core;
 use crate::controller::queue::ring::{CompletionQueue, DoorbellError, SubmissionQueue, distance};
@@ -30,7 +31,7 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 
 impl Core {
-    /// Whether a Doorbell Buffer Config is in force.
+    /// Whether Doorbell Buffer Config is in effect.
     pub fn has_shadow_doorbells(&self) -> bool {
         self.queues.shadow.buffers.get().is_some()
     }
@@ -55,8 +56,8 @@ impl Core {
         self.queues.shadow.armed.set(true);
         self.find_shadowed();
         let introduced = self.queues.shadow.queues.borrow().iter().try_for_each(|queue| {
-            // Linux keeps the shadow of a queue from the queue's beginning on, and may use it before this command does:
-            // the register was not written for what it has stored there meanwhile.
+            // Linux maintains a queue's shadow from the queue's creation, and may use it before this command completes:
+            // it has then not written the register for what it stored there.
             let is_kept = self.port.load32(doorbells + self.shadow_offset(queue))? != 0;
             if is_kept { self.cover(queue) } else { self.introduce(queue) }
         });
@@ -66,12 +67,12 @@ impl Core {
         Ok(())
     }
 
-    /// A submission queue was created.
+    /// Starts the shadow of a new submission queue.
     pub(crate) fn shadow_submission(&self, queue: &Rc<SubmissionQueue>) {
         self.shadow_created(Queue::Submission(queue.clone()));
     }
 
-    /// A completion queue was created.
+    /// Starts the shadow of a new completion queue.
     pub(crate) fn shadow_completion(&self, queue: &Rc<CompletionQueue>) {
         self.shadow_created(Queue::Completion(queue.clone()));
     }
@@ -82,22 +83,22 @@ impl Core {
         }
     }
 
-    /// Writes where a queue is into both buffers.
+    /// Writes the queue's current index to both buffers.
     fn introduce(&self, queue: &Queue) -> Result<(), Fault> {
         let Some(buffers) = self.queues.shadow.buffers.get() else { return Ok(()) };
         self.port.store32(buffers.doorbells + self.shadow_offset(queue), queue.place())?;
         self.cover(queue)
     }
 
-    /// From now on a queue's shadow counts, and every ring is to write the register.
+    /// Makes a queue's shadow authoritative, armed.
     fn cover(&self, queue: &Queue) -> Result<(), Fault> {
         let Some(buffers) = self.queues.shadow.buffers.get() else { return Ok(()) };
         queue.mirror().seen.set(queue.place());
         self.store_event(&buffers, queue, queue.place())
     }
 
-    /// Looks at the shadow doorbells of all queues, and takes what is new. True if there was anything. Who calls this
-    /// goes on to, and calls [`Core::arm_shadow_doorbells`] before it stops.
+    /// Reads the shadow doorbells of all queues. `true` if any was new. The caller keeps polling, and calls
+    /// [`Core::arm_shadow_doorbells`] before it stops.
     pub fn look_at_shadow_doorbells(&self) -> bool {
         if !self.shadow_is_live() {
             return false;
@@ -106,8 +107,8 @@ impl Core {
         self.look_at_shadowed()
     }
 
-    /// Asks the host to write the register with its next ring, of any queue, and looks once more: true if there was
-    /// anything, and then it may be worth to go on looking.
+    /// Makes the host write the register at its next doorbell of any queue, and reads all once more. `true` if any was
+    /// new: more polling may then be worthwhile.
     pub fn arm_shadow_doorbells(&self) -> bool {
         if !self.shadow_is_live() {
             return false;
@@ -127,13 +128,13 @@ impl Core {
             self.lose_shadow();
             return false;
         }
-        // The host stores, then loads the event index. Here it is the other way round: with a barrier between on both
-        // sides, at least one of the two sees what the other has stored.
+        // The host stores the doorbell, then loads the event index. Here it is the other way round: with a barrier
+        // between the two on both sides, at least one side sees the other's store.
         fence(Ordering::SeqCst);
         self.look_at_shadowed()
     }
 
-    /// The register of a submission queue was written: true if its shadow is what counts, which was looked at.
+    /// Takes a write of a submission queue's register. `true` if its shadow is authoritative, which was then read.
     pub(crate) fn tail_hint(&self, queue: &Rc<SubmissionQueue>) -> bool {
         let covered = self.queues.shadow.covers(queue.id);
         if covered {
@@ -142,7 +143,7 @@ impl Core {
         covered
     }
 
-    /// The same of a completion queue.
+    /// As [`Core::tail_hint`], for a completion queue.
     pub(crate) fn head_hint(&self, queue: &Rc<CompletionQueue>) -> bool {
         let covered = self.queues.shadow.covers(queue.id);
         if covered {
@@ -153,7 +154,7 @@ impl Core {
 
     fn shadow_is_live(&self) -> bool {
         let csts = self.registers.csts.get();
-        self.has_shadow_doorbells() && csts.rdy() && !csts.cfs() && !self.lifecycle.resets.under_way()
+        self.has_shadow_doorbells() && csts.rdy() && !csts.cfs() && !self.lifecycle.resets.is_pending()
     }
 
     fn look_at_shadowed(&self) -> bool {
@@ -173,7 +174,7 @@ impl Core {
         looked.unwrap_or(false)
     }
 
-    /// Looks at a queue's shadow doorbell. Ends, whatever the host does meanwhile: a queue takes only so many new
+    /// Reads a queue's shadow doorbell. Terminates whatever the host does: a queue accepts a limited number of new
     /// values until a command is fetched or completed.
     fn look_at_shadow(&self, queue: &Queue) -> Result<bool, Fault> {
         let Some(buffers) = self.queues.shadow.buffers.get() else { return Ok(false) };
@@ -191,7 +192,7 @@ impl Core {
                 return Ok(any);
             }
             if !self.queues.shadow.armed.get() {
-                // Right behind is a distance of one; none at all asks for the next ring.
+                // Just behind is a distance of one; a distance of zero asks for the next doorbell write.
                 let ahead = distance(mirror.event.get(), queue.place(), queue.entries());
                 if ahead == 0 || ahead > queue.entries() / 2 {
                     self.store_event(&buffers, queue, queue.behind())?;
@@ -205,7 +206,7 @@ impl Core {
 
     fn take_shadow(&self, queue: &Queue, value: u32) -> Result<(), DoorbellError> {
         if value == queue.place() {
-            return Ok(()); // put right after an impossible one
+            return Ok(()); // corrected after an impossible value
         }
         match queue {
             Queue::Submission(queue) => {
@@ -222,13 +223,13 @@ impl Core {
         self.port.store32(buffers.events + self.shadow_offset(queue), event)
     }
 
-    /// Where in either buffer a queue has its word: as in BAR0, from the first doorbell on. It lies in the page, since
-    /// [`crate::DriveConfig::validate`] allows no more queues than fit.
+    /// Offset of a queue's word in either buffer: as in BAR0, counted from the first doorbell. It lies in the page,
+    /// because [`crate::DriveConfig::validate`] limits the number of queues.
     fn shadow_offset(&self, queue: &Queue) -> u64 {
         queue.doorbell().offset(self.config.controller.dstrd) - DOORBELLS
     }
 
-    /// Brings the list of covered queues up to date.
+    /// Updates the list of covered queues.
     fn find_shadowed(&self) {
         let epoch = self.queues.epoch();
         if self.queues.shadow.queues_epoch.replace(epoch) == epoch {
@@ -242,14 +243,14 @@ impl Core {
             .each_completion(|queue| list.extend(shadowed(queue.id, || Queue::Completion(queue.clone()))));
     }
 
-    /// A buffer is memory no longer.
+    /// Sets a fatal status: a buffer is no longer memory.
     fn lose_shadow(&self) {
         self.queues.shadow.buffers.set(None);
         self.fail();
     }
 }
 
-/// The admin queue has no shadow.
+/// The queue, unless it is the admin queue, which has no shadow.
 fn shadowed(id: u16, queue: impl FnOnce() -> Queue) -> Option<Queue> {
     (id > 0).then(queue)
 }

@@ -1,32 +1,32 @@
-//! How commands end that were fetched and wait without a command slot: for the rest of a train, for chunks, or for the
-//! other half of a fused operation. Abort, deletion of the queue and a time-out complete them; a reset forgets them.
+//! Ending commands that wait without a command slot: for the rest of a train, for chunks, or for the other half of a
+//! fused operation. Abort, deletion of the queue and a timeout complete them; a reset drops them.
 
 use crate::controller::core::Core;
 use crate::controller::queue::partial::State;
-use crate::controller::queue::ring::{Fate, SubmissionQueue};
+use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::queue::train::Train;
 use crate::controller::queue::waiting::Waiting;
 use byteway_clock::Time;
 use byteway_wire::nvme::Status;
 
 impl Core {
-    /// The queue is being deleted: its train ends.
+    /// Ends the train of a queue that is being deleted.
     pub(crate) fn delete_train(&self, queue: &SubmissionQueue) {
         if let Some((train, _)) = self.parked.trains.take(queue.id) {
             self.refuse(train, Status::ABORTED_SQ_DELETED);
         }
     }
 
-    /// Aborts the command `cid` of queue `sqid`, if that is a train that waits.
+    /// Aborts the command `cid` of queue `sqid`, if it is a parked train.
     pub(crate) fn abort_train(&self, sqid: u16, cid: u16) -> bool {
         let Some(train) = self.parked.trains.abort(sqid, cid) else { return false };
-        self.parked.trains.skip(train.queue()); // first: the completion says that the entries are free
+        self.parked.trains.skip(train.queue()); // first, because the completion reports the entries as free
         self.refuse(train, Status::ABORT_REQUESTED);
-        self.queues.wake_fetch(); // what is behind it, if all of it was there, and only a slot was not
+        self.queues.wake_fetch(); // if the train was complete and waited only for a slot, later entries are fetchable now
         true
     }
 
-    /// Completes a command that had no slot yet.
+    /// Completes a command that has no slot, with an error.
     pub(crate) fn refuse(&self, train: Train, status: Status) {
         let Train { sqe, permit, span, .. } = train;
         self.errors.record(permit.queue().id, &sqe, status, 0, 0);
@@ -40,8 +40,8 @@ impl Core {
         half.map(|half| self.refuse_half(half, Status::ABORT_REQUESTED)).is_some()
     }
 
-    /// The queue is being deleted: its halves end. One whose completion has no place ends without: it is completed
-    /// implicitly by the deletion (NVMe Base 2.1, 5.2.4).
+    /// Ends the halves of a queue that is being deleted. One without a completion slot ends without a completion: the
+    /// deletion completes it implicitly (NVMe Base 2.1, 5.2.4).
     pub(crate) fn delete_halves(&self, qid: u16) {
         self.port.settle_writes();
         while let Some(half) = self.parked.halves.take(|half| half.command.permit.queue().id == qid) {
@@ -56,7 +56,7 @@ impl Core {
         self.refuse_waiting(half, status);
     }
 
-    /// The queue is being deleted: its streams, and its commands that wait, end.
+    /// Ends the streams and waiting commands of a queue that is being deleted.
     pub(crate) fn delete_partials(&self, queue: u16) {
         loop {
             let mut state = self.parked.partials.known();
@@ -80,20 +80,20 @@ impl Core {
         waiting.map(|waiting| self.refuse_waiting(waiting, Status::ABORT_REQUESTED)).is_some()
     }
 
-    /// Completes a command that has no slot.
+    /// Completes a waiting command, with an error.
     pub(crate) fn refuse_waiting(&self, waiting: Waiting, status: Status) {
         let Waiting { sqe, permit, span } = waiting;
         let status = match permit.queue().fate.get() {
-            Fate::Live => status,
-            Fate::Deleting => Status::ABORTED_SQ_DELETED,
-            Fate::Reset => return,
+            QueueFate::Live => status,
+            QueueFate::Deleting => Status::ABORTED_SQ_DELETED,
+            QueueFate::Reset => return,
         };
         self.errors.record(permit.queue().id, &sqe, status, 0, 0);
         self.post(permit, sqe.cid(), status, [0; 2], span);
         self.queues.freed();
     }
 
-    /// When a payload that begins now is given up.
+    /// Timeout of a payload that begins now.
     pub(crate) fn partial_until(&self) -> Time {
         self.clock.now() + self.config.transfer.partial_timeout
     }

@@ -1,29 +1,30 @@
-//! Payload in chunks (ByteExpress 3.3.2): taken as they are fetched, whatever their queue and order. Neither a chunk nor a
-//! command that waits for chunks has a command slot; the last that comes of a payload gives its own to the command.
+//! Payload in chunks (ByteExpress 3.3.2): chunks are taken as they are fetched, in any order and from any queue.
+//! Neither a chunk nor a command that waits for chunks occupies a command slot; the last chunk of a payload passes its
+//! slot to the command.
 
 use crate::controller::core::Core;
-use crate::controller::fetch::place::Place;
+use crate::controller::fetch::place::EntryResources;
 use crate::controller::queue::partial::State;
-use crate::controller::queue::ring::Fate;
+use crate::controller::queue::ring::QueueFate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::{Command, Payload};
 use byteway_clock::Stage;
 use byteway_transfer::partial::Partial;
-use byteway_transfer::reassembly::{Complete, Named, Taken};
+use byteway_transfer::reassembly::{ChunkResult, Complete, Named};
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::vendor::{Chunk, InlineSlots};
 use byteway_wire::nvme::{Sqe, Status};
 
 impl Core {
-    /// An entry that carries a part of a payload, with what it was given.
-    pub(crate) fn take_chunk(&self, sqe: &Sqe, place: Place) {
+    /// Takes an entry that carries a part of a payload, with the resources that it was given.
+    pub(crate) fn take_chunk(&self, sqe: &Sqe, place: EntryResources) {
         let chunk = Chunk::parse(sqe);
-        let Place { permit, slot, span } = place;
+        let EntryResources { permit, slot, span } = place;
         let mut slot = Some(slot);
         let status = match permit.queue().fate.get() {
-            Fate::Live => self.keep_chunk(&chunk, &mut slot),
-            Fate::Deleting | Fate::Reset => Status::ABORTED_SQ_DELETED,
+            QueueFate::Live => self.keep_chunk(&chunk, &mut slot),
+            QueueFate::Deleting | QueueFate::Reset => Status::ABORTED_SQ_DELETED,
         };
         if chunk.completes() {
             self.post(permit, chunk.id, status, [0; 2], span);
@@ -36,26 +37,26 @@ impl Core {
         }
     }
 
-    /// Puts a chunk to its payload. If that is complete, its command takes the slot.
+    /// Adds a chunk to its payload. If the payload is complete, its command takes the slot.
     fn keep_chunk(&self, chunk: &Chunk, slot: &mut Option<u32>) -> Status {
         let mut state = self.parked.partials.state();
         let State { pool, reassembly, .. } = &mut *state;
         let taken = reassembly.chunk(pool, chunk, self.partial_until());
         drop(state);
         let failed = match taken {
-            Taken::Kept => return Status::SUCCESS,
-            Taken::Duplicate => {
+            ChunkResult::Kept => return Status::SUCCESS,
+            ChunkResult::Duplicate => {
                 add(&self.counters.chunks_duplicate, 1);
                 return Status::SUCCESS;
             }
-            Taken::Complete(Complete { command, partial }) => {
+            ChunkResult::Complete(Complete { command, partial }) => {
                 if let Some(slot) = slot.take() {
                     self.start_chunked(slot, command, Some(partial));
                 }
                 return Status::SUCCESS;
             }
-            Taken::Refused => None,
-            Taken::Failed(command) => Some(command),
+            ChunkResult::Refused => None,
+            ChunkResult::Failed(command) => Some(command),
         };
         add(&self.counters.chunks_refused, 1);
         if let Some(waiting) = failed {
@@ -64,11 +65,12 @@ impl Core {
         Status::DATA_TRANSFER_ERROR
     }
 
-    /// A command whose payload comes in chunks: it waits, without its slot, until they are there.
-    pub(crate) fn take_chunked(&self, sqe: Sqe, place: Place) {
-        let Place { permit, slot, span } = place;
+    /// Takes a command whose payload comes in chunks: it waits without its slot until they are complete.
+    pub(crate) fn take_chunked(&self, sqe: Sqe, place: EntryResources) {
+        let EntryResources { permit, slot, span } = place;
         let waiting = Waiting { sqe, permit, span };
-        let Some(named) = Chunk::named_by(&sqe).filter(|_| waiting.permit.queue().fate.get() == Fate::Live)
+        let Some(named) =
+            Chunk::named_by(&sqe).filter(|_| waiting.permit.queue().fate.get() == QueueFate::Live)
         else {
             return self.start_refused(slot, waiting, Status::ABORTED_SQ_DELETED);
         };
@@ -86,7 +88,7 @@ impl Core {
         }
     }
 
-    /// A command whose payload is complete goes to its slot; without bytes there is no payload.
+    /// Starts a command whose payload is complete; `None`: it has no payload.
     fn start_chunked(&self, slot: u32, waiting: Waiting, partial: Option<Partial>) {
         let bytes = Chunk::named_by(&waiting.sqe).map_or(0, |(_, bytes)| bytes);
         {
@@ -103,7 +105,7 @@ impl Core {
         self.start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
     }
 
-    /// A command that is to fail goes to its slot all the same: it takes its time there.
+    /// Starts a command that is to fail: the failure takes its time in the slot, as any command does.
     fn start_refused(&self, slot: u32, waiting: Waiting, status: Status) {
         let Waiting { sqe, permit, span } = waiting;
         self.start(

@@ -1,8 +1,8 @@
-//! Fetch tasks with nothing to do. Whoever takes a doorbell begins the next read for one of them, so that it is polled first when
-//! the request has got there: nearly every read of entries begins so.
+//! Idle fetch tasks. The code that takes a doorbell starts the next read on behalf of an idle task, which is first
+//! polled when the request has arrived: nearly every read of entries starts like this.
 
 use crate::controller::core::Core;
-use crate::controller::fetch::place::Place;
+use crate::controller::fetch::place::EntryResources;
 use crate::controller::fetch::{BURST_MAX, Task, next};
 use byteway_clock::{Clock, TaskId};
 use byteway_link::{Purpose, Reading};
@@ -14,21 +14,21 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// What a fetch task is to do, and how far it has been begun.
+/// Work for a fetch task, and how far it was started.
 pub struct Begun {
     /// The work.
     pub task: Task,
-    /// The read of the entries, if its request is on its way.
+    /// The read of the entries, if its request was sent.
     pub reading: Option<Reading>,
 }
 
 /// A fetch task, as others see it.
 pub struct Fetcher {
     task: TaskId,
-    /// What was begun for it.
+    /// The work started for it.
     begun: RefCell<Option<Begun>>,
-    /// Memory for the places of a batch.
-    pub places: RefCell<Vec<Place>>,
+    /// Memory for the resources of a batch, reused.
+    pub places: RefCell<Vec<EntryResources>>,
 }
 
 impl Fetcher {
@@ -39,17 +39,18 @@ impl Fetcher {
     }
 }
 
-/// The fetch tasks with nothing to do.
+/// Idle fetch tasks.
 #[derive(Default)]
 pub struct Idle(RefCell<VecDeque<Rc<Fetcher>>>);
 
 impl Idle {
-    /// Waits, for a fetch task, until work was begun for it; or until it should look for some: None.
+    /// Waits until work was started for the task; or, with `None`, until it should look for some.
     pub async fn wait(&self, core: &Core, fetcher: &Rc<Fetcher>) -> Option<Begun> {
         self.0.borrow_mut().push_back(fetcher.clone());
         let mut told = core.queues.fetchable();
         poll_fn(|context| {
-            // First: it is no longer idle then, and what it was told is passed on to one that is.
+            // Check this first: the task is then no longer idle, and a notification that it got passes on to one that
+            // is.
             if let Some(begun) = fetcher.begun.take() {
                 return Poll::Ready(Some(begun));
             }
@@ -61,9 +62,10 @@ impl Idle {
         .await
     }
 
-    /// A doorbell has exposed entries: takes what may be fetched, and sends the request for a task that is idle.
+    /// Called when a doorbell has exposed entries: picks what may be fetched, and sends the request for an idle task.
     pub fn begin(&self, core: &Core) {
         let next_of = |fetcher: &Rc<Fetcher>| next(core, &mut fetcher.places.borrow_mut());
+        // In immediate mode reads take no time, so nothing is gained by starting one early.
         let fetcher = match core.clock.is_immediate() {
             true => None,
             false => self.0.borrow_mut().pop_front(),

@@ -1,23 +1,23 @@
-//! Fetching: reads submission queue entries and hands each to a slot. As many of these tasks run as the profile allows
-//! reads outstanding.
+//! Fetching: reads submission queue entries and hands each to a command slot. The number of these tasks is the number
+//! of outstanding reads that the profile allows.
 //!
-//! A queue with payload among its entries is taken in order, by one task at a time. What a batch holds of a train is taken
-//! from it, and the rest is read on, if the doorbell has exposed that; else the train waits ([`train`]).
+//! A queue that may carry payload in its entries is read in order, by one task at a time. The task takes the entries of
+//! a train from its batch and reads the rest, if the doorbell has exposed them; otherwise the train waits ([`train`]).
 //!
 //! | file | what |
 //! |---|---|
-//! | [`idle`] | tasks with nothing to do, for which whoever takes a doorbell begins the next read |
-//! | [`place`] | what an entry is given before it is read |
-//! | [`pairing`] | the two commands of a fused operation find each other |
-//! | [`train`] | payload in the entries behind its command |
+//! | [`idle`] | idle tasks, for which the next read is started when a doorbell is taken |
+//! | [`place`] | the resources that an entry gets before it is read |
+//! | [`pairing`] | pairing the two commands of a fused operation |
+//! | [`train`] | payload in the entries after its command |
 //! | [`chunks`] | payload in chunks |
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::fetch::idle::{Begun, Fetcher, Idle};
 use crate::controller::fetch::pairing::Pairing;
-use crate::controller::fetch::place::{Place, reserve_parse};
-use crate::controller::queue::ring::{Fate, Fetching, SubmissionQueue};
+use crate::controller::fetch::place::{EntryResources, reserve_parse};
+use crate::controller::queue::ring::{Fetching, QueueFate, SubmissionQueue};
 use crate::controller::queue::train::Train;
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::{Command, Payload};
@@ -33,42 +33,42 @@ pub mod pairing;
 pub mod place;
 pub mod train;
 
-/// Entries in one read, at most.
+/// Maximum number of entries in one read.
 const BURST_MAX: usize = 64;
 
-/// Commands that a task fetches before others have their turn, where modelled waits take no time: they may be executed as they
-/// are fetched, and the host's doorbells must not starve.
+/// Commands that a task fetches before it yields, where modelled waits take no time: commands may then execute as they
+/// are fetched, and the host's doorbell writes must not starve.
 const TURN_COMMANDS: usize = 64;
 
-/// What is read into.
+/// The buffer of a read.
 type Bytes = [u8; BURST_MAX * Sqe::SIZE];
 
-/// What a fetch task does next.
+/// The next work of a fetch task.
 pub enum Task {
     /// Fetches entries.
     Batch(Batch),
-    /// Reads what a train lacks, which has waited for the doorbell.
+    /// Reads the rest of a train that has waited for the doorbell.
     Rest(Box<Rest>),
 }
 
-/// A train, the rest of which was exposed.
+/// A train whose missing entries are exposed.
 pub struct Rest {
     train: Train,
-    /// The slot for its command.
+    /// The slot of its command.
     slot: u32,
 }
 
-/// A batch of entries being fetched.
+/// A batch of entries in flight.
 pub struct Batch {
     queue: Rc<SubmissionQueue>,
-    /// The first entry's slot in the ring; they follow one another.
+    /// Index of the first entry; the others follow it.
     first: u32,
-    places: Vec<Place>,
-    /// What was enabled for the queue when the batch was taken.
+    places: Vec<EntryResources>,
+    /// The methods that were enabled for the queue when the batch was taken.
     methods: Methods,
 }
 
-/// A fetch task's life.
+/// Runs a fetch task.
 pub async fn run(sets: Rc<CommandSets>, idle: Rc<Idle>) {
     let core = &sets.core;
     let fetcher = Fetcher::new(&core.clock);
@@ -114,19 +114,21 @@ pub async fn run(sets: Rc<CommandSets>, idle: Rc<Idle>) {
     }
 }
 
-/// Takes the next batch that may be fetched. None: there is none, and whatever gives what is lacking wakes a fetch task.
-fn next(core: &Core, places: &mut Vec<Place>) -> Option<Task> {
+/// Takes the next batch that may be fetched. `None`: there is none; a fetch task is woken when what it lacks becomes
+/// available.
+fn next(core: &Core, places: &mut Vec<EntryResources>) -> Option<Task> {
     let is_waiting = core.queues.arbiter.has_waiting();
     let csts = core.registers.csts.get();
     let mut picked = None;
     if is_waiting && csts.rdy() && !csts.cfs() {
+        // Head doorbells are taken lazily: before completion slots are counted, take what has arrived.
         core.port.settle_writes();
         let (admin, io) = core.slots.free();
         let most = core.config.controller.fetch_burst.min(io);
         picked = core.queues.arbiter.pick(admin, io > 0, most);
     }
     let Some((queue, count)) = picked else {
-        // With a free slot it is a place in a completion queue that is lacking: the host's doorbell gives it.
+        // A command slot is free, so a completion slot is missing: the host's head doorbell will free one.
         core.port.heed_quiet_writes(is_waiting && core.slots.free().1 > 0);
         core.queues.set_starved(is_waiting);
         return None;
@@ -139,19 +141,26 @@ fn next(core: &Core, places: &mut Vec<Place>) -> Option<Task> {
             take_rest(core, &queue)
         }
     };
-    // For another fetch task; where a read takes no time, this one goes on.
+    // Wake another fetch task. Where a read takes no time, this one continues instead.
     if !core.clock.is_immediate() && core.queues.arbiter.has_waiting() {
         core.queues.wake_fetch();
     }
     Some(task)
 }
 
-/// Takes `count` entries from `queue`.
-fn take_batch(core: &Core, queue: Rc<SubmissionQueue>, count: u32, places: &mut Vec<Place>) -> Batch {
+/// Takes `count` entries from `queue`, with the resources that each needs.
+fn take_batch(
+    core: &Core,
+    queue: Rc<SubmissionQueue>,
+    count: u32,
+    places: &mut Vec<EntryResources>,
+) -> Batch {
+    debug_assert!(places.is_empty() && (1..=BURST_MAX as u32).contains(&count));
     let methods = queue.methods.get();
     if methods.is_in_order() {
         queue.fetching.set(Fetching::Held);
     }
+    // In-order queues are held until all of this batch is handed out, or a second task could take payload for commands.
     let first = queue.head();
     if queue.lent.get() > 0 {
         core.parked.halves.take_back(&queue);
@@ -161,13 +170,14 @@ fn take_batch(core: &Core, queue: Rc<SubmissionQueue>, count: u32, places: &mut 
         let (entry, permit) = queue.take();
         let span = core.port.followed(queue.id, entry as u16);
         core.port.spans().charge(span, core.clock.now(), Stage::Doorbell);
-        places.push(Place { permit, slot, span });
+        places.push(EntryResources { permit, slot, span });
     }
+    // From here to `end_read` completions report this entry as still in use (SQHD).
     queue.begin_read(first);
     Batch { queue, first, places: std::mem::take(places), methods }
 }
 
-/// Takes the train that waits in `queue`, all of which is there now.
+/// Takes the parked train of `queue`, all of which is exposed now.
 fn take_rest(core: &Core, queue: &SubmissionQueue) -> Task {
     let (train, carried) = core.parked.trains.take(queue.id).expect("what lacks entries is a train");
     let slot = core.slots.take(false).expect("the arbiter was told how many slots are free");
@@ -177,15 +187,15 @@ fn take_rest(core: &Core, queue: &SubmissionQueue) -> Task {
     Task::Rest(Box::new(Rest { train, slot }))
 }
 
-/// Another task may fetch from the queue, unless it is broken.
+/// Lets other tasks fetch from the queue, unless it is broken.
 fn release(queue: &SubmissionQueue) {
     if queue.fetching.get() == Fetching::Held {
         queue.fetching.set(Fetching::Free);
     }
 }
 
-/// Hands out a batch whose `read` has ended, unless there may be payload among its entries: then it is true, and they are to be
-/// taken in order.
+/// Hands out a batch whose `read` has ended. Returns `true`, and hands out nothing, if there may be payload among the
+/// entries: the caller then takes them in order.
 fn hand_out(sets: &CommandSets, batch: &mut Batch, bytes: &Bytes, read: Result<(), Fault>) -> bool {
     let core = &sets.core;
     let Batch { queue, first, places, methods } = batch;
@@ -195,7 +205,7 @@ fn hand_out(sets: &CommandSets, batch: &mut Batch, bytes: &Bytes, read: Result<(
         Ok(()) => add(&core.counters.fetched, u64::from(count)),
         Err(_) => core.fail(),
     }
-    let is_lost = read.is_err() || queue.fate.get() == Fate::Reset;
+    let is_lost = read.is_err() || queue.fate.get() == QueueFate::Reset;
     if methods.is_in_order() && !is_lost {
         return true;
     }
@@ -221,7 +231,7 @@ fn entry_of(bytes: &[u8]) -> Sqe {
     Sqe::from_bytes(bytes.try_into().expect("an entry is 64 bytes"))
 }
 
-/// Hands out the entries of a batch, among which there may be payload.
+/// Hands out the entries of a batch that may contain payload, in order.
 async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes) {
     let core = &sets.core;
     let Batch { queue, first, places, methods, .. } = batch;
@@ -248,7 +258,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
                 core.take_chunk(&sqe, place);
             }
             Framing::Train(slots) if core.takes_train(queue, slots) => {
-                let Place { permit, slot, span } = place;
+                let EntryResources { permit, slot, span } = place;
                 let count = slots.count();
                 let behind = entries.by_ref().map(|(entry, _)| entry).take(count as usize);
                 let found = load(core, slot, behind);
@@ -262,7 +272,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
             }
             Framing::Train(_) => {
                 core.break_queue(queue);
-                let Place { permit, slot, span } = place;
+                let EntryResources { permit, slot, span } = place;
                 let payload = Payload::Refused(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
                 core.start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
                 entries.by_ref().for_each(|((place, _), _)| place.give_back(core));
@@ -278,6 +288,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
     let Some((train, slot, missing)) = rest else { return };
     if queue.waiting() >= missing {
         queue.owed.set(queue.owed.get() + missing);
+        // Wait for the doorbell without the slot: only this queue waits then, and the slot executes other commands.
         queue.missing.set(missing);
         read_rest(sets, train, slot, bytes).await;
     } else {
@@ -287,8 +298,8 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
     }
 }
 
-/// Of the `count` entries that were read from `address` on, `carried` were payload. A read of nothing else is the
-/// payload's with all that it took; otherwise its packets are the commands'.
+/// Books `carried` of the `count` entries that were read at `address` as payload. A read of payload only is booked as a
+/// whole; otherwise its packets stay with the commands.
 fn book_payload(core: &Core, address: u64, carried: u32, count: u32) {
     let (ledger, link) = (core.port.ledger(), core.port.config());
     let bytes = u64::from(carried) * Sqe::SIZE as u64;
@@ -301,8 +312,8 @@ fn book_payload(core: &Core, address: u64, carried: u32, count: u32) {
     ledger.reassign(Purpose::SqeFetch, Purpose::InlineChunk, Direction::Down, part);
 }
 
-/// Puts what a batch holds of a train into the buffer of its slot; gives how many entries that was.
-fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (Place, &'a [u8])>) -> u32 {
+/// Moves the entries of a train that a batch holds into its slot's buffer. Returns their number.
+fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (EntryResources, &'a [u8])>) -> u32 {
     let mut carried = core.slots.at(slot).carried.borrow_mut();
     carried.clear();
     let mut found = 0;
@@ -314,7 +325,7 @@ fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (Place, &'a [u
     found
 }
 
-/// A train is complete: its command goes to its slot.
+/// Starts the command of a complete train in its slot.
 fn depart(sets: &CommandSets, train: Train, slot: u32) {
     let core = &sets.core;
     let Train { sqe, permit, span, slots } = train;
@@ -323,14 +334,14 @@ fn depart(sets: &CommandSets, train: Train, slot: u32) {
     core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse });
 }
 
-/// Reads the entries that a train lacks, which the doorbell has exposed, and lets it depart.
+/// Reads the missing entries of a train, which the doorbell has exposed, and starts its command.
 async fn read_rest(sets: &CommandSets, train: Train, slot: u32, bytes: &mut Bytes) {
     let core = &sets.core;
     let queue = train.queue().clone();
     core.clock.works_for([train.span]);
     let mut read = Ok(());
-    // Of a queue that is being deleted the command only has to end.
-    while queue.missing.get() > 0 && queue.fate.get() == Fate::Live && read.is_ok() {
+    // If the queue is being deleted, the command only has to end.
+    while queue.missing.get() > 0 && queue.fate.get() == QueueFate::Live && read.is_ok() {
         read = read_some(core, &queue, slot, bytes).await;
     }
     queue.missing.set(0);
@@ -338,16 +349,17 @@ async fn read_rest(sets: &CommandSets, train: Train, slot: u32, bytes: &mut Byte
     if read.is_err() {
         core.fail();
     }
-    if read.is_err() || queue.fate.get() == Fate::Reset {
+    if read.is_err() || queue.fate.get() == QueueFate::Reset {
         core.free_slot(slot);
     } else {
         depart(sets, train, slot);
     }
 }
 
-/// Reads as many of the entries that a train lacks as one read can.
+/// Reads as many missing entries of a train as one read can.
 async fn read_some(core: &Core, queue: &SubmissionQueue, slot: u32, bytes: &mut Bytes) -> Result<(), Fault> {
     let count = queue.missing.get().min(queue.contiguous()).min(core.config.controller.fetch_burst);
+    debug_assert!(count > 0, "the missing entries are exposed");
     let into = &mut bytes[..count as usize * Sqe::SIZE];
     core.port.read(queue.address(queue.head()), into, Purpose::InlineChunk).await?;
     add(&core.counters.fetched, u64::from(count));

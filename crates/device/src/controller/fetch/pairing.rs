@@ -1,48 +1,49 @@
-//! Fused operations (NVMe Base 2.1, 3.4.2): two commands that are executed as one, and how they find each other.
+//! Fused operations (NVMe Base 2.1, 3.4.2): pairing the two commands that are executed as one.
 //!
-//! The second is in the entry behind the first, and one doorbell write exposes both. They are put together when they have
-//! been fetched ([`Pairing`]), and executed in one command slot. Where a read of entries ends between them, the first waits,
-//! without a slot, for the read of the second:
+//! The second command is in the entry after the first, and one doorbell write exposes both. They are paired once they
+//! are fetched ([`Pairing`]), and executed in one command slot. If a read of entries ends between them, the first
+//! waits, without a slot, for the read of the second:
 //!
-//! - if that is in flight, it ends by itself. Reads of a queue end in the order in which they began, as the link is in order;
-//! - if the second is exposed and not taken, the first lends its place in the completion queue meanwhile, so that it holds
-//!   nothing that the other needs ([`Permit::lend`](crate::controller::queue::ring::Permit::lend)).
+//! - If that read is in flight, the wait ends by itself: the link is in order, so reads of a queue end in the order in
+//!   which they began.
+//! - If the second is exposed but not taken, the first lends its completion slot meanwhile, so that it holds nothing
+//!   that the other needs ([`Permit::lend`](crate::controller::queue::ring::Permit::lend)).
 //!
-//! Abort, deletion of the queue and a reset end the wait. A half without the other (the next entry is not exposed, or is no
-//! second) is aborted; so is one whose completion queue could never hold both completions.
+//! Abort, deletion of the queue and a reset end the wait. A half without the other (the next entry is not exposed, or
+//! is not a second half) is aborted; so is one whose completion queue could never hold both completions.
 //!
-//! Payload comes where the data pointers say. A command whose payload lies in its queue is no half.
+//! The payload is where the data pointers say. A command whose payload lies in its queue can't be fused.
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
-use crate::controller::fetch::place::{Place, start};
-use crate::controller::queue::ring::{Fate, SubmissionQueue};
+use crate::controller::fetch::place::{EntryResources, start};
+use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Payload};
 use byteway_clock::Stage;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_NONE, FUSE_SECOND};
 use byteway_wire::nvme::{Sqe, Status};
 
-/// A command that may be one of two, and its slot, if it has one.
+/// A command that may be half of a fused operation, and its slot, if it has one.
 struct Candidate {
     command: Waiting,
     slot: Option<u32>,
 }
 
 impl Candidate {
-    fn fetched(sqe: Sqe, place: Place) -> Self {
-        let Place { permit, slot, span } = place;
+    fn fetched(sqe: Sqe, place: EntryResources) -> Self {
+        let EntryResources { permit, slot, span } = place;
         Candidate { command: Waiting { sqe, permit, span }, slot: Some(slot) }
     }
 }
 
-/// Hands out the commands of one read of entries, the two of a fused operation together.
+/// Hands out the commands of one read of entries, fused pairs together.
 pub struct Pairing<'a> {
     sets: &'a CommandSets,
     queue: &'a SubmissionQueue,
-    /// The read's first entry.
+    /// Index of the read's first entry.
     first: u32,
-    /// A first half in the entry before.
+    /// A first half in the previous entry.
     open: Option<Candidate>,
 }
 
@@ -56,9 +57,9 @@ impl<'a> Pairing<'a> {
         &self.sets.core
     }
 
-    /// The entry `index` of the read is this command. Entries come in order.
+    /// Takes the command in entry `index` of the read. Entries are passed in order.
     #[inline]
-    pub fn command(&mut self, index: u32, sqe: Sqe, place: Place) {
+    pub fn command(&mut self, index: u32, sqe: Sqe, place: EntryResources) {
         let is_behind_half = self.open.is_some() || index == 0 && !self.core().parked.halves.is_empty();
         match sqe.fuse() {
             FUSE_NONE if !is_behind_half => start(self.sets, sqe, place),
@@ -66,7 +67,7 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// The entry `index` of the read is something else.
+    /// Notes that entry `index` of the read is not a command.
     pub fn part(&mut self, index: u32) {
         if let Some(first) = self.before(index) {
             self.end_alone(first);
@@ -74,10 +75,10 @@ impl<'a> Pairing<'a> {
     }
 
     #[cold]
-    fn look(&mut self, index: u32, sqe: Sqe, place: Place) {
+    fn look(&mut self, index: u32, sqe: Sqe, place: EntryResources) {
         let before = self.before(index);
         let queue = self.queue;
-        let fuse = if queue.id == 0 { FUSE_NONE } else { sqe.fuse() }; // the admin commands refuse it themselves
+        let fuse = if queue.id == 0 { FUSE_NONE } else { sqe.fuse() }; // admin commands check the field themselves
         match (before, fuse) {
             (Some(first), FUSE_SECOND) => return self.start_both(first, sqe, place),
             (Some(first), _) => self.end_alone(first),
@@ -101,20 +102,20 @@ impl<'a> Pairing<'a> {
         Some(Candidate { command, slot: None })
     }
 
-    /// All `count` entries of the read were handed out.
+    /// Ends the read: all `count` entries were handed out.
     pub fn end(mut self, count: u32) {
         if let Some(first) = self.open.take() {
             self.leave(first, count);
         }
     }
 
-    /// The first half in the last of `count` entries waits for the entry behind, if that can come.
+    /// Parks the first half in the last of `count` entries until the next entry is read, if that can happen.
     fn leave(&self, first: Candidate, count: u32) {
         let (core, queue) = (self.core(), self.queue);
         let next = queue.after(self.first, count);
         let is_coming = queue.is_reading_from(next);
         let is_exposed = queue.head() == next && queue.waiting() > 0;
-        // A queue is full with one entry empty.
+        // A queue is full with one entry empty, so it must have more than two entries to hold both completions.
         let holds_both = queue.completion_queue.entries() > 2;
         let can_wait = is_coming || is_exposed && holds_both;
         if !is_live(queue) || !can_wait {
@@ -128,24 +129,24 @@ impl<'a> Pairing<'a> {
         if let Some(slot) = slot {
             core.free_slot(slot);
         }
-        // For the place that was lent: another queue may have waited for it.
+        // The lent completion slot may be what another queue waits for.
         core.queues.freed();
     }
 
-    fn start_both(&self, first: Candidate, second: Sqe, place: Place) {
+    fn start_both(&self, first: Candidate, second: Sqe, place: EntryResources) {
         let core = self.core();
         let Waiting { sqe, permit, span } = first.command;
         core.port.spans().charge(span, core.clock.now(), Stage::Fetch);
         if let Some(spare) = first.slot {
             core.free_slot(spare);
         }
-        let Place { permit: second_permit, slot, span: second_span } = place;
+        let EntryResources { permit: second_permit, slot, span: second_span } = place;
         let second = Waiting { sqe: second, permit: second_permit, span: second_span };
         let second = Some(Box::new(second));
         core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second, parse: None });
     }
 
-    /// A half without the other.
+    /// Ends a half without the other.
     fn end_alone(&self, half: Candidate) {
         let status = Status::ABORTED_MISSING_FUSED;
         let Candidate { command, slot } = half;
@@ -161,5 +162,5 @@ impl<'a> Pairing<'a> {
 }
 
 fn is_live(queue: &SubmissionQueue) -> bool {
-    queue.fate.get() == Fate::Live
+    queue.fate.get() == QueueFate::Live
 }

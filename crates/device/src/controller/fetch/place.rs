@@ -1,36 +1,36 @@
-//! What an entry is given before it is read.
+//! The resources that an entry gets before it is read.
 
 use crate::controller::command_set::{CommandSets, execute_at_once};
 use crate::controller::core::Core;
 use crate::controller::queue::ring::Permit;
 use crate::controller::state::slot::{Command, Payload};
 use byteway_clock::{Service, SpanId};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_wire::nvme::{Sqe, Status};
 
-/// What an entry was given before it was read: the right to complete, a command slot, and who follows it. An entry that
-/// is no command gives them back ([`Place::give_back`]), or to a command that has waited for it.
-pub struct Place {
-    /// Its permit.
+/// The resources that an entry gets before it is read: permit, command slot, trace span. An entry that is not a command
+/// gives them back ([`EntryResources::give_back`]), or passes them to a command that waits for it.
+pub struct EntryResources {
+    /// The permit to complete it.
     pub permit: Permit,
     /// The command slot that will execute it.
     pub slot: u32,
-    /// Who follows it.
+    /// Trace span of the I/O.
     pub span: SpanId,
 }
 
-impl Place {
-    /// Needs neither permit nor slot.
+impl EntryResources {
+    /// Gives permit and slot back.
     pub fn give_back(self, core: &Core) {
         drop(self.permit);
         core.free_slot(self.slot);
     }
 }
 
-/// A command without payload in the queue goes to its slot, unless it can be done at once.
-pub fn start(sets: &CommandSets, sqe: Sqe, place: Place) {
+/// Starts a command without payload in the queue: at once if it needs no wait, otherwise in its slot.
+pub fn start(sets: &CommandSets, sqe: Sqe, place: EntryResources) {
     let core = &sets.core;
-    let Place { permit, slot, span } = place;
+    let EntryResources { permit, slot, span } = place;
     let is_at_once = core.clock.is_immediate() && !core.clock.is_traced() && permit.queue().id > 0;
     if is_at_once && execute_at_once(core, permit.queue(), &sqe) {
         core.background.command_ended();
@@ -41,7 +41,8 @@ pub fn start(sets: &CommandSets, sqe: Sqe, place: Place) {
     core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second: None, parse });
 }
 
-/// Reserves a core to parse a command, so that its slot is woken once for both. None: that is several waits, or none.
+/// Reserves a core for parsing a command, so that its slot is woken once for both. `None`: this takes several waits, or
+/// none.
 pub fn reserve_parse(sets: &CommandSets, sqe: &Sqe, queue: u16, span: SpanId) -> Option<Service> {
     let Core { clock, placement, .. } = &*sets.core;
     if clock.is_immediate() {
@@ -52,7 +53,7 @@ pub fn reserve_parse(sets: &CommandSets, sqe: &Sqe, queue: u16, span: SpanId) ->
         clock.swap_ios(&mut ios);
         clock.works_for([span]);
     }
-    let parse = placement.chain(Work::Fetch, Work::Parse);
+    let parse = placement.chain(WorkKind::Fetch, WorkKind::Parse);
     if clock.is_traced() {
         clock.swap_ios(&mut ios);
     }

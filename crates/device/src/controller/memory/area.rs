@@ -1,4 +1,4 @@
-//! The area of the device's memory for payloads of any command.
+//! The area of the device memory for payloads of any command.
 
 use crate::config::MemoryConfig;
 use byteway_transfer::mmio::BarBuffer;
@@ -16,12 +16,12 @@ impl Area {
         Area { bytes: RefCell::new(BarBuffer::new(config.map_or(0, |config| config.area_bytes))) }
     }
 
-    /// Zeroes again: what a tenant stored is not for the next.
+    /// Zeroes the area: a tenant must not see what the previous one stored.
     pub fn clear(&self) {
         self.bytes.borrow_mut().clear();
     }
 
-    /// The bytes, which check what is asked of them.
+    /// The bytes. Accesses are checked against its size.
     pub fn bytes(&self) -> RefMut<'_, BarBuffer> {
         self.bytes.borrow_mut()
     }

@@ -1,4 +1,4 @@
-//! Memory that the host lends to the drive, for copies of translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
+//! Host memory lent to the drive, for copies of translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
 
 use crate::config::HostBufferConfig;
 use byteway_firmware::LentMemory;
@@ -8,18 +8,18 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::feature::{HostBufferEntry, HostMemoryBuffer};
 use std::pin::Pin;
 
-/// Entries of a descriptor list, at most: what the controller has room for.
+/// Maximum number of entries in a descriptor list.
 pub const HOST_BUFFER_ENTRIES_MAX: u16 = 256;
 
-/// A run of places.
+/// A run of consecutive page slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// The number of its first place.
+    /// Index of its first slot.
     first: u32,
     address: u64,
 }
 
-/// The memory, as places for a translation page each.
+/// Lent memory, divided into slots of one translation page each.
 pub struct HostBuffer {
     port: DeviceEnd,
     runs: Vec<Run>,
@@ -27,10 +27,10 @@ pub struct HostBuffer {
 }
 
 impl HostBuffer {
-    /// The memory of these entries, of which at most `units_max` are used. The host's memory pages have `page_bytes`.
-    ///
+    /// The memory of these entries, of which at most `units_max` units are used. `page_bytes` is the host's memory page
+    /// size.
     /// # Errors
-    /// An entry doesn't begin at a page, or reaches beyond 64 bits.
+    /// [`Status`] if an entry is not page-aligned, or exceeds the 64-bit address space.
     pub fn new(
         port: &DeviceEnd,
         entries: impl IntoIterator<Item = HostBufferEntry>,
@@ -52,7 +52,7 @@ impl HostBuffer {
         Ok(buffer)
     }
 
-    /// How many places there are.
+    /// Number of slots.
     pub fn places(&self) -> u32 {
         self.places
     }
@@ -79,10 +79,10 @@ impl LentMemory for HostBuffer {
     }
 }
 
-/// How many units of what the host offers are used, at most.
+/// Units of the offered memory that are used.
 ///
 /// # Errors
-/// There is no room for its list, or too little memory.
+/// [`Status`] if the descriptor list is too long, or the memory is too small.
 pub fn units(asked: &HostMemoryBuffer, page_bytes: u32, config: HostBufferConfig) -> Result<u32, Status> {
     let units = u64::from(asked.pages) * u64::from(page_bytes) / UNIT_BYTES as u64;
     let units = units.min(config.preferred_units.into()) as u32;

@@ -1,12 +1,12 @@
-//! Memory of the drive that the host stores to: the payload buffer in BAR0, and what is behind CXL.mem; and memory of the host that is
-//! lent to the drive.
+//! Drive memory that the host stores to (the payload buffer in BAR0, and memory over CXL.mem), and host memory lent to
+//! the drive.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`payload_buffer`] | the payload buffer behind the registers |
+//! | [`payload_buffer`] | the payload buffer after the registers |
 //! | [`area`] | the area for payloads of any command, over CXL.mem |
-//! | [`commit_ring`] | the ring of commit records behind it |
-//! | [`host_buffer`] | what the host lends for the map |
+//! | [`commit_ring`] | the ring of commit records after the area |
+//! | [`host_buffer`] | host memory lent for the map |
 
 use crate::config::{DriveConfig, MemoryConfig};
 use crate::controller::memory::area::Area;
@@ -41,13 +41,14 @@ impl Memory {
         }
     }
 
-    /// Zeroes again: what a tenant stored is not for the next. The ring is cleared when it is switched off.
+    /// Zeroes the memory: a tenant must not see what the previous one stored. The ring is cleared when it is switched
+    /// off.
     pub fn clear(&self) {
         self.buffer.clear();
         self.area.clear();
     }
 
-    /// What the memory behind CXL.mem is used for, without what a command set adds to it.
+    /// How the memory over CXL.mem is divided, without the parts of command sets.
     pub fn log(&self, config: Option<&MemoryConfig>) -> DeviceMemoryLog {
         let Some(config) = config else { return DeviceMemoryLog::default() };
         let ring = config.ring();

@@ -1,23 +1,23 @@
-//! The drive's capacity in chunks: which of them belong to which namespace, and which are free.
+//! The drive's capacity in chunks: the owner of each chunk, and the free ones.
 //!
-//! A chunk belongs to one namespace or to none, so a namespace is never larger than its chunks, and shares nothing with
-//! another. There are about a thousand, whatever the drive's size: what must be remembered of a namespace stays small,
-//! however often namespaces come and go. The namespaces that a drive is made with begin with a chunk of their own each,
-//! so whatever was deleted can be created again at the same size.
+//! A chunk belongs to one namespace or to none, so namespaces share nothing, and none exceeds its chunks. There are
+//! about a thousand chunks, whatever the drive's size, so the record of a namespace stays small, however often
+//! namespaces are created and deleted. Each initial namespace starts in a chunk of its own, so a deleted namespace can
+//! be created again at the same size.
 
 use crate::config::NamespaceConfig;
 
-/// Chunks that a drive is divided into, about.
+/// Approximate number of chunks in a drive.
 const CHUNKS: u64 = 1024;
 
-/// A run of units of the drive.
+/// A run of units on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the namespace, units.
+    /// Offset in the namespace, in units.
     pub at: u64,
     /// Its first unit on the drive.
     pub first: u64,
-    /// Its units.
+    /// Length in units.
     pub units: u64,
 }
 
@@ -28,18 +28,18 @@ pub type Run = (u16, u16);
 struct Chunk {
     first: u64,
     units: u64,
-    /// The namespace that it belongs to; 0: it is free.
+    /// Identifier of the owning namespace; 0: the chunk is free.
     owner: u32,
 }
 
-/// Who has which chunks.
+/// The owner of each chunk.
 pub struct Capacity {
     chunks: Vec<Chunk>,
     chunk_units: u64,
 }
 
 impl Capacity {
-    /// That of a drive with these namespaces, numbered from 1, each of which has its own.
+    /// The capacity of a drive with these namespaces, numbered from 1, each in chunks of its own.
     pub fn new(namespaces: &[NamespaceConfig]) -> Self {
         let units: u64 = namespaces.iter().map(|namespace| namespace.units).sum();
         let chunk_units = units.div_ceil(CHUNKS).next_power_of_two();
@@ -56,17 +56,17 @@ impl Capacity {
         Capacity { chunks, chunk_units }
     }
 
-    /// Units of a chunk; some are smaller.
+    /// Units of a chunk; some chunks are smaller.
     pub fn chunk_units(&self) -> u64 {
         self.chunk_units
     }
 
-    /// Units in all.
+    /// Units of all chunks.
     pub fn units(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.units).sum()
     }
 
-    /// Units that belong to `owner`; to nobody, if that is 0.
+    /// Units that belong to `owner`; free units for 0.
     pub fn units_of(&self, owner: u32) -> u64 {
         self.of(owner).map(|(_, chunk)| chunk.units).sum()
     }
@@ -75,7 +75,8 @@ impl Capacity {
         self.chunks.iter().enumerate().filter(move |(_, chunk)| chunk.owner == owner)
     }
 
-    /// Gives `owner` the first free chunks, `units` units or more. False, and nothing is given, if there are not so many.
+    /// Allocates the first free chunks to `owner`, at least `units` units. `false`, without any change, if too few are
+    /// free.
     pub fn allocate(&mut self, owner: u32, units: u64) -> bool {
         if units == 0 || self.units_of(0) < units {
             return false;
@@ -91,19 +92,19 @@ impl Capacity {
         true
     }
 
-    /// Takes all that `owner` has: it is free.
+    /// Frees all chunks of `owner`.
     pub fn release(&mut self, owner: u32) {
         for chunk in self.chunks.iter_mut().filter(|chunk| chunk.owner == owner) {
             chunk.owner = 0;
         }
     }
 
-    /// Takes all that anybody has.
+    /// Frees all chunks.
     pub fn release_all(&mut self) {
         self.chunks.iter_mut().for_each(|chunk| chunk.owner = 0);
     }
 
-    /// Where the units of `owner` lie, in their order.
+    /// Extents of the units of `owner`, in their order.
     pub fn extents(&self, owner: u32) -> Vec<Extent> {
         let mut extents: Vec<Extent> = Vec::new();
         let mut at = 0;
@@ -129,7 +130,7 @@ impl Capacity {
         runs
     }
 
-    /// Gives `owner` these chunks. False, and nothing is given, if they are not all there and free.
+    /// Assigns these chunks to `owner`. `false`, without any change, unless all of them exist and are free.
     pub fn claim(&mut self, owner: u32, runs: &[Run]) -> bool {
         for (done, run) in runs.iter().enumerate() {
             let (first, count) = (usize::from(run.0), usize::from(run.1));
@@ -159,7 +160,7 @@ mod tests {
         Capacity::new(&units.iter().map(of).collect::<Vec<_>>())
     }
 
-    // A chunk with two owners is one tenant reading another's data.
+    // A chunk with two owners would let one tenant read another's data.
     #[test]
     fn chunks_come_and_go_and_have_one_owner() {
         let mut capacity = capacity(&[1000, 3000]);
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(capacity.extents(2), [Extent { at: 0, first: 1000, units: 3000 }]);
     }
 
-    // Sizes that are no whole chunks: what was deleted must be there to be created again.
+    // With sizes that are no multiple of a chunk, too, a deleted namespace can be created again.
     #[test]
     fn what_was_deleted_can_be_created_again() {
         let mut capacity = capacity(&[1_000_003, 77]);
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(capacity.units_of(9), 1_000_003);
     }
 
-    // A record from a medium may say anything.
+    // A record from the media may contain anything.
     #[test]
     fn only_what_is_free_is_claimed() {
         let mut capacity = capacity(&[4096]);

@@ -1,4 +1,4 @@
-//! The namespaces that there are: which identifiers are allocated, which are attached, and what has changed of them.
+//! The inventory of namespaces: allocated and attached identifiers, and changes that hosts have not seen yet.
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::namespace::Namespace;
@@ -8,35 +8,37 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Namespaces that a drive can have, unless it is made with more.
+/// Maximum number of namespaces, unless the drive is configured with more.
 const NAMESPACES_MAX: usize = 128;
-/// Identifiers of namespaces that were created later begin here: those of the first ones are their numbers.
+/// First unique identifier of namespaces created later; the initial namespaces use their numbers.
 const FIRST_UID: u64 = 1 << 32;
 
-/// The namespaces of a drive, as one of its controllers sees them. What stands in an [`Rc`] is the drive's.
+/// The namespaces of a drive, as seen by one of its controllers. Fields in an [`Rc`] are shared with the drive's other
+/// controllers.
 pub struct Inventory {
     /// By identifier, from 1.
     table: Rc<RefCell<Vec<Option<Rc<Namespace>>>>>,
-    /// Those that are being deleted: nobody finds them, but what they have is theirs until it is deallocated.
+    /// Namespaces that are being deleted: look-ups no longer find them, but they keep their chunks until these are
+    /// deallocated.
     leaving: Rc<RefCell<Vec<Rc<Namespace>>>>,
-    /// Who has which part of the drive.
+    /// The owner of each chunk.
     pub capacity: Rc<RefCell<Capacity>>,
-    /// Tells the next namespace from all others.
+    /// Unique identifier of the next namespace.
     pub next_uid: Rc<Cell<u64>>,
-    /// There is, or was, a namespace without blocks.
+    /// A namespace without blocks exists or has existed.
     has_others: Rc<Cell<bool>>,
-    /// Those that have changed without the controller's host knowing, and the number of the last change of each.
+    /// Changed namespaces that the controller's host has not been told of, with the sequence number of the last change.
     changed: RefCell<BTreeMap<u32, u64>>,
     changes: Cell<u64>,
-    /// Of these, those whose blocks another controller has made others: commands that were made for what was there before would
-    /// move more bytes than their host has memory for. They are refused until the host has looked.
+    /// Of these, namespaces whose block size another controller has changed: a command prepared for the former size
+    /// would move more bytes than the host's buffer holds. They are refused until the host identifies the namespace.
     barred: RefCell<BTreeSet<u32>>,
-    /// The controller is enabled for all its command sets: else such namespaces are not active.
+    /// The controller is enabled for all its command sets; otherwise namespaces of other sets than NVM are not active.
     pub all_sets: Cell<bool>,
 }
 
 impl Inventory {
-    /// That of a new drive.
+    /// The inventory of a new drive.
     pub fn new(config: &DriveConfig) -> Self {
         let mut table: Vec<_> = Namespace::layout(&config.namespaces)
             .into_iter()
@@ -56,7 +58,7 @@ impl Inventory {
         }
     }
 
-    /// The same namespaces, as another controller sees them.
+    /// A view of the same namespaces for another controller.
     pub fn view(&self) -> Self {
         Inventory {
             table: self.table.clone(),
@@ -71,21 +73,21 @@ impl Inventory {
         }
     }
 
-    /// The greatest identifier that a namespace can have.
+    /// The greatest possible namespace identifier (NN).
     pub fn nsid_max(&self) -> u32 {
         self.table.borrow().len() as u32
     }
 
-    /// A namespace that is allocated.
+    /// The allocated namespace with this identifier.
     pub fn allocated(&self, nsid: u32) -> Option<Rc<Namespace>> {
         self.table.borrow().get((nsid as usize).wrapping_sub(1))?.clone()
     }
 
-    /// A namespace that is attached.
+    /// The active namespace with this identifier.
     ///
     /// # Errors
-    /// Invalid Namespace or Format if there is no such identifier, Invalid Field in Command if nothing is attached by
-    /// it (NVMe Base 2.1, 3.2.1.3 to 3.2.1.5).
+    /// Invalid Namespace or Format if the identifier is not allocated, Invalid Field in Command if the namespace is not
+    /// attached (NVMe Base 2.1, 3.2.1.3 to 3.2.1.5).
     #[inline]
     pub fn active(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
         let table = self.table.borrow();
@@ -99,7 +101,7 @@ impl Inventory {
         namespace.attached.get() && (namespace.set == CommandSet::Nvm || self.all_sets.get())
     }
 
-    /// Bytes of a block of the namespace, 0 if there is none, or if it has no blocks.
+    /// Bytes of a block of the namespace; 0 if it does not exist, or has no blocks.
     #[inline]
     pub fn block_bytes(&self, nsid: u32) -> usize {
         let table = self.table.borrow();
@@ -108,7 +110,7 @@ impl Inventory {
             .map_or(0, |namespace| if namespace.set == CommandSet::Nvm { namespace.block.bytes() } else { 0 })
     }
 
-    /// The command set of a namespace; NVM if there is no such namespace.
+    /// The command set of a namespace; NVM if it does not exist.
     #[inline]
     pub fn set_of(&self, nsid: u32) -> CommandSet {
         if !self.has_others.get() {
@@ -119,22 +121,22 @@ impl Inventory {
         entry.map_or(CommandSet::Nvm, |namespace| namespace.set)
     }
 
-    /// The first that `find` finds something of, ascending.
+    /// The first result of `find` over all allocated namespaces, in ascending order.
     pub fn find_map<T>(&self, find: impl FnMut(&Rc<Namespace>) -> Option<T>) -> Option<T> {
         self.table.borrow().iter().flatten().find_map(find)
     }
 
-    /// Shows all that are allocated, ascending, as often as is liked: nothing is allocated for it.
+    /// Calls `each` with all allocated namespaces, in ascending order, without allocating memory.
     pub fn each(&self, each: impl FnMut(&Rc<Namespace>)) {
         self.table.borrow().iter().flatten().for_each(each);
     }
 
-    /// All that are allocated, ascending.
+    /// All allocated namespaces, in ascending order.
     pub fn all(&self) -> Vec<Rc<Namespace>> {
         self.table.borrow().iter().flatten().cloned().collect()
     }
 
-    /// Those, and what is being deleted.
+    /// All allocated namespaces, and those that are being deleted.
     pub fn all_and_leaving(&self) -> Vec<Rc<Namespace>> {
         let mut all = self.all();
         all.extend(self.leaving.borrow().iter().cloned());
@@ -142,73 +144,73 @@ impl Inventory {
         all
     }
 
-    /// Identifiers of those that are attached, ascending, or of all that are allocated.
+    /// Identifiers of the attached namespaces, or of all allocated ones, in ascending order.
     pub fn nsids(&self, attached: bool) -> Vec<u32> {
         let table = self.table.borrow();
         let wanted = table.iter().flatten().filter(|namespace| !attached || self.is_active(namespace));
         wanted.map(|namespace| namespace.nsid).collect()
     }
 
-    /// The same of those of one command set.
+    /// As [`Inventory::nsids`], restricted to one command set.
     pub fn nsids_of(&self, attached: bool, set: CommandSet) -> Vec<u32> {
         let mut nsids = self.nsids(attached);
         nsids.retain(|nsid| self.set_of(*nsid) == set);
         nsids
     }
 
-    /// The first identifier that is free.
+    /// The lowest free identifier.
     pub fn free_nsid(&self) -> Option<u32> {
         let (table, leaving) = (self.table.borrow(), self.leaving.borrow());
         let is_leaving = |nsid| leaving.iter().any(|namespace| namespace.nsid == nsid);
         (1..).zip(&*table).find(|(nsid, entry)| entry.is_none() && !is_leaving(*nsid)).map(|(nsid, _)| nsid)
     }
 
-    /// Puts a namespace in the place of its identifier; gives what was there.
+    /// Stores a namespace under its identifier; returns the previous one.
     pub fn put(&self, namespace: Namespace) -> Option<Rc<Namespace>> {
         let index = namespace.nsid as usize - 1;
         self.has_others.set(self.has_others.get() || namespace.set != CommandSet::Nvm);
         self.table.borrow_mut()[index].replace(Rc::new(namespace))
     }
 
-    /// Puts back a namespace that was taken out, or that another was put in the place of.
+    /// Stores a namespace back that was removed or replaced.
     pub fn put_back(&self, namespace: Rc<Namespace>) {
         self.leaving.borrow_mut().retain(|leaving| leaving.nsid != namespace.nsid);
         let index = namespace.nsid as usize - 1;
         self.table.borrow_mut()[index] = Some(namespace);
     }
 
-    /// From now on nobody finds a namespace any more. [`Inventory::release`] frees its identifier and what it has.
+    /// Hides a namespace from look-ups. [`Inventory::release`] then frees its identifier and chunks.
     pub fn take(&self, nsid: u32) -> Option<Rc<Namespace>> {
         let namespace = self.table.borrow_mut().get_mut((nsid as usize).wrapping_sub(1))?.take()?;
         self.leaving.borrow_mut().push(namespace.clone());
         Some(namespace)
     }
 
-    /// What a namespace that was taken out had is free, and holds nothing.
+    /// Frees the chunks of a hidden namespace, which must be deallocated.
     pub fn release(&self, nsid: u32) {
         self.leaving.borrow_mut().retain(|namespace| namespace.nsid != nsid);
         self.capacity.borrow_mut().release(nsid);
     }
 
-    /// Takes all out.
+    /// Hides all namespaces.
     pub fn clear(&self) {
         self.table.borrow_mut().fill(None);
         self.leaving.borrow_mut().clear();
         self.capacity.borrow_mut().release_all();
     }
 
-    /// Notes that a namespace has changed, for the host to find out.
+    /// Notes that a namespace has changed, for the host's log page.
     pub fn note_change(&self, nsid: u32) {
         self.changes.set(self.changes.get() + 1);
         self.changed.borrow_mut().insert(nsid, self.changes.get());
     }
 
-    /// How many changes there were.
+    /// Number of changes so far.
     pub fn changes(&self) -> u64 {
         self.changes.get()
     }
 
-    /// The log of those that have changed (NVMe Base 2.1, 5.1.12.1.5).
+    /// The Changed Attached Namespace List log page (NVMe Base 2.1, 5.1.12.1.5).
     pub fn changed_log(&self) -> ChangedNamespaceLog {
         let mut log = ChangedNamespaceLog::default();
         let changed = self.changed.borrow();
@@ -222,25 +224,25 @@ impl Inventory {
         log
     }
 
-    /// The host knows of all changes up to the one with number `told`.
+    /// Removes changes up to number `told`: the host has read them.
     pub fn forget_changes(&self, told: u64) {
         let mut changed = self.changed.borrow_mut();
         changed.retain(|_, change| *change > told);
         self.barred.borrow_mut().retain(|nsid| changed.contains_key(nsid));
     }
 
-    /// A namespace has changed so that the host's commands to it are refused until it knows.
+    /// Refuses the host's commands to a changed namespace until it identifies the namespace.
     pub fn bar(&self, nsid: u32) {
         self.note_change(nsid);
         self.barred.borrow_mut().insert(nsid);
     }
 
-    /// Whether commands to a namespace are refused until the host knows what has changed of it.
+    /// Whether the host's commands to a namespace are refused because of a change.
     pub fn is_barred(&self, nsid: u32) -> bool {
         self.barred.borrow().contains(&nsid)
     }
 
-    /// The host has looked at a namespace, or at all.
+    /// Lifts the refusal: the host has identified the namespace, or with `None` all of them.
     pub fn unbar(&self, nsid: Option<u32>) {
         self.barred.borrow_mut().retain(|barred| nsid.is_some_and(|nsid| nsid != *barred));
     }

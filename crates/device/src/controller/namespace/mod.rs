@@ -1,10 +1,10 @@
-//! Namespaces: what their command set makes of runs of the drive's units.
+//! Namespaces: runs of the drive's units, interpreted by a command set.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`inventory`] | which there are |
-//! | [`capacity`] | which part of the drive each has |
-//! | [`record`] | what the controller must not forget of them, and of itself |
+//! | [`inventory`] | the namespaces of a drive |
+//! | [`capacity`] | the part of the drive that each occupies |
+//! | [`record`] | non-volatile state of namespaces and controller |
 
 use crate::config::{CommandSet, NamespaceConfig};
 use crate::controller::namespace::capacity::Extent;
@@ -19,55 +19,55 @@ pub mod capacity;
 pub mod inventory;
 pub mod record;
 
-/// A namespace. Whoever executes a command on it holds it, so it is known when nobody does any more.
+/// A namespace. Every executing command holds a reference, so the reference count tells when it is unused.
 #[derive(Debug)]
 pub struct Namespace {
     /// Identifier, from 1.
     pub nsid: u32,
-    /// Tells it from every other namespace that the drive has ever had.
+    /// Unique among all namespaces that the drive has ever had.
     pub uid: u64,
     /// Its I/O command set.
     pub set: CommandSet,
-    /// Size of a logical block; without blocks: of a unit.
+    /// Size of a logical block; in a namespace without blocks, of a unit.
     pub block: BlockSize,
-    /// Logical blocks; without blocks: units.
+    /// Number of logical blocks; in a namespace without blocks, of units.
     pub blocks: u64,
-    /// Where its units lie; there may be more than `blocks` needs.
+    /// Its units on the drive; there may be more than `blocks` needs.
     extents: Vec<Extent>,
     /// Whether it is attached to the controller.
     pub attached: Cell<bool>,
-    /// What protects it from writing.
+    /// Write protection state.
     pub protection: Cell<WriteProtection>,
-    /// How many per cent of a format remain, while there is one.
+    /// Remaining per cent of a format in progress; `None`: there is none.
     pub formatting: Cell<Option<u8>>,
-    /// Why commands to it are refused; success: they are not.
+    /// Status of refused commands; success: commands are accepted.
     pub refusal: Cell<Status>,
-    /// What its command set keeps for it while it can be used; of which type, the set alone knows.
+    /// State that its command set keeps for it while it is usable; the type is private to the set.
     contents: RefCell<Option<Box<dyn Any>>>,
 }
 
-/// What a namespace is formatted with.
+/// The format of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// Its I/O command set.
     pub set: CommandSet,
-    /// Size of a logical block; without blocks: [`BlockSize::B4096`].
+    /// Size of a logical block; [`BlockSize::B4096`] without blocks.
     pub block: BlockSize,
 }
 
 impl Format {
-    /// Blocks.
+    /// A block format.
     pub const fn blocks(block: BlockSize) -> Format {
         Format { set: CommandSet::Nvm, block }
     }
 
-    /// Of a command set that has no blocks.
+    /// The format of a command set without blocks.
     pub const fn of(set: CommandSet) -> Format {
         Format { set, block: BlockSize::B4096 }
     }
 
-    /// As the record has it, in one byte: the size of the blocks, or the number of a command set that has none. The
-    /// smallest block is 1 << 9, so they differ.
+    /// Encoding in one byte of the record: log2 of the block size, or the code of a command set without blocks. The
+    /// smallest block is 1 << 9, so the two don't collide.
     pub const fn code(self) -> u8 {
         match self.set {
             CommandSet::Nvm => self.block as u8,
@@ -75,7 +75,7 @@ impl Format {
         }
     }
 
-    /// The command set without blocks that the record has this byte for.
+    /// The format without blocks that this byte encodes.
     pub fn of_code(code: u8) -> Option<Format> {
         let is_block_size = code >= BlockSize::B512 as u8;
         let set = CommandSet::ALL.iter().find(|set| !is_block_size && **set as u8 == code)?;
@@ -83,26 +83,26 @@ impl Format {
     }
 }
 
-/// A run of logical blocks as bytes over units.
+/// The byte range of a run of logical blocks, over units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First unit in the namespace.
     pub unit: u64,
-    /// Units touched.
+    /// Number of units touched.
     pub units: u32,
-    /// Where in the first unit it begins, bytes.
+    /// Offset in the first unit, in bytes.
     pub offset: u32,
-    /// Its length, bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
 impl Span {
-    /// Whether it is whole units only.
+    /// Whether it consists of whole units.
     pub fn is_whole(self) -> bool {
         self.offset == 0 && self.bytes.is_multiple_of(UNIT_BYTES as u64)
     }
 
-    /// The whole units within: first and count. None if there is none.
+    /// First and number of the whole units within; `None` if there is none.
     pub fn whole_units(self) -> Option<(u64, u64)> {
         let unit = UNIT_BYTES as u64;
         let first = u64::from(self.offset).div_ceil(unit);
@@ -110,7 +110,7 @@ impl Span {
         (end > first).then(|| (self.unit + first, end - first))
     }
 
-    /// The part of it that lies in its `index`th unit: offset there, and bytes.
+    /// The part in its unit `index`: offset in that unit, and bytes.
     pub fn part(self, index: u32) -> (usize, usize) {
         let offset = if index == 0 { self.offset as usize } else { 0 };
         let before = (u64::from(index) * UNIT_BYTES as u64).saturating_sub(u64::from(self.offset));
@@ -118,10 +118,10 @@ impl Span {
     }
 }
 
-/// The prime of FNV-1a with 128 bits.
+/// The FNV-1a prime for 128 bits.
 const FNV_PRIME: u128 = 1 << 88 | 0x13b;
 
-/// Hashes of a drive's serial number, from which the identifiers of its namespaces are made.
+/// Hashes of a drive's serial number, the base of its namespaces' identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveIdentity {
     short: u64,
@@ -129,7 +129,7 @@ pub struct DriveIdentity {
 }
 
 impl DriveIdentity {
-    /// Of the drive with this serial number: FNV-1a with 64 and with 128 bits.
+    /// From a serial number: FNV-1a with 64 and with 128 bits.
     pub fn new(serial: &str) -> Self {
         let short = serial
             .bytes()
@@ -141,22 +141,22 @@ impl DriveIdentity {
     }
 }
 
-/// What a namespace's identification needs to know beside the namespace.
+/// Limits that Identify reports of a namespace in addition to its own fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What tells the drive from all others.
+    /// Identity of the drive.
     pub drive: DriveIdentity,
-    /// Bytes of one transfer, at most.
+    /// Maximum data transfer, in bytes.
     pub transfer_bytes_max: u32,
-    /// Units that the namespace takes on the drive.
+    /// Units that the namespace occupies on the drive.
     pub units: u64,
-    /// Several controllers have the namespace.
+    /// Several controllers share the namespace.
     pub is_shared: bool,
 }
 
 impl Namespace {
-    /// A namespace of `blocks` blocks over `extents`, attached and ready. Without blocks they are its units, and it is ready
-    /// when it has what its command set keeps for it.
+    /// A namespace of `blocks` blocks over `extents`, attached and ready. Without blocks, `blocks` counts units, and
+    /// the namespace is ready once its command set has opened it.
     pub fn new(nsid: u32, uid: u64, format: Format, blocks: u64, extents: Vec<Extent>) -> Self {
         Namespace {
             nsid,
@@ -173,27 +173,27 @@ impl Namespace {
         }
     }
 
-    /// What its command set keeps for it: a handle that is cheap to clone. None: it can't be used now.
+    /// The state that its command set keeps for it, cheap to clone. `None`: the namespace is not usable now.
     pub fn contents<T: Clone + 'static>(&self) -> Option<T> {
         self.contents.borrow().as_ref()?.downcast_ref::<T>().cloned()
     }
 
-    /// Gives it what its command set keeps for it.
+    /// Sets the state that its command set keeps for it.
     pub fn set_contents<T: Clone + 'static>(&self, contents: T) {
         self.contents.replace(Some(Box::new(contents)));
     }
 
-    /// Takes that again.
+    /// Removes that state.
     pub fn clear_contents(&self) {
         self.contents.replace(None);
     }
 
-    /// What it is formatted with.
+    /// The format.
     pub fn format(&self) -> Format {
         Format { set: self.set, block: self.block }
     }
 
-    /// The namespaces of a new drive, one after another.
+    /// The namespaces of a new drive, laid out in order.
     pub fn layout(configs: &[NamespaceConfig]) -> Vec<Namespace> {
         let mut first = 0;
         let mut namespaces = Vec::new();
@@ -208,8 +208,7 @@ impl Namespace {
         namespaces
     }
 
-    /// The same, with blocks of another size over the same units, all of which it uses that it used. Without blocks it
-    /// is the same, empty.
+    /// The namespace after a format with `block`, over the same units. Without blocks, it stays the same, empty.
     pub fn formatted(&self, block: BlockSize) -> Namespace {
         let block = if self.set == CommandSet::Nvm { block } else { self.block };
         let blocks = self.units() * block.per_unit() as u64;
@@ -219,7 +218,7 @@ impl Namespace {
         formatted
     }
 
-    /// Units that its blocks take.
+    /// Units that its blocks occupy.
     pub fn units(&self) -> u64 {
         self.blocks.div_ceil(self.block.per_unit() as u64)
     }
@@ -229,12 +228,12 @@ impl Namespace {
         self.extents.first().map_or(0, |extent| extent.first)
     }
 
-    /// Where its units lie.
+    /// Its units on the drive.
     pub fn extents(&self) -> &[Extent] {
         &self.extents
     }
 
-    /// Where `blocks` blocks from `lba` on lie.
+    /// The span of `blocks` blocks from `lba` on.
     ///
     /// # Errors
     /// LBA Out of Range.
@@ -250,9 +249,9 @@ impl Namespace {
         Ok(Span { unit: lba / per_unit, units: units as u32, offset, bytes })
     }
 
-    /// Where up to `units` of its units from `unit` on lie together: the first on the drive, and how many; at least one.
+    /// The first unit on the drive of `unit`, and how many of `units` units are contiguous from there: at least one.
     ///
-    /// `unit` is one that [`Namespace::span`] gave, or one behind it in the span.
+    /// `unit` must lie in a span from [`Namespace::span`].
     #[inline]
     pub fn run(&self, unit: u64, units: u64) -> (u64, u64) {
         let extent = match &self.extents[..] {
@@ -263,7 +262,7 @@ impl Namespace {
         (extent.first + offset, units.min(extent.units - offset))
     }
 
-    /// Why it can't be written, if it can't.
+    /// The write protection status, if it can't be written.
     #[inline]
     pub fn check_writable(&self) -> Result<(), Status> {
         match self.protection.get() {
@@ -272,7 +271,8 @@ impl Namespace {
         }
     }
 
-    /// Its part of Identify that is the same for every command set. `is_shared`: several controllers have it.
+    /// The I/O Command Set Independent Identify Namespace data structure. `is_shared`: several controllers have the
+    /// namespace.
     pub fn identify_independent(&self, is_shared: bool) -> IdentifyNamespaceIndependent {
         let ready = self.formatting.get().is_none();
         IdentifyNamespaceIndependent {
@@ -291,14 +291,14 @@ impl Namespace {
         }
     }
 
-    /// Its EUI-64: locally administered, from the drive's serial number and what tells it from all others.
+    /// EUI-64: locally administered, derived from the drive's serial number and the unique identifier.
     pub fn eui64(&self, drive: DriveIdentity) -> [u8; 8] {
         let mut eui = (drive.short ^ self.uid.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();
         eui[0] = eui[0] & 0xfc | 0x02;
         eui
     }
 
-    /// Its NGUID: the EUI-64, extended by 8 bytes from the same sources.
+    /// NGUID: the EUI-64, extended by 8 bytes from the same sources.
     pub fn nguid(&self, drive: DriveIdentity) -> [u8; 16] {
         let extension = (self.unique(drive) >> 64) as u64;
         let mut nguid = [0; 16];
@@ -307,7 +307,7 @@ impl Namespace {
         nguid
     }
 
-    /// Its UUID, from the same sources: version 8, whose bits are the maker's (RFC 9562, 5.8).
+    /// UUID from the same sources: version 8, whose bits are vendor-specific (RFC 9562, 5.8).
     pub fn uuid(&self, drive: DriveIdentity) -> [u8; 16] {
         let mut uuid = self.unique(drive).to_be_bytes();
         uuid[6] = uuid[6] & 0x0f | 0x80;
@@ -315,7 +315,7 @@ impl Namespace {
         uuid
     }
 
-    /// A number that no other namespace of any drive is likely to have: FNV-1a, carried on over the namespace's own.
+    /// A number that is unlikely to occur twice among all drives: FNV-1a, continued over the unique identifier.
     fn unique(&self, drive: DriveIdentity) -> u128 {
         self.uid
             .to_be_bytes()
@@ -328,7 +328,7 @@ impl Namespace {
 mod tests {
     use super::*;
 
-    // An off-by-one at the end would give a tenant the first block of the next.
+    // An off-by-one error at the end would give a tenant the first block of the next.
     #[test]
     fn spans_end_where_the_namespace_does() {
         let configs =
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(both[0].span(1, 6).unwrap().whole_units(), None);
     }
 
-    // A host that finds a name twice takes two namespaces for two paths to one.
+    // A host that finds an identifier twice takes two namespaces for two paths to one.
     #[test]
     fn names_are_of_one_namespace_of_one_drive() {
         let hash = DriveIdentity::new("a").long;
@@ -361,7 +361,7 @@ mod tests {
         }
     }
 
-    // A part that is a block too long writes what was not to be written.
+    // A part that is a block too long writes blocks that the command does not name.
     #[test]
     fn a_span_is_the_sum_of_its_parts() {
         let configs = [NamespaceConfig::blocks(4, BlockSize::B512)];
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(one.part(0), (512, 1024));
     }
 
-    // Behind the end of an extent lies somebody else's.
+    // After the end of an extent lies another namespace.
     #[test]
     fn runs_end_where_their_extent_does() {
         let extents = vec![Extent { at: 0, first: 100, units: 4 }, Extent { at: 4, first: 8, units: 2 }];

@@ -1,8 +1,7 @@
-//! What a controller must not forget while its power is off: one record, written as a whole
-//! ([`byteway_firmware::Ftl::store_record`]).
+//! The controller's non-volatile state: one record, written as a whole ([`byteway_firmware::Ftl::store_record`]).
 //!
-//! The record is bytes of its own layout, little endian, with a version in front and a checksum behind. One that is of
-//! another version, of another drive, or damaged is none.
+//! The record has a layout of its own, little endian, with a version in front and a checksum at the end. A record of
+//! another version or another drive, or a damaged one, is ignored.
 
 use crate::config::CommandSet;
 use crate::controller::namespace::Format;
@@ -13,9 +12,9 @@ use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::progress::SelfTestResult;
 
 const SIGNATURE: [u8; 4] = *b"BWcr";
-/// Of a drive that has only blocks: as drives were before there were other command sets.
+/// Version for a drive with block namespaces only: the layout from before other command sets.
 const VERSION_BLOCKS: u16 = 1;
-/// Of one with a namespace without blocks, which has the number of its command set for the size of its blocks.
+/// Version for a drive with a namespace without blocks: the code of its command set replaces the block size.
 const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
@@ -25,21 +24,21 @@ const CHECKSUM_BYTES: usize = 4;
 pub struct NamespaceRecord {
     /// Identifier.
     pub nsid: u32,
-    /// What tells it from all others.
+    /// Unique among all namespaces of the drive.
     pub uid: u64,
-    /// Logical blocks, or units.
+    /// Number of logical blocks, or of units without blocks.
     pub blocks: u64,
-    /// What they are.
+    /// Format.
     pub format: Format,
     /// Whether it is attached.
     pub attached: bool,
-    /// What protects it.
+    /// Write protection state.
     pub protection: WriteProtection,
     /// Its chunks.
     pub runs: Vec<Run>,
 }
 
-/// A change that has begun, and is carried on if the power goes.
+/// A namespace change in progress, which the next power-on completes if the power fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Pending {
     /// None.
@@ -49,94 +48,94 @@ pub enum Pending {
     Delete(Vec<u32>),
     /// These are being formatted.
     Format {
-        /// Which.
+        /// Their identifiers.
         nsids: Vec<u32>,
-        /// With blocks of this size.
+        /// New block size.
         block: BlockSize,
-        /// What they held is erased from the media.
+        /// The former contents are also erased from the media.
         erase: bool,
     },
 }
 
-/// How the last sanitize operation went.
+/// Result of the last sanitize operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SanitizeState {
     /// There was none.
     #[default]
     Never,
-    /// Well.
+    /// It succeeded.
     Succeeded,
-    /// It is going on.
+    /// It is in progress.
     InProgress,
     /// It failed.
     Failed,
-    /// It failed, and the host has left that state.
+    /// It failed, and the host has exited the failure state.
     Left,
 }
 
 /// The last sanitize operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SanitizeRecord {
-    /// How it went.
+    /// Result.
     pub state: SanitizeState,
     /// Dword 10 of its command.
     pub cdw10: u32,
 }
 
-/// What is counted over the drive's life.
+/// Counters over the drive's life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Commands that read.
+    /// Read commands.
     pub reads: u64,
-    /// Commands that wrote.
+    /// Write commands.
     pub writes: u64,
-    /// Bytes that they read.
+    /// Bytes read by hosts.
     pub read_bytes: u64,
-    /// Bytes that they wrote.
+    /// Bytes written by hosts.
     pub written_bytes: u64,
-    /// Time with a command outstanding, ms.
+    /// Time with a command outstanding, in ms.
     pub busy_ms: u64,
-    /// Time with power, ms.
+    /// Time with power, in ms.
     pub on_ms: u64,
-    /// Errors of the media.
+    /// Media errors.
     pub media_errors: u64,
-    /// Entries of the error log.
+    /// Entries ever added to the error log.
     pub errors: u64,
     /// Power cycles.
     pub power_cycles: u64,
-    /// Of those, how many ended without a shutdown.
+    /// The part of `power_cycles` that ended without a shutdown.
     pub unsafe_shutdowns: u64,
 }
 
-/// All of it.
+/// The whole record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Units of the drive that it is about.
+    /// Capacity of the drive that the record belongs to, in units.
     pub units: u64,
-    /// Tells the next namespace from all others.
+    /// Unique identifier of the next namespace.
     pub next_uid: u64,
     /// Namespaces, by rising identifier.
     pub namespaces: Vec<NamespaceRecord>,
-    /// The change under way.
+    /// The namespace change in progress.
     pub pending: Pending,
-    /// Saved values of features: identifier, which of several values, value.
+    /// Saved feature values: identifier, index of the value, value.
     pub features: Vec<(u8, u8, u32)>,
-    /// The timestamp when this was written, ms, if the host has set one.
+    /// The timestamp when this was written, in ms, if the host has set one.
     pub timestamp: Option<u64>,
     /// The last sanitize operation.
     pub sanitize: SanitizeRecord,
     /// Results of self-tests, newest first.
     pub results: Vec<SelfTestResult>,
-    /// The extended self-test under way: its namespaces, and how much is done, per cent.
+    /// The extended self-test in progress: its namespaces, and per cent done.
     pub extended_test: Option<(u32, u8)>,
-    /// What is counted.
+    /// Counters.
     pub totals: Totals,
-    /// Whether the drive was shut down.
+    /// The drive was shut down.
     pub is_clean: bool,
 }
 
 impl Record {
-    /// As bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
         out.extend_from_slice(&SIGNATURE);
@@ -197,7 +196,7 @@ impl Record {
         out
     }
 
-    /// What bytes say, if they are a record.
+    /// Decodes a record; `None` if the bytes are not a valid one.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let (body, checksum) = bytes.split_at_checked(bytes.len().checked_sub(CHECKSUM_BYTES)?)?;
         if crc32c::crc32c(body).to_le_bytes() != checksum {
@@ -385,7 +384,7 @@ mod tests {
         }
     }
 
-    // What comes back other than it was stored is a namespace at the wrong place.
+    // A record that is decoded differently puts a namespace in the wrong place.
     #[test]
     fn a_record_comes_back_as_it_was() {
         for record in [record(), Record::default(), Record { pending: Pending::Delete(vec![3]), ..record() }]
@@ -394,7 +393,8 @@ mod tests {
         }
     }
 
-    // A drive that has only blocks is one that programs without pairs must know; with pairs, one that they must not take.
+    // Earlier versions must accept the record of a drive with block namespaces only, and reject that of one with a KV
+    // namespace.
     #[test]
     fn the_version_says_whether_there_are_pairs() {
         let mut record = record();
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(record.encode()[4..6], [1, 0]);
     }
 
-    // A medium may hold anything, of any length: a record that isn't one must be none, and nothing worse.
+    // The media may hold anything, of any length: invalid bytes must be rejected without a panic.
     #[test]
     fn what_is_no_record_is_none() {
         let bytes = record().encode();
@@ -414,7 +414,7 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[byte] ^= 0x41;
             assert_eq!(Record::decode(&damaged), None, "byte {byte}");
-            // The same with a checksum that fits: whatever it is taken for, that ends.
+            // With a matching checksum, too: whatever the bytes decode to, decoding must end.
             let end = damaged.len() - CHECKSUM_BYTES;
             let checksum = crc32c::crc32c(&damaged[..end]).to_le_bytes();
             damaged[end..].copy_from_slice(&checksum);

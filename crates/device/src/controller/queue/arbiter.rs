@@ -1,20 +1,21 @@
-//! Which queue is fetched from next (NVMe Base 2.1, 3.4.4): round robin, or weighted round robin with urgent.
+//! Arbitration: which queue is fetched from next (NVMe Base 2.1, 3.4.4), by round robin or weighted round robin with
+//! urgent.
 
 use crate::controller::queue::ring::SubmissionQueue;
 use byteway_wire::nvme::QueuePriority;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How the arbiter chooses.
+/// The arbitration mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// Every queue in turn.
     RoundRobin,
-    /// Urgent first; then high, medium and low by weight. Queues of a class in turn.
+    /// Urgent first; then high, medium and low by weight. Round robin within a class.
     WeightedRoundRobin,
 }
 
-/// Commands that a class may have started in a round, and a queue in its turn.
+/// Weights of the classes per round, and the burst of a queue, all in commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
     /// High priority, at least 1.
@@ -23,26 +24,26 @@ pub struct Weights {
     pub medium: u32,
     /// Low priority, at least 1.
     pub low: u32,
-    /// Commands of one queue in its turn.
+    /// Arbitration burst: commands of one queue per turn.
     pub burst: u32,
 }
 
-/// The queues of one class, one of which has its turn.
+/// The queues of one class, served round robin.
 #[derive(Default)]
 struct Ring {
     queues: Vec<Rc<SubmissionQueue>>,
     turn: usize,
     burst_used: u32,
-    /// What it may start in its turn: at most what waited when the turn began, so that a queue without a limit on its
-    /// burst, which the host keeps full, doesn't keep the turn for ever.
+    /// Commands of this turn: at most those that waited when it began. Without this limit a queue with an unlimited
+    /// burst that the host keeps full would hold the turn indefinitely.
     burst_max: u32,
 }
 
 impl Ring {
-    /// The queue whose turn it is, and how many commands it may start; the first that has any.
+    /// The queue whose turn it is, and how many commands it may start; skips queues without any.
     fn pick(&mut self, burst: u32) -> Option<(Rc<SubmissionQueue>, u32)> {
         if self.queues.iter().all(|queue| queue.fetchable() == 0) {
-            // Every queue gives its turn away, and the one that had it first does so twice.
+            // Every queue passes its turn on, and the first one passes it twice.
             self.turn = match self.queues.len() {
                 0 => 0,
                 queues if self.turn >= queues => 1,
@@ -80,12 +81,13 @@ impl Ring {
     }
 
     fn used(&mut self, commands: u32) {
+        debug_assert!(self.burst_used + commands <= self.burst_max, "a queue exceeds its turn");
         self.burst_used += commands;
     }
 }
 
-/// Entries of `queue` that could be fetched now: each needs a place for its completion, and so does a command that has lent
-/// its own. Those that a train still lacks need none.
+/// Entries of `queue` that can be fetched now: each needs a free completion slot, and so does each command that has
+/// lent its own. Entries that complete a train need none.
 fn ready(queue: &SubmissionQueue) -> u32 {
     match queue.missing.get() {
         0 => queue.fetchable().min(queue.completion_queue.free().saturating_sub(queue.lent.get())),
@@ -93,7 +95,8 @@ fn ready(queue: &SubmissionQueue) -> u32 {
     }
 }
 
-/// What a train took beyond its queue's turn is taken off this one, which may be `most` entries: how many.
+/// Deducts from this turn, which has at most `most` entries, what a train took beyond an earlier turn. Returns the
+/// number deducted.
 fn pay(queue: &SubmissionQueue, most: u32) -> u32 {
     let owed = queue.owed.get();
     let paid = owed.min(most);
@@ -109,9 +112,9 @@ struct State {
     weights: Weights,
     admin: Ring,
     classes: [Ring; CLASSES],
-    /// The queues of all these.
+    /// The queues of all classes.
     all: Vec<Rc<SubmissionQueue>>,
-    /// The weighted class whose turn it is (1 to 3), and what it may still start.
+    /// The weighted class whose turn it is (1 to 3), and its remaining credit.
     turn: usize,
     credit: u32,
 }
@@ -122,11 +125,11 @@ impl State {
     }
 }
 
-/// The arbiter.
+/// The arbiter of a controller.
 pub struct Arbiter(RefCell<State>);
 
 impl Arbiter {
-    /// Without queues.
+    /// An arbiter without queues.
     pub fn new(weights: Weights) -> Self {
         let state = State {
             mechanism: Mechanism::RoundRobin,
@@ -140,20 +143,20 @@ impl Arbiter {
         Arbiter(RefCell::new(state))
     }
 
-    /// Forgets every queue and chooses by `mechanism` from now on.
+    /// Removes all queues and sets the mechanism.
     pub fn reset(&self, mechanism: Mechanism, weights: Weights) {
         *self.0.borrow_mut() = Arbiter::new(weights).0.into_inner();
         self.0.borrow_mut().mechanism = mechanism;
     }
 
-    /// New weights, for the next round.
+    /// Sets the weights, from the next round on.
     pub fn set_weights(&self, weights: Weights) {
         let mut state = self.0.borrow_mut();
         state.weights = weights;
         state.credit = state.weight(state.turn);
     }
 
-    /// Adds a queue. The admin queue has identifier 0.
+    /// Adds a queue. Identifier 0 is the admin queue.
     pub fn add(&self, queue: Rc<SubmissionQueue>) {
         let mut state = self.0.borrow_mut();
         let weighted = state.mechanism == Mechanism::WeightedRoundRobin;
@@ -176,8 +179,8 @@ impl Arbiter {
         }
     }
 
-    /// The next queue to fetch from and how many commands to fetch, at most `most`. Admin commands come before all
-    /// others, and are offered only with `admin`; the others only with `io`.
+    /// The next queue to fetch from, and how many commands: 1 to `most`. Admin commands have priority and are offered
+    /// only with `admin`; I/O commands only with `io`.
     pub fn pick(&self, admin: bool, io: bool, most: u32) -> Option<(Rc<SubmissionQueue>, u32)> {
         let mut state = self.0.borrow_mut();
         let state = &mut *state;
@@ -197,7 +200,7 @@ impl Arbiter {
         if state.mechanism == Mechanism::RoundRobin {
             return None;
         }
-        // At most once round: to the class whose turn it is, and back to it with fresh credit.
+        // At most one round: to the class whose turn it is, and back to it with fresh credit.
         for _ in 0..CLASSES {
             if state.credit > 0
                 && let Some((queue, count)) = state.classes[state.turn].pick(burst)
@@ -213,7 +216,7 @@ impl Arbiter {
         None
     }
 
-    /// Whether entries wait in any queue that is fetched from, whether or not they could be fetched now.
+    /// Whether any queue has entries that could be fetched, regardless of free slots.
     pub fn has_waiting(&self) -> bool {
         self.0.borrow().all.iter().any(|queue| queue.fetchable() > 0)
     }
@@ -257,7 +260,7 @@ mod tests {
 
     const WEIGHTS: Weights = Weights { high: 4, medium: 2, low: 1, burst: 1 };
 
-    // Without weights observed, a tenant that paid for more gets the same.
+    // If weights were ignored, a tenant that paid for more would get the same share.
     #[test]
     fn weights_give_shares_and_urgent_goes_first() {
         let executor = Executor::new();
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!(shares(&arbiter, 100)[4], 100);
     }
 
-    // Without an end to a turn that has no limit, a queue that is kept full would starve all others.
+    // A turn without a limit on its burst must end, or a queue that is kept full starves all others.
     #[test]
     fn a_turn_without_limit_ends_with_what_waited_when_it_began() {
         let executor = Executor::new();
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!(order[20..], [1; 10]);
     }
 
-    // What a train took beyond its queue's turn is made up for by the next ones; alone, a queue waits for nobody.
+    // What a train took beyond its queue's turn is deducted from later turns. A queue that is alone waits for none.
     #[test]
     fn a_queue_that_took_more_gives_up_turns() {
         let executor = Executor::new();
@@ -318,12 +321,12 @@ mod tests {
                 })
             })
             .collect();
-        // It has had its turn, and gives up two and a half.
+        // It has had its turn, and skips two and a half.
         let expected = [(2, 4), (2, 4), (2, 4), (1, 2), (2, 4), (1, 4)].map(Some);
         assert_eq!(order, expected);
     }
 
-    // With a burst, each queue gets its burst before the next; a queue that runs dry gives its turn away.
+    // With a burst, each queue gets its burst before the next; a queue that runs dry passes its turn on.
     #[test]
     fn round_robin_takes_bursts_in_turn() {
         let executor = Executor::new();

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 /// A first command that waits for the second.
 pub(crate) struct Half {
-    /// The slot of its entry in the ring.
+    /// Index of its entry in the ring.
     entry: u32,
     pub(crate) command: Waiting,
 }
@@ -17,7 +17,7 @@ impl Half {
     }
 }
 
-/// The first commands that wait for their second: at most one at the end of each read.
+/// First commands that wait for their second: at most one at the end of each read of entries.
 #[derive(Default)]
 pub struct Halves(RefCell<Vec<Half>>);
 
@@ -26,12 +26,12 @@ impl Halves {
         self.0.borrow().is_empty()
     }
 
-    /// Forgets them, as a reset does: they do not complete.
+    /// Drops them without completions, as a reset does.
     pub fn clear(&self) {
         drop(self.0.take());
     }
 
-    /// Those of `queue` that have lent their places take them again.
+    /// Commands of `queue` that have lent their completion slot reserve one again.
     pub fn take_back(&self, queue: &SubmissionQueue) {
         let halves = self.0.borrow();
         let own = halves.iter().filter(|half| half.command.permit.queue().id == queue.id);
@@ -42,7 +42,7 @@ impl Halves {
         self.0.borrow_mut().push(Half { entry, command });
     }
 
-    /// Takes the first half that is meant.
+    /// Removes the first one that matches.
     pub(crate) fn take(&self, is_meant: impl Fn(&Half) -> bool) -> Option<Waiting> {
         let mut halves = self.0.borrow_mut();
         let index = halves.iter().position(is_meant)?;

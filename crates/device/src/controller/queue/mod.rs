@@ -1,17 +1,17 @@
-//! Submission and completion queues (NVMe Base 2.1, 3.3): which there are, and whose turn it is.
+//! Submission and completion queues (NVMe Base 2.1, 3.3), and their arbitration.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`ring`] | the rings, and permits to complete a command |
-//! | [`arbiter`] | whose turn it is |
-//! | [`shadow`] | where shadow doorbells are |
-//! | [`parked`], [`waiting`] | commands that were fetched and have no command slot yet |
-//! | [`train`], [`half`], [`partial`] | what they wait for: entries, the other half, chunks |
+//! | [`arbiter`] | which queue is fetched from next |
+//! | [`shadow`] | addresses of the shadow doorbells |
+//! | [`parked`], [`waiting`] | fetched commands that have no command slot yet |
+//! | [`train`], [`half`], [`partial`] | what they wait for: further entries, the other half, chunks |
 //!
 //! Nothing here fetches or executes: [`fetch`](super::fetch) does.
 
 use crate::controller::queue::arbiter::{Arbiter, Weights};
-use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
+use crate::controller::queue::ring::{CompletionQueue, QueueFate, SubmissionQueue};
 use crate::controller::queue::shadow::Shadow;
 use byteway_clock::notify::Notified;
 use byteway_clock::{Clock, Notify};
@@ -35,32 +35,32 @@ struct Lists {
     completion: Vec<Option<Rc<CompletionQueue>>>,
 }
 
-/// Called with a queue's doorbell.
+/// A hook that is called with the doorbell of a new queue.
 type QueueCreated = Rc<dyn Fn(Doorbell)>;
 
 /// All queues of a controller.
 pub struct Queues {
     lists: RefCell<Lists>,
-    /// I/O queue pairs at most.
+    /// Maximum number of I/O queue pairs.
     io_queues_max: u16,
-    /// Whose turn it is.
+    /// Chooses the queue to fetch from.
     pub arbiter: Arbiter,
     /// Their shadow doorbells.
     pub shadow: Shadow,
-    /// I/O submission and completion queues that the host was granted.
+    /// Numbers of I/O submission and completion queues granted to the host.
     pub granted: Cell<Option<(u16, u16)>>,
-    /// Something may have become fetchable.
+    /// Entries may have become fetchable.
     fetchable: Notify,
-    /// A fetch task left entries unfetched, for want of a slot or of a free entry for a completion.
+    /// A fetch task left entries unfetched because no command slot or completion slot was free.
     starved: Cell<bool>,
     /// Changes whenever a queue is created or deleted.
     epoch: Cell<u64>,
-    /// Told of each queue that is about to exist.
+    /// Called with each new queue.
     created: RefCell<Option<QueueCreated>>,
 }
 
 impl Queues {
-    /// None, of at most `io_queues_max` I/O queue pairs.
+    /// No queues yet; at most `io_queues_max` I/O queue pairs.
     pub fn new(clock: &Clock, io_queues_max: u16, weights: Weights) -> Self {
         let queues = Queues {
             lists: RefCell::default(),
@@ -77,19 +77,19 @@ impl Queues {
         queues
     }
 
-    /// Forgets the queues, as a reset does.
+    /// Removes all queues, as a reset does.
     pub fn clear(&self) {
         let count = self.io_queues_max as usize + 1;
         self.lists.replace(Lists { submission: vec![None; count], completion: vec![None; count] });
         self.changed();
     }
 
-    /// A queue was created or deleted.
+    /// Notes that a queue was created or deleted.
     fn changed(&self) {
         self.epoch.set(self.epoch.get() + 1);
     }
 
-    /// Another value than before: queues were created or deleted.
+    /// Changes whenever a queue is created or deleted.
     pub fn epoch(&self) -> u64 {
         self.epoch.get()
     }
@@ -104,66 +104,66 @@ impl Queues {
         self.lists.borrow().completion.get(id as usize)?.clone()
     }
 
-    /// Makes a completion queue known.
+    /// Adds a completion queue.
     pub fn add_completion(&self, queue: Rc<CompletionQueue>) {
         let id = queue.id as usize;
         self.lists.borrow_mut().completion[id] = Some(queue);
         self.changed();
     }
 
-    /// Makes a submission queue known; the arbiter has to be told, too.
+    /// Adds a submission queue. The caller adds it to the arbiter, too.
     pub fn add_submission(&self, queue: Rc<SubmissionQueue>) {
         let id = queue.id as usize;
         self.lists.borrow_mut().submission[id] = Some(queue);
         self.changed();
     }
 
-    /// Forgets completion queue `id`.
+    /// Removes completion queue `id`.
     pub fn remove_completion(&self, id: u16) {
         self.lists.borrow_mut().completion[id as usize] = None;
         self.changed();
     }
 
-    /// Forgets submission queue `id`.
+    /// Removes submission queue `id`.
     pub fn remove_submission(&self, id: u16) {
         self.lists.borrow_mut().submission[id as usize] = None;
         self.changed();
     }
 
-    /// Calls `each` with all submission queues, ascending.
+    /// Calls `each` with all submission queues, in ascending order.
     pub fn each_submission(&self, each: impl FnMut(&Rc<SubmissionQueue>)) {
         self.lists.borrow().submission.iter().flatten().for_each(each);
     }
 
-    /// Calls `each` with all completion queues, ascending.
+    /// Calls `each` with all completion queues, in ascending order.
     pub fn each_completion(&self, each: impl FnMut(&Rc<CompletionQueue>)) {
         self.lists.borrow().completion.iter().flatten().for_each(each);
     }
 
-    /// Whether there is any I/O queue.
+    /// Whether any I/O queue exists.
     pub fn has_io_queues(&self) -> bool {
         let lists = self.lists.borrow();
         lists.submission[1..].iter().any(Option::is_some) || lists.completion[1..].iter().any(Option::is_some)
     }
 
-    /// What becomes of the commands of all submission queues.
-    pub fn set_fates(&self, fate: Fate) {
+    /// Sets the fate of all submission queues.
+    pub fn set_fates(&self, fate: QueueFate) {
         self.each_submission(|queue| queue.fate.set(fate));
     }
 
-    /// Whether no command has a place in a queue.
+    /// Whether no command holds a completion slot.
     pub fn permits_are_free(&self) -> bool {
         let lists = self.lists.borrow();
         lists.submission.iter().flatten().all(|queue| queue.outstanding() == 0)
             && lists.completion.iter().flatten().all(|queue| queue.reserved() == 0)
     }
 
-    /// From now on `created` is called with the doorbell of each queue that is about to exist.
+    /// Sets the hook for new queues.
     pub fn on_created(&self, created: Rc<dyn Fn(Doorbell)>) {
         self.created.replace(Some(created));
     }
 
-    /// A queue is about to exist.
+    /// Calls the hook for a new queue.
     pub fn announce(&self, doorbell: Doorbell) {
         let created = self.created.borrow().clone();
         if let Some(created) = created {
@@ -171,22 +171,22 @@ impl Queues {
         }
     }
 
-    /// Something may have become fetchable: wakes a fetch task.
+    /// Wakes a fetch task: entries may have become fetchable.
     pub fn wake_fetch(&self) {
         self.fetchable.notify_one();
     }
 
-    /// Waits until something may have become fetchable.
+    /// Waits until entries may have become fetchable.
     pub fn fetchable(&self) -> Notified<'_> {
         self.fetchable.notified()
     }
 
-    /// Whether entries were left unfetched, for want of a slot or of a place for a completion.
+    /// Records whether entries were left unfetched for lack of a command slot or completion slot.
     pub fn set_starved(&self, starved: bool) {
         self.starved.set(starved);
     }
 
-    /// A slot or an entry for a completion is free again: what waited for it may be fetched.
+    /// A command slot or completion slot is free again: wakes a fetch task if entries were left for it.
     pub fn freed(&self) {
         if self.starved.take() {
             self.fetchable.notify_one();

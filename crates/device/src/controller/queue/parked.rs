@@ -8,11 +8,11 @@ use byteway_clock::Clock;
 
 /// All commands that wait without a command slot.
 pub struct Parked {
-    /// For the rest of a train.
+    /// Commands that wait for the rest of a train.
     pub trains: Trains,
-    /// For the other half of a fused operation.
+    /// Commands that wait for the other half of a fused operation.
     pub halves: Halves,
-    /// For chunks; and streams that are incomplete.
+    /// Commands that wait for chunks, and incomplete streams.
     pub partials: Partials,
 }
 
@@ -26,7 +26,7 @@ impl Parked {
         }
     }
 
-    /// Forgets them, as a reset does: they do not complete.
+    /// Drops all without completions, as a reset does.
     pub fn clear(&self, queues_max: u16) {
         self.trains.clear();
         self.halves.clear();

@@ -1,4 +1,4 @@
-//! Payloads that are incomplete: chunks and streams, and how many there may be of them.
+//! Incomplete payloads, in chunks and streams, within the limits of the configuration.
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::queue::waiting::Waiting;
@@ -9,15 +9,15 @@ use byteway_transfer::reassembly::Reassembly;
 use byteway_wire::nvme::Sqe;
 use std::cell::{Cell, RefCell, RefMut};
 
-/// What is incomplete.
+/// The incomplete payloads.
 pub struct State {
-    /// For payloads in chunks and pipelined streams, together.
+    /// Buffers for payloads in chunks and for pipelined streams.
     pub pool: Pool,
-    /// For serialized streams: one a queue.
+    /// Buffers for serialized streams, one per queue.
     pub streams: Pool,
     /// Payloads in chunks.
     pub reassembly: Reassembly<Waiting>,
-    /// Serialized streams; each keeps the command that began it.
+    /// Serialized streams, each with the command that began it.
     pub serialized: Serialized<StreamHead>,
     /// Pipelined streams.
     pub pipelined: Pipelined<StreamHead>,
@@ -33,7 +33,7 @@ impl State {
 /// All incomplete payloads of a controller.
 pub struct Partials {
     state: RefCell<State>,
-    /// Nothing was incomplete when the task that gives up what is late last looked.
+    /// Nothing was incomplete when the timeout task last looked, so it sleeps.
     rests: Cell<bool>,
     begun: Notify,
 }
@@ -55,13 +55,13 @@ impl Partials {
         }
     }
 
-    /// Whether nothing is incomplete, so that all memory is free.
+    /// Whether nothing is incomplete, so that all buffers are free.
     pub fn is_empty(&self) -> bool {
         let state = self.state.borrow();
         state.pool.used() == 0 && state.streams.used() == 0
     }
 
-    /// What is incomplete, to add to it: what is late is given up from now on.
+    /// The state, for adding to it. Wakes the timeout task.
     pub fn state(&self) -> RefMut<'_, State> {
         if self.rests.take() {
             self.begun.notify_one();
@@ -69,23 +69,23 @@ impl Partials {
         self.state.borrow_mut()
     }
 
-    /// What is incomplete, to take from it.
+    /// The state, for taking from it.
     pub(crate) fn known(&self) -> RefMut<'_, State> {
         self.state.borrow_mut()
     }
 
-    /// When the first is late; None: nothing is incomplete.
+    /// The earliest timeout; `None`: nothing is incomplete.
     pub(crate) fn until(&self) -> Option<Time> {
         self.state.borrow().until()
     }
 
-    /// Waits until something is incomplete again.
+    /// Waits until something is incomplete.
     pub(crate) async fn begun(&self) {
         self.rests.set(true);
         self.begun.notified().await;
     }
 
-    /// Forgets everything, as a reset does: commands that wait do not complete.
+    /// Drops everything without completions, as a reset does.
     pub fn clear(&self, queues_max: u16) {
         loop {
             let mut state = self.state.borrow_mut();
@@ -98,18 +98,18 @@ impl Partials {
                 }
                 return;
             }
-            drop(state); // a permit that is dropped wakes who waits for it
+            drop(state); // dropping a permit wakes tasks that may borrow this again
         }
     }
 }
 
-/// The command that began a stream: its command set takes the payload when that is complete.
+/// The command that began a stream. Its command set takes the payload when it is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamHead {
-    /// The set that it is of.
+    /// Its command set.
     pub set: CommandSet,
     /// The command.
     pub sqe: Sqe,
-    /// What tells the namespace from another one that has its identifier by then; 0: the payload is for none.
+    /// Identifies the namespace, which may since have been replaced by another with the same NSID; 0: no namespace.
     pub uid: u64,
 }

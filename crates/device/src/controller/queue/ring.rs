@@ -6,10 +6,10 @@ use byteway_wire::nvme::{AsyncEvent, Cqe, QueuePriority, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What is to become of a queue's commands.
+/// What happens to the commands of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// They run.
+pub enum QueueFate {
+    /// They are executed.
     Live,
     /// The queue is being deleted: they are aborted.
     Deleting,
@@ -17,38 +17,38 @@ pub enum Fate {
     Reset,
 }
 
-/// How a submission queue is fetched from.
+/// Which fetch tasks may read from a submission queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fetching {
-    /// By whoever comes.
+    /// Any.
     Free,
-    /// By one fetch task, which takes the entries in order: no other may.
+    /// One task holds it and takes the entries in order.
     Held,
-    /// Not any more: where its next command begins can't be known.
+    /// None: where the next command begins is unknown. The host must delete the queue.
     Broken,
 }
 
-/// A completion queue. Room for a completion is reserved when its command is fetched, so a full queue holds up
-/// fetching and never a command that has a slot.
+/// A completion queue. A slot for the completion is reserved when its command is fetched, so a full queue holds up
+/// fetching, and never a command that is executing.
 pub struct CompletionQueue {
     /// Identifier.
     pub id: u16,
     base: u64,
     entries: u32,
-    /// The vector that announces its entries, if it is to.
+    /// Interrupt vector of its completions; `None`: interrupts are disabled.
     pub vector: Option<u16>,
     head: Cell<u32>,
     tail: Cell<u32>,
     phase: Cell<bool>,
     reserved: Cell<u32>,
-    /// Submission queues that complete here.
+    /// Number of submission queues that complete here.
     pub users: Cell<u32>,
     /// Its shadow doorbell.
     pub mirror: Mirror,
 }
 
 impl CompletionQueue {
-    /// An empty queue of `entries` at `base`.
+    /// An empty queue of `entries` entries at address `base`.
     pub fn new(id: u16, base: u64, entries: u32, vector: Option<u16>) -> Rc<Self> {
         Rc::new(CompletionQueue {
             id,
@@ -64,12 +64,12 @@ impl CompletionQueue {
         })
     }
 
-    /// Entries, used or not.
+    /// Size in entries, used or not.
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// How far the host has consumed.
+    /// Index of the first entry that the host has not consumed.
     pub fn head(&self) -> u32 {
         self.head.get()
     }
@@ -78,43 +78,52 @@ impl CompletionQueue {
         distance(self.head.get(), self.tail.get(), self.entries)
     }
 
-    /// Entries that may still be reserved: a full queue has one empty entry.
+    /// Entries that may still be reserved. One entry always stays empty, which tells a full queue from an empty one.
     pub fn free(&self) -> u32 {
         self.entries - 1 - self.occupied() - self.reserved.get()
     }
 
-    /// Entries that are reserved for commands under way.
+    /// Entries that are reserved for commands in flight.
     pub fn reserved(&self) -> u32 {
         self.reserved.get()
     }
 
     fn reserve(&self) {
-        debug_assert!(self.free() > 0, "the arbiter offers no command without room for its completion");
+        debug_assert!(
+            self.free() > 0,
+            "the arbiter offers no command without a free slot for its completion"
+        );
         self.reserved.set(self.reserved.get() + 1);
     }
 
     fn unreserve(&self) {
+        debug_assert!(self.reserved.get() > 0, "a slot is given back twice");
         self.reserved.set(self.reserved.get() - 1);
     }
 
-    /// Takes the next entry, which was reserved: its address and phase.
+    /// Uses a reserved entry, the next one: its address and phase.
     fn advance(&self) -> (u64, bool) {
         self.unreserve();
+        debug_assert!(
+            self.occupied() < self.entries - 1,
+            "a completion overwrites one that the host has not consumed"
+        );
         let (tail, phase) = (self.tail.get(), self.phase.get());
         let next = if tail + 1 == self.entries { 0 } else { tail + 1 };
         if next == 0 {
             self.phase.set(!phase);
         }
         self.tail.set(next);
-        // The base is the host's: one at the address space's end wraps to where no memory is.
+        // The host chose the base: near the end of the address space the address wraps, to where no memory is.
         (self.base.wrapping_add(u64::from(tail) * Cqe::SIZE as u64), phase)
     }
 
-    /// The head doorbell was written.
+    /// Takes a write of the head doorbell.
     pub fn set_head(&self, value: u32) -> Result<(), DoorbellError> {
         if value >= self.entries {
             return Err(DoorbellError::Value);
         }
+        // The host may move the head only over entries that were posted.
         let consumed = distance(self.head.get(), value, self.entries);
         if consumed == 0 || consumed > self.occupied() {
             return Err(DoorbellError::Value);
@@ -132,34 +141,34 @@ pub struct SubmissionQueue {
     entries: u32,
     tail: Cell<u32>,
     head: Cell<u32>,
-    /// Where its commands complete.
+    /// The queue where its commands complete.
     pub completion_queue: Rc<CompletionQueue>,
-    /// Its class under weighted round robin.
+    /// Priority class under weighted round robin.
     pub class: QueuePriority,
-    /// What is to become of its commands.
-    pub fate: Cell<Fate>,
+    /// What happens to its commands.
+    pub fate: Cell<QueueFate>,
     /// Its shadow doorbell.
     pub mirror: Mirror,
-    /// The ways for payload that the host has enabled.
+    /// Transfer methods that the host has enabled.
     pub methods: Cell<Methods>,
-    /// How it is fetched from.
+    /// Which fetch tasks may read from it.
     pub fetching: Cell<Fetching>,
-    /// Entries that its waiting train still lacks.
+    /// Entries that its parked train still lacks.
     pub missing: Cell<u32>,
-    /// Entries that were taken for trains beyond the queue's turn of arbitration.
+    /// Entries that trains took beyond the queue's turns of arbitration.
     pub owed: Cell<u32>,
     /// Its commands are executed for another drive.
     pub is_lent: Cell<bool>,
-    /// Places in the completion queue that commands have lent, and need back when the next entries are taken.
+    /// Completion slots that commands have lent, and need back before further entries are taken.
     pub lent: Cell<u32>,
-    /// The first entries of the reads that are in flight, in the order in which they were taken.
+    /// First entries of the reads in flight, in the order in which they began.
     reads: RefCell<Vec<u32>>,
     outstanding: Cell<u32>,
     drained: Notify,
 }
 
 impl SubmissionQueue {
-    /// An empty queue of `entries` at `base`.
+    /// An empty queue of `entries` entries at address `base`.
     pub fn new(
         clock: &Clock,
         id: u16,
@@ -177,7 +186,7 @@ impl SubmissionQueue {
             head: Cell::default(),
             completion_queue,
             class,
-            fate: Cell::new(Fate::Live),
+            fate: Cell::new(QueueFate::Live),
             mirror: Mirror::default(),
             methods: Cell::default(),
             fetching: Cell::new(Fetching::Free),
@@ -191,12 +200,12 @@ impl SubmissionQueue {
         })
     }
 
-    /// Entries, used or not.
+    /// Size in entries, used or not.
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// How far the host has submitted.
+    /// Index after the last entry that the host has submitted.
     pub fn tail(&self) -> u32 {
         self.tail.get()
     }
@@ -206,14 +215,14 @@ impl SubmissionQueue {
         distance(self.head.get(), self.tail.get(), self.entries)
     }
 
-    /// Entries that can be fetched in one read: up to the ring's end.
+    /// Entries that one read can fetch: those up to the ring's end.
     pub fn contiguous(&self) -> u32 {
         self.waiting().min(self.entries - self.head.get())
     }
 
-    /// Entries that could be fetched now: those of one read; or all that a waiting train lacks, if they are there.
+    /// Entries that can be fetched now: those of one read; or all that a parked train lacks, once they are submitted.
     pub fn fetchable(&self) -> u32 {
-        if self.fate.get() != Fate::Live || self.fetching.get() != Fetching::Free {
+        if self.fate.get() != QueueFate::Live || self.fetching.get() != Fetching::Free {
             return 0;
         }
         match self.missing.get() {
@@ -223,11 +232,12 @@ impl SubmissionQueue {
         }
     }
 
-    /// The tail doorbell was written.
+    /// Takes a write of the tail doorbell.
     pub fn set_tail(&self, value: u32) -> Result<(), DoorbellError> {
         if value >= self.entries {
             return Err(DoorbellError::Value);
         }
+        // A tail that claims more than fits would make the controller execute entries of an earlier round.
         let added = distance(self.tail.get(), value, self.entries);
         let free = self.entries - 1 - self.waiting();
         if added == 0 || added > free {
@@ -237,7 +247,7 @@ impl SubmissionQueue {
         Ok(())
     }
 
-    /// Takes the entry at the head: its slot, and the right and duty to complete it.
+    /// Takes the entry at the head: its index, and the permit to complete it.
     pub fn take(self: &Rc<Self>) -> (u32, Permit) {
         let slot = self.head.get();
         self.consume(1);
@@ -246,24 +256,24 @@ impl SubmissionQueue {
         (slot, Permit { queue: Some(self.clone()), behind: Cell::default(), is_lent: Cell::default() })
     }
 
-    /// The entry at the head.
+    /// Index of the next entry to be fetched.
     pub fn head(&self) -> u32 {
         self.head.get()
     }
 
-    /// The next `count` entries, which were submitted, are done with.
+    /// Skips the next `count` entries, which must have been submitted.
     pub fn consume(&self, count: u32) {
-        debug_assert!(count <= self.waiting(), "the doorbell has exposed them");
+        debug_assert!(count <= self.waiting(), "only submitted entries can be consumed");
         self.head.set(self.after(self.head.get(), count));
     }
 
-    /// The slot `count` entries behind `slot`, at most as many as the ring has.
+    /// The index `count` entries after `slot`; `count` is at most the size of the ring.
     pub fn after(&self, slot: u32, count: u32) -> u32 {
         let next = slot + count;
         if next >= self.entries { next - self.entries } else { next }
     }
 
-    /// The entries from `first` to before the head are being read.
+    /// Notes that a read of the entries from `first` on is in flight.
     pub fn begin_read(&self, first: u32) {
         self.reads.borrow_mut().push(first);
     }
@@ -273,7 +283,7 @@ impl SubmissionQueue {
         self.reads.borrow().contains(&first)
     }
 
-    /// They have been.
+    /// Notes that the read that began with entry `first` has ended.
     pub fn end_read(&self, first: u32) {
         let mut reads = self.reads.borrow_mut();
         if let Some(index) = reads.iter().position(|read| *read == first) {
@@ -281,17 +291,17 @@ impl SubmissionQueue {
         }
     }
 
-    /// Up to where the host may place entries again: it could overwrite one that was taken, and not been read yet.
+    /// SQHD: entries before it may be overwritten by the host, so it must not pass an entry whose read is in flight.
     fn sqhd(&self) -> u16 {
         self.reads.borrow().first().copied().unwrap_or(self.head.get()) as u16
     }
 
-    /// Where entry `slot` lies.
+    /// Address of entry `slot`.
     pub fn address(&self, slot: u32) -> u64 {
         self.base.wrapping_add(u64::from(slot) * Sqe::SIZE as u64)
     }
 
-    /// Commands that were taken and not completed.
+    /// Commands that were taken and have not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding.get()
     }
@@ -304,6 +314,7 @@ impl SubmissionQueue {
     }
 
     fn ended(&self) {
+        debug_assert!(self.outstanding.get() > 0, "more commands have ended than were taken");
         self.outstanding.set(self.outstanding.get() - 1);
         if self.outstanding.get() == 0 {
             self.drained.notify_all();
@@ -311,24 +322,24 @@ impl SubmissionQueue {
     }
 }
 
-/// Entries from `from` to before `to` in a ring of `entries`.
+/// Entries from index `from` up to, not including, `to` in a ring of `entries`.
 pub(crate) fn distance(from: u32, to: u32, entries: u32) -> u32 {
     if to >= from { to - from } else { to + entries - from }
 }
 
-/// A command's place in its completion queue: used exactly once. Dropped unused, as a reset does, it gives the place
-/// back.
+/// The right to complete one command, with a reserved slot in its completion queue. It is used exactly once; dropped
+/// unused, as in a reset, it gives the slot back.
 pub struct Permit {
     queue: Option<Rc<SubmissionQueue>>,
-    /// Places behind the completion that are reserved for its result.
+    /// Further slots reserved for the result that follows the completion.
     behind: Cell<u32>,
-    /// Its place is not reserved at the moment.
+    /// The slot is lent: not reserved at the moment.
     is_lent: Cell<bool>,
 }
 
-/// Places of a completion queue that follow one another.
+/// Consecutive slots of a completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct SlotRun {
     base: u64,
     entries: u32,
     first: u32,
@@ -336,15 +347,15 @@ pub struct Run {
     count: u32,
 }
 
-impl Run {
-    /// Where they lie, up to the ring's end and from its beginning: addresses, and how many.
+impl SlotRun {
+    /// The address and number of the slots up to the ring's end, and of those from its beginning.
     pub fn parts(&self) -> [(u64, u32); 2] {
         let before_end = self.count.min(self.entries - self.first);
         let first = self.base.wrapping_add(u64::from(self.first) * Cqe::SIZE as u64);
         [(first, before_end), (self.base, self.count - before_end)]
     }
 
-    /// The phase tag of place `index`.
+    /// The phase tag of slot `index` of the run.
     pub fn phase(&self, index: u32) -> bool {
         if self.first + index < self.entries { self.phase } else { !self.phase }
     }
@@ -356,7 +367,7 @@ impl Permit {
         self.queue.as_ref().expect("a permit is used once")
     }
 
-    /// The completion entry for a command that ended, and where it goes.
+    /// Uses the permit for a completion: its address and entry.
     pub fn complete(
         mut self,
         cid: u16,
@@ -364,6 +375,8 @@ impl Permit {
         [dw0, dw1]: [u32; 2],
     ) -> (u64, Cqe, Rc<SubmissionQueue>) {
         let queue = self.queue.take().expect("a permit is used once");
+        // Without a reserved slot the completion could overwrite one that the host has not consumed.
+        debug_assert!(!self.is_lent.get(), "a command completes without a completion slot");
         self.unreserve_behind(&queue.completion_queue);
         let (address, phase) = queue.completion_queue.advance();
         let entry = Cqe::new(cid, status, queue.id, queue.sqhd());
@@ -372,7 +385,7 @@ impl Permit {
         (address, entry, queue)
     }
 
-    /// Reserves `slots` places more, behind the completion, if they are free now.
+    /// Reserves `slots` more slots, after the completion's, if they are free now.
     pub fn reserve_behind(&self, slots: u32) -> bool {
         let queue = &self.queue().completion_queue;
         let is_free = queue.free() >= slots;
@@ -383,12 +396,17 @@ impl Permit {
         is_free
     }
 
-    /// The completion entry for a command that ended well, with its result behind it: all places that were reserved.
-    pub fn complete_with_result(mut self, cid: u16, [dw0, dw1]: [u32; 2]) -> (Run, Cqe, Rc<SubmissionQueue>) {
+    /// Uses the permit for a successful completion whose result follows it, in all reserved slots.
+    pub fn complete_with_result(
+        mut self,
+        cid: u16,
+        [dw0, dw1]: [u32; 2],
+    ) -> (SlotRun, Cqe, Rc<SubmissionQueue>) {
         let queue = self.queue.take().expect("a permit is used once");
+        debug_assert!(!self.is_lent.get(), "a command completes without a completion slot");
         let cq = &queue.completion_queue;
         let (first, phase, count) = (cq.tail.get(), cq.phase.get(), 1 + self.behind.get());
-        let run = Run { base: cq.base, entries: cq.entries, first, phase, count };
+        let run = SlotRun { base: cq.base, entries: cq.entries, first, phase, count };
         for _ in 0..count {
             cq.advance();
         }
@@ -398,15 +416,20 @@ impl Permit {
         (run, entry, queue)
     }
 
-    /// Gives back what was reserved behind the completion.
+    /// Gives back the slots reserved for a result.
     fn unreserve_behind(&self, queue: &CompletionQueue) {
+        debug_assert!(queue.reserved.get() >= self.behind.get());
         queue.reserved.set(queue.reserved.get() - self.behind.take());
     }
 
-    /// Gives the place back while the command waits for the entry behind it, which needs one, too: of two queues that
-    /// complete to the same, each could otherwise hold what the other waits for. The arbiter offers the queue's next
-    /// entries only when there is a place for this command besides.
+    /// Gives the slot back while the command waits for the next entry, which needs a slot, too. Otherwise two queues
+    /// that complete to the same one could each hold the slot that the other waits for. The arbiter offers further
+    /// entries of the queue only if a slot for this command is left.
     pub fn lend(&self) {
+        debug_assert!(
+            self.behind.get() == 0,
+            "a result is reserved at the end of a command, after all waits for entries"
+        );
         let queue = self.queue();
         if !self.is_lent.replace(true) {
             queue.completion_queue.unreserve();
@@ -414,7 +437,7 @@ impl Permit {
         }
     }
 
-    /// Takes a place again if it was lent; the completion queue has one.
+    /// Reserves a slot again if it was lent. The completion queue must have a free one.
     pub fn take_back(&self) {
         let queue = self.queue();
         if self.is_lent.replace(false) {
@@ -423,12 +446,12 @@ impl Permit {
         }
     }
 
-    /// Whether the command can complete now: it has its place, or there is one.
+    /// Whether the command can complete now: its slot is reserved, or one is free.
     pub fn has_place(&self) -> bool {
         !self.is_lent.get() || self.queue().completion_queue.free() > 0
     }
 
-    /// Gives the place back for a command that may stay outstanding for ever (Asynchronous Event Request).
+    /// Gives the slot back for a command that may stay outstanding indefinitely (Asynchronous Event Request).
     pub fn park(mut self) -> Rc<SubmissionQueue> {
         let queue = self.queue.take().expect("a permit is used once");
         queue.completion_queue.unreserve();
@@ -436,7 +459,7 @@ impl Permit {
         queue
     }
 
-    /// A place again for a parked command; the completion queue has room.
+    /// A permit for a parked command. The completion queue must have a free slot.
     pub fn unpark(queue: Rc<SubmissionQueue>) -> Permit {
         queue.completion_queue.reserve();
         queue.outstanding.set(queue.outstanding.get() + 1);
@@ -457,17 +480,17 @@ impl Drop for Permit {
     }
 }
 
-/// What is wrong with a doorbell write.
+/// An invalid doorbell write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorbellError {
-    /// No such queue.
+    /// There is no such queue.
     Register,
-    /// Not a value that the queue can have.
+    /// The value is not possible for the queue.
     Value,
 }
 
 impl DoorbellError {
-    /// The event that reports it.
+    /// The asynchronous event that reports it.
     pub fn event(self) -> AsyncEvent {
         match self {
             DoorbellError::Register => AsyncEvent::INVALID_DOORBELL_REGISTER,
@@ -476,12 +499,12 @@ impl DoorbellError {
     }
 }
 
-/// What a queue has in the buffers.
+/// The state of a queue's shadow doorbell.
 #[derive(Default)]
 pub struct Mirror {
-    /// The value that was read last, possible or not.
+    /// The value read last, valid or not.
     pub(crate) seen: Cell<u32>,
-    /// The event index that was written last.
+    /// The event index written last.
     pub(crate) event: Cell<u32>,
 }
 
@@ -497,14 +520,14 @@ mod tests {
         (executor, sq)
     }
 
-    // A doorbell that claims more than the ring holds would make the controller fetch entries nobody wrote.
+    // A doorbell that claims more than the ring holds would make the controller fetch entries that no host has written.
     #[test]
-    fn tail_values_beyond_the_ring_or_its_room_are_refused() {
+    fn tail_values_beyond_the_ring_or_its_free_entries_are_refused() {
         let (_executor, sq) = pair(4, 8);
         assert_eq!(sq.set_tail(4), Err(DoorbellError::Value));
         assert_eq!(sq.set_tail(0), Err(DoorbellError::Value));
         assert_eq!(sq.set_tail(3), Ok(()));
-        assert_eq!(sq.set_tail(0), Err(DoorbellError::Value), "a full ring has no room");
+        assert_eq!(sq.set_tail(0), Err(DoorbellError::Value), "a full ring has no free entry");
         let _first = sq.take();
         assert_eq!(sq.set_tail(0), Ok(()));
         assert_eq!(sq.waiting(), 3);
@@ -528,7 +551,7 @@ mod tests {
         assert_eq!(sq.completion_queue.set_head(0), Err(DoorbellError::Value), "nothing to consume");
     }
 
-    // A host that is told that an entry is free overwrites it: not before it was read.
+    // A host overwrites entries that it is told are free: they must have been read.
     #[test]
     fn entries_that_are_being_read_are_not_free() {
         let (_executor, sq) = pair(8, 8);
@@ -550,7 +573,7 @@ mod tests {
         assert_eq!(heads, [0, 0, 4, 4]);
     }
 
-    // A place that a reset command kept would shrink the queue for ever.
+    // A slot that a reset command kept would be lost to the queue.
     #[test]
     fn a_dropped_permit_gives_its_place_back() {
         let (_executor, sq) = pair(8, 2);

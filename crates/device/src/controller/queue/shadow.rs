@@ -1,4 +1,4 @@
-//! Where the shadow doorbells are, and which queues they cover (NVMe Base 2.1, annex B.5).
+//! Addresses of the shadow doorbells, and the queues that they cover (NVMe Base 2.1, annex B.5).
 
 use crate::controller::queue::ring::{CompletionQueue, Mirror, SubmissionQueue};
 use byteway_wire::nvme::Doorbell;
@@ -10,12 +10,12 @@ use std::rc::Rc;
 pub struct Shadow {
     pub(crate) buffers: Cell<Option<Buffers>>,
     pub(crate) armed: Cell<bool>,
-    /// The queues that are covered, and of which epoch that is true.
+    /// The queues that are covered, as of [`Queues::epoch`](super::Queues::epoch) `queues_epoch`.
     pub(crate) queues: RefCell<Vec<Queue>>,
     pub(crate) queues_epoch: Cell<u64>,
 }
 
-/// Where the two buffers are.
+/// Addresses of the two buffers.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffers {
     pub(crate) doorbells: u64,
@@ -58,23 +58,23 @@ impl Queue {
         }
     }
 
-    /// The index before the present place: the last that the host gets to.
+    /// The index before the current one: the last that the host reaches.
     pub(crate) fn behind(&self) -> u32 {
         self.place().checked_sub(1).unwrap_or(self.entries() - 1)
     }
 }
 
 impl Shadow {
-    /// Whether the doorbells of queue `id` are shadowed.
+    /// Whether queue `id` has shadow doorbells.
     pub(crate) fn covers(&self, id: u16) -> bool {
         id > 0 && self.buffers.get().is_some()
     }
 
-    /// Forgets the buffers, as a reset does.
+    /// Drops the buffers, as a reset does.
     pub fn clear(&self) {
         self.buffers.set(None);
         self.queues.borrow_mut().clear();
-        // No epoch is that old: the list is made anew.
+        // No epoch has this value, so the list is rebuilt.
         self.queues_epoch.set(u64::MAX);
     }
 }

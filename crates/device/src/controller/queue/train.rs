@@ -1,4 +1,4 @@
-//! Trains that the doorbell has not exposed all of (ByteExpress 3.3).
+//! Trains of which the doorbell has exposed only a part (ByteExpress 3.3).
 
 use crate::controller::queue::ring::{Permit, SubmissionQueue};
 use byteway_clock::SpanId;
@@ -8,15 +8,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A command whose payload comes behind it.
+/// A command whose payload follows it in the submission queue.
 pub struct Train {
     /// The command.
     pub sqe: Sqe,
-    /// The right and duty to complete it.
+    /// The permit to complete it.
     pub permit: Permit,
-    /// Who follows it.
+    /// Trace span of the I/O.
     pub span: SpanId,
-    /// Its payload.
+    /// Number of the entries with its payload.
     pub slots: InlineSlots,
 }
 
@@ -27,45 +27,48 @@ impl Train {
     }
 }
 
-/// A train of which the doorbell has not exposed all.
+/// A train that waits for further entries.
 struct ParkedTrain {
-    /// None: it was aborted, and what comes is skipped.
+    /// `None`: it was aborted, and its further entries are skipped.
     train: Option<Train>,
-    /// What has come.
+    /// Payload received so far.
     carried: Vec<u8>,
 }
 
-/// The trains that wait, by their queues.
+/// Trains that wait for further entries, at most one per queue.
 #[derive(Default)]
 pub struct Trains(RefCell<BTreeMap<u16, ParkedTrain>>);
 
 impl Trains {
-    /// Forgets them, as a reset does: their commands do not complete.
+    /// Drops them without completions, as a reset does.
     pub fn clear(&self) {
         self.0.borrow_mut().clear();
     }
 
-    /// Takes the train of queue `id`, with what has come of it.
+    /// Takes the train of queue `id`, with the payload received so far.
     pub fn take(&self, id: u16) -> Option<(Train, Vec<u8>)> {
         let waiting = self.0.borrow_mut().remove(&id)?;
         Some((waiting.train?, waiting.carried))
     }
 
-    /// The train waits until the doorbell has exposed the entries that are missing; `carried` is what has come.
+    /// Parks a train until the doorbell has exposed the `missing` entries; `carried` is the payload received so far.
     pub(crate) fn park(&self, train: Train, carried: Vec<u8>, missing: u32) {
+        debug_assert!(missing > 0, "a complete train does not wait");
         let queue = train.queue();
         queue.missing.set(missing);
         let id = queue.id;
-        self.0.borrow_mut().insert(id, ParkedTrain { train: Some(train), carried });
+        let before = self.0.borrow_mut().insert(id, ParkedTrain { train: Some(train), carried });
+        // The queue is fetched in order and offers nothing while entries are missing, so a second train can't come up.
+        debug_assert!(before.is_none(), "queue {id} has two trains");
     }
 
-    /// Takes the train of queue `sqid`, if its command is `cid`: what comes of it is to be skipped.
+    /// Takes the train of queue `sqid` if its command is `cid`. Its further entries will be skipped.
     pub(crate) fn abort(&self, sqid: u16, cid: u16) -> Option<Train> {
         let mut trains = self.0.borrow_mut();
         trains.get_mut(&sqid)?.train.take_if(|train| train.sqe.cid() == cid)
     }
 
-    /// Skips what the doorbell has exposed of a train that was aborted.
+    /// Skips entries of an aborted train, as far as the doorbell has exposed them.
     pub(crate) fn skip(&self, queue: &SubmissionQueue) {
         let mut trains = self.0.borrow_mut();
         if trains.get(&queue.id).is_some_and(|waiting| waiting.train.is_none()) {

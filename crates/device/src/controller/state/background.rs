@@ -1,4 +1,4 @@
-//! Work that goes on behind commands, through resets.
+//! State of the background work, which outlives resets.
 
 use crate::controller::state::operations::Operations;
 use crate::controller::state::persistence::Persistence;
@@ -6,20 +6,20 @@ use crate::controller::state::sanitizer::Sanitizer;
 use crate::controller::state::self_test::SelfTest;
 use byteway_clock::Clock;
 
-/// Work that goes on behind commands.
+/// Background work of a drive.
 pub struct Background {
-    /// Changes of namespaces.
+    /// Namespace changes.
     pub operations: Operations,
     /// Sanitize operations.
     pub sanitize: Sanitizer,
     /// Device self-tests.
     pub self_test: SelfTest,
-    /// The record on the medium.
+    /// The record on the media.
     pub persistence: Persistence,
 }
 
 impl Background {
-    /// Nothing goes on.
+    /// Nothing is in progress.
     pub fn new(clock: &Clock) -> Self {
         Background {
             operations: Operations::new(clock),
@@ -29,7 +29,7 @@ impl Background {
         }
     }
 
-    /// A command has ended: it holds no namespace any more, and has counted something.
+    /// A command has ended: it holds no namespace any more, and may have changed counters.
     #[inline]
     pub fn command_ended(&self) {
         self.operations.command_ended();

@@ -1,14 +1,14 @@
-//! What the controller counts of commands, and the log of those that failed (NVMe Base 2.1, 5.1.12.1.1 and 5.1.12.1.2).
+//! Command counters, and the error log (NVMe Base 2.1, 5.1.12.1.1 and 5.1.12.1.2).
 
 use byteway_clock::Delay;
 use byteway_wire::nvme::{ErrorLogEntry, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// Entries that the error log keeps.
+/// Capacity of the error log, in entries.
 pub const ERROR_ENTRIES: usize = 64;
 
-/// What the controller counts of the host's commands.
+/// Counters of the host's commands.
 #[derive(Default)]
 pub struct Counters {
     /// Read and Compare commands that moved data.
@@ -27,31 +27,34 @@ pub struct Counters {
     pub fetched: Cell<u64>,
     /// Completion queue entries posted.
     pub posted: Cell<u64>,
-    /// Bytes of payload taken from the host, as commands count them.
+    /// Payload bytes taken from the host by DMA, as commands count them.
     pub data_in_bytes: Cell<u64>,
-    /// Bytes of payload that came by submission queues, as commands count them: not in the former.
+    /// Payload bytes that came in submission queues, as commands count them. Not part of `data_in_bytes`.
     pub carried_bytes: Cell<u64>,
-    /// Submission queue entries that carried them. They are fetched too, unless their command was aborted before.
+    /// Submission queue entries that carried payload. They count as fetched, too, unless their command was aborted
+    /// before.
     pub carried_entries: Cell<u64>,
-    /// Bytes of payload taken from the buffer that the host stores to, as commands count them.
+    /// Payload bytes taken from buffers that the host stores to, as commands count them.
     pub buffered_bytes: Cell<u64>,
-    /// Commit records that were answered.
+    /// Commit records answered.
     pub records: Cell<u64>,
-    /// Chunks that were there already.
+    /// Chunks that had already arrived.
     pub chunks_duplicate: Cell<u64>,
-    /// Chunks that were not kept: for want of room, because there is no such chunk, or because it contradicts others.
+    /// Chunks dropped: no free buffer, no such chunk, or a contradiction to earlier ones.
     pub chunks_refused: Cell<u64>,
-    /// Payloads that were incomplete for too long.
+    /// Incomplete payloads that timed out.
     pub payloads_given_up: Cell<u64>,
-    /// Results that went where the data pointer says, for want of room behind the completion or for their length.
+    /// Results sent to the data pointer because they were too long, or too few completion slots were free.
     pub results_fallen_back: Cell<u64>,
-    /// Bytes of payload given to the host, with what they were rounded up by, and in whole slots behind completions.
+    /// Bytes sent to the host, including padding and whole slots after completions.
     pub data_out_bytes: Cell<u64>,
+    /// Queries started.
+    pub tasks: Cell<u64>,
     /// Controller resets.
     pub resets: Cell<u64>,
 }
 
-/// Adds to a counter.
+/// Adds `count` to a counter.
 pub fn add(counter: &Cell<u64>, count: u64) {
     counter.set(counter.get() + count);
 }
@@ -64,7 +67,7 @@ pub struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Records a command that failed.
+    /// Adds a failed command.
     pub fn record(&self, sqid: u16, sqe: &Sqe, status: Status, lba: u64, information: u64) {
         let count = self.count.get() + 1;
         self.count.set(count);
@@ -77,7 +80,7 @@ impl ErrorLog {
             command_specific: information,
             nsid: sqe.nsid,
             opcode: sqe.opcode(),
-            version: 1, // of the layout that has the opcode
+            version: 1, // the layout with the opcode field
             ..Default::default()
         };
         entry.set_status(status);
@@ -86,7 +89,7 @@ impl ErrorLog {
         entries.truncate(ERROR_ENTRIES);
     }
 
-    /// There were so many before this power cycle.
+    /// Sets the number of errors before this power cycle.
     pub fn restore(&self, count: u64) {
         self.count.set(count);
     }

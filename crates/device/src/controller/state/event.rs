@@ -1,4 +1,4 @@
-//! Asynchronous events (NVMe Base 2.1, 5.1.2): what happened, held until a request and the host's attention are there.
+//! Asynchronous events (NVMe Base 2.1, 5.1.2): held until a request is outstanding and the event is not masked.
 
 use crate::controller::queue::ring::SubmissionQueue;
 use byteway_clock::{Clock, Notify};
@@ -7,39 +7,39 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A request that waits for an event.
+/// An Asynchronous Event Request that waits for an event.
 pub struct ParkedRequest {
-    /// Where it came from.
+    /// The submission queue that it came from.
     pub queue: Rc<SubmissionQueue>,
-    /// Its identifier.
+    /// Its command identifier.
     pub cid: u16,
     /// The host has aborted it.
     pub is_aborted: bool,
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 pub enum Answer {
-    /// That it was aborted.
+    /// The request was aborted.
     Aborted,
-    /// What happened.
+    /// An event to report.
     Event(AsyncEvent),
 }
 
-/// Events that have not been reported and requests that have not been answered.
+/// Unreported events and outstanding requests.
 pub struct Events {
     pending: RefCell<VecDeque<AsyncEvent>>,
     requests: RefCell<VecDeque<ParkedRequest>>,
-    /// Types (by number) that were reported and are masked until their log page is read.
+    /// Bit mask of event types that were reported, and are masked until their log page is read.
     masked: Cell<u8>,
     /// A request may have become answerable.
     changed: Notify,
 }
 
-/// Events held at most; the oldest stay, as they are what the host will be told first.
+/// Maximum number of held events. The oldest are kept, because they are reported first.
 const PENDING_MAX: usize = 32;
 
 impl Events {
-    /// None.
+    /// No events and no requests.
     pub fn new(clock: &Clock) -> Self {
         Events {
             pending: RefCell::default(),
@@ -49,7 +49,7 @@ impl Events {
         }
     }
 
-    /// Reports an event. One that waits already is not recorded twice.
+    /// Adds an event, unless the same one is held already.
     pub fn raise(&self, event: AsyncEvent) {
         let mut pending = self.pending.borrow_mut();
         if pending.len() < PENDING_MAX && !pending.contains(&event) {
@@ -58,7 +58,8 @@ impl Events {
         self.changed.notify_one();
     }
 
-    /// A request may have become answerable: its completion queue has a free entry, or its event is masked no longer.
+    /// Notes that a request may have become answerable: its completion queue has a free slot, or an event is no longer
+    /// masked.
     pub fn wake(&self) {
         self.changed.notify_one();
     }
@@ -68,7 +69,7 @@ impl Events {
         self.changed.notified().await;
     }
 
-    /// Takes back an event that was not reported.
+    /// Removes an event that was not reported.
     pub fn withdraw(&self, event: AsyncEvent) {
         self.pending.borrow_mut().retain(|pending| *pending != event);
     }
@@ -78,19 +79,19 @@ impl Events {
         self.requests.borrow_mut().push_back(request);
     }
 
-    /// Requests held.
+    /// Number of held requests.
     pub fn parked(&self) -> usize {
         self.requests.borrow().len()
     }
 
-    /// Aborts the request `cid` of the admin queue, if it is held: it is answered when there is room.
+    /// Aborts the request `cid` of the admin queue, if it is held: it completes when a completion slot is free.
     pub fn abort(&self, cid: u16) -> bool {
         let mut requests = self.requests.borrow_mut();
         let request = requests.iter_mut().find(|request| request.cid == cid && !request.is_aborted);
         request.map(|request| request.is_aborted = true).is_some()
     }
 
-    /// The next request that can be answered, if the completion queue has room.
+    /// The next request that can complete, and its answer. `None` if there is none, or no completion slot is free.
     pub fn next(&self) -> Option<(ParkedRequest, Answer)> {
         let mut requests = self.requests.borrow_mut();
         if requests.front()?.queue.completion_queue.free() == 0 {
@@ -106,10 +107,10 @@ impl Events {
         Some((requests.pop_front()?, Answer::Event(event)))
     }
 
-    /// Log page `lid` was read: events of the types that point to it may be reported again.
+    /// Unmasks the event types that log page `lid` belongs to, which the host has read.
     pub fn log_read(&self, lid: u8) {
         let clear = match lid {
-            // Byteway's own events (type 7) point to the error log too.
+            // Byteway's own events (type 7) refer to the error log, too.
             lid::ERROR_INFORMATION => 0b1000_0001,
             lid::COLLECTION => 1 << AsyncEventType::VENDOR.0,
             lid::SMART => 1 << AsyncEventType::SMART.0,
@@ -120,7 +121,7 @@ impl Events {
         self.masked.set(self.masked.get() & !clear);
     }
 
-    /// Forgets everything, as a reset does.
+    /// Drops everything, as a reset does.
     pub fn clear(&self) {
         self.pending.borrow_mut().clear();
         self.requests.borrow_mut().clear();
@@ -132,5 +133,5 @@ fn bit(event: &AsyncEvent) -> u8 {
     1 << (event.event_type.0 & 7)
 }
 
-/// Asynchronous Event Requests held at once.
+/// Maximum number of outstanding Asynchronous Event Requests (AERL + 1).
 pub const EVENT_REQUESTS_MAX: usize = 4;

@@ -1,4 +1,4 @@
-//! Features (NVMe Base 2.1, 5.1.25): what the host has set, and what it may.
+//! Features (NVMe Base 2.1, 5.1.25): current and saved values.
 
 use crate::controller::queue::arbiter::Weights;
 use crate::controller::state::keep_alive::KeepAliveTimer;
@@ -9,7 +9,7 @@ use byteway_wire::nvme::feature::{
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Whether a value of the feature can be saved: it is then in force after every reset and power cycle.
+/// Whether a value of the feature can be saved. It then survives resets and power cycles.
 pub fn is_saveable(feature: u8) -> bool {
     matches!(
         feature,
@@ -23,49 +23,49 @@ pub fn is_saveable(feature: u8) -> bool {
     )
 }
 
-/// Whether the feature is one of each namespace.
+/// Whether the feature is namespace-specific.
 pub fn is_of_namespace(feature: u8) -> bool {
     feature == fid::NAMESPACE_WRITE_PROTECTION
 }
 
-/// The features that hold a value of their own.
+/// Values of the features that the controller keeps.
 pub struct Features {
     /// Arbitration.
     pub arbitration: Cell<Arbitration>,
     /// Volatile write cache.
     pub write_cache: Cell<VolatileWriteCache>,
-    /// Which events are reported.
+    /// Events to report.
     pub async_events: Cell<AsyncEventConfig>,
     /// Power state: only 0.
     pub power: Cell<u32>,
     /// Temperature threshold, over, composite.
     pub over_temperature: Cell<u16>,
-    /// The same, under.
+    /// Under temperature threshold, composite.
     pub under_temperature: Cell<u16>,
     /// Error recovery.
     pub error_recovery: Cell<u32>,
     /// Write atomicity.
     pub write_atomicity: Cell<u32>,
-    /// Keep Alive Timeout in milliseconds, 0: the timer is off.
+    /// Keep Alive Timeout in milliseconds; 0: the timer is off.
     pub keep_alive_ms: Cell<u32>,
-    /// What the host can deal with. Nothing that the controller does depends on it: it names no retry delay, has no
-    /// telemetry, two LBA formats, no dispersed namespaces and no optional format of Copy descriptors.
+    /// Host behavior support. Nothing in the controller depends on it: there is no retry delay, no telemetry, no
+    /// dispersed namespace and no optional Copy descriptor format, and there are two LBA formats.
     pub host_behavior: Cell<HostBehavior>,
-    /// The host is told when the drive begins to collect outside a window.
+    /// Notify the host when garbage collection starts outside a window.
     pub collection_notices: Cell<bool>,
-    /// Memory that the host lends.
+    /// Host Memory Buffer.
     pub host_buffer: Cell<HostMemoryBuffer>,
     /// The timestamp.
     pub timestamp: Clockwork,
     /// The Keep Alive Timer.
     pub keep_alive: KeepAliveTimer,
-    /// Saved values, by feature and which of its values.
+    /// Saved values, by feature and index of the value.
     saved: RefCell<BTreeMap<(u8, u8), u32>>,
     arbitration_burst: u32,
 }
 
 impl Features {
-    /// As after power-on, with the arbitration burst of the profile.
+    /// Values after power-on, with the arbitration burst of the profile.
     pub fn new(arbitration_burst: u32) -> Self {
         let features = Features {
             arbitration: Cell::new(Arbitration::new()),
@@ -91,15 +91,15 @@ impl Features {
 
     /// The default of Arbitration.
     pub fn default_arbitration(&self) -> Arbitration {
-        // Seven in the three bits of the burst stands for "no limit".
+        // A burst of seven, the greatest value of its three bits, means no limit.
         let exponent = self.arbitration_burst.ilog2().min(7) as u8;
         Arbitration::new().with_ab(exponent)
     }
 
-    /// The default over temperature threshold, kelvin: that of the warning.
+    /// Default over temperature threshold in kelvin, the same as WCTEMP.
     pub const OVER_TEMPERATURE: u16 = 343;
 
-    /// Saves a value, which has been set.
+    /// Saves a value that was set.
     pub fn save(&self, feature: u8, which: u8, value: u32) {
         self.saved.borrow_mut().insert((feature, which), value);
     }
@@ -109,19 +109,19 @@ impl Features {
         self.saved.borrow().get(&(feature, which)).copied()
     }
 
-    /// All saved values: feature, which of its values, value.
+    /// All saved values: feature, index of the value, value.
     pub fn saved(&self) -> Vec<(u8, u8, u32)> {
         self.saved.borrow().iter().map(|((feature, which), value)| (*feature, *which, *value)).collect()
     }
 
-    /// What was saved in an earlier power cycle.
+    /// Restores the saved values of an earlier power cycle.
     pub fn restore(&self, saved: &[(u8, u8, u32)]) {
         let known = saved.iter().filter(|(feature, ..)| is_saveable(*feature));
         self.saved.replace(known.map(|(feature, which, value)| ((*feature, *which), *value)).collect());
         self.reset();
     }
 
-    /// Back to what is saved, or else to the defaults.
+    /// Resets all features to their saved values, or to the defaults.
     pub fn reset(&self) {
         self.reset_to_defaults();
         for ((feature, which), value) in self.saved.borrow().iter() {
@@ -135,7 +135,7 @@ impl Features {
                 (fid::ASYNC_EVENT_CONFIGURATION, _) => {
                     self.async_events.set(AsyncEventConfig::from_bits(*value));
                 }
-                _ => {} // coalescing is the interrupts' own
+                _ => {} // `Interrupts` keeps the coalescing
             }
         }
     }
@@ -154,7 +154,7 @@ impl Features {
         self.collection_notices.set(false);
     }
 
-    /// What the arbiter goes by.
+    /// The weights for the arbiter.
     pub fn weights(&self) -> Weights {
         let arbitration = self.arbitration.get();
         Weights {
@@ -166,5 +166,5 @@ impl Features {
     }
 }
 
-/// The drive has no thermometer: it reports 40 degrees Celsius, in kelvin.
+/// The constant temperature that the drive reports, in kelvin: 40 degrees Celsius. There is no thermal model.
 pub const TEMPERATURE: u16 = 313;

@@ -1,4 +1,4 @@
-//! Interrupt messages and their coalescing (NVMe Base 2.1, 5.2.26.2.5 and 5.2.26.2.6).
+//! Interrupt messages and their coalescing (NVMe Base 2.1, 5.1.25.2.2 and 5.1.25.2.3).
 
 use byteway_clock::{Clock, Delay, Mailbox, Time};
 use byteway_link::DeviceEnd;
@@ -9,15 +9,15 @@ use std::cell::{Cell, RefCell};
 struct Vector {
     /// Completions that no message has announced.
     unannounced: u32,
-    /// Counts messages, so that a deadline knows whether one was sent since.
+    /// Number of messages sent, so that a deadline can tell whether one was sent since.
     messages: u64,
-    /// Coalescing is disabled for it.
+    /// Coalescing is disabled for this vector.
     uncoalesced: bool,
-    /// Wants to be sent and is masked.
+    /// A message is due but masked.
     pending: bool,
 }
 
-/// Decides when a vector's message goes out.
+/// Decides when the message of a vector is sent.
 pub struct Interrupts {
     clock: Clock,
     port: DeviceEnd,
@@ -30,7 +30,7 @@ pub struct Interrupts {
 const AGGREGATION_TIME: Delay = Delay::from_us(100);
 
 impl Interrupts {
-    /// For `vectors` vectors, none coalesced.
+    /// State for `vectors` vectors, none coalesced.
     pub fn new(port: &DeviceEnd, vectors: u16) -> Self {
         Interrupts {
             clock: port.clock().clone(),
@@ -41,7 +41,7 @@ impl Interrupts {
         }
     }
 
-    /// As after a reset.
+    /// Resets to the state after power-on.
     pub fn reset(&self) {
         self.coalescing.set(InterruptCoalescing::new());
         for vector in self.vectors.borrow_mut().iter_mut() {
@@ -49,8 +49,8 @@ impl Interrupts {
         }
     }
 
-    /// New threshold and time. What waits is announced by the old ones, at once: deadlines are kept in order, so a new
-    /// one that is sooner would have to wait for an old one.
+    /// Sets threshold and time. Waiting completions are announced at once: deadlines are kept in order, so an earlier
+    /// new one would have to wait for an old one.
     pub fn set_coalescing(&self, coalescing: InterruptCoalescing, mask: u32) {
         self.coalescing.set(coalescing);
         self.deadlines.clear();
@@ -62,12 +62,12 @@ impl Interrupts {
         }
     }
 
-    /// Threshold and time.
+    /// Current threshold and time.
     pub fn coalescing(&self) -> InterruptCoalescing {
         self.coalescing.get()
     }
 
-    /// Exempts a vector from coalescing, or not. False: there is no such vector.
+    /// Enables or disables coalescing for a vector. `false`: there is no such vector.
     pub fn set_uncoalesced(&self, vector: u16, uncoalesced: bool) -> bool {
         match self.vectors.borrow_mut().get_mut(vector as usize) {
             Some(vector) => {
@@ -78,12 +78,12 @@ impl Interrupts {
         }
     }
 
-    /// Whether a vector is exempt; None: there is no such vector.
+    /// Whether coalescing is disabled for a vector; `None`: there is no such vector.
     pub fn uncoalesced(&self, vector: u16) -> Option<bool> {
         self.vectors.borrow().get(vector as usize).map(|vector| vector.uncoalesced)
     }
 
-    /// A completion was posted to a queue of `vector`. Those of the admin queue are never coalesced.
+    /// Notes a completion in a queue of `vector`. Completions of the admin queue are never coalesced.
     pub fn completion(&self, vector: u16, admin: bool, mask: u32) {
         let send = {
             let mut vectors = self.vectors.borrow_mut();
@@ -102,11 +102,11 @@ impl Interrupts {
         }
     }
 
-    /// The next deadline that has passed without a message.
+    /// The vector of the next deadline that passes without a message.
     pub async fn expired(&self) -> u16 {
         loop {
             let (vector, messages, deadline) = self.deadlines.receive().await;
-            // Where letters arrive in no time this one does, too; but the time is real.
+            // Where posted writes arrive in no time this deadline passes at once, too; but its time is real.
             let early = deadline.since(self.clock.now());
             if early > Delay::ZERO {
                 self.clock.timer(early).await;
@@ -122,7 +122,7 @@ impl Interrupts {
         }
     }
 
-    /// Sends the message of `vector`, unless it is masked.
+    /// Sends the message of `vector`, or holds it while the vector is masked.
     pub fn announce(&self, vector: u16, mask: u32) {
         {
             let mut vectors = self.vectors.borrow_mut();
@@ -138,7 +138,7 @@ impl Interrupts {
         self.port.interrupt(vector);
     }
 
-    /// Vectors were unmasked: sends what was held back.
+    /// Vectors were unmasked: sends held messages.
     pub fn unmasked(&self, mask: u32) {
         let count = self.vectors.borrow().len().min(32);
         for vector in 0..count {

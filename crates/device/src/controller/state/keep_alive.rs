@@ -1,14 +1,14 @@
-//! The Keep Alive Timer: when it expires.
+//! State of the Keep Alive Timer.
 
 use byteway_clock::{TaskId, Time};
 use std::cell::Cell;
 
-/// The timer of one controller.
+/// The Keep Alive Timer of a controller.
 #[derive(Default)]
 pub struct KeepAliveTimer {
-    /// When it expires, if nothing has restarted it.
+    /// Expiry, unless it is restarted.
     pub(crate) until: Cell<Time>,
-    /// Entries that had been fetched when it was last restarted.
+    /// Number of fetched entries at the last restart.
     pub(crate) fetched: Cell<u64>,
     pub(crate) task: Cell<Option<TaskId>>,
 }

@@ -1,9 +1,9 @@
-//! Where the controller is between disabled, ready and shut down (NVMe Base 2.1, 3.5 to 3.7).
+//! The lifecycle state of a controller: disabled, ready or shut down (NVMe Base 2.1, 3.5 to 3.7).
 
 use byteway_clock::{Clock, Notify};
 use std::cell::Cell;
 
-/// Resets of the function, by count.
+/// Requested and completed function-level resets, as counts.
 pub struct FunctionResets {
     asked: Cell<u64>,
     done: Cell<u64>,
@@ -12,12 +12,12 @@ pub struct FunctionResets {
 }
 
 impl FunctionResets {
-    /// None yet.
+    /// No resets so far.
     pub fn new(clock: &Clock) -> Self {
         FunctionResets { asked: Cell::default(), done: Cell::default(), ended: Notify::new(clock) }
     }
 
-    /// Asks for one, which is done at the latest when the number that this gives is.
+    /// Requests a reset. Returns its number, for [`FunctionResets::done`].
     pub(crate) fn ask(&self) -> u64 {
         self.asked.set(self.asked.get() + 1);
         self.asked.get()
@@ -30,30 +30,30 @@ impl FunctionResets {
         }
     }
 
-    /// All that were asked for are done.
+    /// Marks all requested resets as done.
     pub(crate) fn end(&self) {
         self.done.set(self.asked.get());
         self.ended.notify_all();
     }
 
-    /// Whether one was asked for and is not done.
-    pub fn under_way(&self) -> bool {
+    /// Whether a requested reset is not done.
+    pub fn is_pending(&self) -> bool {
         self.done.get() < self.asked.get()
     }
 }
 
-/// What the host has asked for, and whether it is being done.
+/// Requested transitions, and whether one is in progress.
 pub struct Lifecycle {
-    /// CC has changed: the lifecycle's task has to look.
+    /// CC has changed: wakes the lifecycle task.
     pub changed: Notify,
-    /// Resets of the function.
+    /// Function-level resets.
     pub resets: FunctionResets,
     /// A reset, an enabling or a shutdown is in progress.
     pub is_changing: Cell<bool>,
 }
 
 impl Lifecycle {
-    /// Nothing was asked for.
+    /// No transition was requested.
     pub fn new(clock: &Clock) -> Self {
         Lifecycle {
             changed: Notify::new(clock),

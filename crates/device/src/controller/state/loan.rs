@@ -1,13 +1,13 @@
-//! Loans: what a queue of this controller does for another drive, and what queues of others do for this one ("Espresso", 4.4).
+//! Loans: queues of this controller that execute commands for another drive, and the reverse ("Espresso", 4.4).
 //!
-//! The commands of a lent queue (a *shadow queue*) are fetched, parsed and completed by the controller that has the queue, the
-//! *lender*, and executed over the namespaces, flash and link of the other, the *borrower*.
+//! The commands of a lent queue (a *shadow queue*) are fetched, parsed and completed by the controller that owns it,
+//! the *lender*. They are executed over the namespaces, flash and link of the other one, the *borrower*.
 //!
-//! A loan *ends* in one of two ways. [`Loan::end`]: commands that are under way end as soon as they look, and what they have asked of
-//! the borrower by then happens. [`Loan::revoke`]: the borrower takes nothing more from the lender. What a command waits for at that
-//! moment, on the fabric or at the borrower, it does not get, so nothing that the lender does later changes the borrower's data: a host
-//! that has given a command up may have the borrower carry it out, and what is written after that stays. Either way commands complete
-//! with Command Interrupted.
+//! A loan ends in one of two ways. [`Loan::end`]: commands in flight end at their next check, and what they have
+//! requested of the borrower by then takes place. [`Loan::revoke`]: the borrower accepts nothing more from the lender.
+//! Whatever a command waits for at that moment, on the fabric or at the borrower, it does not get, so no later action
+//! of the lender changes the borrower's data. A host that gave a command up may therefore submit it to the borrower,
+//! and what it writes afterwards stays. In both cases commands complete with Command Interrupted.
 
 use byteway_clock::{Clock, TaskId};
 use byteway_firmware::Route;
@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
 
-/// How a loan stands.
+/// The state of a loan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     Holds,
@@ -29,13 +29,13 @@ enum Standing {
 
 /// The loan of a queue.
 pub struct Loan {
-    /// How the borrower's placement does the work for its commands.
+    /// Route of the borrower's placement for the firmware work of its commands.
     pub route: Route,
     /// The lender's number among its peers.
     pub lender: u8,
     clock: Clock,
     standing: Cell<Standing>,
-    /// The tasks that execute its commands.
+    /// Tasks that execute its commands.
     executing: RefCell<Vec<TaskId>>,
 }
 
@@ -47,24 +47,25 @@ impl fmt::Debug for Loan {
 }
 
 impl Loan {
-    /// One that holds.
+    /// A loan in effect.
     pub fn new(clock: &Clock, route: Route, lender: u8) -> Rc<Loan> {
         let (standing, executing) = (Cell::new(Standing::Holds), RefCell::default());
         Rc::new(Loan { route, lender, clock: clock.clone(), standing, executing })
     }
 
-    /// Commands that are under way end as soon as they look, and no further ones are executed.
+    /// Ends the loan: commands in flight end at their next check, and no further ones are executed.
     pub fn end(&self) {
         self.standing.set(self.standing.get().max(Standing::Ended));
     }
 
-    /// The borrower takes nothing more from the lender: commands that are under way end at the wait that they are in.
+    /// Revokes the loan: the borrower accepts nothing more, and commands in flight end at the wait that they are in.
     pub fn revoke(&self) {
         self.standing.set(Standing::Revoked);
         self.executing.borrow().iter().for_each(|task| self.clock.wake(*task));
     }
 
-    /// Whether commands go on. Those that don't can be given to the borrower itself.
+    /// Whether commands may continue. [`Status::COMMAND_INTERRUPTED`] tells the host to submit them to the borrower
+    /// itself.
     pub fn check(&self) -> Result<(), Status> {
         match self.standing.get() {
             Standing::Holds => Ok(()),
@@ -72,8 +73,8 @@ impl Loan {
         }
     }
 
-    /// Carries `execution` out; none: the loan was revoked before its end. The caller drops it at once then, with all that it holds of
-    /// the borrower.
+    /// Runs `execution`; `None`: the loan was revoked before it ended. The caller then drops it at once, with
+    /// everything that it holds of the borrower.
     pub async fn unless_revoked<T>(&self, mut execution: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let task = self.clock.current();
         self.executing.borrow_mut().push(task);
@@ -86,7 +87,7 @@ impl Loan {
     }
 }
 
-/// A task that executes a command of a loan.
+/// Registers a task that executes a command of a loan, while it exists.
 struct Executing<'a> {
     loan: &'a Loan,
     task: TaskId,
@@ -101,32 +102,32 @@ impl Drop for Executing<'_> {
     }
 }
 
-/// The loans that a controller has, as a borrower. It keeps none of them alive.
+/// The loans of a controller as borrower. The references are weak.
 #[derive(Default)]
 pub struct Borrowed(RefCell<Vec<Weak<Loan>>>);
 
 impl Borrowed {
-    /// It has one more.
+    /// Adds a loan.
     pub fn add(&self, loan: &Rc<Loan>) {
         let mut loans = self.0.borrow_mut();
         loans.retain(|loan| loan.strong_count() > 0);
         loans.push(Rc::downgrade(loan));
     }
 
-    /// How many hold.
+    /// Number of loans in effect.
     pub fn count(&self) -> u32 {
         let loans = self.0.borrow();
         let hold = loans.iter().filter_map(Weak::upgrade).filter(|loan| loan.check().is_ok());
         hold.count() as u32
     }
 
-    /// It takes nothing more from this lender.
+    /// Revokes all loans of this lender.
     pub fn revoke(&self, lender: u8) {
         let loans: Vec<Rc<Loan>> = self.0.borrow().iter().filter_map(Weak::upgrade).collect();
         loans.iter().filter(|loan| loan.lender == lender).for_each(|loan| loan.revoke());
     }
 
-    /// It is reset, or its power goes: nothing is taken from any lender.
+    /// Revokes all loans: the controller is reset, or loses power.
     pub fn end(&self) {
         self.0.take().iter().filter_map(Weak::upgrade).for_each(|loan| loan.revoke());
     }

@@ -1,17 +1,17 @@
-//! The parts of the controller's state that are neither queues nor namespaces nor memory. Each owns its fields, and none sees
-//! the whole.
+//! The parts of the controller's state that are neither queues nor namespaces nor memory. Each owns its fields and sees
+//! no other part.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`registers`] | the property registers |
 //! | [`lifecycle`] | disabled, ready, shut down |
 //! | [`interrupt`] | interrupt messages and their coalescing |
-//! | [`slot`] | command slots, and how many commands are in flight |
+//! | [`slot`] | command slots, and the number of commands in flight |
 //! | [`event`] | asynchronous events |
-//! | [`feature`], [`timestamp`], [`keep_alive`] | what the host has set |
-//! | [`counters`] | what is counted of commands, and the error log |
+//! | [`feature`], [`timestamp`], [`keep_alive`] | values that the host has set |
+//! | [`counters`] | command counters, and the error log |
 //! | [`loan`] | queues that execute commands for another drive |
-//! | [`background`] | work behind commands: [`operations`], [`sanitizer`], [`self_test`], [`persistence`] |
+//! | [`background`] | work that outlives commands: [`operations`], [`sanitizer`], [`self_test`], [`persistence`] |
 
 pub mod background;
 pub mod counters;

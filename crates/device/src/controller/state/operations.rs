@@ -1,4 +1,4 @@
-//! Changes of namespaces that commands wait for: one at a time.
+//! Namespace changes that commands wait for, one at a time.
 
 use crate::controller::namespace::{Format, Namespace};
 use byteway_clock::{Clock, Notify};
@@ -8,71 +8,71 @@ use byteway_wire::nvme::{Sanitize, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A change.
+/// A namespace change.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// A new namespace.
+    /// Creates a namespace.
     Create {
-        /// Of so many blocks, or units.
+        /// Size in blocks, or in units without blocks.
         blocks: u64,
-        /// What it holds.
+        /// Format.
         format: Format,
     },
-    /// A namespace is deleted, or all.
+    /// Deletes a namespace, or all.
     Delete(u32),
-    /// A namespace is attached, or detached.
+    /// Attaches or detaches a namespace.
     Attach {
-        /// Which.
+        /// Its identifier.
         nsid: u32,
-        /// Attached, not detached.
+        /// Attach; otherwise detach.
         attach: bool,
     },
-    /// A namespace is formatted, or all that are attached.
+    /// Formats a namespace, or all attached ones.
     Format {
-        /// Which.
+        /// Its identifier.
         nsid: u32,
-        /// With blocks of this size.
+        /// New block size.
         block: BlockSize,
-        /// What it held is erased from the media.
+        /// Also erase the former contents from the media.
         erase: bool,
     },
-    /// A namespace, or all that are attached, are protected from writing, or not any more.
+    /// Sets the write protection of a namespace, or of all attached ones.
     Protect {
-        /// Which.
+        /// Its identifier.
         nsid: u32,
-        /// How.
+        /// New write protection state.
         state: WriteProtection,
     },
-    /// A sanitize operation begins, or its failure is left.
+    /// Starts a sanitize operation, or exits its failure state.
     Sanitize(Sanitize),
 }
 
-/// How a change has ended, as soon as it has: dword 0 of its command's completion.
+/// The result of a change, once it has ended: dword 0 of the completion.
 pub(crate) type Outcome = Rc<Cell<Option<Result<u32, Status>>>>;
 
 /// A change that was accepted.
 pub(crate) struct Accepted {
     pub(crate) operation: Operation,
-    /// Which of the drive's controllers was asked for it, from 0.
+    /// Number of the controller that received the command, from 0.
     pub(crate) controller: usize,
     pub(crate) outcome: Outcome,
 }
 
-/// Where changes wait for being made.
+/// The queue of namespace changes, which holds at most one.
 pub struct Operations {
-    /// One was accepted and has not ended.
+    /// A change was accepted and has not ended.
     is_busy: Cell<bool>,
     next: RefCell<Option<Accepted>>,
     arrived: Notify,
-    /// One has ended; or whoever waits is to look at its queue.
+    /// A change has ended, or waiting commands must check their queue.
     changed: Notify,
-    /// How many wait for commands to end.
+    /// Number of tasks that wait for commands to end.
     quiescing: Cell<u32>,
     released: Notify,
 }
 
 impl Operations {
-    /// None.
+    /// No changes.
     pub fn new(clock: &Clock) -> Self {
         Operations {
             is_busy: Cell::default(),
@@ -84,7 +84,7 @@ impl Operations {
         }
     }
 
-    /// A command has ended, and holds no namespace any more.
+    /// A command has ended and no longer holds a namespace.
     #[inline]
     pub fn command_ended(&self) {
         if self.quiescing.get() > 0 {
@@ -97,7 +97,7 @@ impl Operations {
         self.is_busy.get()
     }
 
-    /// Accepts a change that a controller was asked for, while there is none.
+    /// Accepts a change for a controller. There must be none.
     pub(crate) fn accept(&self, operation: Operation, controller: usize) -> Outcome {
         debug_assert!(!self.is_busy.get(), "changes are made one at a time");
         self.is_busy.set(true);
@@ -107,7 +107,7 @@ impl Operations {
         outcome
     }
 
-    /// Waits for a change to be made.
+    /// Waits for an accepted change.
     pub(crate) async fn next(&self) -> Accepted {
         loop {
             self.arrived.notified().await;
@@ -117,24 +117,24 @@ impl Operations {
         }
     }
 
-    /// The change has ended.
+    /// Ends the change with `result`.
     pub(crate) fn end(&self, outcome: &Outcome, result: Result<u32, Status>) {
         outcome.set(Some(result));
         self.is_busy.set(false);
         self.changed.notify_all();
     }
 
-    /// Commands that wait for a change are to look at their queue.
+    /// Makes commands that wait for a change check their queue.
     pub(crate) fn wake_commands(&self) {
         self.changed.notify_all();
     }
 
-    /// Waits until a change has ended, or a command that waits for one is to look at its queue.
+    /// Waits until a change has ended, or waiting commands must check their queue.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Waits until no command holds a namespace: only `holders`, who are known to.
+    /// Waits until no command holds a namespace. `holders` references belong to known holders and remain.
     pub(crate) async fn quiesce(&self, namespace: &Rc<Namespace>, holders: usize) {
         self.quiescing.set(self.quiescing.get() + 1);
         while Rc::strong_count(namespace) > holders {

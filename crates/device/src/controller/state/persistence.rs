@@ -1,31 +1,31 @@
-//! What is known of the record on the medium, and whether that is stale.
+//! State of the record on the media: what it contains, and whether it is out of date.
 
 use crate::controller::namespace::record::{Pending, Totals};
 use byteway_clock::{Clock, Notify, Permit, Semaphore};
 use std::cell::{Cell, RefCell};
 
-/// What is known of the record.
+/// State of the record on the media.
 pub struct Persistence {
-    /// What was counted before this power cycle.
+    /// Counters from before this power cycle.
     pub before: Cell<Totals>,
-    /// The change under way.
+    /// The namespace change in progress.
     pub pending: RefCell<Pending>,
-    /// The medium's record has been looked at, and what it says is in force.
+    /// The record was read from the media and is in effect.
     is_restored: Cell<bool>,
     restored: Notify,
-    /// The record says that the drive was shut down.
+    /// The record marks the drive as shut down.
     is_clean: Cell<bool>,
-    /// Which controllers have been enabled and not shut down since, a bit each.
+    /// Bit mask of the controllers that were enabled and not shut down since.
     in_use: Cell<u32>,
-    /// Something was counted that the record does not have.
+    /// Counters have changed since the record was written.
     is_unsaved: Cell<bool>,
     unsaved: Notify,
-    /// One record is written at a time, so none is overwritten by an older one.
+    /// Serializes writes, so that no record is overwritten by an older one.
     turn: Semaphore,
 }
 
 impl Persistence {
-    /// Nothing is known.
+    /// Before the record was read.
     pub fn new(clock: &Clock) -> Self {
         Persistence {
             before: Cell::default(),
@@ -40,7 +40,7 @@ impl Persistence {
         }
     }
 
-    /// Something was counted.
+    /// Notes that a counter has changed.
     #[inline]
     pub fn counted(&self) {
         if !self.is_unsaved.replace(true) {
@@ -48,32 +48,32 @@ impl Persistence {
         }
     }
 
-    /// Waits until what the medium says is in force.
+    /// Waits until the record on the media is in effect.
     pub async fn restored(&self) {
         while !self.is_restored.get() {
             self.restored.notified().await;
         }
     }
 
-    /// What the medium says is in force.
+    /// Notes that the record is in effect.
     pub fn end_restore(&self) {
         self.is_restored.set(true);
         self.restored.notify_all();
     }
 
-    /// Waits until something was counted that the record does not have.
+    /// Waits until counters have changed since the record was written.
     pub async fn unsaved(&self) {
         self.unsaved.notified().await;
     }
 
-    /// Waits for the turn to write the record, which has what was counted until then. The turn ends with the permit.
+    /// Waits for the turn to write the record. Counters count as saved from then on. The turn ends with the permit.
     pub async fn begin_store(&self) -> Permit {
         let turn = self.turn.acquire(1).await;
         self.is_unsaved.set(false);
         turn
     }
 
-    /// A controller, from 0, is enabled: the drive is in use, and not shut down any more.
+    /// Controller `controller` (from 0) is enabled, so the drive is in use.
     pub fn begin_use(&self, controller: usize) {
         self.in_use.set(self.in_use.get() | 1 << controller);
         if self.is_clean.replace(false) {
@@ -81,13 +81,13 @@ impl Persistence {
         }
     }
 
-    /// A controller is being shut down. Whether the drive is, too: no other controller is in use.
+    /// Controller `controller` is being shut down. Returns whether the drive is, too: no other controller is in use.
     pub fn end_use(&self, controller: usize) -> bool {
         self.in_use.set(self.in_use.get() & !(1 << controller));
         self.in_use.get() == 0
     }
 
-    /// All that there is to write down was written down: the drive is shut down, unless a controller is in use again.
+    /// Marks the drive as shut down, unless a controller is in use again.
     pub fn shut_down(&self) {
         self.is_clean.set(self.in_use.get() == 0);
     }

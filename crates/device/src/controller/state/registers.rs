@@ -1,9 +1,9 @@
-//! The controller's registers (NVMe Base 2.1, 3.1.4): what they hold, and what may be written.
+//! The controller's registers (NVMe Base 2.1, 3.1.4).
 
 use byteway_wire::nvme::register::{self, Aqa, Cap, Cc, Csts, Vs};
 use std::cell::Cell;
 
-/// The property registers, but for the doorbells.
+/// The property registers, except doorbells.
 pub struct Registers {
     /// Capabilities.
     pub cap: Cap,
@@ -19,28 +19,28 @@ pub struct Registers {
     pub asq: Cell<u64>,
     /// Admin completion queue base.
     pub acq: Cell<u64>,
-    /// Vectors that are masked.
+    /// Bit mask of masked vectors.
     pub interrupt_mask: Cell<u32>,
-    /// Bytes of a memory page: what CC.MPS said when the controller was enabled. The host may write another value while
+    /// Memory page size in bytes, from CC.MPS when the controller was enabled: the host may change CC.MPS while
     /// commands run.
     pub page_bytes: Cell<u32>,
-    /// CC.EN was cleared, and the lifecycle has not looked yet: the host may have set it again meanwhile.
+    /// CC.EN was cleared, and the lifecycle task has not seen it; the host may have set it again since.
     pub disabled: Cell<bool>,
 }
 
-/// What a register write asks for, beyond changing the register.
+/// A consequence of a register write beyond the register itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
-    /// CC.EN or CC.SHN changed: the lifecycle has to look.
+    /// CC.EN or CC.SHN changed: wake the lifecycle task.
     Lifecycle,
     /// Vectors were unmasked.
     Unmasked,
 }
 
 impl Registers {
-    /// As after power-on.
+    /// Values after power-on.
     pub fn new(cap: Cap) -> Self {
         Registers {
             cap,
@@ -56,13 +56,13 @@ impl Registers {
         }
     }
 
-    /// Reads `bytes` (4 or 8) at `offset`. Reserved registers, doorbells and odd offsets read as zero.
+    /// Reads `bytes` (4 or 8) at `offset`. Reserved registers, doorbells and unaligned offsets read as zero.
     pub fn read(&self, offset: u64, bytes: u32) -> u64 {
         if !offset.is_multiple_of(4) {
             return 0;
         }
         let low = u64::from(self.word(offset));
-        // The offset comes from the host: it may be the address space's last.
+        // The offset comes from the host and may be the last of the address space.
         if bytes == 8 { low | u64::from(self.word(offset.saturating_add(4))) << 32 } else { low }
     }
 
@@ -78,13 +78,14 @@ impl Registers {
             register::AQA => self.aqa.get().into_bits(),
             register::ASQ | 0x2C => halves(self.asq.get(), register::ASQ),
             register::ACQ | 0x34 => halves(self.acq.get(), register::ACQ),
-            // Ready with media takes no longer than CAP says, in the same unit.
+            // Becoming ready with media takes no longer than CAP.TO says, in the same unit.
             register::CRTO => self.cap.to().into(),
             _ => 0,
         }
     }
 
-    /// Writes `bytes` (4 or 8) at `offset`: what each of its words asks for. Read-only and reserved registers ignore it.
+    /// Writes `bytes` (4 or 8) at `offset`; returns the effect of each dword. Read-only and reserved registers ignore
+    /// writes.
     pub fn write(&self, offset: u64, value: u64, bytes: u32) -> [Effect; 2] {
         let low = self.write_word(offset, value as u32);
         let high = match bytes {
@@ -114,7 +115,7 @@ impl Registers {
                 }
             }
             register::AQA => self.aqa.set(Aqa::from_bits(value & 0x0fff_0fff)),
-            // Queues begin on a page of memory.
+            // Queues begin at a page boundary.
             register::ASQ => self.asq.set(low(self.asq.get()) & !0xfff),
             0x2C => self.asq.set(high(self.asq.get())),
             register::ACQ => self.acq.set(low(self.acq.get()) & !0xfff),
@@ -124,13 +125,13 @@ impl Registers {
         Effect::None
     }
 
-    /// What a controller reset clears: all but AQA, ASQ and ACQ (NVMe Base 2.1, 3.7.2).
+    /// Controller reset: clears all registers but AQA, ASQ and ACQ (NVMe Base 2.1, 3.7.2).
     pub fn reset(&self) {
         self.csts.set(Csts::new());
         self.interrupt_mask.set(0);
     }
 
-    /// What a reset of the function clears: all.
+    /// Function-level reset: clears all registers.
     pub fn power_on(&self) {
         self.reset();
         self.cc.set(Cc::new());

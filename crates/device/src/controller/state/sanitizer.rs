@@ -1,24 +1,24 @@
-//! The last sanitize operation, and the one in progress (NVMe Base 2.1, 8.1.24).
+//! State of the last or current sanitize operation (NVMe Base 2.1, 8.1.24).
 
 use crate::controller::namespace::record::{SanitizeRecord, SanitizeState};
 use byteway_clock::{Clock, Notify};
 use byteway_wire::nvme::{AdminOpcode, GetLogPage, SanitizeStatusLog, Sqe, Status, lid};
 use std::cell::Cell;
 
-/// The last sanitize operation, and the one that is going on.
+/// State of the last or current sanitize operation.
 pub struct Sanitizer {
     record: Cell<SanitizeRecord>,
-    /// How the one that goes on has ended, as long as that is not on the medium.
+    /// The result of an operation that has ended, until the media record it.
     outcome: Cell<Option<SanitizeState>>,
-    /// Of 65536.
+    /// Progress, in 65536ths.
     progress: Cell<u16>,
-    /// What the host had written when the last one succeeded, units; none if that was in an earlier power cycle.
+    /// Units that hosts had written when the last operation succeeded; `None` if that was in an earlier power cycle.
     written_then: Cell<Option<u64>>,
     begun: Notify,
 }
 
 impl Sanitizer {
-    /// There was none.
+    /// No operation so far.
     pub fn new(clock: &Clock) -> Self {
         Sanitizer {
             record: Cell::default(),
@@ -29,34 +29,34 @@ impl Sanitizer {
         }
     }
 
-    /// How the last one went.
+    /// Result of the last operation.
     pub fn state(&self) -> SanitizeState {
         self.record.get().state
     }
 
-    /// What is to be remembered of it.
+    /// The state for the record.
     pub fn record(&self) -> SanitizeRecord {
         let record = self.record.get();
         SanitizeRecord { state: self.outcome.get().unwrap_or(record.state), ..record }
     }
 
-    /// What was remembered of it.
+    /// Restores the state from the record.
     pub fn restore(&self, record: SanitizeRecord) {
         self.record.set(record);
     }
 
-    /// The last one, as far as the medium knows.
+    /// The last operation, as the media record it.
     pub(crate) fn last(&self) -> SanitizeRecord {
         self.record.get()
     }
 
-    /// One begins; `cdw10` is dword 10 of its command.
+    /// Starts an operation; `cdw10` is dword 10 of its command.
     pub(crate) fn begin(&self, cdw10: u32) {
         self.record.set(SanitizeRecord { state: SanitizeState::InProgress, cdw10 });
         self.progress.set(0);
     }
 
-    /// Waits until there is one to be carried out.
+    /// Waits until there is an operation to carry out.
     pub(crate) async fn begun(&self) {
         loop {
             self.begun.notified().await;
@@ -66,30 +66,30 @@ impl Sanitizer {
         }
     }
 
-    /// How much of it is done, of 65536.
+    /// Sets the progress, in 65536ths.
     pub(crate) fn set_progress(&self, progress: u16) {
         self.progress.set(progress);
     }
 
-    /// It has ended like this, when the host had written so many units; the medium is yet to know.
+    /// Ends the operation with `outcome`, after hosts had written `written` units. The media do not record it yet.
     pub(crate) fn conclude(&self, outcome: SanitizeState, written: u64) {
         self.written_then.set(Some(written));
         self.outcome.set(Some(outcome));
     }
 
-    /// The medium knows how it has ended.
+    /// Notes that the media record the result.
     pub(crate) fn end(&self) {
         if let Some(outcome) = self.outcome.take() {
             self.set(outcome);
         }
     }
 
-    /// The host leaves the state after a failure.
+    /// Exits the failure state at the host's request.
     pub(crate) fn leave(&self) {
         self.set(SanitizeState::Left);
     }
 
-    /// It is to go on.
+    /// Wakes the sanitize task, to continue an operation.
     pub fn wake(&self) {
         self.begun.notify_one();
     }
@@ -98,7 +98,7 @@ impl Sanitizer {
         self.record.set(SanitizeRecord { state, ..self.record.get() });
     }
 
-    /// Whether what touches media or namespaces is refused, and why.
+    /// The status that refuses commands to media or namespaces, if they are refused.
     pub fn refuses(&self) -> Result<(), Status> {
         match self.state() {
             SanitizeState::InProgress => Err(Status::SANITIZE_IN_PROGRESS),
@@ -107,8 +107,8 @@ impl Sanitizer {
         }
     }
 
-    /// Whether an admin command is refused (NVMe Base 2.1, 8.1.24, figure "Admin Commands Allowed"): it may be one that
-    /// manages queues, features and events, one that identifies, and one that asks how things stand.
+    /// The status that refuses an admin command, if it is refused (NVMe Base 2.1, 8.1.24, figure "Admin Commands
+    /// Allowed"): commands that manage queues, features and events, that identify, or that read a status are allowed.
     pub fn check_admin(&self, sqe: &Sqe) -> Result<(), Status> {
         let allowed = match AdminOpcode(sqe.opcode()) {
             AdminOpcode::GET_LOG_PAGE => {
@@ -127,7 +127,7 @@ impl Sanitizer {
         if allowed { Ok(()) } else { self.refuses() }
     }
 
-    /// The log page. `written` is what the host has written so far, units.
+    /// The log page. `written`: units that hosts have written so far.
     pub fn log(&self, written: u64) -> SanitizeStatusLog {
         let SanitizeRecord { state, cdw10 } = self.record.get();
         let mut log = SanitizeStatusLog { scdw10: cdw10, ..Default::default() };

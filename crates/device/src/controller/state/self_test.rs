@@ -4,30 +4,30 @@ use byteway_clock::{Clock, Notify};
 use byteway_wire::nvme::{DeviceSelfTest, SelfTestLog, SelfTestResult, Status};
 use std::cell::{Cell, RefCell};
 
-/// Results that are kept.
+/// Number of results that are kept.
 pub(crate) const RESULTS: usize = 20;
 
-/// A test that is going on.
+/// A test in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Test {
     pub(crate) extended: bool,
-    /// What it tests beside the controller: 0 nothing, or one namespace, or all.
+    /// Namespaces under test: 0 none, an identifier, or all.
     pub(crate) nsid: u32,
     pub(crate) percent: u8,
-    /// Which of the drive's controllers was asked for it, from 0.
+    /// Number of the controller that received the command, from 0.
     pub(crate) controller: usize,
 }
 
-/// The test that is going on, and the results of former ones.
+/// The test in progress, and the results of former ones.
 pub struct SelfTest {
     test: Cell<Option<Test>>,
-    /// Counts tests, so that the task knows whether the one that it works at is still the one.
+    /// Number of tests, so that the task can tell whether its test is still the current one.
     turn: Cell<u64>,
     results: RefCell<Vec<SelfTestResult>>,
     begun: Notify,
 }
 
-/// What was found wrong.
+/// Details of a failed test.
 pub(crate) struct Failure {
     pub(crate) segment: u8,
     pub(crate) nsid: Option<u32>,
@@ -42,7 +42,7 @@ impl Failure {
 }
 
 impl SelfTest {
-    /// None was ever made.
+    /// No test so far.
     pub fn new(clock: &Clock) -> Self {
         SelfTest {
             test: Cell::default(),
@@ -57,12 +57,12 @@ impl SelfTest {
         self.results.borrow().clone()
     }
 
-    /// The extended test that is going on: its namespaces, and how much is done.
+    /// The extended test in progress: its namespaces, and per cent done.
     pub fn extended(&self) -> Option<(u32, u8)> {
         self.test.get().filter(|test| test.extended).map(|test| (test.nsid, test.percent))
     }
 
-    /// What was remembered.
+    /// Restores results and the extended test in progress from the record.
     pub fn restore(&self, results: Vec<SelfTestResult>, extended: Option<(u32, u8)>) {
         let mut results = results;
         results.truncate(RESULTS);
@@ -78,7 +78,7 @@ impl SelfTest {
         self.begun.notify_one();
     }
 
-    /// Ends the test that is going on, if there is one, after `hours` with power.
+    /// Ends the test in progress, if any; `hours`: power-on hours.
     pub(crate) fn conclude(&self, result: u8, hours: u64, failure: Option<Failure>) {
         let Some(test) = self.test.take() else { return };
         let code = if test.extended { DeviceSelfTest::EXTENDED } else { DeviceSelfTest::SHORT };
@@ -105,12 +105,12 @@ impl SelfTest {
         results.truncate(RESULTS);
     }
 
-    /// The test that is going on.
+    /// The test in progress.
     pub(crate) fn current(&self) -> Option<Test> {
         self.test.get()
     }
 
-    /// Waits until a test has begun: it, and its number.
+    /// Waits until a test begins; returns it and its number.
     pub(crate) async fn begun(&self) -> (Test, u64) {
         loop {
             self.begun.notified().await;
@@ -120,12 +120,12 @@ impl SelfTest {
         }
     }
 
-    /// Whether the test with this number is still going on.
+    /// Whether the test with this number is still in progress.
     pub(crate) fn goes_on(&self, turn: u64) -> bool {
         self.turn.get() == turn && self.test.get().is_some()
     }
 
-    /// The same; notes how much of it is done.
+    /// As [`SelfTest::goes_on`]; also sets the per cent done.
     pub(crate) fn has_done(&self, turn: u64, percent: u8) -> bool {
         let goes_on = self.goes_on(turn);
         if goes_on {

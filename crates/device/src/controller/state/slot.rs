@@ -1,6 +1,6 @@
-//! Command slots: tasks made once, each executing one command after another.
+//! Command slots: one task each, which executes one command after another.
 
-use crate::controller::queue::ring::{Fate, Permit, SubmissionQueue};
+use crate::controller::queue::ring::{Permit, QueueFate, SubmissionQueue};
 use crate::controller::queue::waiting::Waiting;
 use byteway_clock::{Clock, Delay, Notify, Service, SpanId, TaskId, Time};
 use byteway_wire::nvme::vendor::InlineSlots;
@@ -10,38 +10,39 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Slots for admin commands, beside those for I/O: an admin command never waits for I/O.
+/// Slots reserved for admin commands, so that an admin command never waits for I/O.
 const ADMIN_SLOTS: usize = 8;
-/// Abort commands executed at once. Each waits in its slot for the command that it aborts; other admin commands have
-/// slots left.
+/// Maximum number of concurrent Abort commands (ACL + 1). Each waits in its slot for the command that it aborts, and
+/// other admin commands must find a free slot.
 pub const ABORTS_MAX: u32 = 4;
 
 /// A command that was fetched.
 pub struct Command {
     /// Its entry.
     pub sqe: Sqe,
-    /// The right and duty to complete it.
+    /// The permit to complete it.
     pub permit: Permit,
-    /// Who follows it.
+    /// Trace span of the I/O.
     pub span: SpanId,
-    /// Where its payload is.
+    /// Source of its payload.
     pub payload: Payload,
-    /// The other command, if this is the first of a fused operation.
+    /// The second command, if this is the first of a fused operation.
     pub second: Option<Box<Waiting>>,
-    /// When it is parsed, if a core was reserved as it was handed over: its slot does nothing before. None: the slot sees to it.
+    /// End of the parsing, if a core was reserved for it at fetch: the slot does nothing before. `None`: the slot does
+    /// the parsing.
     pub parse: Option<Service>,
 }
 
-/// Which of the commands in a slot: a fused operation has two, all others only the first.
+/// Selects a command in a slot: a fused operation has two, any other command only the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// The first, or the only one.
+    /// The first or only one.
     First,
     /// The second of a fused operation.
     Second,
 }
 
-/// The commands in a slot.
+/// Identifiers of the commands in a slot.
 #[derive(Clone, Copy)]
 struct Running {
     sqid: u16,
@@ -49,40 +50,40 @@ struct Running {
     second: Option<u16>,
 }
 
-/// Where a command's payload is, when the command is executed.
+/// Source of a command's payload at execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Where its data pointer says, if it has any.
+    /// The data pointer, if the command has data.
     Pointer,
-    /// It came behind the command, and lies in the slot's buffer.
+    /// The entries after the command, already in the slot's buffer.
     Train(InlineSlots),
-    /// It came in chunks, and lies in the slot's buffer.
+    /// Chunks, already in the slot's buffer.
     Chunked(InlineSlots),
-    /// It can't be had, for this reason.
+    /// Unavailable; the command fails with this status.
     Refused(Status),
 }
 
-/// A place in which commands are executed.
+/// A command slot.
 pub struct Slot {
     clock: Clock,
     waiting: Cell<Option<TaskId>>,
     inbox: RefCell<Option<Command>>,
-    /// Payload that came by the queue, filled before the command is handed over. Reused from command to command.
+    /// Payload that came in the queue, filled before the command is handed over. Reused.
     pub carried: RefCell<Vec<u8>>,
     running: Cell<Option<Running>>,
-    /// Whether that command can be aborted.
+    /// Whether the current command can be aborted.
     abortable: Cell<bool>,
-    /// Whether an Abort has asked for the first, and for the second.
+    /// Whether an Abort was requested for the first and for the second command.
     aborted: [Cell<bool>; 2],
-    /// Counts the commands that ran here, fused ones as one.
+    /// Number of commands that ran here; a fused operation counts as one.
     turn: Cell<u64>,
-    /// How the commands of the last turn ended.
+    /// Final statuses of the last turn.
     ended_with: Cell<[Status; 2]>,
     ended: Notify,
 }
 
 impl Slot {
-    /// An empty slot.
+    /// A free slot.
     pub fn new(clock: &Clock) -> Rc<Self> {
         Rc::new(Slot {
             clock: clock.clone(),
@@ -98,12 +99,13 @@ impl Slot {
         })
     }
 
-    /// Hands the slot a command. Its task wakes when that is parsed.
+    /// Hands the slot a command. Its task wakes when the command is parsed.
     pub fn dispatch(&self, command: Command) {
+        debug_assert!(self.running.get().is_none(), "a slot runs two commands");
         let qid = command.permit.queue().id;
         let second = command.second.as_ref().map(|second| second.sqe.cid());
         self.running.set(Some(Running { sqid: qid, first: command.sqe.cid(), second }));
-        // Two that abort each other would wait for each other; and a queue that is half deleted can't be kept.
+        // Two Aborts that abort each other would wait for each other, and a queue can't stay half deleted.
         let opcode = AdminOpcode(command.sqe.opcode());
         self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
         self.aborted.iter().for_each(|aborted| aborted.set(false));
@@ -114,13 +116,13 @@ impl Slot {
         }
     }
 
-    /// The next command, for the slot's task.
+    /// Waits for the next command; called by the slot's task.
     pub async fn next(&self) -> Command {
         poll_fn(|_| {
             let mut inbox = self.inbox.borrow_mut();
             match inbox.as_ref().map(|command| command.parse) {
                 None => self.waiting.set(Some(self.clock.current())),
-                // Woken early, or it didn't wait when the command came.
+                // The task was woken early, or was not waiting when the command arrived.
                 Some(Some(parse)) if parse.end > self.clock.now() => {
                     self.clock.wake_at(parse.end, self.clock.current());
                 }
@@ -131,7 +133,7 @@ impl Slot {
         .await
     }
 
-    /// The command has ended, with `status`; of a fused operation, both have.
+    /// Clears the slot: the command has ended with `first`; of a fused operation the second has ended with `second`.
     pub fn clear(&self, first: Status, second: Status) {
         self.running.set(None);
         self.ended_with.set([first, second]);
@@ -139,7 +141,7 @@ impl Slot {
         self.ended.notify_all();
     }
 
-    /// Which command of this slot is `cid` of queue `sqid`, if one is.
+    /// Which command of this slot is `cid` of queue `sqid`, if any.
     pub fn runs(&self, sqid: u16, cid: u16) -> Option<Member> {
         let running = self.running.get().filter(|running| running.sqid == sqid)?;
         match running {
@@ -149,13 +151,13 @@ impl Slot {
         }
     }
 
-    /// The submission queue whose command runs here, if one does.
+    /// The submission queue of the running command, if there is one.
     pub fn queue(&self) -> Option<u16> {
         self.running.get().map(|running| running.sqid)
     }
 
-    /// Asks the command to end, which looks after each wait, and waits until it has. Whether this has aborted it: not if an
-    /// earlier Abort has asked for the same, which is the one that says so.
+    /// Requests that the command end at its next check, and waits until it has. Returns whether this Abort caused the
+    /// end: `false` if an earlier Abort made the same request, as that one reports it.
     pub async fn abort(&self, member: Member) -> bool {
         if !self.abortable.get() || self.aborted[member as usize].replace(true) {
             return false;
@@ -164,38 +166,38 @@ impl Slot {
         let mut status = None;
         while status.is_none() {
             self.ended.notified().await;
-            // Read at the first notification: the slot's next command may end before its second.
+            // Read the status at the first notification: the slot's next command may end before a second one.
             status = (self.turn.get() != turn).then(|| self.ended_with.get()[member as usize]);
         }
         status == Some(Status::ABORT_REQUESTED)
     }
 
-    /// Whether a command that runs here, from `queue`, is to go on.
+    /// The status that ends a running command of `queue`, if it must end.
     pub fn check(&self, queue: &SubmissionQueue, member: Member) -> Result<(), Status> {
         match queue.fate.get() {
-            Fate::Live if self.aborted[member as usize].get() => Err(Status::ABORT_REQUESTED),
-            Fate::Live => Ok(()),
-            Fate::Deleting | Fate::Reset => Err(Status::ABORTED_SQ_DELETED),
+            QueueFate::Live if self.aborted[member as usize].get() => Err(Status::ABORT_REQUESTED),
+            QueueFate::Live => Ok(()),
+            QueueFate::Deleting | QueueFate::Reset => Err(Status::ABORTED_SQ_DELETED),
         }
     }
 }
 
-/// All command slots of a controller, and how many commands are in flight.
+/// All command slots of a controller, and the number of activities in flight.
 pub struct Slots {
     all: Vec<Rc<Slot>>,
     free_io: RefCell<Vec<u32>>,
     free_admin: RefCell<Vec<u32>>,
-    /// Reads of entries, and commands, in flight.
+    /// Reads of entries and commands in flight.
     in_flight: Cell<u32>,
-    /// Since when there has been any.
+    /// Start of the current busy period.
     busy_since: Cell<Time>,
     quiet: Notify,
-    /// Abort commands that wait for the command that they abort.
+    /// Abort commands that wait for their target.
     pub aborts: Cell<u32>,
 }
 
 impl Slots {
-    /// `io` slots for I/O commands, and those for admin commands.
+    /// `io` slots for I/O commands, in addition to those for admin commands.
     pub fn new(clock: &Clock, io: usize) -> Self {
         let all: Vec<_> = (0..io + ADMIN_SLOTS).map(|_| Slot::new(clock)).collect();
         Slots {
@@ -209,7 +211,7 @@ impl Slots {
         }
     }
 
-    /// Slots in all.
+    /// Number of slots.
     pub fn count(&self) -> u32 {
         self.all.len() as u32
     }
@@ -225,8 +227,9 @@ impl Slots {
         if admin { self.free_admin.borrow_mut().pop() } else { self.free_io.borrow_mut().pop() }
     }
 
-    /// Slot `index` is free again.
+    /// Frees slot `index`.
     pub fn give_back(&self, index: u32) {
+        debug_assert!(!self.free_io.borrow().contains(&index) && !self.free_admin.borrow().contains(&index));
         if (index as usize) < self.all.len() - ADMIN_SLOTS {
             self.free_io.borrow_mut().push(index);
         } else {
@@ -234,7 +237,7 @@ impl Slots {
         }
     }
 
-    /// Whether a slot for an admin command is free, and how many for I/O commands are.
+    /// Whether an admin slot is free, and the number of free I/O slots.
     pub fn free(&self) -> (bool, u32) {
         (!self.free_admin.borrow().is_empty(), self.free_io.borrow().len() as u32)
     }
@@ -249,7 +252,7 @@ impl Slots {
         self.all.iter().find_map(|slot| Some((slot, slot.runs(sqid, cid)?)))
     }
 
-    /// Begins something that a reset waits for.
+    /// Begins an activity that a reset waits for.
     pub fn begin(&self, now: Time) {
         if self.in_flight.get() == 0 {
             self.busy_since.set(now);
@@ -257,8 +260,9 @@ impl Slots {
         self.in_flight.set(self.in_flight.get() + 1);
     }
 
-    /// Ends it. If nothing is in flight any more, gives for how long something was.
+    /// Ends an activity. If it was the last one, returns the length of the busy period.
     pub fn end(&self, now: Time) -> Option<Delay> {
+        debug_assert!(self.in_flight.get() > 0, "more activities have ended than begun");
         self.in_flight.set(self.in_flight.get() - 1);
         let is_quiet = self.in_flight.get() == 0;
         is_quiet.then(|| {

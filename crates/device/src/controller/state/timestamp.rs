@@ -1,15 +1,15 @@
-//! The timestamp (NVMe Base 2.1, 5.1.25.1.7): what the host says that the time is, counted on from then.
+//! The timestamp (NVMe Base 2.1, 5.1.25.1.7): the host's time of day, advanced by the drive's clock.
 
 use byteway_clock::{Delay, Time};
 use byteway_wire::nvme::feature::Timestamp;
 use std::cell::Cell;
 
-/// The drive's idea of the time of day.
+/// The drive's time of day.
 #[derive(Default)]
 pub struct Clockwork {
-    /// What it was, ms, and when by the drive's own clock.
+    /// The time that was set, in ms, and the clock's time at that moment.
     set: Cell<Option<(u64, Time)>>,
-    /// It was kept while the power was off, and did not count.
+    /// It was restored after power-off, while which it stood still.
     has_stopped: Cell<bool>,
     /// The last reset.
     reset: Cell<Time>,
@@ -20,18 +20,18 @@ fn ms_since(then: Time, now: Time) -> u64 {
 }
 
 impl Clockwork {
-    /// The host says that it is `milliseconds` since 1970.
+    /// Sets the time: `milliseconds` since 1970.
     pub fn set(&self, milliseconds: u64, now: Time) {
         self.set.set(Some((milliseconds, now)));
         self.has_stopped.set(false);
     }
 
-    /// The controller is reset: without a host's word, that is when counting begins.
+    /// Notes a controller reset: without a host's value, time counts from there.
     pub fn reset(&self, now: Time) {
         self.reset.set(now);
     }
 
-    /// What it is now.
+    /// The timestamp at `now`.
     pub fn get(&self, now: Time) -> Timestamp {
         match self.set.get() {
             Some((milliseconds, then)) => Timestamp {
@@ -47,12 +47,12 @@ impl Clockwork {
         }
     }
 
-    /// What is to be remembered when the power goes.
+    /// The value for the record, in ms.
     pub fn to_keep(&self, now: Time) -> Option<u64> {
         self.set.get().map(|(milliseconds, then)| milliseconds.wrapping_add(ms_since(then, now)))
     }
 
-    /// What was remembered.
+    /// Restores the value of the record.
     pub fn restore(&self, kept: Option<u64>) {
         self.set.set(kept.map(|milliseconds| (milliseconds, Time::default())));
         self.has_stopped.set(kept.is_some());

@@ -1,23 +1,23 @@
-//! Collection while the host is idle.
+//! Garbage collection while the host is idle.
 //!
-//! Whatever comes from the host says so, and is there until it is done. When nothing has been there for a while the
-//! collectors go on until more superblocks
-//! are free than they would see to otherwise, and fold the cache; when something comes they end the round that they are
-//! at, and leave the rest of the victim for later. A drive that was never written to is left as it is.
+//! Every host request is counted while it is in progress. When there has been none for a while, the
+//! collectors continue until more superblocks are free than they would otherwise provide, and fold the cache.
+//! When a request arrives, they finish the current round and leave the rest of the victim for later. A drive
+//! that was never written to is left as it is.
 
 use crate::ftl::config::MediaError;
 use crate::ftl::inner::Inner;
 use byteway_clock::Notify;
 use std::rc::Rc;
 
-/// The task that finds out that the host is idle. It is only there if that matters.
+/// The task that detects an idle host, spawned only if background garbage collection is enabled.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let Some(background) = inner.config.upkeep.background else { return };
     let idleness = &inner.idleness;
     loop {
         idleness.stirred.notified().await;
         loop {
-            if idleness.under_way.get() > 0 {
+            if idleness.in_flight.get() > 0 {
                 idleness.stirred.notified().await;
             } else if inner.clock.now() < idleness.last.get() + background.idle {
                 let end = idleness.last.get() + background.idle;
@@ -36,7 +36,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     }
 }
 
-/// Something that the host has asked for, until it is dropped.
+/// A host request in progress, until dropped.
 pub(in crate::ftl) struct Attending<'a> {
     inner: &'a Inner,
     turn: usize,
@@ -51,15 +51,15 @@ impl Drop for Attending<'_> {
         }
         let idleness = &inner.idleness;
         idleness.last.set(inner.clock.now());
-        idleness.under_way.set(idleness.under_way.get() - 1);
-        if idleness.under_way.get() == 0 {
+        idleness.in_flight.set(idleness.in_flight.get() - 1);
+        if idleness.in_flight.get() == 0 {
             idleness.stirred.notify_one();
         }
     }
 }
 
 impl Inner {
-    /// Something has come from the host.
+    /// Counts a request of the host.
     #[inline]
     pub(in crate::ftl) fn attend(&self) -> Attending<'_> {
         if self.config.upkeep.background.is_some() {
@@ -70,17 +70,17 @@ impl Inner {
 
     fn stir(&self) {
         let idleness = &self.idleness;
-        idleness.under_way.set(idleness.under_way.get() + 1);
+        idleness.in_flight.set(idleness.in_flight.get() + 1);
         if !idleness.is_watched.replace(true) {
             self.state.borrow_mut().collecting.is_idle = false;
             idleness.stirred.notify_one();
         }
     }
 
-    /// The same of something that is to be written.
+    /// Counts a write request of the host.
     ///
     /// # Errors
-    /// If the drive takes nothing new.
+    /// [`MediaError::WriteProtected`] if the drive is read-only.
     pub(in crate::ftl) fn attend_writing(&self) -> Result<Attending<'_>, MediaError> {
         self.check_writable()?;
         Ok(self.attend())

@@ -1,18 +1,18 @@
-//! What the collectors of all dies are at, and what one is found at.
+//! State of the collectors of all dies.
 
 use byteway_flash::BlockId;
 
-/// What the collectors are at.
+/// State of the collectors.
 pub(in crate::ftl) struct Collecting {
-    /// Of each die, the stripes that its collector has filled and that are not safe yet.
+    /// By die: stripes that the collector has filled and that are not safe yet.
     pub(in crate::ftl) moving: Vec<Vec<(BlockId, u32)>>,
-    /// Of each die, what there is to do beside making room.
+    /// By die: work other than garbage collection for space.
     pub(in crate::ftl) upkeep: Vec<DieUpkeep>,
-    /// Every collector has been called at least once.
+    /// Every collector has been notified at least once.
     pub(in crate::ftl) roused: bool,
-    /// Collectors that have nothing to do.
+    /// Number of idle collectors.
     pub(in crate::ftl) resting: u32,
-    /// Nothing has come from the host for a while.
+    /// The host is idle.
     pub(in crate::ftl) is_idle: bool,
 }
 
@@ -28,57 +28,57 @@ impl Collecting {
     }
 }
 
-/// Why a superblock is emptied.
+/// Reason for emptying a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Cause {
-    /// Free superblocks are few.
+    /// Few superblocks are free.
     Space,
-    /// The host is idle, and there could be more free ones.
+    /// The host is idle, and more superblocks could be free.
     Idle,
-    /// The host has opened a window, in which there are to be more free ones.
+    /// The host has opened a collection window.
     Window,
     /// A program of it failed.
     Retire,
-    /// It was read too often, or what it holds is old.
+    /// It was read too often, or its data are old.
     Refresh,
-    /// It was erased less often than others.
+    /// It has fewer program/erase cycles than others.
     Level,
-    /// It is of the cache.
+    /// It belongs to the cache.
     Fold,
 }
 
-/// What there is to do in a die beside making room.
+/// Work of a die other than garbage collection for space.
 #[derive(Default)]
 pub(in crate::ftl) struct DieUpkeep {
-    /// In a collection window: free superblocks at which the die leaves it. 0: it is in none.
+    /// Target of the collection window: the free superblocks at which the die leaves it. 0 outside a window.
     pub(super) window: u32,
     /// Superblocks collected since another cause had its turn.
     pub(super) since: u32,
-    /// Wear is being levelled.
+    /// Wear leveling is active.
     pub(super) is_levelling: bool,
-    /// Since the last erase somebody has looked whether it should be, and found this to be moved.
+    /// The wear was evaluated since the last erase; `coldest` is the superblock to move, if any.
     pub(super) looked: bool,
     pub(super) coldest: Option<BlockId>,
-    /// What is emptied next, whatever else there is to do: it has been begun.
+    /// A victim that was already begun, which comes before everything else.
     pub(super) begun: Option<(BlockId, Cause)>,
 }
 
-/// How many superblocks are collected for the host before another cause has its turn.
+/// Superblocks collected for the host before another cause has its turn.
 pub(in crate::ftl) const TURN: u32 = 2;
 
-/// What the collector of a die with a cache of one bit a cell is found at.
+/// Initial state of the collector of a die in the steady state.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ftl) struct UpkeepFound {
+pub(in crate::ftl) struct InitialUpkeep {
     pub(in crate::ftl) begun: Option<Begun>,
     /// Victims since the last fold.
     pub(in crate::ftl) collections: u32,
 }
 
-/// What it is in the midst of emptying.
+/// The victim that the collector is in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Begun {
     /// The cache's oldest superblock.
     Fold,
-    /// The first one of the die.
+    /// The die's first superblock.
     Collect,
 }

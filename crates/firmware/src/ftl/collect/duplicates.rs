@@ -1,13 +1,16 @@
-//! A die without a free superblock, after a power cut: what its collector was filling holds nothing but duplicates.
+//! Recovery of a die without a free superblock after a power cut: the collector's open superblock holds only
+//! duplicates.
 //!
-//! The last free superblock of a die is opened by its collector alone, and until it has emptied another one none of the
-//! die is erased. So whatever it had put there when the power went still lies where it was moved from. If the cut has
-//! spoilt too much of that superblock to go on, the map goes back to those places, and it is erased. That may happen cut
-//! after cut, and costs nothing but what was done since the last erase.
+//! Only its collector opens the last free superblock of a die, and until it has emptied another one, none of
+//! the die is erased. All data that it had put there at the power cut therefore still lie at their old
+//! addresses. If the cut has damaged too much of that superblock to continue it, the map returns to the old
+//! addresses and the superblock is erased. This may repeat cut after cut, and loses only the work since the
+//! last erase.
 //!
-//! A translation page may be on flash that says they are in that superblock. After another cut they are looked for then,
-//! in the whole die: what is found among the stripes that are replayed anyway may be an older state, which a collector
-//! was moving when this one was written. So before the superblock is erased the journal says that it was left.
+//! A translation page in flash may refer to that superblock. After another cut its units are then searched in
+//! the whole die, because the copies among the replayed stripes may be older versions, which a collector was
+//! moving when this one was written. So before the superblock is erased, the journal records that it was
+//! left.
 
 use crate::ftl::inner::Inner;
 use crate::ftl::map::table::Entry;
@@ -15,15 +18,15 @@ use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, Ppa, Priority, Spare};
 use rustc_hash::FxHashMap;
 
-/// A unit that is valid where it should not stay.
+/// A valid unit in the superblock to be left.
 struct Duplicate {
     spare: Spare,
     at: Ppa,
-    /// The other place.
+    /// The address that it was copied from.
     original: Option<Ppa>,
 }
 
-/// Leaves a superblock of a die that holds nothing but duplicates. Whether there was one.
+/// Leaves a superblock of a die that holds only duplicates. Returns whether there was one.
 pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
     let geometry = &inner.geometry;
     let of_die = || (0..geometry.blocks).map(|block| geometry.block(die, block));
@@ -35,6 +38,7 @@ pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
     let mut newest: Vec<(u64, BlockId)> =
         of_die().filter_map(|block| opened(block).map(|number| (number, block))).collect();
     newest.sort_unstable_by(|a, b| b.cmp(a));
+    // Newest first: the collector opened its superblock last.
     for (_, block) in newest {
         let mut duplicates = valid_units(inner, block).await;
         let mut others: Vec<BlockId> = of_die().filter(|other| *other != block).collect();
@@ -57,6 +61,7 @@ pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
             }
         }
         if missing == 0 {
+            // The record must be durable before the erase, for recovery after another cut.
             let noted = go_back(inner, die, &duplicates);
             inner.signals.journal.notify_one();
             while !inner.config.plp && inner.state.borrow().journal.durable_to() < noted {
@@ -68,7 +73,7 @@ pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
     false
 }
 
-/// The units that can be read in a superblock. Takes the time of reading their stripes.
+/// The readable units of a superblock. Takes the time of reading their stripes.
 async fn units(inner: &Inner, block: BlockId) -> Vec<(Ppa, Spare)> {
     let geometry = &inner.geometry;
     let ticket = inner.flash.ticket();
@@ -82,7 +87,7 @@ async fn units(inner: &Inner, block: BlockId) -> Vec<(Ppa, Spare)> {
     spares.filter(|(_, spare)| inner.space.holds(spare.lpa)).collect()
 }
 
-/// Those of them that the map has there.
+/// The valid ones among them.
 async fn valid_units(inner: &Inner, block: BlockId) -> Vec<Duplicate> {
     let units = units(inner, block).await;
     let state = inner.state.borrow();
@@ -91,8 +96,8 @@ async fn valid_units(inner: &Inner, block: BlockId) -> Vec<Duplicate> {
     valid.map(|(at, spare)| Duplicate { spare, at, original: None }).collect()
 }
 
-/// Whether the same state of the same unit lies at `ppa`. Two versions of a translation page may reflect the same number,
-/// so their contents are compared.
+/// Whether the same version of the same unit lies at `ppa`. Two versions of a translation page may reflect
+/// the same sequence number, so their contents are compared.
 async fn is_same(inner: &Inner, duplicate: &Duplicate, ppa: Ppa, spare: Spare) -> bool {
     let is_page = matches!(inner.space.kind(spare.lpa), UnitKind::Map(_));
     if spare != duplicate.spare || !is_page {
@@ -101,8 +106,8 @@ async fn is_same(inner: &Inner, duplicate: &Duplicate, ppa: Ppa, spare: Spare) -
     inner.flash.content(ppa).await == inner.flash.content(duplicate.at).await
 }
 
-/// The map goes back to where they were, and the journal says so, when its records before the number that this gives are
-/// durable.
+/// Returns the map to the old addresses, and records it in the journal: once records before the returned
+/// number are durable.
 fn go_back(inner: &Inner, die: u32, duplicates: &[Duplicate]) -> u64 {
     let mut guard = inner.state.borrow_mut();
     let state = &mut *guard;

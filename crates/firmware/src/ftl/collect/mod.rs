@@ -1,46 +1,48 @@
-//! The collector of a die: it empties superblocks so that there are free ones.
+//! Garbage collection: the collector of a die empties superblocks so that some are free.
 //!
-//! It works in rounds, each of which reads some stripes of the victim, programs what earlier rounds read, and erases
-//! what is empty; all of them operations of one die, so it would gain nothing by overlapping more. What doesn't fill a
-//! stripe is carried over to the next victim, and its superblock is erased when that is programmed, so nothing is
-//! padded.
+//! It works in rounds, each of which reads some stripes of the victim, programs what earlier rounds read, and
+//! erases what is empty. All are operations of one die, so more overlap would gain nothing. Units that do not
+//! fill a stripe are carried over to the next victim, and their superblock is erased once they are
+//! programmed, so nothing is padded.
 //!
-//! It never stands still with work to do, nor turns without end. The host leaves it one free superblock. A victim has
-//! at least a wordline's worth of stale units, so its valid units and the carry (less than a stripe) fill no more stripes
-//! than one superblock has; programming the first of these frees the victim before. If the carry must be padded because
-//! there is no other victim, a stripe is gained all the same. When there is none at all, the die is full: by the check
-//! in `Ftl::new` another one is not.
+//! It never stalls while there is work, and never runs in circles. The host leaves it one free superblock. A
+//! victim has at least a wordline of stale units, so its valid units and the carry (less than a stripe) fill
+//! no more stripes than one superblock has; programming the first of these frees the previous victim. If the
+//! carry must be padded because there is no other victim, a stripe is gained all the same. If there is no
+//! victim at all, the die is full: by the check in `Ftl::new` some other die is not.
 //!
-//! What is emptied for another reason than its space (`upkeep`) may give nothing back, or not before its end:
+//! Emptying for a reason other than space (`upkeep`) may free nothing, or only at its end:
 //!
-//! - It begins only when a superblock is free beyond the one that the host leaves, and what is emptied fills no more than
-//!   one. If it goes to another stream, what is carried for the first one is padded before, and may take one more. So in
-//!   the worst case two are taken, and the end frees one, or the victim before did: the one that the host leaves is
-//!   there again. Only the cache's superblocks give nothing back; what was in them was not in the others before.
-//!   They, and bad ones, are not erased before a superblock is free: the last one would hold what is nowhere else, and
-//!   after a power cut could not be left (`duplicates`).
-//! - It waits for that superblock, and the host is refused it meanwhile, only while there is something to empty; it
-//!   begins as soon as that is there, so neither waits for the other. After it the host's turn comes first.
-//! - It ends: a queue gets shorter, wear is levelled only when a worn superblock takes what is cold (`upkeep`), and the
-//!   host's being idle, or a window, makes victims only of what has something stale in it.
+//! - It starts only when a superblock is free beyond the one that the host leaves, and its data fill at most
+//!   one. If they go to another stream, the carry of the first stream is padded before, and may take one
+//!   more. So in the worst case two superblocks are taken, and the end frees one, or the previous victim did:
+//!   the one that the host leaves is available again. Only cache superblocks free nothing; their data were
+//!   not in ordinary superblocks before. Cache superblocks, and bad ones, are not erased before a superblock
+//!   is free: otherwise the last one would hold data that are nowhere else, and could not be left after a
+//!   power cut (`duplicates`).
+//! - It waits for that superblock, which is withheld from the host meanwhile, only while there is something
+//!   to empty, and starts as soon as it is available, so neither waits for the other. After it the host's
+//!   turn comes first.
+//! - It ends: a queue gets shorter, wear leveling runs only when a worn superblock takes cold data
+//!   (`upkeep`), and idle garbage collection, or a window, chooses only victims with stale units.
 //!
-//! A program that fails costs the collector what was left of its superblock, and gives the die a spare one, which has
-//! more; what had been programmed in it for good stays there until it is retired like any other. When there is no spare
-//! one the drive takes nothing new (`health`): a die may then be stuck, and what is buffered with it, and a flush says so.
-//! After a power cut the marks of bad superblocks are in the medium, so as many spare ones are counted as before;
-//! superblocks are closed early and have stale units for that, and what is left is what `duplicates` is for.
+//! A failed program costs the collector the rest of its superblock, and gives the die a spare, which has
+//! more; data that had been safely programmed in it stay there until it is retired like any other. Without a
+//! spare the drive becomes read-only (`health`): a die may then be stuck, with units in the buffer, and a
+//! flush fails. After a power cut the marks of bad superblocks are in the medium, so the number of spares is
+//! as before; superblocks are closed early and have stale units instead, and `duplicates` handles the rest.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`collecting`] | what the collectors are at |
-//! | [`upkeep`] | which superblock is emptied next, and why: room, levelling, folding |
-//! | [`background`], [`idleness`] | collection while the host is idle |
-//! | [`window`] | collection when the host says so |
-//! | [`refresh`] | moving what was read too often, or is old |
-//! | [`retire`] | superblocks of which a program or an erase failed |
-//! | [`purge`] | erasing what was deleted |
-//! | [`duplicates`] | a die that a power cut has left without a free superblock |
-//! | [`nameless`] | units that the map has where no spare area names them |
+//! | [`collecting`] | state of the collectors |
+//! | [`upkeep`] | choice of the next superblock to empty: space, wear leveling, folding |
+//! | [`background`], [`idleness`] | garbage collection while the host is idle |
+//! | [`window`] | garbage collection in windows that a host opens |
+//! | [`refresh`] | moving data that were read too often, or are old |
+//! | [`retire`] | superblocks with a failed program or erase |
+//! | [`purge`] | erasing deallocated data |
+//! | [`duplicates`] | recovery of a die without a free superblock after a power cut |
+//! | [`nameless`] | mapped units whose spare areas are damaged |
 
 pub(in crate::ftl) mod background;
 pub(in crate::ftl) mod collecting;
@@ -57,13 +59,13 @@ use crate::ftl::blocks::Stream;
 use crate::ftl::collect::collecting::Cause;
 use crate::ftl::collect::nameless::Nameless;
 use crate::ftl::collect::upkeep::Standing;
-use crate::ftl::config::{Canary, ROUND_UNITS};
+use crate::ftl::config::{InjectedDefect, ROUND_UNITS};
 use crate::ftl::inner::Inner;
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
 use crate::hardware::FlashCommands;
 use crate::placement::Route;
-use crate::work::Work;
+use crate::work::WorkKind;
 use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
@@ -72,19 +74,19 @@ use std::rc::Rc;
 #[derive(Clone, Copy)]
 struct Moved {
     lpa: u64,
-    /// Which of its states it is; that does not change by moving.
+    /// Its version, which a move does not change.
     sequence: u64,
-    /// Where it is, as the map says it.
+    /// Its location according to the map.
     from: Entry,
     ppa: Ppa,
     victim: BlockId,
     cause: Cause,
-    /// Reading it has failed before.
+    /// A read of it has failed before.
     is_doubtful: bool,
 }
 
 impl Moved {
-    /// Whether it is where the base state has it, so that its content follows from its address.
+    /// Whether it is in the base state, so that its content follows from its address.
     fn is_known(&self) -> bool {
         self.from == Entry::BASE
     }
@@ -94,20 +96,20 @@ impl Moved {
 struct Emptied {
     block: BlockId,
     cause: Cause,
-    /// Units that were found valid and are not programmed elsewhere yet.
+    /// Valid units found in it that are not programmed elsewhere yet.
     outstanding: u32,
-    /// All its stripes have been looked at.
+    /// All its stripes have been scanned.
     scanned: bool,
 }
 
 impl Emptied {
-    /// Nothing of it is left.
+    /// Whether all of its valid units are elsewhere.
     fn is_empty(&self) -> bool {
         self.scanned && self.outstanding == 0
     }
 }
 
-/// A program of a round: which stripe, and how many units.
+/// A program of a round: its stripe, and its number of units.
 struct Program {
     block: BlockId,
     stripe: u32,
@@ -119,30 +121,31 @@ struct Collector {
     inner: Rc<Inner>,
     die: u32,
     ticket: Ticket,
-    /// The stripe of the last victim to be looked at next; none when there is no victim.
+    /// Next stripe of the last victim to scan; None without a victim.
     next_stripe: Option<u32>,
-    /// Oldest first; all but the last one wait for a carry to be programmed.
+    /// Oldest first; all but the last wait for a carry to be programmed.
     victims: Vec<Emptied>,
-    /// Read, and not programmed: what they are, and what they hold.
+    /// Units read and not yet programmed, and their contents.
     carry: Vec<Moved>,
     contents: Vec<Content>,
-    /// Whose superblock takes what is carried.
+    /// The stream that takes the carry.
     stream: Stream,
-    /// To be read once more: their program failed, or their read.
+    /// Units to read again, after a failed program or read.
     again: Vec<Moved>,
-    /// For a look at the victim's next stripes: what their spare areas say, and what the map says of those units.
+    /// Scratch for scanning: the spare areas of the next stripes, and the map entries of their units.
     spares: Vec<Spare>,
     entries: Vec<Entry>,
-    /// Of this round: units being read, units being programmed, and how these are divided into stripes.
+    /// Of this round: units being read, units being programmed, and the division of the latter into stripes.
     reading: Vec<Moved>,
     flying: Vec<Moved>,
     programs: Vec<Program>,
     erasing: Vec<Emptied>,
-    /// Dies may take stripes of the host's that could not before.
-    is_room_given: bool,
-    /// Of earlier rounds: programmed, and waiting for the rest of the wordline. Their units come first in `flying`.
+    /// Dies may have become able to take host stripes.
+    has_freed_space: bool,
+    /// Programmed in earlier rounds, and waiting for the rest of the wordline. Their units come first in
+    /// `flying`.
     held: Vec<Program>,
-    /// Victims of which nothing is left are erased when deallocations up to this number are durable.
+    /// Victims are erased once deallocations before this sequence number are durable.
     erase_after: Option<u64>,
 }
 
@@ -165,14 +168,14 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
         flying: Vec::with_capacity(units),
         programs: Vec::with_capacity(units),
         erasing: Vec::with_capacity(4),
-        is_room_given: false,
+        has_freed_space: false,
         held: Vec::with_capacity(8),
         erase_after: None,
         inner,
     };
     let mut rests = true;
     loop {
-        // A drive that is only read from stays as it was found.
+        // A drive that is only read stays as it was.
         collector.inner.signals.collectors[die as usize].notified().await;
         collector.inner.state.borrow_mut().collecting.resting -= u32::from(rests);
         loop {
@@ -181,7 +184,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
                 break;
             }
         }
-        // One that waits for the journal will have something to do.
+        // A collector that waits for the journal will have work again.
         rests = collector.erase_after.is_none();
         if rests {
             collector.inner.rest(die);
@@ -190,10 +193,10 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
 }
 
 impl Collector {
-    /// A round; false if there is nothing to do.
+    /// Runs a round; false if there is nothing to do.
     async fn works(&mut self) -> bool {
         let works = self.plan();
-        if std::mem::take(&mut self.is_room_given) {
+        if std::mem::take(&mut self.has_freed_space) {
             self.inner.dispatch();
         }
         if !works {
@@ -201,7 +204,7 @@ impl Collector {
         }
         let units = self.reading.len() as u64;
         let (clock, placement) = (&self.inner.clock, &self.inner.placement);
-        let service = (!placement.asks_to_collect()).then(|| placement.reserve(Work::Collect, units));
+        let service = (!placement.asks_to_collect()).then(|| placement.reserve(WorkKind::Collect, units));
         let outcome = self.ticket.wait().await;
         if placement.has_hardware() {
             let programs = self.programs.iter().map(|program| u64::from(program.units)).sum();
@@ -219,7 +222,7 @@ impl Collector {
         true
     }
 
-    /// There is nothing free, and nothing under way that would free something: a power cut has left it so.
+    /// Whether nothing is free and nothing in progress will free anything, as a power cut may leave it.
     fn is_cornered(&self) -> bool {
         let state = self.inner.state.borrow();
         self.victims.is_empty() && state.blocks.free(self.die) == 0 && !state.is_read_only()
@@ -227,10 +230,13 @@ impl Collector {
 
     /// Submits the operations of a round; false if there are none.
     fn plan(&mut self) -> bool {
+        debug_assert!(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty());
+        debug_assert_eq!(self.carry.len(), self.contents.len(), "each carried unit has a content");
         if !self.held.is_empty() {
-            self.switch(false); // its superblock may have been closed meanwhile
+            self.switch(false); // their superblock may have been closed meanwhile
         }
         loop {
+            // Erases come first, because they free superblocks for the programs below.
             self.erase_emptied();
             if self.next_stripe.is_none() && self.choose() {
                 continue;
@@ -250,15 +256,15 @@ impl Collector {
             if !(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty()) {
                 return true;
             }
-            // Stripes without a valid unit give nothing to do but to look further, and at the end to erase. When nothing
-            // is to be read again any more, what is carried may be padded.
+            // Stripes without a valid unit only call for further scanning, and an erase at the end. Once
+            // nothing is left to read again, the carry may be padded.
             if !looks && !erases && !reads_again {
                 return false;
             }
         }
     }
 
-    /// Whether what is carried has to be programmed first, since what the next victim holds goes to another stream.
+    /// Whether the carry must be programmed first, because the next victim's data go to another stream.
     fn is_switching(&mut self) -> bool {
         let Some(victim) = self.victims.last().filter(|_| self.next_stripe.is_some()) else { return false };
         if self.carry.is_empty() && self.again.is_empty() && self.held.is_empty() {
@@ -267,8 +273,8 @@ impl Collector {
         self.stream != victim.cause.stream()
     }
 
-    /// Whether the victim can wait: it was taken while the host was idle, and the host has come. Nothing waits in a purge: the
-    /// victim may be what it waits for.
+    /// Whether the victim can wait: it was chosen while the host was idle, and a request has come. In a purge
+    /// nothing waits, because the purge may wait for this victim.
     fn is_paused(&self) -> bool {
         let is_idle = |victim: &Emptied| victim.cause == Cause::Idle;
         if !self.victims.last().is_some_and(is_idle) {
@@ -280,21 +286,23 @@ impl Collector {
             && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
     }
 
-    /// Whether a victim of which nothing is left can be erased.
+    /// Whether an emptied victim can be erased.
     fn erases_any(&self) -> bool {
         let state = self.inner.state.borrow();
         self.victims.iter().any(|victim| victim.is_empty() && state.may_erase(victim.block, self.die))
     }
 
-    /// Erases victims of which nothing is left, when nothing older can come back for it. One that is bad as well, so
-    /// that nothing is left in it; whether that succeeds does not matter.
+    /// Erases emptied victims, once no older version can return as a consequence. Bad ones are erased as
+    /// well, to remove their data; success does not matter.
     fn erase_emptied(&mut self) {
         self.carry_nameless();
         if !self.erases_any() {
             return;
         }
         let Self { inner, ticket, victims, erasing, erase_after, die, .. } = self;
-        if !inner.config.plp && inner.config.canary != Some(Canary::EraseEarly) {
+        // A deallocation made units of the victim stale, and an older copy may lie elsewhere. Its record must
+        // be durable before the erase, or recovery would bring the older copy back.
+        if !inner.config.plp && inner.config.canary != Some(InjectedDefect::EraseEarly) {
             let mut guard = inner.state.borrow_mut();
             let state = &mut *guard;
             let target = *erase_after.get_or_insert(state.buffer.next_sequence());
@@ -316,7 +324,7 @@ impl Collector {
         }
     }
 
-    /// What the map still has in victims of which nothing is left is carried as what can't be read.
+    /// Carries units that the map has in emptied victims, as unreadable.
     fn carry_nameless(&mut self) {
         let Self { inner, victims, carry, contents, .. } = self;
         for victim in victims.iter_mut().filter(|victim| victim.is_empty()) {
@@ -333,8 +341,8 @@ impl Collector {
         }
     }
 
-    /// Takes up another victim, if there is reason to and room for what it holds. Whether it holds nothing: such a one is
-    /// not looked at. After a drive has been deallocated, that is all of them.
+    /// Chooses another victim, if there is a reason and space for its data. Returns whether it is empty: it
+    /// is then not scanned. After a deallocation of the whole drive, all victims are empty.
     fn choose(&mut self) -> bool {
         let (inner, die) = (&*self.inner, self.die);
         let stripe_units = inner.geometry.units_per_stripe() as usize;
@@ -343,9 +351,9 @@ impl Collector {
         }
         let mut is_empty = false;
         let mut state = inner.state.borrow_mut();
-        let had_room = state.blocks.has_room(die, Stream::Host);
+        let had_space = state.blocks.has_space(die, Stream::Host);
         let gives_back = |victim: &&Emptied| state.blocks.gives_back(victim.block);
-        // Those of which nothing is left are as good as erased: they wait for the journal at most.
+        // Emptied victims are as good as erased: at most they wait for the journal.
         let emptied = self.victims.iter().filter(|victim| victim.is_empty()).filter(gives_back).count();
         let freed = self.erasing.iter().filter(gives_back).count() + emptied;
         let standing = Standing { erasing: freed as u32, victims: (self.victims.len() - emptied) as u32 };
@@ -354,11 +362,11 @@ impl Collector {
             self.next_stripe = (!is_empty).then_some(0);
             self.victims.push(Emptied { block, cause, outstanding: 0, scanned: is_empty });
         }
-        self.is_room_given |= !had_room && state.blocks.has_room(die, Stream::Host);
+        self.has_freed_space |= !had_space && state.blocks.has_space(die, Stream::Host);
         is_empty
     }
 
-    /// Reads once more what could not be read or programmed, as far as it is still valid.
+    /// Reads units again whose read or program failed, as far as they are still valid.
     fn read_again(&mut self) {
         let Self { inner, victims, again, reading, ticket, .. } = self;
         if again.is_empty() {
@@ -382,7 +390,7 @@ impl Collector {
         let Some(first) = self.next_stripe else { return };
         let Self { inner, victims, spares, entries, reading, .. } = self;
         let geometry = &inner.geometry;
-        let victim = victims.last_mut().expect("what is being scanned is a victim");
+        let victim = victims.last_mut().expect("a victim is being scanned");
         let state = inner.state.borrow();
         let pages = state.blocks.pages(victim.block);
         let stripe_units = geometry.units_per_stripe();
@@ -404,6 +412,7 @@ impl Collector {
             for (unit, (spare, entry)) in spares.iter().zip(entries).enumerate() {
                 let ppa = Ppa(start.0 + unit as u64);
                 let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
+                // A unit is valid if the map has it here; a spare area alone may be outdated.
                 if spare.lpa != NO_LPA && state.holds(*entry, from) {
                     mask |= 1 << unit;
                     let Spare { lpa, sequence } = *spare;
@@ -420,7 +429,7 @@ impl Collector {
         self.next_stripe = (!victim.scanned).then_some(first + stripes);
     }
 
-    /// Programs what is carried, as far as it fills stripes and there is room.
+    /// Programs the carry, as far as it fills stripes and superblocks are available.
     fn program(&mut self, is_switching: bool) {
         let inner = &*self.inner;
         let stripe_units = inner.geometry.units_per_stripe() as usize;
@@ -428,8 +437,8 @@ impl Collector {
         let state = &mut *guard;
         let mut sent = 0;
         let mut pads = false;
-        // One for all of them: a stripe that is more urgent than the one before it in its superblock would overtake it, and be
-        // refused.
+        // One priority for all: a more urgent stripe would overtake the one before it in its superblock, and
+        // be refused.
         let is_urgent = |moved: &Moved| state.priority(self.die, moved.cause) == Priority::Collector;
         let priority = match self.carry.is_empty() || self.carry.iter().any(is_urgent) {
             true => Priority::Collector,
@@ -438,7 +447,7 @@ impl Collector {
         loop {
             let left = self.carry.len() - sent;
             if left < stripe_units && !pads {
-                // Nothing else will come along to fill the wordline, and somebody waits for the superblock.
+                // Nothing else will come to fill the wordline, and the superblock is awaited.
                 pads = (left > 0 || !self.held.is_empty())
                     && self.programs.is_empty()
                     && (self.next_stripe.is_none() || is_switching)
@@ -486,7 +495,7 @@ impl Collector {
         self.contents.drain(..sent);
     }
 
-    /// The operations of the round are done; with `failed` not all of them went well.
+    /// Completes the operations of a round; `failed` if any of them failed.
     fn conclude(&mut self, failed: bool) {
         self.switch(failed);
         self.receive(failed);
@@ -512,8 +521,8 @@ impl Collector {
         self.inner.dispatch();
     }
 
-    /// Takes what has been read. What can't be is tried once more; if that fails too it is lost, and what is moved is
-    /// that it can't be read.
+    /// Receives the units read. An unreadable one is read once more; if that fails too, it is lost, and moved
+    /// as unreadable.
     fn receive(&mut self, failed: bool) {
         let start = self.contents.len();
         if failed {
@@ -549,8 +558,8 @@ impl Collector {
         self.contents.truncate(kept);
     }
 
-    /// Switches the map over to what is safe, unless a unit has been written meanwhile. What is programmed and not safe
-    /// waits for the rest of its wordline.
+    /// Moves the map to stripes that are safe, except for units rewritten meanwhile. Programmed stripes that
+    /// are not safe wait for the rest of their wordline.
     fn switch(&mut self, failed: bool) {
         self.held.append(&mut self.programs);
         if failed {
@@ -559,7 +568,13 @@ impl Collector {
         let inner = &*self.inner;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
-        // Nothing comes behind the last stripe of a wordline, or in a superblock that is closed, or has failed.
+        debug_assert_eq!(
+            self.held.iter().map(|program| program.units as usize).sum::<usize>(),
+            self.flying.len()
+        );
+        debug_assert_eq!(state.collecting.moving[self.die as usize].len(), self.held.len());
+        // No later program can destroy the last stripe of a wordline, nor one in a closed or failed
+        // superblock.
         let opened = state.blocks.opened(self.die, self.stream);
         let is_safe = |program: &Program| {
             state.filling.wordlines.ends_with(program.stripe) || opened != Some(program.block)
@@ -571,6 +586,8 @@ impl Collector {
             let mut valid = 0;
             let units = &self.flying[moved..moved + program.units as usize];
             let mut next = (first..).map(Ppa);
+            // Losses are counted for each victim together: one look at its state instead of one for each
+            // unit.
             for units in units.chunk_by(|a, b| a.victim == b.victim) {
                 let is_moved =
                     |(moved, ppa): &(&Moved, Ppa)| state.relocate(moved.lpa, moved.from, Entry::flash(*ppa));
@@ -582,14 +599,15 @@ impl Collector {
                 valid += count;
             }
             moved += program.units as usize;
-            state.blocks.programmed(program.block, valid); // nobody needs to call the one who asks
+            state.blocks.programmed(program.block, valid); // no notification: the collector itself runs this
         }
         inner.settle_extents(state);
         self.flying.drain(..moved);
         state.collecting.moving[self.die as usize].drain(..safe);
     }
 
-    /// Programs have failed: what they, and the stripes of their wordlines before, should have held is read again.
+    /// After failed programs, reads the units again that these, and earlier stripes of their wordlines,
+    /// should have held.
     #[cold]
     fn sort_out(&mut self) {
         let inner = &*self.inner;
@@ -598,6 +616,8 @@ impl Collector {
         let mut left = std::mem::take(&mut self.flying).into_iter();
         let moving = &mut state.collecting.moving[self.die as usize];
         moving.clear();
+        // A failed program may have destroyed earlier stripes of its wordline, so each stripe is checked for
+        // its number.
         let mut failed = Vec::new();
         self.held.retain(|program| {
             let units = left.by_ref().take(program.units as usize);
@@ -619,8 +639,8 @@ impl Collector {
 }
 
 impl Inner {
-    /// What is moved in the place of a unit that flash can't give: that it can't be read, or, of a translation page, what
-    /// the map says. A page of nothing would have recovery find every unit where the base state has it.
+    /// The content to move in place of an unreadable unit: unreadable, or, for a translation page, the
+    /// present map entries. An empty page would make recovery find every unit in its base state.
     #[cold]
     fn substitute(&self, lpa: u64) -> Content {
         let mut state = self.state.borrow_mut();
@@ -637,27 +657,27 @@ impl Inner {
     }
 }
 
-/// Units of a victim are programmed elsewhere, or need not be any more.
+/// Counts units of a victim as moved, or as no longer needing it.
 fn done(victims: &mut [Emptied], block: BlockId, units: u32) {
     let victim = victims.iter_mut().find(|victim| victim.block == block);
-    victim.expect("a victim is one until all of it has been moved").outstanding -= units;
+    victim.expect("a victim stays in the list until all of it has been moved").outstanding -= units;
 }
 
 impl crate::ftl::inner::State {
-    /// Whether a superblock of which nothing is left may be erased. One that then isn't free waits for one that is: in the
-    /// last one there is nothing but duplicates then.
+    /// Whether an emptied superblock may be erased. One that does not become free waits for one that is, so
+    /// that the last free superblock never holds anything but duplicates.
     fn may_erase(&self, block: BlockId, die: u32) -> bool {
         self.blocks.gives_back(block) || self.blocks.free(die) > 0
     }
 
-    /// Whether flash has the latest programmed state of a unit at `from`: its map entry says so, or the slot that holds
-    /// a newer one.
+    /// Whether the latest programmed version of a unit is at `from`, according to its map entry, or to the
+    /// slot of its buffered version.
     #[inline]
     pub(in crate::ftl) fn holds(&self, entry: Entry, from: Entry) -> bool {
         entry == from || entry.as_slot().is_some_and(|slot| self.buffer.slot(slot).old == from)
     }
 
-    /// Flash now has it at `to`, if it still had it at `from`.
+    /// Changes a unit's location in flash to `to`, if it is still `from`.
     #[inline]
     pub(in crate::ftl) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
         let entry = self.map.table.get(lpa);

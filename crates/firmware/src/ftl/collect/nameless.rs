@@ -1,26 +1,27 @@
-//! Units whose spare areas don't say any more whose they are: the map has them in a superblock in which a collector has
-//! not found them. That happens in files that were damaged.
+//! Units whose spare areas no longer identify them: the map has them in a superblock in which the collector
+//! did not find them. This happens with damaged files.
 //!
-//! Were such a superblock erased, the map would lead to whatever comes there next, which is another unit's. So they are
-//! moved like the others, as what can't be read. Recovery can't do as much: of what no translation page says yet, the
-//! spare area is all that there is.
+//! If such a superblock were erased, the map would lead to whatever is programmed there next, another unit's
+//! data. So these units are moved like the others, as unreadable. Recovery cannot do as much: for units that
+//! no translation page covers yet, the spare area is all there is.
 
 use crate::ftl::inner::State;
-use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::map::table::{Entry, EntryKind};
 use crate::ftl::space::{Space, UnitKind};
 use byteway_flash::{BlockId, Geometry, Ppa};
 
 /// A unit that the map has in a superblock.
 pub(in crate::ftl) struct Nameless {
     pub(in crate::ftl) lpa: u64,
-    /// A number for what takes its place: later than that of the state that is lost, and earlier than any after that.
+    /// A sequence number for its replacement: after the lost version, and before any later one.
     pub(in crate::ftl) sequence: u64,
     pub(in crate::ftl) from: Entry,
     pub(in crate::ftl) ppa: Ppa,
 }
 
 impl State {
-    /// All units that the map has in a superblock that was programmed since the base state, found by a look at each entry.
+    /// All units that the map has in a superblock programmed since the base state, found by a scan of all
+    /// entries.
     #[cold]
     pub(in crate::ftl) fn units_in(
         &mut self,
@@ -33,7 +34,7 @@ impl State {
         for lpa in (0..space.user).chain(first..first + count) {
             let entry = self.map.table.get(lpa);
             let from = self.buffer.in_flash(entry);
-            let Place::Flash(ppa) = from.place() else { continue };
+            let EntryKind::Flash(ppa) = from.kind() else { continue };
             if geometry.block_of(ppa) != block {
                 continue;
             }

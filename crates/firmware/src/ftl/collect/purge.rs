@@ -1,15 +1,16 @@
-//! Erasing what was deleted: every superblock that may hold it is emptied and erased, however few are wanted free.
+//! Purge: erases deallocated and superseded data by emptying and erasing every superblock that may hold some.
 //!
-//! What is deallocated or overwritten is still there until the collector comes by, and in an open superblock longer. A
-//! purge dooms all superblocks that are not free and hold less than they could; open ones are closed for that. The
-//! collectors then empty and erase them as they do others. What is valid in them is moved.
+//! Deallocated or overwritten data remain until garbage collection reaches them, in an open superblock even
+//! longer. A purge dooms all superblocks that are not free and have stale units; open ones are closed for it.
+//! The collectors then empty and erase them as usual, moving the valid data.
 //!
-//! A collector may be moving a unit when that becomes stale, and then programs it all the same, into a superblock that
-//! is not doomed. It has done so when the first round is over, so there is a second one.
+//! A collector may be moving a unit when it becomes stale, and still programs it, into a superblock that is
+//! not doomed. It has done so by the end of the first round, so there is a second one.
 //!
-//! A superblock whose erase fails is out of use, but what it held may be there all the same. In the end these are erased
-//! once more, those that failed before the purge as well; what that says is what the purge says. When nothing moves any
-//! more and superblocks are still doomed, as at the end of the drive's life, the purge has failed too. They stay doomed.
+//! A superblock whose erase fails is out of use, but its data may remain. At the end these are erased once
+//! more, including those that failed before the purge; the result of the purge is the result of these erases.
+//! If no collector can proceed and superblocks are still doomed, as at the end of the drive's life, the purge
+//! has failed as well. They stay doomed.
 
 use crate::ftl::config::MediaError;
 use crate::ftl::inner::Ftl;
@@ -17,15 +18,16 @@ use crate::ftl::inner::Inner;
 use byteway_clock::Notify;
 use byteway_flash::{BlockId, Priority};
 
-/// Rounds, each of which dooms what is stale at its beginning.
+/// Rounds, each of which dooms what is stale at its start.
 const ROUNDS: u32 = 2;
 
 impl Ftl {
-    /// Ends when nothing that was not valid at the call is in flash any more. `progress` is told how much is done, per
-    /// cent. One at a time: another waits for this one's superblocks as well.
+    /// Waits until all data that were not valid at the call are erased. `progress` receives the completed
+    /// part in percent. One purge at a time: another one would wait for this one's superblocks as well.
     ///
     /// # Errors
-    /// If a superblock can't be emptied or erased: what was deleted may be in it.
+    /// [`MediaError::NotErased`] if a superblock cannot be emptied or erased, so that deallocated data may
+    /// remain.
     pub async fn purge(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         self.ready().await;
         let inner = &*self.0;
@@ -52,7 +54,7 @@ impl Ftl {
 }
 
 impl Inner {
-    /// Dooms what is stale; gives how many superblocks are doomed.
+    /// Dooms superblocks with stale units. Returns the number of doomed ones.
     fn doom(&self) -> u32 {
         let doomed = {
             let mut state = self.state.borrow_mut();
@@ -68,7 +70,7 @@ impl Inner {
         doomed
     }
 
-    /// Erases superblocks that are out of use because an erase of them failed.
+    /// Erases superblocks that are out of use because an erase failed.
     async fn erase_failed(&self) -> Result<(), MediaError> {
         let has_failed = |block: &BlockId| self.flash.is_bad(*block) && self.flash.is_unstable(*block);
         let ticket = self.flash.ticket();
@@ -78,7 +80,7 @@ impl Inner {
         if ticket.wait().await.failed { Err(MediaError::NotErased) } else { Ok(()) }
     }
 
-    /// Superblocks have been erased, or nothing moves any more: whoever purges wants to know.
+    /// Wakes a purge: superblocks were erased, or no collector can proceed.
     pub(in crate::ftl) fn erased_some(&self) {
         self.signals.purged.notify_all();
     }

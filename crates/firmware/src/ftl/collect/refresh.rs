@@ -1,8 +1,8 @@
-//! Refresh: moving what was read too often, or lies too long, while it can still be read.
+//! Refresh: moving data that were read too often, or are too old, while they are still readable.
 //!
-//! Reads are looked at one by one: the array counts them, and the one that reaches the limit has its superblock moved.
-//! Age is looked at when the power comes, since most of it passes without, and again when the oldest superblock will be
-//! too old. A superblock that is still open is left until it is closed.
+//! Reads are checked one by one: the array counts them, and the one that reaches the limit queues its
+//! superblock. Age is checked at power-on, since most of it passes without power, and again when the oldest
+//! superblock will be too old. A superblock that is still open is left until it is closed.
 
 use crate::ftl::config::Refresh;
 use crate::ftl::inner::Ftl;
@@ -12,10 +12,10 @@ use byteway_flash::{BlockId, Ppa};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// No two looks at all superblocks are nearer than this.
+/// Minimum time between two scans of all superblocks.
 const LOOK_MIN: Duration = Duration::from_secs(1);
 
-/// The task that looks at the age of what is stored. It is only there if that matters.
+/// The task that checks the age of data, spawned only if refresh is enabled.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let Some(Refresh { age, .. }) = inner.config.upkeep.refresh else { return };
     let age = Duration::from_nanos(age.0 / 1000);
@@ -24,13 +24,13 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
         let next = inner.refresh_old(age).max(LOOK_MIN).max(age / 16);
         let ps = u64::try_from(next.as_nanos()).ok().and_then(|ns| ns.checked_mul(1000));
         let end = ps.and_then(|ps| inner.clock.now().0.checked_add(ps).map(|_| Delay(ps)));
-        let Some(pause) = end else { return }; // beyond the end of time
-        inner.clock.timer(pause).await; // what is stored ages whether or not modelled time passes
+        let Some(pause) = end else { return }; // beyond the range of time
+        inner.clock.timer(pause).await; // data age whether or not modelled waits take time
     }
 }
 
 impl Inner {
-    /// Has all superblocks moved that are `age` old. Gives how long it takes until the next one will be.
+    /// Queues all superblocks that are `age` old. Returns the time until the next one will be.
     fn refresh_old(&self, age: Duration) -> Duration {
         let now = self.flash.calendar();
         let mut next = age;
@@ -42,7 +42,7 @@ impl Inner {
         next
     }
 
-    /// A stripe has been read for the host.
+    /// Checks the read count after a stripe was read for the host.
     #[inline]
     pub(in crate::ftl) fn note_read(&self, ppa: Ppa) {
         if let Some(refresh) = &self.config.upkeep.refresh {
@@ -53,7 +53,7 @@ impl Inner {
         }
     }
 
-    /// Has a superblock moved, if it is closed.
+    /// Queues a superblock for refresh, if it is closed.
     fn refresh(&self, block: BlockId) {
         if self.state.borrow_mut().blocks.refresh(block) {
             self.signals.collectors[self.geometry.die_of_block(block) as usize].notify_one();

@@ -1,8 +1,8 @@
-//! What fails: a superblock of which a program or an erase did not succeed takes no more programs.
+//! Retirement: a superblock with a failed program or erase takes no more programs.
 //!
-//! It is marked in the medium at once, so that it stays so whatever happens next. What it holds can still be read; a
-//! collector moves that when it has room, and then the superblock is done with. All its planes go: a program or an
-//! erase of a superblock is one of all planes together, and tells no more than that one of them failed.
+//! It is marked in the medium at once, so that it stays bad across a power cut. Its data are still readable;
+//! a collector moves them when it has space, and then the superblock is out of use. All of its planes are
+//! retired: a program or an erase covers all planes together, and reports only that one of them failed.
 
 use crate::ftl::blocks::Failed;
 use crate::ftl::inner::Inner;
@@ -10,7 +10,7 @@ use crate::ftl::inner::State;
 use byteway_flash::BlockId;
 
 impl Inner {
-    /// A program or an erase of a superblock has failed.
+    /// Handles a failed program or erase of a superblock.
     pub(in crate::ftl) fn fail(&self, state: &mut State, block: BlockId) {
         let failed = state.blocks.fail(block);
         if failed == Failed::Before {

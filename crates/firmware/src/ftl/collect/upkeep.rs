@@ -1,24 +1,24 @@
-//! Which superblock of a die is emptied next, and why.
+//! Choice of the superblock of a die to empty next, and the reason.
 //!
-//! First comes room for the host. What else there is to do for the flash (see [`Cause`]) has its turn when room is
-//! not short, and when it is, after every [`TURN`] superblocks that were collected. It may have as many valid units as
-//! it takes, so it gives back no more than it takes, and takes first: it begins only when a superblock is free beyond
-//! the reserve, which is kept from the host until then (`Blocks::claim`).
+//! Space for the host comes first. Other maintenance (see [`Cause`]) has its turn when enough superblocks are
+//! free, and otherwise after every [`TURN`] collected superblocks. Its victims may be full of valid units, so
+//! it frees no more than it takes, and takes first: it starts only when a superblock is free beyond the
+//! reserve, which is withheld from the host until then (`Blocks::claim`).
 
 use crate::ftl::blocks::{Queue, Stream};
-use crate::ftl::collect::collecting::{Begun, Cause, TURN, UpkeepFound};
+use crate::ftl::collect::collecting::{Begun, Cause, InitialUpkeep, TURN};
 use crate::ftl::counters::FtlCounters;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
 use byteway_flash::{BlockId, Priority};
 
 impl Cause {
-    /// Whether the end of it is awaited, so that what would not fill a stripe is padded.
+    /// Whether its end is awaited, so that a partial stripe is padded.
     pub(in crate::ftl) fn is_to_end(self) -> bool {
         matches!(self, Cause::Retire | Cause::Refresh | Cause::Level | Cause::Fold)
     }
 
-    /// The stream that takes what is moved.
+    /// The stream that takes the moved data.
     pub(in crate::ftl) fn stream(self) -> Stream {
         match self {
             Cause::Refresh | Cause::Level => Stream::Cold,
@@ -28,7 +28,7 @@ impl Cause {
 }
 
 impl FtlCounters {
-    /// Units programmed elsewhere for a cause.
+    /// The counter of units moved for a cause.
     pub(in crate::ftl) fn units_moved(&mut self, cause: Cause) -> &mut u64 {
         match cause {
             Cause::Space | Cause::Idle | Cause::Window => &mut self.units_programmed_collector,
@@ -39,7 +39,7 @@ impl FtlCounters {
         }
     }
 
-    /// Superblocks emptied and erased for a cause.
+    /// The counter of superblocks emptied and erased for a cause.
     pub(in crate::ftl) fn blocks_emptied(&mut self, cause: Cause) -> &mut u64 {
         match cause {
             Cause::Space => &mut self.blocks_collected,
@@ -53,11 +53,11 @@ impl FtlCounters {
     }
 }
 
-/// How a collector stands when it asks for the next superblock.
+/// State of a collector that asks for the next superblock.
 pub(in crate::ftl) struct Standing {
     /// Superblocks that it is erasing.
     pub(in crate::ftl) erasing: u32,
-    /// Those of which not everything is programmed elsewhere.
+    /// Superblocks whose data are not all programmed elsewhere yet.
     pub(in crate::ftl) victims: u32,
 }
 
@@ -75,6 +75,7 @@ impl State {
         let config = &inner.config;
         let (reserve, start) = (config.gc_reserve_blocks, config.gc_start_free_blocks);
         let free = self.blocks.free(die) + standing.erasing;
+        // Superblocks being erased are as good as free, and present victims will be without a further choice.
         let is_short = free + standing.victims <= start;
         let its_turn = !is_short || self.collecting.upkeep[die as usize].since >= TURN;
         let is_claimed = its_turn && self.is_due(inner, die);
@@ -96,10 +97,11 @@ impl State {
         let fits = free > 0 || standing.victims > 0 && self.blocks.stripes_left(die, Stream::Collector) > 0;
         let wordline = self.filling.wordlines.stripes() * inner.geometry.units_per_stripe();
         let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
-        // What holds nothing needs no room.
+        // An empty victim needs no space.
         let valid_most = if fits { valid_most } else { 0 };
         let victim = self.blocks.take_victim(die, config.gc, valid_most);
-        // All that would do may wait to be refreshed, and for a free superblock, as after a long time without power.
+        // All suitable victims may be waiting for refresh, and that for a free superblock, as after a long
+        // time without power.
         match victim.or_else(|| if is_wanted { self.blocks.take_refreshing(die, valid_most) } else { None }) {
             Some(block) => {
                 let of_die = &mut self.collecting.upkeep[die as usize];
@@ -115,7 +117,7 @@ impl State {
                 Some((block, cause))
             }
             None => {
-                // Nothing is to be gained any more: its window ends here.
+                // No further gain is possible, so the window of the die ends.
                 self.collecting.upkeep[die as usize].window = 0;
                 self.blocks.starve(die);
                 if self.is_due(inner, die) { self.take_due(inner, die) } else { None }
@@ -123,10 +125,11 @@ impl State {
         }
     }
 
-    /// A die, whose first superblock is this, is found in the midst of something: what its collector has begun to empty
-    /// comes first. For a fold, and for what is to be folded soon, one more free superblock is kept from the host.
-    pub(in crate::ftl) fn go_on_upkeep(&mut self, die: u32, first: BlockId, found: UpkeepFound) {
-        let UpkeepFound { begun, collections } = found;
+    /// Starts a die in the middle of its work, in the steady state: the victim that its collector has begun
+    /// comes first. For a fold, present or imminent, one more free superblock is withheld from the host.
+    /// `first` is the die's first superblock.
+    pub(in crate::ftl) fn go_on_upkeep(&mut self, die: u32, first: BlockId, found: InitialUpkeep) {
+        let InitialUpkeep { begun, collections } = found;
         self.blocks.claim(die, begun == Some(Begun::Fold) || collections > TURN);
         let begun = match begun {
             Some(Begun::Fold) => self.blocks.take_cached(die).map(|block| (block, Cause::Fold)),
@@ -141,7 +144,7 @@ impl State {
         self.refresh(die);
     }
 
-    /// Whether there is anything to do in a die beside making room.
+    /// Whether a die has work other than garbage collection for space.
     fn is_due(&mut self, inner: &Inner, die: u32) -> bool {
         self.blocks.is_queued(die, Queue::Retiring)
             || !self.is_read_only()
@@ -150,7 +153,7 @@ impl State {
                     || self.is_to_fold(die))
     }
 
-    /// Takes what is to be done there, if a superblock is free beyond the reserve.
+    /// Takes the next such work, if a superblock is free beyond the reserve.
     fn take_due(&mut self, inner: &Inner, die: u32) -> Option<(BlockId, Cause)> {
         if self.blocks.free(die) <= inner.config.gc_reserve_blocks {
             return None;
@@ -175,17 +178,18 @@ impl State {
         None
     }
 
-    /// A superblock of a die has been erased.
+    /// Records the erase of a superblock of a die: the wear must be evaluated again.
     pub(in crate::ftl) fn note_erase(&mut self, die: u32) {
         self.collecting.upkeep[die as usize].looked = false;
     }
 
-    /// Whether the wear of a die is to be levelled, by moving what is in its `coldest` superblock.
+    /// Whether wear leveling should move the data of a die's `coldest` superblock.
     ///
-    /// Levelling begins when the spread is beyond the limit, and ends when it is a quarter less. Of the superblocks that
-    /// are farthest behind it takes the one that has been closed for longest, for what is warm will be collected by
-    /// itself. It waits until a worn superblock is free, which takes the cold data and then rests for as long as it takes the others
-    /// to come up: moved to one that is little worn itself, the same data would soon be moved again.
+    /// Wear leveling starts when the spread exceeds the limit, and stops when it is a quarter below. Among
+    /// the superblocks farthest behind it chooses the one closed for longest, since warm data will be
+    /// collected anyway. It waits until a worn superblock is free, which takes the cold data and is then not
+    /// erased for as long as the others need to catch up: moved to a little-worn superblock, the same data
+    /// would soon be moved again.
     fn is_uneven(&mut self, inner: &Inner, die: u32) -> bool {
         let Some(limit) = inner.config.upkeep.wear.static_spread else { return false };
         let State { collecting, blocks, .. } = self;
@@ -205,17 +209,17 @@ impl State {
         of_die.coldest.is_some()
     }
 
-    /// Whether a superblock of a die's cache is to be emptied: the host is idle, or the cache nearly full, or what it holds
-    /// must go.
+    /// Whether a superblock of a die's cache should be folded: the host is idle, the cache is nearly full, or
+    /// a purge needs it.
     fn is_to_fold(&self, die: u32) -> bool {
         let (free, full) = self.blocks.cache(die);
         full > 0 && (self.collecting.is_idle || free <= (free + full) / 4 || self.blocks.doomed_of(die) > 0)
     }
 
-    /// How urgent it is what a die's collector does for a cause.
+    /// Priority of a collector's operations for a cause.
     pub(in crate::ftl) fn priority(&self, die: u32, cause: Cause) -> Priority {
         let awaited =
-            matches!(cause, Cause::Space | Cause::Window) || !self.blocks.has_room(die, Stream::Host);
+            matches!(cause, Cause::Space | Cause::Window) || !self.blocks.has_space(die, Stream::Host);
         if awaited { Priority::Collector } else { Priority::Background }
     }
 }

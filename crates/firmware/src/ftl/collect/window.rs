@@ -1,36 +1,38 @@
-//! Collection windows: a host that has several drives lets all of them collect at once.
+//! Collection windows: a host with several drives lets all of them run garbage collection at the same time.
 //!
-//! A drive that collects when it must is slow at a moment of its own; a request that is striped over several drives waits for the
-//! slowest of them. So a host may open a *window*: every die collects until so many more superblocks are free than those at which
-//! it would begin by itself, or until there is nothing more to be gained. Then it has some time without collection before
-//! it. A drive says when it has to begin outside a window ([`Ftl::collection_begun`]), which is when the host should open the next.
+//! A drive that collects only when it must is slow at times of its own, and a request striped over several
+//! drives waits for the slowest. So a host may open a *window*: every die collects until a given number of
+//! superblocks more are free than its own start threshold, or until there is nothing more to gain. After that
+//! it runs for some time without garbage collection. A drive reports when it has to start outside a window
+//! ([`Ftl::collection_begun`]), which is when the host should open the next one.
 //!
-//! Source: Kim, Oral, Shipman, Lee, Dillow, Wang: "Harmonia: A Globally Coordinated Garbage Collector for Arrays of Solid-State
-//! Drives" (MSST 2011).
+//! Source: Kim, Oral, Shipman, Lee, Dillow, Wang: "Harmonia: A Globally Coordinated Garbage Collector for
+//! Arrays of Solid-State Drives" (MSST 2011).
 //!
-//! A window is not persistent: a power cut ends it. It holds no write back, which wait for free superblocks as ever.
+//! A window is not persistent: a power cut ends it. Writes are not held back; they wait for free superblocks
+//! as usual.
 
 use crate::ftl::Ftl;
 use crate::ftl::inner::State;
 use byteway_clock::Notify;
 
-/// How a drive stands with collection.
+/// State of a drive's garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectionState {
-    /// Windows that have been opened since the power came.
+    /// Windows opened since power-on.
     pub windows: u64,
-    /// Dies that are in a window.
+    /// Dies in a window.
     pub dies_in_window: u32,
-    /// Free superblocks of the die that has the fewest.
+    /// Free superblocks of the die with the fewest.
     pub free_least: u32,
-    /// Free superblocks of a die at which it begins to collect by itself.
+    /// Free superblocks at which a die starts garbage collection by itself.
     pub free_start: u32,
 }
 
 impl Ftl {
-    /// Opens a window: every die collects until `blocks` superblocks more are free than those at which it begins by itself, or until
-    /// that gains nothing. Dies that are in a window already go on to the greater of both. A drive that was never written to, or
-    /// takes nothing new, is left as it is.
+    /// Opens a window: every die collects until `blocks` superblocks more are free than its start threshold,
+    /// or until there is nothing more to gain. Dies that are in a window already take the greater target. A
+    /// drive that was never written to, or is read-only, is left as it is.
     pub fn open_collection_window(&self, blocks: u32) {
         let inner = &*self.0;
         let mut state = inner.state.borrow_mut();
@@ -54,13 +56,13 @@ impl Ftl {
         }
     }
 
-    /// Ends when a die has begun to collect outside a window because free superblocks are few. For one task, which hears of what came
-    /// in between as well.
+    /// Waits until a die starts garbage collection outside a window because few superblocks are free. For one
+    /// task; events between calls are not lost.
     pub async fn collection_begun(&self) {
         self.0.signals.collection_begun.notified().await;
     }
 
-    /// How the drive stands with collection.
+    /// State of garbage collection.
     pub fn collection(&self) -> CollectionState {
         let inner = &*self.0;
         let state = inner.state.borrow();
@@ -75,7 +77,7 @@ impl Ftl {
 }
 
 impl State {
-    /// Whether a die is in a window, and stays there with so many superblocks that are free or are about to be.
+    /// Whether a die is in a window and stays there, with `free` superblocks free or about to be.
     pub(in crate::ftl) fn stays_in_window(&mut self, die: u32, free: u32) -> bool {
         let window = &mut self.collecting.upkeep[die as usize].window;
         if free >= *window {

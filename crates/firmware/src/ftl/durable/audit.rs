@@ -1,141 +1,142 @@
-//! Whether the map and the spare areas say the same, after recovery: what is to be known before a damaged directory is
-//! trusted.
+//! Audit after recovery: compares the map with the spare areas, before a damaged directory is trusted.
 //!
 //! It verifies that
-//! - the translation pages that the root names are there, unless newer ones were found or all that they are about is
-//!   known without them, and can be read;
-//! - a logical unit is where its translation page says, or a newer state was found, or it was deallocated since;
-//! - where the map says that a unit is, flash has it, and says that it is this one's; so no two share a place;
-//! - no readable unit of the array is a later state of its logical unit than the one that the map leads to;
-//! - what lies where the base state has it has not been erased.
+//! - the translation pages named by the root are present and readable, unless newer ones were found or all
+//!   their units are known without them;
+//! - a logical unit is where its translation page says, or a newer version was found, or it was deallocated
+//!   since;
+//! - where the map locates a unit, the spare area names that unit, so no two units share an address;
+//! - no readable unit of the array is a later version of its logical unit than the one in the map;
+//! - base data that the map refers to have not been erased.
 //!
-//! It does not verify contents, other than those of translation pages, nor that what is nowhere was deallocated if no
-//! translation page says that it was anywhere.
+//! It does not verify contents, except those of translation pages, nor that an unmapped unit was deallocated
+//! if no translation page has a location for it.
 
 use crate::ftl::durable::journal::{self, Trim};
 use crate::ftl::durable::root::Root;
 use crate::ftl::inner::Ftl;
 use crate::ftl::inner::Inner;
 use crate::ftl::map::page;
-use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::map::table::{Entry, EntryKind};
 use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, NO_LPA, Ppa};
 use byteway_wire::content::UNIT_BYTES;
 use std::ops::Range;
 
-/// What was looked at, and what is wrong.
+/// Result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audit {
-    /// Translation pages in flash.
+    /// Translation pages checked in flash.
     pub pages: u64,
-    /// Logical units of the host's that the map says are in flash, other than where the base state has them.
+    /// Host units checked that the map locates in flash, other than in the base state.
     pub units: u64,
-    /// What is wrong, the first [`Audit::FINDINGS_MAX`].
+    /// The first [`Audit::FINDINGS_MAX`] findings.
     pub findings: Vec<Disagreement>,
-    /// How much is wrong in all.
+    /// Total number of findings.
     pub findings_total: u64,
 }
 
-/// Something that is wrong with the map. Units are numbered over the array, logical units from 0.
+/// A defect of the map. Units are numbered over the array, logical units from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Disagreement {
     /// A translation page is not where the root says.
     #[error(
-        "translation page {page} is not in unit {unit}, where the root says, nor anywhere else: where logical units {first} \
-         to {last} are is not known; restore the directory from a copy"
+        "translation page {page} is not in unit {unit}, where the root says, nor anywhere else: the location of \
+         logical units {first} to {last} is unknown; restore the directory from a copy"
     )]
     PageGone {
-        /// Which.
+        /// Number of the page.
         page: u32,
-        /// Where it should be.
+        /// Its address according to the root.
         unit: u64,
-        /// What it is about.
+        /// First logical unit that it covers.
         first: u64,
-        /// To this one, included.
+        /// Last logical unit that it covers.
         last: u64,
     },
-    /// An older version of a translation page takes the place of the one that the root names.
+    /// An older version of a translation page replaces the one that the root names.
     #[error(
         "translation page {page} is not in unit {unit}, where the root says, and an older version is in unit {older}: \
-         logical units {first} to {last} may read as what they held before; restore the directory from a copy"
+         logical units {first} to {last} may read as older versions; restore the directory from a copy"
     )]
     PageOlder {
-        /// Which.
+        /// Number of the page.
         page: u32,
-        /// Where it should be.
+        /// Its address according to the root.
         unit: u64,
-        /// Where an older version is.
+        /// Address of the older version.
         older: u64,
-        /// What it is about.
+        /// First logical unit that it covers.
         first: u64,
-        /// To this one, included.
+        /// Last logical unit that it covers.
         last: u64,
     },
-    /// A translation page can't be read.
+    /// A translation page is unreadable.
     #[error("translation page {page} in unit {unit} is damaged; restore the directory from a copy")]
     PageDamaged {
-        /// Which.
+        /// Number of the page.
         page: u32,
-        /// Where it is.
+        /// Its address.
         unit: u64,
     },
-    /// What a translation page says is no more, and nothing has taken its place.
+    /// The version that a translation page refers to is gone, and none has replaced it.
     #[error(
-        "logical unit {lpa}: its translation page says unit {unit}, which {holds}, and no newer state is there; it reads as \
-         zeroes: write it again, from a copy"
+        "logical unit {lpa}: its translation page says unit {unit}, which {holds}, and no newer version exists; it reads \
+         as zeroes: write it again, from a copy"
     )]
     Lost {
-        /// Which logical unit.
+        /// The logical unit.
         lpa: u64,
-        /// Where it should be.
+        /// Its address according to the translation page.
         unit: u64,
-        /// What is there.
-        holds: Holds,
+        /// What that unit holds.
+        holds: UnitContent,
     },
-    /// The map leads to what is not this unit.
+    /// The map leads to another unit's data.
     #[error("logical unit {lpa}: the map says unit {unit}, which {holds}; write it again, from a copy")]
     Place {
-        /// Which logical unit.
+        /// The logical unit.
         lpa: u64,
-        /// Where the map says that it is.
+        /// Its address according to the map.
         unit: u64,
-        /// What is there.
-        holds: Holds,
+        /// What that unit holds.
+        holds: UnitContent,
     },
-    /// The map leads to an older state than there is.
+    /// The map leads to an older version than exists.
     #[error(
-        "logical unit {lpa}: the map says unit {unit}, and unit {newer} holds a later state; this is a defect of Byteway"
+        "logical unit {lpa}: the map says unit {unit}, and unit {newer} holds a later version; this is a \
+         defect of Byteway"
     )]
     Older {
-        /// Which logical unit.
+        /// The logical unit.
         lpa: u64,
-        /// Where the map says that it is.
+        /// Its address according to the map.
         unit: u64,
-        /// Where a later state is.
+        /// Address of a later version.
         newer: u64,
     },
 }
 
-/// What a unit of the array holds, as its spare area says.
+/// Content of a unit of the array, according to its spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    /// Nothing that can be read.
+pub enum UnitContent {
+    /// Nothing readable.
     Nothing,
-    /// A state of this logical unit.
+    /// A version of this logical unit.
     Unit(u64),
 }
 
-impl std::fmt::Display for Holds {
+impl std::fmt::Display for UnitContent {
     fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            Holds::Nothing => write!(out, "holds nothing that can be read"),
-            Holds::Unit(lpa) => write!(out, "is that of logical unit {lpa}"),
+            UnitContent::Nothing => write!(out, "holds nothing readable"),
+            UnitContent::Unit(lpa) => write!(out, "belongs to logical unit {lpa}"),
         }
     }
 }
 
 impl Audit {
-    /// How many findings are kept.
+    /// Maximum findings that are kept.
     pub const FINDINGS_MAX: usize = 1000;
 
     fn find(&mut self, finding: Disagreement) {
@@ -147,8 +148,8 @@ impl Audit {
 }
 
 impl Ftl {
-    /// Compares the map, as recovery has found it, with the spare areas. To be called when it is [ready](Ftl::ready), before
-    /// anything else: nothing more is done by this translation layer. It takes modelled time for the system area only.
+    /// Compares the recovered map with the spare areas. Call it when the layer is [ready](Ftl::ready), before
+    /// anything else; the layer does nothing more afterwards. Takes modelled time only for the system area.
     pub async fn audit(&self) -> Audit {
         self.end_tasks();
         let inner = &*self.0;
@@ -173,16 +174,16 @@ fn entry(inner: &Inner, lpa: u64) -> Entry {
     inner.state.borrow().map.table.get(lpa)
 }
 
-fn holds(inner: &Inner, ppa: Ppa) -> Holds {
-    inner.flash.spare(ppa).map_or(Holds::Nothing, |spare| Holds::Unit(spare.lpa))
+fn holds(inner: &Inner, ppa: Ppa) -> UnitContent {
+    inner.flash.spare(ppa).map_or(UnitContent::Nothing, |spare| UnitContent::Unit(spare.lpa))
 }
 
-/// Which state of a unit lies there, if one does.
+/// Version of a unit at an address; None if another unit is there.
 fn sequence(inner: &Inner, lpa: u64, ppa: Ppa) -> Option<u64> {
     inner.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence)
 }
 
-/// The unit of a translation page, and the host's units that it is about: from the first to the last.
+/// The unit of a translation page, and the range of host units that it covers.
 fn page_units(inner: &Inner, page: u32) -> (u64, Range<u64>) {
     let state = inner.state.borrow();
     (state.map.pages.unit(page), state.map.pages.units(page))
@@ -192,10 +193,10 @@ fn page_count(inner: &Inner) -> u32 {
     inner.state.borrow().map.pages.count()
 }
 
-/// The translation pages that the root names are there, or newer ones.
+/// Checks that the translation pages named by the root, or newer ones, are present.
 fn check_root(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
     for run in &root.pages {
-        let Place::Flash(ppa) = run.place.place() else { continue };
+        let EntryKind::Flash(ppa) = run.place.kind() else { continue };
         if run.first >= page_count(inner) {
             continue;
         }
@@ -204,15 +205,15 @@ fn check_root(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
             continue;
         }
         let (first, last) = (units.start, units.end - 1);
-        let found = match entry(inner, unit).place() {
-            Place::Flash(found) => sequence(inner, unit, found).map(|sequence| (found, sequence)),
+        let found = match entry(inner, unit).kind() {
+            EntryKind::Flash(found) => sequence(inner, unit, found).map(|sequence| (found, sequence)),
             _ => None,
         };
         match found {
-            // A page of which everything was deallocated is lost before the next root says so.
+            // A page whose units were all deallocated may be gone before the next root records it.
             None if is_known_without(inner, root, trims, &units) => {}
             None => audit.find(Disagreement::PageGone { page, unit: ppa.0, first, last }),
-            // Where nothing was erased since, nothing was moved: it should be there.
+            // Nothing was moved where nothing was erased since, so the page should be there.
             Some((found, sequence)) if sequence < root.settled && is_as_then(inner, root, ppa) => {
                 let older = found.0;
                 audit.find(Disagreement::PageOlder { page, unit: ppa.0, older, first, last });
@@ -222,12 +223,12 @@ fn check_root(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
     }
 }
 
-/// Whether all of these units have newer states than the root's, or were deallocated since.
+/// Whether all of these units have newer versions than the root's, or were deallocated since.
 fn is_known_without(inner: &Inner, root: &Root, trims: &[Trim], units: &Range<u64>) -> bool {
     let trims: Vec<&Trim> = trims.iter().filter(|trim| is_since(root, trim, units)).collect();
-    units.clone().all(|lpa| match entry(inner, lpa).place() {
-        Place::Flash(_) | Place::Slot(_) => true,
-        Place::Base | Place::Unmapped => trims.iter().any(|trim| range(trim).contains(&lpa)),
+    units.clone().all(|lpa| match entry(inner, lpa).kind() {
+        EntryKind::Flash(_) | EntryKind::Slot(_) => true,
+        EntryKind::Base | EntryKind::Unmapped => trims.iter().any(|trim| range(trim).contains(&lpa)),
     })
 }
 
@@ -235,13 +236,13 @@ fn range(trim: &Trim) -> Range<u64> {
     trim.first..trim.first.saturating_add(trim.count)
 }
 
-/// Whether a deallocation came after the root, and is about some of these units.
+/// Whether a deallocation came after the root and covers some of these units.
 fn is_since(root: &Root, trim: &Trim, units: &Range<u64>) -> bool {
     let Range { start, end } = range(trim);
     trim.sequence >= root.settled && start < units.end && end > units.start
 }
 
-/// Whether a superblock was neither erased nor begun since the root was written.
+/// Whether a superblock has not been erased or opened since the root was written.
 fn is_as_then(inner: &Inner, root: &Root, ppa: Ppa) -> bool {
     if ppa.0 >= inner.geometry.total_units() {
         return false;
@@ -251,11 +252,11 @@ fn is_as_then(inner: &Inner, root: &Root, ppa: Ppa) -> bool {
     first.is_some_and(|number| number < root.first_stripe)
 }
 
-/// What translation pages say is what the map says, or something newer has come.
+/// Checks that the map agrees with the translation pages, or has something newer.
 async fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
     for page in 0..page_count(inner) {
         let (unit, units) = page_units(inner, page);
-        let Place::Flash(ppa) = entry(inner, unit).place() else { continue };
+        let EntryKind::Flash(ppa) = entry(inner, unit).kind() else { continue };
         audit.pages += 1;
         let Some(content) = inner.flash.intact(ppa).await.filter(|_| sequence(inner, unit, ppa).is_some())
         else {
@@ -264,11 +265,11 @@ async fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Aud
         };
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
-        let said = page::decode(&bytes, inner.space, page).map(|(lpa, entry)| (lpa, entry.place()));
-        // Where the map leads is looked at for itself.
+        let said = page::decode(&bytes, inner.space, page).map(|(lpa, entry)| (lpa, entry.kind()));
+        // Locations in the map are checked by `check_places`.
         let nowhere: Vec<(u64, Ppa)> = said
             .filter_map(|(lpa, said)| match said {
-                Place::Flash(said) if entry(inner, lpa) == Entry::UNMAPPED => Some((lpa, said)),
+                EntryKind::Flash(said) if entry(inner, lpa) == Entry::UNMAPPED => Some((lpa, said)),
                 _ => None,
             })
             .collect();
@@ -287,11 +288,11 @@ async fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Aud
     }
 }
 
-/// Where the map says that units are, they are.
+/// Checks that units are where the map locates them.
 fn check_places(inner: &Inner, audit: &mut Audit) {
     let mut places: Vec<(u64, Ppa)> = Vec::new();
     inner.state.borrow().map.table.each_kept(0..inner.space.user, |lpa, entry| {
-        if let Place::Flash(ppa) = entry.place() {
+        if let EntryKind::Flash(ppa) = entry.kind() {
             places.push((lpa, ppa));
         }
     });
@@ -303,12 +304,12 @@ fn check_places(inner: &Inner, audit: &mut Audit) {
     }
 }
 
-/// No unit of the array is later than the one that the map leads to.
+/// Checks that no unit of the array is later than the one in the map.
 fn check_array(inner: &Inner, audit: &mut Audit) {
     let geometry = &inner.geometry;
     for block in (0..geometry.total_blocks()).map(BlockId) {
         for stripe in 0..inner.flash.programmed_stripes(block) {
-            // What the base state has is older than anything else.
+            // Base data are older than anything else.
             if inner.flash.stripe_number(block, stripe).is_none_or(|number| number == 0) {
                 continue;
             }
@@ -320,7 +321,7 @@ fn check_array(inner: &Inner, audit: &mut Audit) {
                 if !matches!(inner.space.kind(spare.lpa), UnitKind::User | UnitKind::Map(_)) {
                     continue;
                 }
-                let Place::Flash(mapped) = entry(inner, spare.lpa).place() else { continue };
+                let EntryKind::Flash(mapped) = entry(inner, spare.lpa).kind() else { continue };
                 if mapped != ppa
                     && sequence(inner, spare.lpa, mapped).is_some_and(|sequence| sequence < spare.sequence)
                 {
@@ -332,7 +333,7 @@ fn check_array(inner: &Inner, audit: &mut Audit) {
     }
 }
 
-/// What lies where the base state has it is there still.
+/// Checks that base data that the map refers to are still there.
 fn check_base(inner: &Inner, audit: &mut Audit) {
     let geometry = &inner.geometry;
     for block in (0..geometry.total_blocks()).map(BlockId) {

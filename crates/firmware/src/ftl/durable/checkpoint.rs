@@ -1,21 +1,22 @@
-//! Checkpoints: the map is written down, so that recovery needs to look only at what came later.
+//! Checkpoints: persist the map, so that recovery needs to scan only what came later.
 //!
-//! The host goes on meanwhile, and so do collectors. What counts is what was settled when a checkpoint began: every
-//! translation page that was dirty then is captured after that, so the pages together hold everything up to there, and
-//! what came later is in stripes that were not finished then. So the root names the first of these, and recovery takes
-//! what it finds in them by its number, whether or not a page reflects it already. Pages that change later are left to
-//! the next checkpoint: each that is written makes room necessary, which moves units, and that changes pages.
+//! The host and the collectors continue meanwhile. A checkpoint covers what was settled when it began: every
+//! translation page that was dirty then is captured afterwards, so the pages together hold everything up to
+//! that point, and everything later is in stripes that were unfinished then. The root names the first of
+//! these, and recovery takes what it finds in them by sequence number, whether or not a page reflects it
+//! already. Pages that change later are left to the next checkpoint: each written page takes space, which
+//! moves units, which changes further pages.
 //!
-//! Collectors keep stripes unfinished for as long as they have nothing to move. They are named one by one, so that the
-//! first stripe does not wait for them.
+//! Collectors leave stripes unfinished while they have nothing to move. The root names those one by one, so
+//! that the first stripe does not wait for them.
 
-use crate::ftl::config::Canary;
+use crate::ftl::config::InjectedDefect;
 use crate::ftl::config::MediaError;
 use crate::ftl::durable::Checkpoints;
 use crate::ftl::durable::root::{PageRun, Root};
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
-use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::map::table::{Entry, EntryKind};
 use std::rc::Rc;
 
 /// The task that writes checkpoints.
@@ -30,14 +31,14 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
                 }
                 (checkpoints.asked, std::mem::take(&mut checkpoints.is_shutdown))
             };
-            if is_shutdown && inner.config.canary == Some(Canary::StallShutdown) {
+            if is_shutdown && inner.config.canary == Some(InjectedDefect::StallShutdown) {
                 std::future::pending::<()>().await;
             }
             let written = inner.write_checkpoint(is_shutdown).await;
             let checkpoints = &mut inner.state.borrow_mut().checkpoints;
             checkpoints.done = turn;
             if is_shutdown {
-                checkpoints.failed = written.err(); // without free space there is none
+                checkpoints.failed = written.err(); // fails without free space
             }
             inner.signals.settled.notify_all();
         }
@@ -45,28 +46,30 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
 }
 
 impl State {
-    /// The lowest number of a stripe of the host's that is not finished, or has failed and what it was to have is not
-    /// programmed yet: what was numbered after that is in stripes behind it, though they may be finished.
+    /// Lowest number of a host stripe that is unfinished, or that failed and whose units are not programmed
+    /// yet. Everything numbered later is in stripes from there on, though these may be finished.
     fn first_unfinished(&self) -> u64 {
-        let under_way = self.filling.jobs.iter().filter_map(|job| job.number);
+        let in_flight = self.filling.jobs.iter().filter_map(|job| job.number);
         let failed = self.buffer.iter().filter_map(|slot| slot.failed_in);
-        under_way
+        in_flight
             .chain(self.filling.wordlines.lowest())
             .chain(failed)
             .min()
             .unwrap_or(self.filling.next_number)
     }
 
-    /// The translation pages that flash has.
+    /// Runs of the translation pages in flash.
     fn page_runs(&self) -> Vec<PageRun> {
         let mut runs: Vec<PageRun> = Vec::new();
         let units = self.map.pages.unit(0)..self.map.pages.unit(self.map.pages.count());
         self.map.table.each_changed(units, |unit, entry| {
             let page = (unit - self.map.pages.unit(0)) as u32;
             let place = self.buffer.in_flash(entry);
-            match (place.place(), runs.last_mut()) {
-                (Place::Base | Place::Slot(_), _) => {}
-                (Place::Unmapped, Some(last)) if last.place == place && last.first + last.count == page => {
+            match (place.kind(), runs.last_mut()) {
+                (EntryKind::Base | EntryKind::Slot(_), _) => {}
+                (EntryKind::Unmapped, Some(last))
+                    if last.place == place && last.first + last.count == page =>
+                {
                     last.count += 1;
                 }
                 _ => runs.push(PageRun { first: page, count: 1, place }),
@@ -75,7 +78,7 @@ impl State {
         runs
     }
 
-    /// Whether the last root says all that there is to say.
+    /// Whether the last root is still complete and up to date.
     fn is_as_written(&self) -> bool {
         (self.checkpoints.is_clean || self.checkpoints.power_cycles == 0)
             && self.buffer.used() == 0
@@ -85,7 +88,7 @@ impl State {
             && self.map.pages.dirty().next().is_none()
     }
 
-    /// Units have been programmed. Whether so many that there is to be a checkpoint.
+    /// Whether a checkpoint is due, after `every` programmed units.
     pub(in crate::ftl) fn is_checkpoint_due(&self, every: u64) -> bool {
         let Checkpoints { units_then, asked, done, .. } = self.checkpoints;
         every > 0 && asked == done && self.counters.units_programmed() - units_then >= every
@@ -93,7 +96,7 @@ impl State {
 }
 
 impl Inner {
-    /// Asks for a checkpoint, if none is under way.
+    /// Requests a checkpoint, unless one is in progress.
     pub(in crate::ftl) fn want_checkpoint(&self) {
         let checkpoints = &mut self.state.borrow_mut().checkpoints;
         if checkpoints.asked == checkpoints.done {
@@ -102,13 +105,14 @@ impl Inner {
         }
     }
 
-    /// Writes everything to flash, and a checkpoint, unless there is nothing new. The checkpoint is the task's to write, so
-    /// it is completed, not torn, if the caller drops this because a reset has come.
+    /// Writes everything to flash, and a checkpoint unless nothing is new. The checkpoint task does the
+    /// writing, so it completes even if the caller is dropped by a reset.
     ///
     /// # Errors
-    /// At the end of life, if flash has no free space: then there is no checkpoint.
+    /// [`MediaError::WriteProtected`] at the end of life, if flash has no free space; there is no checkpoint
+    /// then.
     pub(in crate::ftl) async fn shut_down(&self) -> Result<(), MediaError> {
-        // One that has begun may not hold what was settled since.
+        // A checkpoint in progress may not cover what was settled since it began.
         while self.is_checkpoint_pending() {
             self.signals.settled.notified().await;
         }
@@ -130,11 +134,12 @@ impl Inner {
         asked != done
     }
 
-    /// Writes a checkpoint: all that is settled when it begins is in it, and a little more is settled first, so that
-    /// journal records up to now are.
+    /// Writes a checkpoint of everything settled at its start. It first settles a little more, so that
+    /// present journal records are covered.
     ///
     /// # Errors
-    /// At the end of life, for the pages take room: the last root then stays the one there is.
+    /// [`MediaError::WriteProtected`] at the end of life, since the pages need space. The last root then
+    /// stays in force.
     async fn write_checkpoint(&self, is_clean: bool) -> Result<(), MediaError> {
         if is_clean {
             self.settle_parts().await?;
@@ -144,6 +149,8 @@ impl Inner {
         }
         self.check_checkpoints()?;
         self.settle_units().await?;
+        // All fields of the root, and the set of dirty pages, are taken in one step: the root must cover
+        // exactly what these pages reflect.
         let (mut root, dirty) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
@@ -167,9 +174,8 @@ impl Inner {
             state.journal.seal(root.settled);
             (root, state.map.pages.dirty())
         };
-        let occupied = self.state.borrow().map.table.occupied();
         for page in dirty {
-            if !self.state.borrow().map.pages.is_dirty(page) || self.is_marked(page, occupied.as_deref()) {
+            if !self.state.borrow().map.pages.is_dirty(page) || self.is_marked(page) {
                 continue;
             }
             self.read_away(&[page]).await;
@@ -182,6 +188,7 @@ impl Inner {
             }
             self.dispatch();
         }
+        // The root may name a page only once it is programmed.
         self.settle_units().await?;
         self.check_checkpoints()?; // the end of life may have come meanwhile
         let bytes = {
@@ -189,9 +196,11 @@ impl Inner {
             root.pages = state.page_runs();
             (root.next_sequence, root.next_number) =
                 (state.buffer.next_sequence(), state.filling.next_number);
+            debug_assert!(root.first_stripe <= root.next_number && root.settled <= root.next_sequence);
             root.encode()
         };
         self.flash.write_root((root.generation % 2) as usize, bytes).await;
+        // Only now: a cut before this point must find the records in the journal.
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, is_clean);
@@ -202,19 +211,19 @@ impl Inner {
         Ok(())
     }
 
-    /// Fails if there is no checkpoint any more.
+    /// Fails if no further checkpoint is possible.
     fn check_checkpoints(&self) -> Result<(), MediaError> {
         if self.state.borrow().checkpoints.is_over { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
-    /// A page that says of all units that they are nowhere, and that flash does not have, is a mark in the root.
-    fn is_marked(&self, page: u32, occupied: Option<&[bool]>) -> bool {
+    /// Whether a page of unmapped units that is not in flash is recorded as a mark in the root instead.
+    fn is_marked(&self, page: u32) -> bool {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let unit = state.map.pages.unit(page);
         let entry = state.map.table.get(unit);
         let is_blank = matches!(entry, Entry::BASE | Entry::UNMAPPED)
-            && state.map.table.is_blank(state.map.pages.units(page), occupied);
+            && state.map.table.is_blank(state.map.pages.units(page));
         if is_blank {
             let die = state.lose(&self.base, unit, entry);
             die.inspect(|die| self.signals.collectors[*die as usize].notify_one());

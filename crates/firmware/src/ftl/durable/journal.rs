@@ -1,18 +1,19 @@
 //! The journal of deallocations.
 //!
-//! What the host writes says in its spare area which unit it is, and which of that unit's states. What it deallocates
-//! leaves no such trace: it is written down here. A record takes its number from the counter that numbers buffered units,
-//! so it is known which of a unit's states it ends: all those before.
+//! A host write identifies its unit and version in its spare area. A deallocation leaves no such trace, so it
+//! is recorded here. A record takes its number from the counter of buffered units, so it is known which
+//! versions of a unit it ends: all earlier ones.
 //!
-//! The pages lie in the system area: they are small, belong to no superblock that would have to be collected, and can be
-//! written whatever state the dies are in. So nobody who waits for the journal waits for a collector: collectors wait for
-//! it, for no superblock may be erased while a deallocation that made units of it stale is not durable. An older copy of
-//! such a unit may lie elsewhere, and would come back.
+//! The pages lie in the system area: they are small, belong to no superblock that would need garbage
+//! collection, and can be written whatever the state of the dies. So no task that waits for the journal waits
+//! for a collector; collectors wait for it, because no superblock may be erased while a deallocation that
+//! made its units stale is not durable. An older copy of such a unit may lie elsewhere, and would return.
 //!
-//! It also says which dies' collectors have left a superblock (`duplicates`), as a deallocation of units behind the host's.
+//! It also records which dies' collectors have left a superblock (`duplicates`), as deallocations of units
+//! behind the host's.
 //!
-//! There is always room for what is not written yet: when there is none for another record, the host waits for a
-//! checkpoint, after which earlier records say nothing any more.
+//! There is always space for records that are not yet written: when no further record fits, the host waits
+//! for a checkpoint, which makes earlier records obsolete.
 
 use crate::ftl::durable::root::COUNT_MAX;
 use crate::ftl::space::Space;
@@ -24,17 +25,17 @@ use std::rc::Rc;
 pub(in crate::ftl) struct Trim {
     pub(in crate::ftl) first: u64,
     pub(in crate::ftl) count: u64,
-    /// States of its units with lower numbers are history.
+    /// Versions of its units with lower numbers are obsolete.
     pub(in crate::ftl) sequence: u64,
 }
 
 const PAGE_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 16;
 const MAGIC: u32 = 0x4a57_5942; // "BYWJ"
-/// Of a page whose records name units with 64 bits.
+/// Magic number of a page whose records have 64-bit units.
 const WIDE_MAGIC: u32 = 0x4b57_5942; // "BYWK"
 
-/// Bytes of a record: the first unit and how many with as many each, and the number.
+/// Bytes of a record: first unit, number of units, and sequence number.
 const fn record_bytes(is_wide: bool) -> usize {
     if is_wide { 24 } else { 16 }
 }
@@ -44,28 +45,28 @@ const fn page_records(is_wide: bool) -> usize {
     (PAGE_BYTES - HEADER_BYTES) / record_bytes(is_wide)
 }
 
-/// What is in the journal, and what is to come into it.
+/// The journal: pages in flash, and records to be written.
 pub(in crate::ftl) struct Journal {
-    /// Of each page in flash, the number of its last record. The oldest first.
+    /// For each page in flash, oldest first, the number of its last record.
     pages: VecDeque<u64>,
-    /// How many pages there can be.
+    /// Maximum pages.
     most: usize,
-    /// Records name units with 64 bits.
+    /// Records have 64-bit units.
     is_wide: bool,
-    /// Not durable, the oldest first.
+    /// Records that are not durable, oldest first.
     pending: VecDeque<Trim>,
-    /// How many of those are in the page that is being written.
+    /// Number of those in the page being written.
     writing: usize,
     /// Records before this number must not wait for a full page.
     wanted: u64,
-    /// Records before this number say nothing any more when the checkpoint is written that is under way.
+    /// Records before this number become obsolete when the checkpoint in progress is written.
     sealed: u64,
-    /// Collectors that hold an erase back.
+    /// Dies whose collectors hold back an erase.
     pub(in crate::ftl) waiting: Vec<u32>,
 }
 
 impl Journal {
-    /// An empty one, for these units.
+    /// An empty journal for these units.
     pub(in crate::ftl) fn new(space: Space) -> Self {
         Journal {
             pages: VecDeque::new(),
@@ -79,18 +80,18 @@ impl Journal {
         }
     }
 
-    /// As a power cut left it: the pages' last numbers, and what was saved of the rest.
+    /// The journal after a power cut: last numbers of the pages in flash, and saved records.
     pub(in crate::ftl) fn recovered(space: Space, pages: VecDeque<u64>, pending: VecDeque<Trim>) -> Self {
         Journal { pages, pending, ..Self::new(space) }
     }
 
-    /// Whether there is nothing in it, and nothing to come.
+    /// Whether there are no records, neither in flash nor pending.
     pub(in crate::ftl) fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.pending.is_empty()
     }
 
-    /// Whether another record can be taken.
-    pub(in crate::ftl) fn has_room(&self) -> bool {
+    /// Whether another record fits.
+    pub(in crate::ftl) fn has_space(&self) -> bool {
         let free = self.most.saturating_sub(self.pages.len() + usize::from(self.writing > 0));
         free * self.page_records() > self.pending.len() - self.writing
     }
@@ -99,12 +100,12 @@ impl Journal {
         page_records(self.is_wide)
     }
 
-    /// Whether a checkpoint is due, so that nobody comes to wait for room.
+    /// Whether a checkpoint is due, before a task has to wait for space.
     pub(in crate::ftl) fn is_half_full(&self) -> bool {
         self.pages.len() * 2 >= self.most
     }
 
-    /// Notes that `count` units from `first` are deallocated; `next` is the counter of numbers.
+    /// Records the deallocation of `count` units from `first`; `next` is the counter of sequence numbers.
     pub(in crate::ftl) fn add(&mut self, first: u64, count: u64, next: &mut u64) {
         let is_open = self.writing < self.pending.len();
         if let Some(last) = self.pending.back_mut()
@@ -113,22 +114,23 @@ impl Journal {
             && last.first.checked_add(last.count) == Some(first)
             && last.sequence + 1 == *next
         {
-            // Nothing has been numbered in between: it might as well have been one command.
+            // Nothing has been numbered in between, so the two merge into one deallocation.
             last.count += count;
             return;
         }
+        debug_assert!(self.pending.back().is_none_or(|last| last.sequence < *next), "records are in order");
         self.pending.push_back(Trim { first, count, sequence: *next });
         *next += 1;
     }
 
-    /// A checkpoint begins to write pages, with which records before this number will say nothing any more: what is noted
-    /// from now on is no part of them.
+    /// Notes that a checkpoint is about to make records before this number obsolete: new deallocations must
+    /// not be merged into them.
     pub(in crate::ftl) fn seal(&mut self, sequence: u64) {
         self.sealed = self.sealed.max(sequence);
     }
 
-    /// Notes that the collector of a die has left a superblock, of a drive with so many units of the host's. There need be no
-    /// room: it is one record, and rare. A checkpoint can't be waited for where nothing moves.
+    /// Records that the collector of a die has left a superblock; `user` is the number of host units. Needs
+    /// no free space, since it is one rare record, and no checkpoint could be awaited while nothing moves.
     pub(in crate::ftl) fn note_left(&mut self, die: u32, user: u64, next: &mut u64) {
         self.add(user + u64::from(die), 1, next);
     }
@@ -138,7 +140,8 @@ impl Journal {
         self.pending.front().map_or(u64::MAX, |trim| trim.sequence)
     }
 
-    /// Records before this number are wanted in flash. Whether there is anything to be written for that.
+    /// Requests that records before this number become durable. Returns whether a page must be written for
+    /// it.
     pub(in crate::ftl) fn want(&mut self, sequence: u64) -> bool {
         self.wanted = self.wanted.max(sequence);
         self.is_due()
@@ -148,7 +151,7 @@ impl Journal {
         self.writing == 0 && (self.pending.len() >= self.page_records() || self.durable_to() < self.wanted)
     }
 
-    /// Whether a page is full, or wanted.
+    /// The next page to write, if one is full or requested.
     pub(in crate::ftl) fn begin(&mut self) -> Option<Rc<[u8]>> {
         if !self.is_due() {
             return None;
@@ -157,13 +160,14 @@ impl Journal {
         Some(encode(self.pending.iter().take(self.writing), self.is_wide))
     }
 
-    /// The page is written.
+    /// Records that the page has been written.
     pub(super) fn end(&mut self) {
+        debug_assert!(self.writing > 0, "a page is being written");
         let last = self.pending.drain(..std::mem::take(&mut self.writing)).next_back();
         self.pages.extend(last.map(|trim| trim.sequence));
     }
 
-    /// Records before this number say nothing any more. Gives how many pages, from the first, are to go.
+    /// Drops records before this number. Returns the number of pages, from the first, to remove from flash.
     pub(in crate::ftl) fn pass(&mut self, sequence: u64) -> usize {
         let pages = self.pages.partition_point(|last| *last < sequence);
         self.pages.drain(..pages);
@@ -174,7 +178,7 @@ impl Journal {
         pages
     }
 
-    /// What is not durable, for capacitors to save.
+    /// Records that are not durable, for saving by capacitors.
     pub(in crate::ftl) fn dump(&self) -> Vec<u8> {
         let pending: Vec<Trim> = self.pending.iter().copied().collect();
         let pages = pending.chunks(self.page_records());
@@ -183,7 +187,7 @@ impl Journal {
 }
 
 impl Trim {
-    /// The dies that it names as those whose collectors have left a superblock.
+    /// The dies that this record names as having left a superblock.
     pub(in crate::ftl) fn dies_left(&self, user: u64) -> std::ops::Range<u64> {
         let (first, end) = (self.first, self.first.saturating_add(self.count));
         first.saturating_sub(user)..end.saturating_sub(user)
@@ -209,7 +213,7 @@ fn encode<'a>(records: impl Iterator<Item = &'a Trim>, is_wide: bool) -> Rc<[u8]
     page.into()
 }
 
-/// The records of pages, one behind another. A page that is not whole has none.
+/// Decodes the records of consecutive pages. A page that is not intact has none.
 pub(in crate::ftl) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
     let word =
         |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -237,18 +241,19 @@ pub(in crate::ftl) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
 mod tests {
     use super::*;
 
-    // The host would wait for a checkpoint that waits for a collector that waits for a page that has no room.
+    // Otherwise the host could wait for a checkpoint that waits for a collector that waits for a journal page
+    // without space.
     #[test]
-    fn what_is_taken_has_room_in_flash() {
+    fn what_is_taken_fits_in_flash() {
         for is_wide in [false, true] {
-            check_room(Space { journal_pages: 3, ..Space::new(100, is_wide) });
+            check_space(Space { journal_pages: 3, ..Space::new(100, is_wide) });
         }
     }
 
-    fn check_room(space: Space) {
+    fn check_space(space: Space) {
         let mut journal = Journal::new(space);
         let mut next = 1;
-        while journal.has_room() {
+        while journal.has_space() {
             journal.add(0, 1, &mut next);
             if next % 100 == 0 {
                 journal.want(next);
@@ -265,10 +270,10 @@ mod tests {
         assert!(journal.pending.is_empty() && journal.pages.len() <= 3, "{} pages", journal.pages.len());
         let last = journal.pages.back().copied();
         assert_eq!(journal.pass(last.map_or(0, |last| last + 1)), 3);
-        assert!(journal.has_room());
+        assert!(journal.has_space());
     }
 
-    // A record that reached over what was numbered in between would end states that came after it.
+    // A record extended over something numbered in between would end versions that came after it.
     #[test]
     fn neighbours_are_one_record_only_if_nothing_came_between() {
         let mut journal = Journal::new(Space::new(100, false));
@@ -282,8 +287,8 @@ mod tests {
         assert_eq!(decode(&journal.dump()).collect::<Vec<_>>(), expected);
     }
 
-    // A checkpoint that is under way takes the records with it that it reflects: what became part of one of them since
-    // would go unnoticed, and what was deallocated and flushed would come back.
+    // A checkpoint in progress drops the records that it reflects. A deallocation merged into one of them
+    // would be lost with it, and deallocated, flushed data would return.
     #[test]
     fn what_comes_during_a_checkpoint_is_a_record_of_its_own() {
         let mut journal = Journal::new(Space::new(100, false));
@@ -296,7 +301,7 @@ mod tests {
         assert_eq!(decode(&journal.dump()).collect::<Vec<_>>(), [rest]);
     }
 
-    // A die that is not named is not searched; one that is named in vain takes time.
+    // A die that is not named is not searched; one named in vain costs time.
     #[test]
     fn dies_are_named_behind_the_units_of_the_host() {
         let mut journal = Journal::new(Space::new(100, false));
@@ -312,7 +317,7 @@ mod tests {
         assert_eq!(dies, [0, 1, 5]);
     }
 
-    // Half a page must not be taken for records.
+    // A partly written page must not be taken for records.
     #[test]
     fn a_page_that_is_not_whole_says_nothing() {
         for is_wide in [false, true] {
@@ -324,7 +329,7 @@ mod tests {
         }
     }
 
-    // A record that lost its upper half would deallocate what somebody else has written.
+    // A record without its upper half would deallocate foreign units.
     #[test]
     fn units_beyond_32_bits_come_back() {
         let mut journal = Journal::new(Space::new(1 << 34, true));

@@ -1,4 +1,4 @@
-//! The task that writes the journal of deallocations, and what waits for it.
+//! The task that writes the journal of deallocations, and the notifications that follow.
 
 use crate::ftl::inner::Inner;
 use std::rc::Rc;
@@ -16,24 +16,24 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
 }
 
 impl Inner {
-    /// Whether another deallocation can be noted. If not, a checkpoint makes room, and calls those who wait for things to
-    /// settle.
-    pub(in crate::ftl) fn has_journal_room(&self) -> bool {
-        let has_room = self.state.borrow().journal.has_room();
-        if !has_room {
+    /// Whether another deallocation can be recorded. If not, requests a checkpoint, which frees space and
+    /// wakes the tasks that wait for it.
+    pub(in crate::ftl) fn has_journal_space(&self) -> bool {
+        let has_space = self.state.borrow().journal.has_space();
+        if !has_space {
             self.want_checkpoint();
         }
-        has_room
+        has_space
     }
 
-    /// Records have come.
+    /// Starts the writer if a page is due.
     pub(in crate::ftl) fn journal_filled(&self) {
         if self.state.borrow().journal.is_due() {
             self.signals.journal.notify_one();
         }
     }
 
-    /// More is durable: collectors that hold an erase back look again.
+    /// Wakes collectors that hold back an erase, because more records are durable.
     pub(in crate::ftl) fn journal_moved(&self) {
         let waiting = std::mem::take(&mut self.state.borrow_mut().journal.waiting);
         waiting.into_iter().for_each(|die| self.signals.collectors[die as usize].notify_one());

@@ -1,10 +1,10 @@
-//! The medium of a drive: new and in memory, or in files, where what it was made as is checked. The names and values in
-//! the file `format` are given here ([`format()`]), and understood here ([`told_by`]).
+//! Media of a drive: new ones in memory, and ones in files, whose parameters are checked. The names and
+//! values in the file `format` are written by [`format()`] and read by [`told_by`].
 
+use crate::ftl::Maintenance;
 use crate::ftl::Region;
-use crate::ftl::Rhythm;
 use crate::ftl::Space;
-use crate::ftl::Upkeep;
+use crate::ftl::SteadyTiming;
 use crate::ftl::base::{BaseState, Written};
 use crate::ftl::config::{Base, FtlConfig, FtlError};
 use crate::ftl::inner::Ftl;
@@ -13,7 +13,7 @@ use crate::placement::Placement;
 use crate::site::Site;
 use crate::work::Cycles;
 use byteway_clock::{Clock, Delay, Rate};
-use byteway_flash::file::{self, Files, Format, OpenError, Opened, Overlay, Tuning};
+use byteway_flash::file::{self, Files, Format, OpenError, OpenReport, Overlay, Tuning};
 use byteway_flash::{Geometry, Medium, SlcTiming, Timing};
 use byteway_wire::content::BlockSize;
 use std::rc::Rc;
@@ -33,27 +33,25 @@ const MAP_ENTRY: &str = "map_entry_bytes";
 const RHYTHM: &str = "steady_rhythm";
 const START: &str = "gc_start_blocks";
 
-/// An entry of 8 bytes; nothing is said of one of 4.
+/// Value for entries of 8 bytes; the key is absent for 4.
 const WIDE: &str = "8";
 
-/// Why there is no medium.
+/// Error of creating or opening a medium.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
-    /// There can be no such drive.
+    /// The parameters are invalid.
     #[error(transparent)]
     Drive(#[from] FtlError),
-    /// The files are not those of this drive.
+    /// The files cannot be opened as this drive's.
     #[error(transparent)]
     Files(#[from] OpenError),
-    /// The files don't say enough, as those of an older version.
-    #[error(
-        "its file `format` does not say `{0}` in a way that this program knows; serve the drive once, and it does"
-    )]
+    /// The files lack a parameter, as those of an older version do.
+    #[error("the file `format` has no valid `{0}`; serve the drive once to add it")]
     Untold(&'static str),
 }
 
 impl Ftl {
-    /// A new medium of this shape, which holds the base state that `config` asks for.
+    /// A new medium in the base state that `config` asks for.
     ///
     /// # Errors
     /// As [`Ftl::new`].
@@ -66,18 +64,19 @@ impl Ftl {
         Ok(medium)
     }
 
-    /// The medium that is kept in these files, or, if there are none, a new one. The files must be of a drive of this shape
-    /// and capacity, with as many page types as `timing` has, that began as `config` says.
+    /// The medium in these files, or a new one if there are none. The files must be of a drive with this
+    /// geometry and capacity, as many page types as `timing` has, and the base state of `config`.
     ///
     /// # Errors
-    /// As [`Ftl::new`], or the files are another drive's, or damaged, or the system says no.
+    /// [`MediumError`] for invalid parameters, if the files belong to another drive or are damaged, or on a
+    /// system error.
     pub fn open_medium(
         geometry: Geometry,
         timing: &Timing,
         config: &FtlConfig,
         files: Arc<dyn Files>,
         tuning: Tuning,
-    ) -> Result<(Medium, Opened), MediumError> {
+    ) -> Result<(Medium, OpenReport), MediumError> {
         geometry.validate().map_err(FtlError::from)?;
         validate(&geometry, config)?;
         let base = Rc::new(Written(Rc::new(BaseState::new(geometry, config))));
@@ -88,12 +87,12 @@ impl Ftl {
         Ok((medium, opened))
     }
 
-    /// A translation layer over what these files hold, to look at: it is as one that is powered on, takes no modelled
-    /// time, and what it does stays in memory. What it is like follows from the files, as far as what they hold depends on
-    /// it.
+    /// A translation layer for inspecting these files. It behaves as if powered on, takes no modelled time,
+    /// and keeps all changes in memory. Its parameters come from the files, as far as their contents depend
+    /// on them.
     ///
     /// # Errors
-    /// There is no drive in the files, they are damaged, or they are of a version that does not say enough.
+    /// [`MediumError`] if the files hold no drive, are damaged, or lack a parameter.
     pub fn look(clock: &Clock, files: Arc<dyn Files>) -> Result<Ftl, MediumError> {
         let format = file::look(&*files)?.format;
         let (timing, config) = told_by(&format)?;
@@ -105,7 +104,7 @@ impl Ftl {
     }
 }
 
-/// What must stay the same for what is in the files to be what the drive takes it for.
+/// Parameters on which the meaning of the files depends.
 fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     let base = match config.base {
         Base::Empty => "empty",
@@ -115,7 +114,7 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     let mut traits = vec![
         (UNITS, config.user_units.to_string()),
         (PRECONDITION, base.to_owned()),
-        // Which stripes share cells, and of which superblocks none do.
+        // Which stripes share cells, and in which superblocks none do.
         (PAGE_TYPES, timing.stripes_per_wordline().to_string()),
         (SLC_BLOCKS, config.upkeep.slc_blocks.to_string()),
     ];
@@ -124,8 +123,8 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     }
     if config.base != Base::Empty {
         let is_cached = if config.map_cache_pages.is_some() { "yes" } else { "no" };
-        traits.push((MAP_CACHED, is_cached.to_owned())); // then translation pages lie behind the host's units
-        // What it began with is not in the files, but follows from these.
+        traits.push((MAP_CACHED, is_cached.to_owned())); // cached: translation pages follow the host's units
+        // The initial contents are not in the files, but follow from these.
         let region =
             |region: &Region| format!("{}:{}:{}", region.first_unit, region.tag, region.block.bytes());
         let regions: Vec<String> = config.regions.iter().map(region).collect();
@@ -146,13 +145,13 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     Format { geometry, traits }
 }
 
-/// The logical units of the drive in these files, if they say how many.
+/// The logical units of the drive in these files, if recorded.
 pub fn space_of(format: &Format) -> Option<Space> {
     let user_units = format.quality(UNITS)?.parse().ok()?;
     Some(Space::new(user_units, format.quality(MAP_ENTRY) == Some(WIDE)))
 }
 
-/// The way back: a configuration of which the same format follows.
+/// The reverse of `format`: a configuration with the same format.
 fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     let text = |name: &'static str| format.quality(name).ok_or(MediumError::Untold(name));
     fn number<T: FromStr>(name: &'static str, text: &str) -> Result<T, MediumError> {
@@ -167,7 +166,7 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     };
     let page_types: u8 = number(PAGE_TYPES, text(PAGE_TYPES)?)?;
     let slc_blocks: u32 = number(SLC_BLOCKS, text(SLC_BLOCKS)?)?;
-    config.upkeep = Upkeep { slc_blocks, ..Upkeep::default() };
+    config.upkeep = Maintenance { slc_blocks, ..Maintenance::default() };
     config.wide_map = match format.quality(MAP_ENTRY) {
         None => false,
         Some(WIDE) => true,
@@ -200,15 +199,23 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     Ok((timing, config))
 }
 
-fn told_of(rhythm: &Rhythm) -> String {
-    let &Rhythm { wordline, program, read, erase, cache_program, cache_read, cache_erase, map_pages_ppm } =
-        rhythm;
+fn told_of(rhythm: &SteadyTiming) -> String {
+    let &SteadyTiming {
+        wordline,
+        program,
+        read,
+        erase,
+        cache_program,
+        cache_read,
+        cache_erase,
+        map_pages_ppm,
+    } = rhythm;
     let times = [program, read, erase, cache_program, cache_read, cache_erase];
     let times: String = times.into_iter().map(|time| format!(":{}", time.ps())).collect();
     format!("{wordline}{times}:{map_pages_ppm}")
 }
 
-fn rhythm_of(text: &str) -> Option<Rhythm> {
+fn rhythm_of(text: &str) -> Option<SteadyTiming> {
     let (wordline, rest) = text.split_once(':')?;
     let (times, map_pages_ppm) = rest.rsplit_once(':')?;
     let times: Option<Vec<Delay>> =
@@ -217,7 +224,16 @@ fn rhythm_of(text: &str) -> Option<Rhythm> {
     let [program, read, erase, cache_program, cache_read, cache_erase] = times;
     let wordline = wordline.parse().ok().filter(|wordline| *wordline > 0)?;
     let map_pages_ppm = map_pages_ppm.parse().ok()?;
-    Some(Rhythm { wordline, program, read, erase, cache_program, cache_read, cache_erase, map_pages_ppm })
+    Some(SteadyTiming {
+        wordline,
+        program,
+        read,
+        erase,
+        cache_program,
+        cache_read,
+        cache_erase,
+        map_pages_ppm,
+    })
 }
 
 fn region_of(text: &str) -> Option<Region> {
@@ -233,17 +249,23 @@ fn region_of(text: &str) -> Option<Region> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::config::Upkeep;
+    use crate::ftl::config::Maintenance;
     use byteway_flash::file::SimulatedFiles;
 
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 16, pages: 6, page_bytes: 8192 };
 
-    // The steady state follows from the rhythm: taken for another one, every unit would be looked for elsewhere.
+    // The steady state follows from the rhythm: with a different one, every unit would be searched elsewhere.
     #[test]
     fn the_files_say_how_the_steady_state_was_made() {
         let us = Delay::from_us;
-        let rhythm = Rhythm { wordline: 2, program: us(7), read: us(5), erase: us(3), ..Rhythm::default() };
+        let rhythm = SteadyTiming {
+            wordline: 2,
+            program: us(7),
+            read: us(5),
+            erase: us(3),
+            ..SteadyTiming::default()
+        };
         let config = FtlConfig { user_units: 40, base: Base::Steady, rhythm, ..FtlConfig::default() };
         let timing = Timing { read: vec![us(1); 2], ..Timing::default() };
         let (_, told) = told_by(&format(GEOMETRY, &timing, &config)).unwrap();
@@ -253,12 +275,12 @@ mod tests {
             Ftl::open_medium(GEOMETRY, &timing, config, files.clone(), Tuning::default()).map(drop)
         };
         open(&config).unwrap();
-        let other = FtlConfig { rhythm: Rhythm { program: us(8), ..rhythm }, ..config };
+        let other = FtlConfig { rhythm: SteadyTiming { program: us(8), ..rhythm }, ..config };
         let error = open(&other).unwrap_err().to_string();
         assert!(error.contains("steady_rhythm"), "{error}");
     }
 
-    // Pages with entries of another length would lead everywhere.
+    // Pages with entries of another size would lead everywhere.
     #[test]
     fn entries_of_the_map_stay_as_long_as_they_were_made() {
         for is_wide in [false, true] {
@@ -277,13 +299,13 @@ mod tests {
         }
     }
 
-    // A cache that comes or goes with another start finds superblocks of the other kind of cells: their programs fail, and the
-    // drive loses them one by one.
+    // With a cache added or removed at another start, superblocks would have the other kind of cells: their
+    // programs would fail, and the drive would lose them one by one.
     #[test]
     fn the_cache_stays_as_it_was_made() {
         let files = Arc::new(SimulatedFiles::new());
         let open = |slc_blocks| {
-            let upkeep = Upkeep { slc_blocks, ..Upkeep::default() };
+            let upkeep = Maintenance { slc_blocks, ..Maintenance::default() };
             let config = FtlConfig { user_units: 40, upkeep, ..FtlConfig::default() };
             Ftl::open_medium(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default())
                 .map(drop)

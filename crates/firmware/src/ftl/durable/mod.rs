@@ -1,12 +1,12 @@
-//! What is written down beside the units, so that the power may go; and what is found when it comes back.
+//! Persistent state of the translation layer apart from the units, and recovery after a power cut.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`journal`], [`journal_writer`] | what was deallocated, in the system area; the task that writes it there |
-//! | [`checkpoint`], [`root`] | the map, written down; where it is |
-//! | [`recover`] | what the medium holds, when the power has come back |
-//! | [`audit`] | whether the map and the spare areas say the same, for who looks at a directory |
-//! | [`medium`] | media in files: what must stay the same, and looking at them |
+//! | [`journal`], [`journal_writer`] | deallocations, in the system area; the task that writes them |
+//! | [`checkpoint`], [`root`] | persisting the map; its entry point |
+//! | [`recover`] | recovery of the state at power-on |
+//! | [`audit`] | comparison of the map with the spare areas, for inspecting a directory |
+//! | [`medium`] | media in files: their fixed parameters, and inspecting them |
 
 pub(in crate::ftl) mod audit;
 pub(in crate::ftl) mod checkpoint;
@@ -23,21 +23,21 @@ use byteway_wire::content::Content;
 use root::Root;
 use std::cell::{Cell, RefCell};
 
-/// What the last loss of power has left, and the next one would take.
+/// State left by the last power cut, and to be saved at the next one.
 pub(in crate::ftl) struct Power {
-    /// It was made in the steady state, and nothing has been written to it yet.
+    /// It was built in the steady state, and has not been written to.
     pub(in crate::ftl) is_untouched: Cell<bool>,
-    /// What the medium holds is known.
+    /// Recovery is complete.
     pub(in crate::ftl) is_ready: Cell<bool>,
     pub(in crate::ftl) readied: Notify,
-    /// What capacitors have saved, until it is in the buffer again.
+    /// The save of the capacitors, until it is back in the buffer.
     pub(in crate::ftl) saved: RefCell<Option<Dump>>,
-    /// What somebody above had in DRAM, handed over when the power goes.
+    /// Units that callers held in DRAM, handed over at a power cut.
     pub(in crate::ftl) late: RefCell<Vec<(u64, Content)>>,
 }
 
 impl Power {
-    /// `saved`: what capacitors have saved in the medium.
+    /// `saved`: the save of the capacitors in the medium.
     pub(in crate::ftl) fn new(
         clock: &Clock,
         is_untouched: bool,
@@ -54,30 +54,31 @@ impl Power {
     }
 }
 
-/// Checkpoints: what was written, and what is wanted.
+/// State of checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ftl) struct Checkpoints {
-    /// Of the last root; its slot is this modulo 2.
+    /// Number of the last root; its slot is this modulo 2.
     pub(in crate::ftl) generation: u64,
-    /// Units that had been programmed when the last one began.
+    /// Units programmed when the last checkpoint began.
     units_then: u64,
-    /// How many were asked for, and how many of those have ended.
+    /// Checkpoints requested, and those of them completed.
     asked: u64,
     done: u64,
-    /// The next one that begins is a shutdown's.
+    /// The next checkpoint to begin belongs to a shutdown.
     is_shutdown: bool,
-    /// Why the last one of a shutdown was not written.
+    /// Why the last checkpoint of a shutdown was not written.
     failed: Option<MediaError>,
-    /// The last root is of a shutdown, and nothing has come since.
+    /// The last root is that of a shutdown, and nothing has come since.
     is_clean: bool,
-    /// Translation pages that had changed left DRAM without being written: a root would say that they are.
+    /// Dirty translation pages were dropped from DRAM without being written, so no root may be written any
+    /// more.
     pub(in crate::ftl) is_over: bool,
     pub(in crate::ftl) power_cycles: u64,
     pub(in crate::ftl) unsafe_shutdowns: u64,
 }
 
 impl Checkpoints {
-    /// Goes on from the last root; a cut came after it, unless it `was_clean`.
+    /// Continues from the last root. A power cut came after it, unless it `was_clean`.
     pub(in crate::ftl) fn recovered(&mut self, root: &Root, was_clean: bool) {
         self.generation = root.generation;
         self.power_cycles = root.power_cycles + 1;

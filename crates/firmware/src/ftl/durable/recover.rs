@@ -1,34 +1,38 @@
-//! What the medium holds, when the power has come back.
+//! Recovery of the translation layer's state at power-on.
 //!
-//! 1. The root: where the translation pages were at the last checkpoint, and from which stripe on must be read.
-//! 2. One look at the first and the last stripe of each superblock: numbers rise within one, so this tells which hold
-//!    stripes from there on. Those are read: each unit's spare area says which state of which unit it is.
-//! 3. The latest version of each translation page. It reflects everything before a number, so of the units found above
-//!    those that are older count only if what the page says is there no more.
-//! 4. Deallocations from the journal: each ends the states of its units with lower numbers.
-//! 5. What capacitors have saved comes back into the buffer.
+//! 1. The root: the locations of the translation pages at the last checkpoint, and the stripe from which on
+//!    to scan.
+//! 2. A look at the first and the last stripe of each superblock: numbers ascend within one, so this shows
+//!    which superblocks hold stripes from there on. Those are read: the spare area of each unit names the
+//!    unit and its version.
+//! 3. The latest version of each translation page. It reflects everything before a sequence number, so older
+//!    versions of units found in step 2 count only if the location in the page no longer holds the unit.
+//! 4. Deallocations from the journal: each ends the versions of its units with lower numbers.
+//! 5. The save of the capacitors returns to the buffer.
 //!
-//! All this is decided by the medium alone, and nothing is written before it is known but erases of superblocks that
-//! hold nothing, so another cut changes nothing. What was found is found again: a stripe that can be read now stays as it
-//! is until its superblock is erased, for superblocks that end within a wordline take no more programs.
+//! All of this depends on the medium alone, and nothing is written before it is complete except erases of
+//! empty superblocks, so another power cut changes nothing. What was found will be found again: a readable
+//! stripe stays as it is until its superblock is erased, since superblocks that end within a wordline take no
+//! more programs.
 //!
-//! What it does not do: a read that fails here for once, by an error model or a plan of faults, takes its time and gives what
-//! is there all the same. Of a spare area that is damaged in files nothing is known but by a translation page.
+//! What it does not do: a read that fails here, by an error model or a fault plan, takes its time and is
+//! treated as successful. Units whose spare area is damaged in files are known only from translation pages.
 //!
-//! Why an old state never comes back: it would have to be without a newer one. A newer state is erased only when it was
-//! moved, or followed by a still newer one that is safe in flash, or deallocated by a record that is in the journal; and a
-//! record leaves the journal only when a root is written whose pages reflect it.
+//! Why an old version never returns: it would have to exist without a newer one. A newer version is erased
+//! only after it was moved, or was followed by a still newer one that is safe in flash, or was deallocated by
+//! a record in the journal; and a record leaves the journal only when a root is written whose pages reflect
+//! it.
 
 use crate::ftl::Base;
-use crate::ftl::blocks::{Blocks, Found, Marks};
-use crate::ftl::buffer::NOBODY;
-use crate::ftl::config::Canary;
+use crate::ftl::blocks::{Blocks, Marks, RecoveredBlock};
+use crate::ftl::buffer::UNTRACED;
+use crate::ftl::config::InjectedDefect;
 use crate::ftl::durable::journal::{self, Journal, Trim};
 use crate::ftl::durable::root::Root;
 use crate::ftl::inner::{Inner, State};
 use crate::ftl::map::page;
 use crate::ftl::map::pages::Pages;
-use crate::ftl::map::table::{Entry, Place, Table};
+use crate::ftl::map::table::{Entry, EntryKind, Table};
 use crate::ftl::space::UnitKind;
 use crate::placement::Route;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
@@ -38,24 +42,24 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Reads that are under way at once, for each die.
+/// Reads in flight for each die.
 const READS_PER_DIE: u32 = 64;
 
-/// A state of a unit that was found in a stripe.
+/// A version of a unit found in a stripe.
 #[derive(Clone, Copy)]
 struct Copy {
     sequence: u64,
-    /// Of the stripe.
+    /// Number of the stripe.
     number: u64,
     at: Ppa,
 }
 
-/// A unit, and what is known of it in the end.
+/// A unit, and the outcome for it.
 struct Winner {
     lpa: u64,
     sequence: u64,
     entry: Entry,
-    /// What its translation page says.
+    /// Its entry according to its translation page.
     written: Entry,
 }
 
@@ -64,26 +68,27 @@ struct Recovery<'a> {
     root: Root,
     ticket: Ticket,
     reads: u32,
-    /// Of each superblock.
-    found: Vec<Found>,
-    /// Superblocks of which something was erased or programmed since the root: what a page says of them may be gone.
+    /// By superblock.
+    found: Vec<RecoveredBlock>,
+    /// Superblocks with erases or programs since the root: locations in them according to a page may be
+    /// outdated.
     changed: Vec<bool>,
-    /// The best copy of each unit. Never iterated but to be sorted.
+    /// The best copy of each unit. Iterated only to be sorted.
     copies: FxHashMap<u64, Copy>,
-    /// Of translation pages that were found: everything before this is reflected.
+    /// For translation pages found: everything before this sequence number is reflected.
     reflects: FxHashMap<u32, u64>,
     map: Table,
     pages: Pages,
     /// Dies whose collectors have left a superblock since the root (see `duplicates`).
     left: Vec<bool>,
-    /// Units of which a page says a place that is no more, and of which no copy was found.
+    /// Units whose location according to a page is outdated, and of which no copy was found.
     gone: Vec<(u64, Ppa)>,
     next_sequence: u64,
     next_number: u64,
     stripes_scanned: u64,
 }
 
-/// The task that finds out what the medium holds. Whoever asks something of the translation layer waits for it.
+/// The recovery task. All requests to the translation layer wait for it.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let began = inner.clock.now();
     let roots = [inner.flash.read_root(0).await, inner.flash.read_root(1).await];
@@ -101,14 +106,16 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     recovery.look_at_blocks().await;
     recovery.replay().await;
     if let Err(why) = recovery.load_pages().await {
-        // Without it the host would read zeroes where it has written. There is nobody to tell but whoever runs the drive.
+        // Without this page the host would read zeroes where it has written. Only the operator of the drive
+        // can be informed.
         return inner.flash.refuse(why);
     }
     recovery.look_again().await;
     let before = trims.len();
+    // Pages reflect everything before `settled`, deallocations included.
     trims.retain(|trim| trim.sequence >= recovery.root.settled);
     let is_clean = recovery.root.is_clean && recovery.copies.is_empty() && before == 0;
-    if inner.config.canary == Some(Canary::IgnoreTrims) {
+    if inner.config.canary == Some(InjectedDefect::IgnoreTrims) {
         trims.clear();
     }
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
@@ -130,6 +137,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     if inner.state.borrow().parts.is_urgent() {
         inner.signals.mergers.notify_one();
     }
+    // Last: a request may start in the same instant.
     inner.power.is_ready.set(true);
     inner.power.readied.notify_all();
     inner.rouse_cornered();
@@ -145,7 +153,7 @@ impl<'a> Recovery<'a> {
             inner,
             ticket: inner.flash.ticket(),
             reads: 0,
-            found: vec![Found::default(); blocks],
+            found: vec![RecoveredBlock::default(); blocks],
             changed: vec![false; blocks],
             copies: FxHashMap::default(),
             reflects: FxHashMap::default(),
@@ -169,7 +177,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Whether a place that is no more may have been in a superblock that was left.
+    /// Whether an outdated location may have been in a superblock that was left.
     fn may_be_left(&self, ppa: Ppa) -> bool {
         self.left.get(self.inner.geometry.die_of(ppa) as usize).is_some_and(|left| *left)
     }
@@ -190,12 +198,12 @@ impl<'a> Recovery<'a> {
         self.reads = 0;
     }
 
-    /// How far each superblock is programmed, and which numbers it holds. Those that are as the base state has them were
-    /// never touched, and cost nothing.
+    /// Finds out how far each superblock is programmed, and its stripe numbers. Superblocks still in the base
+    /// state cost nothing.
     async fn look_at_blocks(&mut self) {
         let (flash, geometry) = (&self.inner.flash, self.inner.geometry);
         let wordline = self.inner.state.borrow().filling.wordlines.stripes();
-        // Die by die in turn, so that all of them read at once.
+        // Round-robin over the dies, so that all of them read in parallel.
         let turns = (0..geometry.blocks).flat_map(|block| (0..geometry.dies()).map(move |die| (die, block)));
         for block in turns.map(|(die, block)| geometry.block(die, block)) {
             let programmed = flash.programmed_stripes(block);
@@ -206,15 +214,16 @@ impl<'a> Recovery<'a> {
                 flash.erases_since_made(block) > 0 || flash.is_unstable(block) || programmed != base_stripes;
             if is_touched {
                 self.read(geometry.ppa(block, 0, 0)).await;
-                // The last one, if all are programmed; else a search for the first that is not.
+                // The last stripe if all are programmed, otherwise a binary search for the first that is not.
                 let looks = if programmed == pages { 1 } else { pages.ilog2() + 1 };
                 for look in 0..looks {
                     let stripe = (pages - 1) >> look;
                     self.read(geometry.ppa(block, stripe, 0)).await;
                 }
             }
+            // From the end backwards, since the last stripes may be torn.
             let last = (0..programmed).rev().find_map(|stripe| flash.stripe_number(block, stripe));
-            self.found[block.0 as usize] = Found {
+            self.found[block.0 as usize] = RecoveredBlock {
                 programmed,
                 last: last.unwrap_or(0),
                 is_base: base_stripes > 0 && flash.stripe_number(block, 0) == Some(0),
@@ -227,7 +236,7 @@ impl<'a> Recovery<'a> {
         self.await_reads().await;
     }
 
-    /// Reads the stripes that came after the root, and what they say of their units.
+    /// Reads the stripes written after the root, and their units' spare areas.
     async fn replay(&mut self) {
         let first = self.root.first_stripe.max(1);
         let geometry = self.inner.geometry;
@@ -235,10 +244,10 @@ impl<'a> Recovery<'a> {
             self.root.moving.iter().map(|(block, stripe)| (BlockId(*block), *stripe)).collect();
         stripes.retain(|(block, stripe)| block.0 < geometry.total_blocks() && *stripe < geometry.pages);
         for block in (0..geometry.total_blocks()).map(BlockId) {
-            let Found { programmed, last, .. } = self.found[block.0 as usize];
+            let RecoveredBlock { programmed, last, .. } = self.found[block.0 as usize];
             let number = |stripe| self.inner.flash.stripe_number(block, stripe);
             if last >= first {
-                // A stripe that can't be read may have come after it, or before.
+                // An unreadable stripe may have come after it, or before.
                 let later =
                     (0..programmed).rev().take_while(|stripe| number(*stripe).is_none_or(|n| n >= first));
                 stripes.extend(later.map(|stripe| (block, stripe)));
@@ -262,12 +271,12 @@ impl<'a> Recovery<'a> {
         self.await_reads().await;
     }
 
-    /// Of two copies the later state counts; if they are of the same, the one that was moved last.
+    /// Of two copies the later version counts; of equal versions the one moved last.
     fn note(&mut self, lpa: u64, copy: Copy) {
         let rank = |copy: &Copy| (copy.sequence, copy.number);
         let best = self.copies.entry(lpa).or_insert(copy);
         let is_better = match self.inner.config.canary {
-            Some(Canary::OlderCopy) => rank(&copy) < rank(best),
+            Some(InjectedDefect::OlderCopy) => rank(&copy) < rank(best),
             _ => rank(&copy) > rank(best),
         };
         if is_better {
@@ -275,16 +284,16 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Loads the translation pages: of each the version that reflects most, and of equals the one that the root names.
-    /// One that is damaged is an error: only files can be, and what they say can't be had elsewhere.
+    /// Loads the translation pages: of each the version that reflects most, and among equals the one that the
+    /// root names. A damaged page is an error: only files can be damaged, and its content is nowhere else.
     async fn load_pages(&mut self) -> Result<(), String> {
         let space = self.inner.space;
         let runs = std::mem::take(&mut self.root.pages);
         let mut places: Vec<(u32, Ppa)> = Vec::new();
         for run in &runs {
-            match run.place.place() {
-                Place::Flash(ppa) if run.first < self.pages.count() => places.push((run.first, ppa)),
-                Place::Flash(_) => {} // of another drive's files: there is no such page
+            match run.place.kind() {
+                EntryKind::Flash(ppa) if run.first < self.pages.count() => places.push((run.first, ppa)),
+                EntryKind::Flash(_) => {} // from another drive's files: no such page exists
                 _ => self.mark_pages(run.first, run.count),
             }
         }
@@ -294,23 +303,25 @@ impl<'a> Recovery<'a> {
             let unit = self.pages.unit(page);
             match self.inner.flash.spare(ppa).filter(|spare| spare.lpa == unit) {
                 Some(spare) => _ = latest.insert(page, (spare.sequence, ppa)),
+                // The location may be outdated because a superblock was left; then the page is elsewhere in
+                // the die.
                 None if !self.copies.contains_key(&unit) || self.may_be_left(ppa) => gone.push((unit, ppa)),
                 None => {}
             }
         }
         for (unit, copy) in self.search(gone).await {
-            // The base state's pages say nothing.
+            // Pages of the base state are empty.
             if let (UnitKind::Map(page), 1..) = (space.kind(unit), copy.number) {
                 latest.insert(page as u32, (copy.sequence, copy.at));
             }
         }
         #[expect(
             clippy::iter_over_hash_type,
-            reason = "each page has its own place: the order shows nowhere"
+            reason = "each page has its own entry: the order has no effect"
         )]
         for (lpa, copy) in &self.copies {
             let UnitKind::Map(page) = space.kind(*lpa) else { continue };
-            // A mark says all that had settled. A collector may have been moving what it has taken the place of.
+            // A mark covers everything settled. A collector may have been moving the page that it replaced.
             let is_marked = self.map.get(*lpa) == Entry::UNMAPPED;
             if is_marked && copy.sequence < self.root.settled {
                 continue;
@@ -336,8 +347,8 @@ impl<'a> Recovery<'a> {
         let Some(content) = self.inner.flash.intact(ppa).await else {
             let Range { start, end } = self.pages.units(page);
             return Err(format!(
-                "translation page {page} (unit {} of the array), which says where logical units {start} to {} are, is \
-                 damaged",
+                "translation page {page} (unit {} of the array), which locates logical units {start} to {}, \
+                 is damaged",
                 ppa.0,
                 end - 1
             ));
@@ -346,7 +357,7 @@ impl<'a> Recovery<'a> {
         self.map.set(self.pages.unit(page), Entry::flash(ppa));
         self.reflects.insert(page, reflects);
         for (lpa, entry) in page::decode(&bytes, self.inner.space, page) {
-            // It may have been marked as nowhere before.
+            // A mark may have unmapped it before.
             if entry != self.map.get(lpa) {
                 self.map.set(lpa, entry);
             }
@@ -354,7 +365,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Pages that say of all units that they are nowhere.
+    /// Unmaps the units of marked pages.
     fn mark_pages(&mut self, first: u32, count: u32) {
         let end = first.saturating_add(count).min(self.pages.count());
         if first < end {
@@ -364,13 +375,14 @@ impl<'a> Recovery<'a> {
         self.map.unmap(units);
     }
 
-    /// Finds the latest state of every unit of which a copy was found, and lets deallocations end states. Gives how many
-    /// units are where a copy was found and not where a page says.
+    /// Determines the latest version of every unit with a copy, and applies deallocations. Returns the number
+    /// of units found elsewhere than their page says.
     fn decide(&mut self, trims: &[Trim]) -> u64 {
         let mut copies: Vec<(u64, Copy)> = self.copies.iter().map(|(lpa, copy)| (*lpa, *copy)).collect();
         copies.sort_unstable_by_key(|(lpa, _)| *lpa);
         let mut winners: Vec<Winner> = copies.into_iter().map(|(lpa, copy)| self.winner(lpa, copy)).collect();
         let mut trims = trims.to_vec();
+        // In order of sequence, so that a later deallocation prevails.
         trims.sort_unstable_by_key(|trim| trim.sequence);
         for Trim { first, count, sequence } in trims {
             let end = first.saturating_add(count).min(self.inner.space.user);
@@ -382,7 +394,7 @@ impl<'a> Recovery<'a> {
             for winner in ended.filter(|winner| winner.sequence < sequence) {
                 winner.entry = Entry::UNMAPPED;
             }
-            // Of units without a copy there is nothing that is newer than the root.
+            // Units without a copy have nothing newer than the root.
             self.map.unmap(first..end);
             self.pages.deallocated(first, end);
         }
@@ -405,19 +417,19 @@ impl<'a> Recovery<'a> {
         let written = self.map.get(lpa);
         let reflects =
             self.reflects.get(&inner.space.page_of(lpa)).copied().unwrap_or(0).max(self.root.settled);
-        let place = match written.place() {
-            Place::Base => inner.base.find(lpa),
-            Place::Flash(ppa) => Some(ppa),
-            Place::Unmapped | Place::Slot(_) => None,
+        let place = match written.kind() {
+            EntryKind::Base => inner.base.find(lpa),
+            EntryKind::Flash(ppa) => Some(ppa),
+            EntryKind::Unmapped | EntryKind::Slot(_) => None,
         };
-        // What the page says, if that is there.
+        // Version at the location in the page, if it is still there.
         let said = match place {
             None => Some(0),
             Some(_) if written == Entry::BASE => self.is_in_base(lpa).then_some(0),
             Some(ppa) => inner.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence),
         };
         let is_newer = |sequence| match inner.config.canary {
-            Some(Canary::OlderCopy) => copy.sequence < sequence,
+            Some(InjectedDefect::OlderCopy) => copy.sequence < sequence,
             _ => copy.sequence >= reflects && copy.sequence > sequence,
         };
         match said {
@@ -426,9 +438,10 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Looks for units whose places are gone in all stripes of those dies: what a collector had moved went back to where
-    /// it was when its superblock was left (see `duplicates`), and that may be older than the root. In the order of
-    /// the units, of each the latest state. Nothing newer can be there: it would have been found.
+    /// Searches all stripes of the affected dies for units with outdated locations: units that a collector
+    /// had moved returned to their old addresses when its superblock was left (see `duplicates`), which may
+    /// be older than the root. Returns them in order of units, the latest version of each. Nothing newer can
+    /// exist there: it would have been found.
     async fn search(&mut self, mut gone: Vec<(u64, Ppa)>) -> Vec<(u64, Copy)> {
         let geometry = self.inner.geometry;
         gone.sort_unstable();
@@ -458,14 +471,15 @@ impl<'a> Recovery<'a> {
         found
     }
 
-    /// Units of which older states were found than the page reflects, and what the page says is no more: if it was left,
-    /// the state that the page reflects is elsewhere in its die.
+    /// Searches for units of which only versions older than their page reflects were found, and whose
+    /// location in the page is outdated. If a superblock was left, the reflected version is elsewhere in its
+    /// die.
     async fn look_again(&mut self) {
         if !self.left.contains(&true) {
             return;
         }
         let gone = self.copies.iter().filter_map(|(lpa, copy)| {
-            let Place::Flash(ppa) = self.map.get(*lpa).place() else { return None };
+            let EntryKind::Flash(ppa) = self.map.get(*lpa).kind() else { return None };
             let reflects = self
                 .reflects
                 .get(&self.inner.space.page_of(*lpa))
@@ -481,7 +495,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Finds the units again that have gone back to where they were. Gives how many.
+    /// Finds units that returned to their old addresses. Returns their number.
     async fn find_gone(&mut self) -> u64 {
         let gone = std::mem::take(&mut self.gone);
         let found = self.search(gone).await;
@@ -492,33 +506,33 @@ impl<'a> Recovery<'a> {
         found.len() as u64
     }
 
-    /// Whether a unit still lies where the base state has it.
+    /// Whether a unit is still in the base state's location.
     fn is_in_base(&self, lpa: u64) -> bool {
         let place = self.inner.base.find(lpa);
         place.is_some_and(|ppa| self.found[self.inner.geometry.block_of(ppa).0 as usize].is_base)
     }
 
-    /// What a page says of a superblock that was erased since is no more: whatever it was has been followed by something
-    /// else, which was found, or deallocated. To be sure, no entry may lead to what is another's.
+    /// Unmaps locations in superblocks that were erased since: such a unit was followed by a later version,
+    /// which was found, or was deallocated. In any case no entry may lead to another unit's data.
     fn forget_what_is_gone(&mut self) {
         let inner = self.inner;
         let mut gone: Vec<(u64, Entry)> = Vec::new();
         self.map.each_kept(0..inner.space.units(), |lpa, entry| {
-            let is_gone = match entry.place() {
-                Place::Flash(ppa) => {
+            let is_gone = match entry.kind() {
+                EntryKind::Flash(ppa) => {
                     ppa.0 >= inner.geometry.total_units()
                         || self.changed[inner.geometry.block_of(ppa).0 as usize]
                             && inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
                 }
-                Place::Slot(_) => true,
-                Place::Base | Place::Unmapped => false,
+                EntryKind::Slot(_) => true,
+                EntryKind::Base | EntryKind::Unmapped => false,
             };
             if is_gone {
                 gone.push((lpa, entry));
             }
         });
         for (lpa, entry) in gone {
-            if let (Place::Flash(ppa), UnitKind::User) = (entry.place(), inner.space.kind(lpa)) {
+            if let (EntryKind::Flash(ppa), UnitKind::User) = (entry.kind(), inner.space.kind(lpa)) {
                 self.gone.push((lpa, ppa));
             }
             self.map.set(lpa, Entry::UNMAPPED);
@@ -531,8 +545,8 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The base state's translation pages that are not there any more; they said nothing. They are found by what was in
-    /// superblocks that have changed, or one by one, whichever is less.
+    /// Translation pages of the base state that no longer exist; they were empty. Found through the changed
+    /// superblocks, or one by one, whichever takes fewer look-ups.
     fn pages_gone(&self) -> Vec<u64> {
         let (base, geometry) = (&self.inner.base, &self.inner.geometry);
         if !base.holds_pages() {
@@ -557,7 +571,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Superblocks whose erase was cut off are erased again. They hold nothing.
+    /// Erases superblocks whose erase was cut off. They are empty.
     async fn erase_unstable(&mut self) {
         let flash = &self.inner.flash;
         let is_unstable = |block| flash.is_unstable(block) && !flash.is_bad(block);
@@ -567,24 +581,24 @@ impl<'a> Recovery<'a> {
             }
         }
         self.await_reads().await;
-        // What failed is bad.
+        // An erase that failed again makes the superblock bad.
         let flash = &self.inner.flash;
         let failed = (0..self.inner.geometry.total_blocks()).map(BlockId);
         failed.filter(|block| flash.is_unstable(*block)).for_each(|block| flash.mark_bad(block));
     }
 
-    /// A tree of extents is made of the numbers of stripes: those that hold something and were not read above are read.
+    /// Reads the stripe numbers that a tree of extents is built from, of programmed stripes not read above.
     async fn read_numbers(&mut self) {
         if self.inner.config.extents.is_none() {
             return;
         }
-        // All that is programmed across a link was read when that was taken up.
+        // Across a link, all programmed stripes were read at attach.
         let is_far = self.inner.flash.own().is_none();
         let geometry = &self.inner.geometry;
         let units = u64::from(geometry.units_per_stripe());
         let mut holds = vec![false; (geometry.total_units() / units) as usize];
         self.map.each_kept(0..self.inner.space.user, |_, entry| {
-            if let Place::Flash(ppa) = entry.place() {
+            if let EntryKind::Flash(ppa) = entry.kind() {
                 holds[(ppa.0 / units) as usize] = true;
             }
         });
@@ -600,13 +614,13 @@ impl<'a> Recovery<'a> {
         self.await_reads().await;
     }
 
-    /// How many units are valid in each superblock.
+    /// Valid units of each superblock.
     fn count(&self) -> Vec<u32> {
         let (inner, geometry) = (self.inner, &self.inner.geometry);
         let own = self.pages.unit(0)..self.pages.unit(self.pages.count());
         let mut counts = vec![0; geometry.total_blocks() as usize];
         let mut gain = |_, entry: Entry| {
-            if let Place::Flash(ppa) = entry.place() {
+            if let EntryKind::Flash(ppa) = entry.kind() {
                 counts[geometry.block_of(ppa).0 as usize] += 1;
             }
         };
@@ -630,7 +644,7 @@ impl<'a> Recovery<'a> {
         if !is_all_deallocated {
             self.map.each_changed(0..inner.space.units(), &mut lose);
         } else if inner.base.holds_pages() {
-            // Of a drive of which nothing is where it was, only translation pages are left to be counted.
+            // With all host units deallocated, only translation pages are left to count.
             for lpa in own.filter(|lpa| self.map.get(*lpa) == Entry::BASE && self.is_in_base(*lpa)) {
                 inner
                     .base
@@ -642,7 +656,7 @@ impl<'a> Recovery<'a> {
         counts
     }
 
-    /// All that was found becomes the state of the translation layer.
+    /// Installs the recovered state in the translation layer.
     fn install(self, journal: Journal, is_clean: bool, recovered: u64) {
         let counts = self.count();
         let Recovery { inner, root, found, map, pages, next_sequence, next_number, stripes_scanned, .. } =
@@ -651,6 +665,7 @@ impl<'a> Recovery<'a> {
         let state = &mut *guard;
         let (geometry, config) = (inner.geometry, &inner.config);
         let (marks, found) = (Marks::of(&inner.flash), |block: BlockId| found[block.0 as usize]);
+        debug_assert_eq!(state.buffer.used(), 0, "no request runs before recovery is complete");
         let cache_pages = state.blocks.cache_pages();
         state.blocks = Blocks::recovered(geometry, &inner.base, config, cache_pages, marks, counts, found);
         (state.map.table, state.map.pages, state.journal) = (map, pages, journal);
@@ -665,7 +680,7 @@ impl<'a> Recovery<'a> {
 }
 
 impl State {
-    /// Makes the tree of extents, if the map is one, of what the map says, in the order of the units.
+    /// Builds the tree of extents from the map, in order of units, if the map is one.
     fn make_extents(&mut self, inner: &Inner) {
         let Some(extents) = &mut self.map.extents else { return };
         extents.clear();
@@ -675,9 +690,10 @@ impl State {
 }
 
 impl Inner {
-    /// Puts what capacitors have saved into the buffer again, as if it were written now. There is a slot for each unit.
+    /// Returns the save of the capacitors to the buffer, as if it were written now. There is a slot for each
+    /// unit.
     async fn restore_saved(&self) {
-        if self.config.canary == Some(Canary::ForgetDump) {
+        if self.config.canary == Some(InjectedDefect::ForgetDump) {
             return;
         }
         let units = self.power.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
@@ -686,14 +702,14 @@ impl Inner {
                 continue;
             }
             let permit = self.credits.acquire(1).await;
-            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, NOBODY, Route::OWN);
+            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, UNTRACED, Route::OWN);
             permit.forget();
             if slot.is_none() {
                 self.credits.release(1);
             }
             self.dispatch();
         }
-        // They lie over what was buffered. There may be more of them than have room now; they are merged soon.
+        // They overlay the buffered units. There may be more than fit now; they are merged soon.
         let parts = self.power.saved.borrow().as_ref().map(|dump| dump.parts.clone()).unwrap_or_default();
         let state = &mut *self.state.borrow_mut();
         for (spare, content) in parts.iter().filter(|(spare, _)| spare.lpa < self.space.user) {
@@ -701,7 +717,7 @@ impl Inner {
         }
     }
 
-    /// Dies without a free superblock have something to do.
+    /// Wakes the collectors of dies without a free superblock.
     fn rouse_cornered(&self) {
         for die in 0..self.geometry.dies() {
             if self.state.borrow().blocks.free(die) == 0 {
@@ -743,7 +759,8 @@ mod tests {
         FtlConfig { user_units: 40, ..FtlConfig::default() }
     }
 
-    // A root comes from files: one that is whole, and names pages and places that the drive has not, must not end the process.
+    // A root comes from files: an intact one that names pages and addresses out of range must not end the
+    // process.
     #[test]
     fn a_root_of_pages_that_are_not_there_is_survived() {
         let executor = Executor::new();
@@ -774,7 +791,7 @@ mod tests {
         executor.run(async move { ftl.ready().await }).unwrap();
     }
 
-    // So do spare areas: a collector looked up units that the drive has not.
+    // The same for spare areas: a collector once looked up units out of range.
     #[test]
     fn units_that_are_not_there_are_survived() {
         let executor = Executor::new();

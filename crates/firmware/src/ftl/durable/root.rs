@@ -1,55 +1,57 @@
-//! The root: what recovery begins with. A checkpoint writes it into the system area, into one of two slots in turn.
+//! The root: the starting point of recovery. A checkpoint writes it into one of two slots of the system area
+//! in turn.
 //!
-//! It tells where the translation pages are, and from where on the medium must be read to know what has happened since.
+//! It locates the translation pages, and the stripe from which on the medium must be scanned for later
+//! changes.
 
 use crate::ftl::map::table::Entry;
 use std::rc::Rc;
 
-/// A run of translation pages that flash has, or that say of all units that they are nowhere.
+/// A run of translation pages that are in flash, or of which all units are unmapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct PageRun {
     pub(in crate::ftl) first: u32,
     pub(in crate::ftl) count: u32,
-    /// Where the first one is, and the only one if it is somewhere.
+    /// Location of the first page, which is the only one if it is in flash.
     pub(in crate::ftl) place: Entry,
 }
 
 /// A root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::ftl) struct Root {
-    /// Which one it is.
+    /// Generation, increasing by one.
     pub(in crate::ftl) generation: u64,
-    /// Everything that was numbered before this is in the translation pages.
+    /// The translation pages reflect everything before this sequence number.
     pub(in crate::ftl) settled: u64,
-    /// Everything that was numbered later is in stripes from this number on, or in `moving`.
+    /// Everything with later sequence numbers is in stripes from this number on, or in `moving`.
     pub(in crate::ftl) first_stripe: u64,
-    /// The next numbers of units and of stripes.
+    /// The next sequence number and the next stripe number.
     pub(in crate::ftl) next_sequence: u64,
     pub(in crate::ftl) next_number: u64,
     pub(in crate::ftl) power_cycles: u64,
     pub(in crate::ftl) unsafe_shutdowns: u64,
     /// Written at a shutdown.
     pub(in crate::ftl) is_clean: bool,
-    /// The translation pages that there are, by rising number.
+    /// The translation pages, by rising number.
     pub(in crate::ftl) pages: Vec<PageRun>,
-    /// Stripes of lower numbers that hold what may be nowhere else by now: superblock and stripe.
+    /// Stripes with lower numbers whose units may be nowhere else: superblock and stripe.
     pub(in crate::ftl) moving: Vec<(u32, u32)>,
 }
 
-/// Further than this no drive counts: what says so comes from elsewhere.
+/// Upper bound of every count. A larger value means damage.
 pub(in crate::ftl) const COUNT_MAX: u64 = 1 << 62;
 
 const MAGIC: u64 = 0x3154_4f4f_5257_4242; // "BBWROOT1"
-/// Of a root whose lists are of words of 64 bits: a place takes more than 32.
+/// Magic number of a root whose lists have 64-bit words, because an address exceeds 32 bits.
 const WIDE_MAGIC: u64 = 0x3254_4f4f_5257_4242; // "BBWROOT2"
-/// Words before the lists: magic, checksum, then the fields in their order, then the lists' lengths.
+/// Words before the lists: magic, checksum, the fields in order, and the lists' lengths.
 const HEADER_WORDS: usize = 12;
 
 impl Root {
-    /// As bytes.
+    /// Encodes the root.
     pub(in crate::ftl) fn encode(&self) -> Rc<[u8]> {
         let pages = self.pages.iter().flat_map(|PageRun { first, count, place }| {
-            [u64::from(*first), u64::from(*count), place.kept().expect("a root names no slot")]
+            [u64::from(*first), u64::from(*count), place.kept().expect("a root holds no buffered location")]
         });
         let moving = self.moving.iter().flat_map(|(block, stripe)| [*block, *stripe].map(u64::from));
         let lists: Vec<u64> = pages.chain(moving).collect();
@@ -77,7 +79,7 @@ impl Root {
         bytes.into()
     }
 
-    /// From bytes; none if they are not whole.
+    /// Decodes a root; None unless it is intact.
     pub(in crate::ftl) fn decode(bytes: &[u8]) -> Option<Root> {
         let (header, lists) = bytes.split_at_checked(HEADER_WORDS * 8)?;
         let mut words =
@@ -137,13 +139,13 @@ mod tests {
     use super::*;
     use byteway_flash::Ppa;
 
-    // A root that is not what was written leads everywhere: it is taken whole or not at all.
+    // A root that differs from what was written would lead anywhere: it is accepted whole or not at all.
     #[test]
     fn a_root_comes_back_whole_or_not_at_all() {
         for far in [77, 1 << 33] {
             check_root(far);
         }
-        // Whole, and yet no drive's: the next number would be 0.
+        // Intact, yet impossible: the next number would overflow.
         let far = Root { next_sequence: u64::MAX, ..Root::default() };
         assert_eq!(Root::decode(&far.encode()), None);
     }
@@ -167,7 +169,7 @@ mod tests {
         for bit in 0..bytes.len() * 8 {
             let mut broken = bytes.to_vec();
             broken[bit / 8] ^= 1 << (bit % 8);
-            // The upper half of the checksum's word says nothing, and is written as zero.
+            // The upper half of the checksum's word is unused, and written as zero.
             assert_eq!(Root::decode(&broken), None, "bit {bit}");
         }
         for length in 0..bytes.len() {

@@ -1,50 +1,59 @@
-//! DRAM that peers lend for the cached map ("Espresso", 4.5): segments of further places, across a fabric.
+//! DRAM that peers lend for the cached map ("Espresso", 4.5): segments of additional frames, reached over a
+//! fabric.
 //!
-//! What is in such a place is the lender's to lose, and nothing protects it when the power goes. So:
+//! A page in such a frame is lost together with its lender, and is not protected at a power cut. Therefore:
 //!
-//! - **An access** to an entry there brings its line across the fabric to whoever does the work: the drive's own cores, or a lender's
-//!   by their route; at the lender itself there is nothing between. A page that is loaded is sent there, and a dirty one is read back
-//!   before it is captured for flash.
-//! - **A change** of an entry there is committed to the log page of its segment, in the drive's own DRAM, where the entry changes: when
-//!   a program ends, when a collector has moved a unit, when units are deallocated, and when a page is loaded that has changed while it
-//!   was away. It is paid behind, on the cores of whoever wrote the unit, with a line to the log if that is a lender, and one to the
-//!   entry. Writers and collectors don't wait for the log.
-//! - **A full log** has the segment flushed: its dirty pages are captured one after the other, and the log is cleared. Meanwhile
-//!   changes wait beside it ([`segments`](super::segments)), and a command that comes to change an entry there waits for the end.
-//! - **A lender that is gone** takes its segments with it. Of each page there the map is then what flash has of it, or the write
-//!   buffer on its way there, with the records of the log over it, by their bytes. Such a page is away, like one that has changed while
-//!   it was not in the cache: what the log says of it has become what is remembered of it.
+//! - **Access.** Accessing an entry transfers its line over the fabric to the cores that do the work: the
+//!   drive's own, or a lender's for work by its route; work at the lender itself crosses nothing. A page that
+//!   is loaded is sent there, and a dirty one is read back before it is captured for flash.
+//! - **Change.** A change of an entry is committed to the log page of its segment, in the drive's own DRAM,
+//!   at the point where the entry changes: when a program ends, when garbage collection has moved a unit,
+//!   when units are deallocated, and when a page is loaded that has changed while it was not cached. The cost
+//!   is paid afterwards, on the cores that wrote the unit: one line to the log if those are a lender's, and
+//!   one to the entry. Writers and collectors do not wait for the log.
+//! - **Full log.** When the log is full, the segment is flushed: its dirty pages are captured one after the
+//!   other, and the log is cleared. Meanwhile changes wait next to it ([`segments`](super::segments)), and a
+//!   command that is about to change an entry there waits for the end of the flush.
+//! - **Lost lender.** A lender's segments are lost with it. The map of each page is then rebuilt from the
+//!   copy in flash, or in the write buffer on its way there, with the log records replayed over it, by their
+//!   bytes. Such a page is *away*, like one that has changed while it was not cached: the log records have
+//!   become its remembered changes.
 //!
-//! Nobody waits in a circle here either. A command waits for a flush before it has credits or a lock, and for one flush, not for room
-//! in the log. The flusher waits for credits and for the fabric, and no longer for that than until the link is back or the lender is
-//! said to be gone; programs and collectors wait for none of it. Nor does it turn without end: a page that is flushed makes room necessary, that moves units, and that fills logs. So there is
-//! a turn for each unit of the host's, as for the updater, or for a command that waits.
+//! There is no cycle of waits. A command waits for a flush before it holds credits or a lock, and for one
+//! flush, not for free log records. The flusher waits for credits and for the fabric, and for the latter only
+//! until the link is back or the lender is declared lost; programs and collectors wait for neither. Nor does
+//! flushing feed itself: a flushed page takes free space, so units are moved to free more, which fills logs.
+//! It is therefore limited to one page for each host unit, as the updater is, or to what a waiting command
+//! needs.
 //!
-//! A power cut of the borrower needs neither the lender nor the log: recovery finds in spare areas what was programmed since the last
-//! root (`durable::recover`), wherever the page of its entry was.
+//! A power cut of the borrower needs neither the lender nor the log: recovery finds everything programmed
+//! since the last root in spare areas (`durable::recover`), wherever the page of its entry was.
 //!
-//! What a page is made of when its segment is gone stands in [`restore`](super::restore).
+//! Recovery of a page after the loss of its segment: [`restore`](super::restore).
 //!
-//! What it does not do: a lender is not noticed to be gone, but said to be; the log pages take no place of the cache's, one in five
-//! hundred; at the end of life nothing is flushed any more.
+//! What it does not do: it does not detect the loss of a lender, but must be notified. The log pages, one for
+//! about five hundred pages of the cache, take no frame of it. At the end of life nothing is flushed any
+//! more.
 
-use crate::ftl::config::Canary;
+use crate::ftl::config::InjectedDefect;
 use crate::ftl::inner::{Ftl, Inner};
 use crate::ftl::map::cache::Access;
 use crate::ftl::map::segments::{BorrowFigures, Lender, LenderId, Segments, Unpaid};
 use crate::ftl::map::{Cache, MapMonitor};
-use crate::placement::{Distance, Errand, Route, Way};
-use crate::work::Work;
+use crate::placement::{LinkDirection, Route, SiteLink, WorkContext};
+use crate::work::WorkKind;
 use byteway_clock::{Delay, Notify, SpanId, Spans, Stage};
 use byteway_wire::content::UNIT_BYTES;
 use std::rc::Rc;
 
-/// How often a message is tried again that can't be sent: in between it may turn out that the lender is gone.
+/// Time after which an unsendable message is retried; meanwhile the drive may learn that the lender is lost.
 const RETRY: Delay = Delay::from_us(10);
 
 impl Ftl {
-    /// A peer's DRAM for so many segments of [`FtlConfig::map_segment_pages`](crate::FtlConfig::map_segment_pages) holds pages of the
-    /// map from now on. Gives how many are taken: none where the drive's own DRAM holds the whole map, or its flash is across a link.
+    /// Borrows a peer's DRAM for `segments` segments of
+    /// [`FtlConfig::map_segment_pages`](crate::FtlConfig::map_segment_pages), to hold pages of the map.
+    /// Returns the number taken: none if the drive's own DRAM holds the whole map, or its flash is across a
+    /// link.
     pub fn borrow_segments(&self, lender: &Lender, segments: u32) -> u32 {
         let inner = &self.0;
         let Some(cache) = inner.cache.as_ref().filter(|_| inner.flash.own().is_some()) else { return 0 };
@@ -60,13 +69,14 @@ impl Ftl {
                 borrowed.add(lender, |number| map.frames.add_segment(number, pages));
             }
         }
-        cache.room.notify_all();
+        cache.frame_available.notify_all();
         segments
     }
 
-    /// Gives so many segments back to their lender, or as many as are borrowed of it. The pages in them leave, the dirty ones when they
-    /// have been read back; I/O goes on meanwhile. When this ends nothing is in them, nor will be; it gives how many they are. Fewer:
-    /// they were lost meanwhile. Dropped early, they take no other pages, and go first when this is called again.
+    /// Returns up to `segments` segments to their lender. Their pages are evicted, the dirty ones after a
+    /// read back, while I/O continues. When this ends the segments are unused for good, and their number is
+    /// returned; fewer than requested if some were lost meanwhile. If dropped early, the segments take no
+    /// further pages, and the next call returns them first.
     pub async fn give_back_segments(&self, lender: LenderId, segments: u32) -> u32 {
         let inner = &*self.0;
         let Some(cache) = &inner.cache else { return 0 };
@@ -93,9 +103,10 @@ impl Ftl {
         given
     }
 
-    /// A lender is gone, and its DRAM with it: what was in its segments is recovered. Gives how many segments those were.
+    /// Declares a lender lost together with its DRAM, and recovers the pages of its segments. Returns the
+    /// number of segments.
     ///
-    /// Takes [`Work::Translate`] for each record that is replayed, which nobody waits for.
+    /// Takes [`WorkKind::Translate`] for each replayed record, queued behind the work of commands.
     pub fn lose_segments(&self, lender: LenderId) -> u32 {
         let inner = &*self.0;
         let Some(cache) = &inner.cache else { return 0 };
@@ -115,33 +126,34 @@ impl Ftl {
             state.map.segments = Some(segments);
             (numbers.len() as u32, replayed)
         };
-        inner.placement.reserve(Work::Translate, replayed);
+        inner.placement.reserve(WorkKind::Translate, replayed);
         cache.loaded.iter().for_each(Notify::notify_all);
-        cache.room.notify_all();
+        cache.frame_available.notify_all();
         cache.flushed.notify_all();
         cache.evictor.notify_one();
         lost
     }
 
-    /// Segments that are borrowed of each lender, in the order of their numbers; those that are being given back too.
+    /// Number of segments borrowed from each lender, in order of lenders; includes segments that are being
+    /// returned.
     pub fn segments_borrowed(&self) -> Vec<(LenderId, u32)> {
         let state = self.0.state.borrow();
         state.map.segments.iter().flat_map(|segments| segments.counts()).collect()
     }
 
-    /// What borrowed segments have been used for.
+    /// Statistics of borrowed segments.
     pub fn borrow_figures(&self) -> BorrowFigures {
         self.0.state.borrow().map.segments.as_ref().map_or_else(Default::default, |it| it.figures)
     }
 
-    /// From now on `monitor` is told of each translation page that a command looks up; none: nothing is. False: the DRAM holds the
-    /// whole map, and no page is looked up.
+    /// Reports each translation page that a command looks up to `monitor`; None stops it. Returns false if
+    /// DRAM holds the whole map, so that no page is looked up.
     pub fn monitor_map(&self, monitor: Option<Rc<dyn MapMonitor>>) -> bool {
         self.0.cache.as_ref().map(|cache| cache.monitor.replace(monitor)).is_some()
     }
 }
 
-/// A command that waits for the flush of a segment, whether or not its end is waited for.
+/// Counts a command that waits for the flush of a segment, until dropped.
 struct Waiting<'a>(&'a Inner, u32);
 
 impl Drop for Waiting<'_> {
@@ -161,7 +173,7 @@ impl Inner {
         state.map.segments.is_some() && state.map.frames.find_borrowed(page).is_some()
     }
 
-    /// The lender in whose DRAM a page lies, and the number of the segment.
+    /// The lender in whose DRAM a page lies, and the segment's number.
     fn lender_of(&self, page: u32) -> Option<(Lender, u32)> {
         let state = self.state.borrow();
         let (_, number) = state.map.frames.find_borrowed(page)?;
@@ -169,7 +181,7 @@ impl Inner {
         Some((segment.lender.clone(), number))
     }
 
-    /// Whether a segment is still there.
+    /// Whether a segment still exists.
     fn has_segment(&self, number: u32) -> bool {
         let state = self.state.borrow();
         state.map.segments.as_ref().is_some_and(|segments| segments.get(number).is_some())
@@ -181,11 +193,12 @@ impl Inner {
         }
     }
 
-    /// Brings the line of an entry of a page in a peer's DRAM to whoever does the work. False: the peer is gone.
-    pub(super) async fn reach(&self, errand: Errand, spans: &Spans, page: u32) -> bool {
+    /// Transfers the line of an entry in a peer's DRAM to the cores that do the work. False if the peer is
+    /// lost.
+    pub(super) async fn reach(&self, context: WorkContext, spans: &Spans, page: u32) -> bool {
         let Some((lender, number)) = self.lender_of(page) else { return true };
         self.count(|figures| figures.accesses += 1);
-        let Some(distance) = lender.distance(errand.route) else { return true };
+        let Some(distance) = lender.distance(context.route) else { return true };
         if !self.open(distance.there(), number).await {
             return false;
         }
@@ -194,14 +207,14 @@ impl Inner {
         if !self.open(distance.back(), number).await {
             return false;
         }
-        let line = distance.back().send(Distance::LINE_BYTES);
+        let line = distance.back().send(SiteLink::LINE_BYTES);
         self.clock.sleep_until(line.arrival).await;
-        spans.charge_split(errand.span, self.clock.now(), asked.queued + line.queued, Stage::Dram);
+        spans.charge_split(context.span, self.clock.now(), asked.queued + line.queued, Stage::Dram);
         self.has_segment(number)
     }
 
-    /// Waits until a way to a segment, or from it, is open. False: the segment is gone.
-    async fn open(&self, way: &dyn Way, number: u32) -> bool {
+    /// Waits until a link direction to or from a segment is open. False if the segment is lost.
+    async fn open(&self, way: &dyn LinkDirection, number: u32) -> bool {
         while way.closed().is_some() {
             if !self.has_segment(number) {
                 return false;
@@ -211,14 +224,14 @@ impl Inner {
         true
     }
 
-    /// Sends a line or more, if the way there is open: what can't be sent is of a segment that is about to be lost.
-    async fn post(&self, way: &dyn Way, bytes: u64) {
+    /// Sends lines if the link is open. If it is closed, the segment is about to be lost anyway.
+    async fn post(&self, way: &dyn LinkDirection, bytes: u64) {
         if way.closed().is_none() {
             self.clock.sleep_until(way.send(bytes).arrival).await;
         }
     }
 
-    /// Waits for the flush of the segment in which a page lies, if its log is full and an entry is to change.
+    /// Waits for the flush of the page's segment, if its log is full and an entry is to change.
     pub(super) async fn wait_for_flush(&self, span: SpanId, spans: &Spans, page: u32, access: Access) {
         let Some(cache) = &self.cache else { return };
         let (number, turn) = {
@@ -248,7 +261,7 @@ impl Inner {
         spans.charge(span, self.clock.now(), Stage::Queueing);
     }
 
-    /// Sends a page that is being loaded into a frame in a peer's DRAM there.
+    /// Sends a page that is being loaded to its frame in a peer's DRAM.
     pub(super) async fn fill_borrowed(&self, span: SpanId, spans: &Spans, frame: u32) {
         let to = {
             let state = self.state.borrow();
@@ -269,8 +282,8 @@ impl Inner {
         spans.charge_split(span, self.clock.now(), sent.queued + stored.queued, Stage::Dram);
     }
 
-    /// A dirty page is about to be captured for flash: if it lies in a peer's DRAM, it is read back. False: it is there no more, or
-    /// need not be written any more.
+    /// Reads a dirty page back from a peer's DRAM, before it is captured for flash. False if it is no longer
+    /// there, or no longer needs writing.
     pub(in crate::ftl) async fn read_back(&self, page: u32) -> bool {
         if !self.is_borrowed(page) {
             return true;
@@ -292,7 +305,7 @@ impl Inner {
         state.map.frames.find_borrowed(page) == Some((frame, number)) && state.map.pages.is_dirty(page)
     }
 
-    /// Evicts what is in a segment that is leaving, and takes it out. False: it is lost.
+    /// Evicts the pages of a segment that is being returned, and removes it. False if it is lost.
     async fn empty_segment(&self, cache: &Cache, number: u32) -> bool {
         let mut at = 0;
         loop {
@@ -329,7 +342,7 @@ impl Inner {
                         cache.loaded(frame).notified().await;
                     }
                 }
-                None if is_dirty && self.config.canary != Some(Canary::ReturnUnread) => {
+                None if is_dirty && self.config.canary != Some(InjectedDefect::ReturnUnread) => {
                     self.clean(cache, || self.is_dirty_in(page, frame, number).then_some(page)).await;
                 }
                 None => {
@@ -353,7 +366,7 @@ impl Inner {
         state.map.frames.find_borrowed(page) == Some((frame, number)) && state.map.pages.is_dirty(page)
     }
 
-    /// Flushes a segment whose log is full, and clears that.
+    /// Flushes a segment with a full log, and clears the log.
     async fn flush_segment(&self, cache: &Cache, number: u32) {
         let mut at = 0;
         loop {
@@ -370,7 +383,7 @@ impl Inner {
                 dirty.next()
             };
             let Some((index, frame, page)) =
-                next.filter(|_| self.config.canary != Some(Canary::ClearUnflushed))
+                next.filter(|_| self.config.canary != Some(InjectedDefect::ClearUnflushed))
             else {
                 break;
             };
@@ -383,13 +396,14 @@ impl Inner {
                 segments.take_turn();
             }
         }
-        // What is dirty now changed after it was captured, while the log was full: all of that waits.
+        // Pages that are dirty now changed after their capture, while the log was full: their changes wait
+        // next to it.
         if let Some(segments) = &mut self.state.borrow_mut().map.segments {
             segments.cleared(number);
         }
     }
 
-    /// Does the work of commits up to now, behind what has changed the entries.
+    /// Pays for the commits up to now, after the work that changed the entries.
     pub(in crate::ftl) async fn pay_for_commits(&self) {
         loop {
             let unpaid = match &mut self.state.borrow_mut().map.segments {
@@ -397,16 +411,16 @@ impl Inner {
                 None => return,
             };
             let Some(Unpaid { route, lender, count }) = unpaid else { return };
-            let site = self.placement.site_by(Work::Translate, route);
+            let site = self.placement.site_by(WorkKind::Translate, route);
             let time = lender.commit() * count;
             if route != Route::OWN {
                 site.note_lent_time(time);
             }
-            let service = site.spend(Work::Translate, time);
+            let service = site.spend(WorkKind::Translate, time);
             self.clock.sleep_until(service.end).await;
-            let bytes = count * Distance::LINE_BYTES;
-            // The record first, then the entry.
-            if let Some(distance) = self.placement.distance(Work::Translate, route) {
+            let bytes = count * SiteLink::LINE_BYTES;
+            // The record first, then the entry: a lost lender must find the change in the log.
+            if let Some(distance) = self.placement.distance(WorkKind::Translate, route) {
                 self.post(distance.there(), bytes).await;
             }
             if let Some(distance) = lender.distance(route) {
@@ -416,7 +430,7 @@ impl Inner {
     }
 }
 
-/// The task that flushes segments whose logs are full.
+/// The task that flushes segments with full logs.
 async fn flush(inner: Rc<Inner>) {
     let Some(cache) = &inner.cache else { return };
     loop {

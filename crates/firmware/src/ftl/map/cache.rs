@@ -1,77 +1,81 @@
-//! The cached map: so many translation pages are in DRAM, the others in flash.
+//! The cached map: DRAM holds a limited number of translation pages, flash holds the others.
 //!
-//! The simulator always knows where every unit is. What is modelled is which pages the DRAM holds, which of those differ
-//! from what flash has, and what that costs (Gupta, Kim, Urgaonkar, "DFTL", ASPLOS 2009, is where the idea is from).
-//! Where each page lies is in a directory, which is in DRAM as a whole: 4 bytes for 4 MiB of units.
+//! The simulator always knows the location of every unit. The model covers which pages DRAM holds, which of
+//! those differ from flash, and what that costs (the idea is from Gupta, Kim, Urgaonkar, "DFTL", ASPLOS
+//! 2009). The flash address of each page is in a directory that DRAM holds as a whole: 4 bytes for 4 MiB of
+//! units.
 //!
-//! - A command looks each page up that its units are in, once. If it is not there it is read, and whoever wants the same
-//!   page meanwhile waits for the same read. A page in which nothing was ever mapped is read from nowhere.
-//! - It takes the place of the one that was used least recently. If that is dirty, it is buffered first, like a unit of
-//!   the host's. The *evictor* does so, and a little ahead of need.
-//!   Where memory is lent, a copy of a clean one goes there, and is loaded instead ([`lent`](super::lent)).
-//! - Places may lie in DRAM that peers lend ([`borrow`](super::borrow)); which page is in which place is by last use alone.
-//! - A map entry changes when a program ends or a collector has moved a unit. The page may have left the cache by then,
-//!   or may never have been there: it is *away*. What has changed is remembered beside the cache, and is in the page
-//!   when it is read next. When more pages than the cache holds are away, the *updater* reads and writes them.
-//!   It has no more than one turn for each unit that the host had programmed: a page that is written makes room
-//!   necessary, that moves units, and that makes pages away, without end where free space is scarce.
+//! - A command looks up each page of its units once. On a miss the page is read, and other commands that need
+//!   it meanwhile wait for the same read. A page in which nothing was ever mapped needs no read.
+//! - A page is loaded into the least recently used frame. If the page in it is dirty, it is buffered first,
+//!   like a host unit; the *evictor* does so, a little ahead of need. If memory is lent, a copy of a clean
+//!   page goes there, and is loaded from there later ([`lent`](super::lent)).
+//! - Frames may lie in DRAM that peers lend ([`borrow`](super::borrow)). Recency alone decides which page is
+//!   in which frame.
+//! - A map entry changes when a program ends or garbage collection has moved a unit. Its page may have left
+//!   the cache by then, or may never have been there: it is *away*. Its changes are remembered next to the
+//!   cache, and applied when it is next read. When more pages are away than the cache holds, the *updater*
+//!   reads and writes them back, at most one for each host unit programmed: a page that is written takes free
+//!   space, so units are moved, which makes further pages away, without end where free space is scarce.
 //!
-//! Nobody waits in a circle. A command waits for the cache before it has credits for the buffer or a lock. It waits for
-//! a read of flash, or for the evictor; the evictor and the updater hold nothing while they wait for credits; credits
-//! come back when programs end; programs wait for free superblocks, and these come from the collectors, which never
-//! wait for the cache. A flush waits for what is buffered, and so for programs alone.
+//! There is no cycle of waits. A command waits for the cache before it holds buffer credits or a lock. It
+//! waits for a flash read, or for the evictor; the evictor and the updater hold nothing while they wait for
+//! credits; credits return when programs end; programs wait for free superblocks, which come from the
+//! collectors, and those never wait for the cache. A flush waits for buffered units, and so for programs
+//! only.
 //!
-//! What it does not do: a page that flash can't give is there all the same, and dirty (real firmware puts it together
-//! again from the spare areas of what it points to, or from parity); the DRAM that remembers changes of pages that are away is not limited; the directory never
-//! leaves DRAM; pages are loaded and written as wholes, and an entry is of one unit.
+//! What it does not do: a page that flash cannot deliver counts as read, and dirty (real firmware rebuilds it
+//! from the spare areas of its units, or from parity). The DRAM for changes of pages that are away is
+//! unlimited. The directory never leaves DRAM. Pages are loaded and written as a whole, and an entry covers
+//! one unit.
 
 #[cfg(doc)]
 use crate::ftl::config::FtlConfig;
-use crate::ftl::inner::Found;
 use crate::ftl::inner::Ftl;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
+use crate::ftl::inner::UnitLocation;
 use crate::ftl::map::Cache;
 use crate::ftl::map::frames::Origin;
-use crate::ftl::map::table::Place;
-use crate::placement::{Errand, Route};
+use crate::ftl::map::table::EntryKind;
+use crate::placement::{Route, WorkContext};
 use byteway_clock::{SpanId, Spans, Stage};
 use byteway_flash::{Ppa, Priority, Ticket};
 use std::rc::Rc;
 
-/// How a page is to be used.
+/// Kind of access to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) enum Access {
-    /// Its entries are looked at. Of a page with none, the directory says so.
+    /// Its entries are read. For a void page the directory suffices.
     Read,
-    /// They will change.
+    /// Its entries will change.
     Change,
 }
 
-/// What a look for a page has found.
+/// Result of a look-up of a page.
 enum Look {
-    /// It is there.
+    /// Cached.
     Here,
-    /// It is being read: in this frame, by the load of this number.
+    /// Being loaded: the frame, and the load's number.
     Coming(u32, u64),
-    /// It is to be loaded into this frame, from a place in flash, the buffer, or nowhere.
-    Room(u32, Found),
-    /// There is no place for it.
+    /// To be loaded into this frame: from flash, from the write buffer, or, for a void page, without a read.
+    Load(u32, UnitLocation),
+    /// No frame is available.
     Full,
 }
 
-/// A load under way. Dropped early, its frame is free again.
+/// A load in flight. If dropped early, its frame is freed.
 struct Load<'a> {
     inner: &'a Inner,
     cache: &'a Cache,
     frame: u32,
-    /// Of the frame, by its number.
+    /// Its number among the loads of the frame.
     load: Option<u64>,
     is_done: bool,
 }
 
 impl Load<'_> {
-    /// The page is there. False: its place is gone, with the peer that lent it.
+    /// Completes the load. False if the frame is gone, together with the peer that lent it.
     fn end(mut self, route: Route) -> bool {
         self.is_done = true;
         let mut state = self.inner.state.borrow_mut();
@@ -96,8 +100,8 @@ impl Drop for Load<'_> {
             }
         }
         self.cache.loaded(self.frame).notify_all();
-        if self.cache.room.waiting() > 0 {
-            self.cache.room.notify_one();
+        if self.cache.frame_available.waiting() > 0 {
+            self.cache.frame_available.notify_one();
         }
         if self.inner.to_evict(self.cache).is_some() {
             self.cache.evictor.notify_one();
@@ -106,11 +110,11 @@ impl Drop for Load<'_> {
 }
 
 impl Ftl {
-    /// Waits until the pages of `count` units from `first` have been in DRAM, each looked up once; `last` is the one
-    /// that the command looked up last.
+    /// Waits until the pages of `count` units from `first` have been cached, each looked up once; `last` is
+    /// the page that the command looked up last.
     pub(in crate::ftl) async fn pages(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         first: u64,
         count: u32,
@@ -119,12 +123,12 @@ impl Ftl {
         let space = self.0.space;
         for page in space.page_of(first)..=space.page_of(first + u64::from(count) - 1) {
             if last.replace(page) != Some(page) {
-                self.page(errand, spans, page, Access::Change).await;
+                self.page(context, spans, page, Access::Change).await;
             }
         }
     }
 
-    /// The same for those pages of units that are deallocated of which something stays.
+    /// As [`pages`](Inner::pages), for the pages of which a deallocation leaves some units mapped.
     pub(in crate::ftl) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
         let user = self.0.config.user_units;
         let space = self.0.space;
@@ -139,13 +143,14 @@ impl Ftl {
         }
     }
 
-    /// Waits until a page is in DRAM. It is from then on until the caller waits again, or was when its turn came.
+    /// Waits until a page is cached. It stays so until the caller's next wait, or was so when the caller's
+    /// turn came.
     ///
-    /// Charges what a read of flash takes, if there has to be one, and waiting for a place as queueing. Of a page in a peer's DRAM it
-    /// is one line that comes from there, charged as DRAM.
-    pub(in crate::ftl) async fn page(&self, errand: Errand, spans: &Spans, page: u32, access: Access) {
+    /// A flash read, if needed, is charged as such, and the wait for a frame as queueing. A page in a peer's
+    /// DRAM transfers one line from there, charged as DRAM.
+    pub(in crate::ftl) async fn page(&self, context: WorkContext, spans: &Spans, page: u32, access: Access) {
         let inner = &*self.0;
-        let span = errand.span;
+        let span = context.span;
         let Some(cache) = &inner.cache else { return };
         if let Some(monitor) = &*cache.monitor.borrow() {
             monitor.look_up(page);
@@ -153,15 +158,15 @@ impl Ftl {
         let mut has_waited = false;
         loop {
             let look = inner.look(page, access);
-            if has_waited && !matches!(look, Look::Full | Look::Room(..)) {
-                cache.room.notify_one(); // the place is for another one
+            if has_waited && !matches!(look, Look::Full | Look::Load(..)) {
+                cache.frame_available.notify_one(); // another page can have the frame
             }
             inner.state.borrow_mut().count_look(&look, has_waited);
             match look {
                 Look::Here => {}
-                Look::Room(frame, from) => {
-                    if !self.load(errand, spans, page, frame, from).await {
-                        continue; // its place is gone
+                Look::Load(frame, from) => {
+                    if !self.load(context, spans, page, frame, from).await {
+                        continue; // the frame was lost: look the page up again
                     }
                     if inner.is_borrowed(page) {
                         inner.wait_for_flush(span, spans, page, access).await;
@@ -177,7 +182,7 @@ impl Ftl {
                 Look::Full => {
                     has_waited = true;
                     cache.evictor.notify_one();
-                    cache.room.notified().await;
+                    cache.frame_available.notified().await;
                     spans.charge(span, inner.clock.now(), Stage::Queueing);
                     continue;
                 }
@@ -185,16 +190,24 @@ impl Ftl {
             if !inner.is_borrowed(page) {
                 return;
             }
-            if inner.reach(errand, spans, page).await {
+            if inner.reach(context, spans, page).await {
                 return inner.wait_for_flush(span, spans, page, access).await;
             }
-            // The lender is gone, and the page with it.
+            // The lender is lost, and the page with it: retry.
         }
     }
 
-    /// Reads a page into a frame that waits for it. False: the frame is gone, with the peer that lent it.
-    async fn load(&self, errand: Errand, spans: &Spans, page: u32, frame: u32, from: Found) -> bool {
-        let (inner, span) = (&*self.0, errand.span);
+    /// Reads a page into a frame that is loading. False if the frame is lost, together with the peer that
+    /// lent it.
+    async fn load(
+        &self,
+        context: WorkContext,
+        spans: &Spans,
+        page: u32,
+        frame: u32,
+        from: UnitLocation,
+    ) -> bool {
+        let (inner, span) = (&*self.0, context.span);
         let Some(cache) = &inner.cache else { return true };
         let (load, is_borrowed) = {
             let frames = &inner.state.borrow().map.frames;
@@ -202,10 +215,10 @@ impl Ftl {
         };
         let load = Load { inner, cache, frame, load, is_done: false };
         match from {
-            Found::Nowhere => {}
-            Found::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
-            Found::Flash(_) if self.0.load_copy(span, spans, page).await => {}
-            Found::Flash(ppa) | Found::Under(ppa, _) => {
+            UnitLocation::Nowhere => {}
+            UnitLocation::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
+            UnitLocation::Flash(_) if self.0.load_copy(span, spans, page).await => {}
+            UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => {
                 let ticket = inner.flash.ticket();
                 inner.read_page(ppa, &ticket);
                 let outcome = ticket.wait().await;
@@ -219,35 +232,35 @@ impl Ftl {
         if is_borrowed {
             inner.fill_borrowed(span, spans, frame).await;
         }
-        let is_there = load.end(errand.route);
+        let is_there = load.end(context.route);
         if is_borrowed && is_there {
             inner.pay_for_commits().await;
         }
         is_there
     }
 
-    /// Translation pages that are in DRAM, of a cached map.
+    /// Translation pages in DRAM, for a cached map.
     pub fn map_pages_held(&self) -> u32 {
         self.0.state.borrow().map.frames.oldest().count() as u32
     }
 
-    /// Translation pages that the DRAM has places for; none where it holds the whole map.
+    /// Frames for translation pages in DRAM; None if it holds the whole map.
     pub fn map_frames(&self) -> Option<u32> {
         self.0.cache.as_ref().map(|_| self.0.state.borrow().map.frames.most())
     }
 
-    /// Translation pages in all.
+    /// Translation pages of the map.
     pub fn map_pages(&self) -> u32 {
         self.0.state.borrow().map.pages.count()
     }
 
-    /// Translation pages of a segment, in which DRAM for the map is taken and given up.
+    /// Translation pages of a segment, the unit in which DRAM for the map is taken and given up.
     pub fn map_segment_pages(&self) -> u32 {
         self.0.config.map_segment_pages
     }
 
-    /// DRAM for so many more segments of [`FtlConfig::map_segment_pages`] has come: from a peer, or back from one.
-    /// Where the DRAM holds the whole map, nothing comes of it.
+    /// Adds own DRAM for `segments` segments of [`FtlConfig::map_segment_pages`], from a peer or back from
+    /// one. No effect if DRAM holds the whole map.
     pub fn take_map_segments(&self, segments: u32) {
         let Some(cache) = &self.0.cache else { return };
         {
@@ -256,12 +269,13 @@ impl Ftl {
                 frames.own().saturating_add(segments.saturating_mul(self.0.config.map_segment_pages)),
             );
         }
-        cache.room.notify_all();
+        cache.frame_available.notify_all();
     }
 
-    /// Gives own DRAM of so many segments up, or of fewer: a place for one page is left. The pages in it leave, the dirty ones
-    /// when they are buffered; I/O goes on meanwhile. When this ends nothing is in it any more; it gives how many segments
-    /// those are. Dropped early, the places are not used for other pages, and the ones that are in them stay.
+    /// Gives up own DRAM of up to `segments` segments; a frame for one page remains. The pages in it are
+    /// evicted, the dirty ones once they are buffered, while I/O continues. When this ends the DRAM is
+    /// unused; returns the number of segments. If dropped early, the frames take no other pages, and their
+    /// present pages stay.
     pub async fn give_up_map_segments(&self, segments: u32) -> u32 {
         let inner = &*self.0;
         let Some(cache) = &inner.cache else { return 0 };
@@ -306,20 +320,18 @@ impl Ftl {
     /// Translation pages that lie in flash.
     pub fn map_pages_in_flash(&self) -> u64 {
         let state = self.0.state.borrow();
-        let lies = |page: &u32| match state
-            .buffer
-            .in_flash(state.map.table.get(state.map.pages.unit(*page)))
-            .place()
-        {
-            Place::Base => self.0.base.find(state.map.pages.unit(*page)).is_some(),
-            place => matches!(place, Place::Flash(_)),
-        };
+        let lies =
+            |page: &u32| match state.buffer.in_flash(state.map.table.get(state.map.pages.unit(*page))).kind()
+            {
+                EntryKind::Base => self.0.base.find(state.map.pages.unit(*page)).is_some(),
+                place => matches!(place, EntryKind::Flash(_)),
+            };
         (0..state.map.pages.count()).filter(lies).count() as u64
     }
 }
 
 impl Inner {
-    /// Looks for a page, and begins to load it if it is not there and can be.
+    /// Looks a page up, and starts to load it on a miss if possible.
     fn look(&self, page: u32, access: Access) -> Look {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
@@ -331,9 +343,12 @@ impl Inner {
             return Look::Here;
         }
         let is_void = state.map.pages.is_void(page);
-        let from =
-            if is_void { Found::Nowhere } else { state.find_beneath(&self.base, state.map.pages.unit(page)) };
-        let is_empty = is_void || matches!(from, Found::Nowhere) && !state.map.pages.is_dirty(page);
+        let from = if is_void {
+            UnitLocation::Nowhere
+        } else {
+            state.find_beneath(&self.base, state.map.pages.unit(page))
+        };
+        let is_empty = is_void || matches!(from, UnitLocation::Nowhere) && !state.map.pages.is_dirty(page);
         if is_empty && access == Access::Read {
             return Look::Here;
         }
@@ -353,15 +368,16 @@ impl Inner {
         if state.map.frames.segment(frame).is_some() {
             state.map.frames.set_origin(frame, Origin { since: 0, is_void });
         }
-        Look::Room(frame, from)
+        Look::Load(frame, from)
     }
 
-    /// Places in peers' DRAM may be free that were not freed by a load or an eviction.
-    pub(in crate::ftl) fn call_for_room(&self) {
+    /// Wakes commands that wait for a frame: frames in peers' DRAM may have become free by other means than a
+    /// load or an eviction.
+    pub(in crate::ftl) fn wake_frame_waiters(&self) {
         if let Some(cache) = &self.cache
             && self.state.borrow().map.segments.is_some()
         {
-            cache.room.notify_all();
+            cache.frame_available.notify_all();
         }
     }
 
@@ -372,7 +388,7 @@ impl Inner {
         self.state.borrow_mut().counters.map_reads += 1;
     }
 
-    /// Reads those of the pages that are away, as is to be done before they are written. Charges no span.
+    /// Reads those of the pages that are away, which must precede their write. Charges no span.
     pub(in crate::ftl) async fn read_away(&self, pages: &[u32]) {
         let (mut ticket, mut read) = (None, 0);
         for page in pages {
@@ -383,7 +399,7 @@ impl Inner {
                 }
                 state.find(&self.base, state.map.pages.unit(*page))
             };
-            if let Found::Flash(ppa) = found {
+            if let UnitLocation::Flash(ppa) = found {
                 self.read_page(ppa, ticket.get_or_insert_with(|| self.flash.ticket()));
                 read += 1;
             }
@@ -391,22 +407,23 @@ impl Inner {
         let Some(ticket) = ticket else { return };
         let outcome = ticket.wait().await;
         self.command_reads(SpanId::NONE, self.clock.spans(), read).await;
-        // They are dirty, and written anew in any case.
+        // They are dirty, and are written back in any case.
         self.state.borrow_mut().counters.map_reads_failed += u64::from(outcome.unreadable);
     }
 
-    /// The page that the evictor writes next: one of the next to go, if it is dirty.
+    /// The page that the evictor writes next: a dirty one among the next to be evicted.
     fn to_evict(&self, cache: &Cache) -> Option<u32> {
         let state = self.state.borrow();
         let ahead = (state.map.frames.most() / 8).min(cache.ahead_most) as usize;
-        let next = ahead.max(cache.room.waiting());
+        let next = ahead.max(cache.frame_available.waiting());
         if !state.map.frames.is_full() {
             return None;
         }
         state.map.frames.oldest().take(next).find(|page| state.map.pages.is_dirty(*page))
     }
 
-    /// Buffers a dirty page, so that it can leave: the one that is `wanted` when there is a slot for it, if there is one then.
+    /// Buffers a dirty page, so that it can be evicted: the page that `wanted` returns once there is a slot,
+    /// if any.
     pub(super) async fn clean(&self, cache: &Cache, wanted: impl Fn() -> Option<u32>) {
         let permit = self.slots(1).await;
         let Some(page) = wanted() else { return };
@@ -415,10 +432,10 @@ impl Inner {
         }
         let mut state = self.state.borrow_mut();
         let Ok(permit) = permit else {
-            // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
+            // At the end of life: recovery needs no such page as long as no further checkpoint is written.
             state.checkpoints.is_over = true;
             state.map.written(page);
-            cache.room.notify_one();
+            cache.frame_available.notify_one();
             return;
         };
         state.counters.map_evictions_dirty += 1;
@@ -426,11 +443,11 @@ impl Inner {
         drop(state);
         permit.forget();
         self.give_back(u32::from(!taken));
-        cache.room.notify_one();
+        cache.frame_available.notify_one();
         self.dispatch();
     }
 
-    /// The pages that the updater writes next.
+    /// Collects the pages that the updater writes next.
     fn to_update(&self, pages: &mut Vec<u32>) {
         let mut state = self.state.borrow_mut();
         let surplus = state.map.pages.away().saturating_sub(state.map.frames.most().into());
@@ -442,7 +459,7 @@ impl Inner {
         pages.dedup();
     }
 
-    /// Pages may be away that are to be written.
+    /// Wakes the updater if pages that are away should be written.
     pub(in crate::ftl) fn call_updater(&self) {
         if let Some(cache) = &self.cache {
             cache.updater.notify_one();
@@ -459,36 +476,39 @@ impl State {
         match look {
             Look::Here if !has_waited => counters.map_hits += 1,
             Look::Here | Look::Coming(..) => counters.map_misses_shared += 1,
-            Look::Room(..) => counters.map_misses += 1,
+            Look::Load(..) => counters.map_misses += 1,
             Look::Full => {}
         }
     }
 
-    /// So many units of the host's have been programmed: as many pages that are away may be. Whether there are any.
+    /// Allows the updater `units` more pages, as many as host units were programmed. Returns whether any page
+    /// is away.
     pub(in crate::ftl) fn allow_updates(&mut self, units: u64) -> bool {
         self.map.updates = (self.map.updates + units).min(UPDATES_MOST);
         let has_full = self.map.segments.as_mut().is_some_and(|segments| segments.allow_flushes(units));
         self.map.pages.away() > 0 || has_full
     }
 
-    /// Flash could not give a page: it is to be written anew.
+    /// Marks a page that flash could not deliver for rewriting.
     fn rebuild(&mut self, page: u32) {
         self.counters.map_reads_failed += 1;
         self.map.pages.changed(self.map.pages.units(page).start);
     }
 }
 
-/// How many turns the updater saves up for a burst.
+/// Maximum allowance that the updater saves up for a burst.
 const UPDATES_MOST: u64 = 4096;
 
-/// The task that writes dirty pages before their places are needed.
+/// The evictor: writes dirty pages before their frames are needed.
 pub(in crate::ftl) async fn evict(inner: Rc<Inner>) {
     let Some(cache) = &inner.cache else { return };
     loop {
         if inner.to_evict(cache).is_none() {
-            // Clean already, by somebody else's doing: nobody has told those who wait.
-            if cache.room.waiting() > 0 && inner.state.borrow().map.frames.oldest().next().is_some() {
-                cache.room.notify_one();
+            // Another task has cleaned the frame already without waking the commands that wait for one.
+            if cache.frame_available.waiting() > 0
+                && inner.state.borrow().map.frames.oldest().next().is_some()
+            {
+                cache.frame_available.notify_one();
             }
             cache.evictor.notified().await;
             continue;
@@ -497,7 +517,7 @@ pub(in crate::ftl) async fn evict(inner: Rc<Inner>) {
     }
 }
 
-/// The task that reads and writes pages that have changed while they were away.
+/// The updater: reads and writes pages that changed while they were away.
 pub(in crate::ftl) async fn update(inner: Rc<Inner>) {
     let Some(cache) = &inner.cache else { return };
     let mut pages = Vec::with_capacity(inner.geometry.units_per_stripe() as usize);
@@ -511,7 +531,7 @@ pub(in crate::ftl) async fn update(inner: Rc<Inner>) {
         for page in &pages {
             let Ok(permit) = inner.slots(1).await else { return };
             let mut state = inner.state.borrow_mut();
-            // The host may have asked for it meanwhile, or deallocated all that is in it.
+            // During the read a command may have loaded the page, or a deallocation emptied it.
             if !state.map.pages.is_away(*page) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Copies of translation pages in memory that a host lends: in which places they are, and who is loading them.
+//! Copies of translation pages in memory that a host lends: their places, and the loads in flight.
 
 use crate::ftl::map::frames::Frames;
 use byteway_clock::{Clock, Notify};
@@ -7,13 +7,13 @@ use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// Memory that is lent: places for one translation page each, numbered from 0.
+/// Lent memory: places for one translation page each, numbered from 0.
 pub trait LentMemory {
-    /// Sends a page to a place, without waiting for its arrival. A [`LentMemory::load`] that begins later finds it. False: there is
-    /// no memory there any more.
+    /// Sends a page to a place, without waiting for its arrival. A [`LentMemory::load`] that begins later
+    /// finds it. False if the memory is gone.
     fn store(&self, place: u32, page: &[u8; UNIT_BYTES]) -> bool;
 
-    /// Brings what a place holds. False: there is no memory there any more.
+    /// Fetches the page in a place. False if the memory is gone.
     fn load<'a>(
         &'a self,
         place: u32,
@@ -21,14 +21,14 @@ pub trait LentMemory {
     ) -> Pin<Box<dyn Future<Output = bool> + 'a>>;
 }
 
-/// Which pages have copies, in which places.
+/// The copies, by page and place.
 pub(in crate::ftl) struct Copies {
     places: Frames,
-    /// Checksums, by place.
+    /// Checksum of the copy in each place.
     sums: Vec<u64>,
 }
 
-/// A copy, as it was when it was looked up.
+/// A copy as of its look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     pub(super) place: u32,
@@ -36,24 +36,24 @@ pub(super) struct Copy {
 }
 
 impl Copies {
-    /// Room for so many.
+    /// Space for `places` copies.
     pub(in crate::ftl) fn new(places: u32) -> Self {
         Copies { places: Frames::new(places), sums: Vec::new() }
     }
 
-    /// How many there are.
+    /// Number of copies.
     pub(super) fn count(&self) -> u32 {
         self.places.oldest().count() as u32
     }
 
-    /// The copy of a page, which is then the one that was used last.
+    /// The copy of a page, which becomes the most recently used one.
     pub(super) fn find(&mut self, page: u32) -> Option<Copy> {
         let place = self.places.find(page)?;
         self.places.touch(place);
         Some(Copy { place, sum: self.sums[place as usize] })
     }
 
-    /// A page is to have a copy: gives its place, in which another's may have been.
+    /// Adds a copy of a page. Returns its place, from which the oldest copy may have been evicted.
     pub(super) fn add(&mut self, page: u32, sum: u64) -> Option<u32> {
         let place = match self.places.begin(page) {
             Some(place) => place,
@@ -70,7 +70,7 @@ impl Copies {
         Some(place)
     }
 
-    /// A page has no copy any more.
+    /// Drops the copy of a page.
     pub(in crate::ftl) fn forget(&mut self, page: u32) {
         if let Some(place) = self.places.find(page) {
             self.places.drop_page(place);
@@ -78,21 +78,21 @@ impl Copies {
     }
 }
 
-/// What is lent now, and who is loading from it.
+/// The lent memory, and the loads in flight from it.
 pub(in crate::ftl) struct Lending {
     pub(super) memory: RefCell<Option<Rc<dyn LentMemory>>>,
     loads: Cell<u32>,
-    /// No load is under way.
+    /// Notified when no load is in flight.
     ended: Notify,
 }
 
 impl Lending {
-    /// Nothing.
+    /// No memory is lent.
     pub(in crate::ftl) fn new(clock: &Clock) -> Self {
         Lending { memory: RefCell::default(), loads: Cell::default(), ended: Notify::new(clock) }
     }
 
-    /// Waits until no load is under way.
+    /// Waits until no load is in flight.
     pub(super) async fn quiet(&self) {
         while self.loads.get() > 0 {
             self.ended.notified().await;
@@ -100,7 +100,7 @@ impl Lending {
     }
 }
 
-/// A load under way, whether or not its end is waited for.
+/// Counts a load in flight, until dropped.
 pub(super) struct Loading<'a>(&'a Lending);
 
 impl<'a> Loading<'a> {
@@ -123,7 +123,8 @@ impl Drop for Loading<'_> {
 mod tests {
     use super::*;
 
-    // Two pages in one place, or a place of a page that was written, would give a translation that is not the map's.
+    // With two pages in one place, or a copy kept after its page was written, a load would return a stale
+    // translation.
     #[test]
     fn a_place_is_of_one_page_and_the_oldest_goes() {
         let mut copies = Copies::new(2);

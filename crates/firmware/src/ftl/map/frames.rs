@@ -1,40 +1,41 @@
-//! The places of the cached map: which translation pages they hold, and which of those was used least recently.
+//! Frames of the cached map: the translation pages in them, and their recency.
 //!
-//! A frame is free, is *loading* its page, or has it. Frames that have theirs are in a list by their last use, wherever they are.
-//! Frames of the drive's own DRAM are made as they are needed, up to the number that it has; those of a borrowed
-//! [segment](super::segments) all at once. A frame that is taken back is *leaving*: it stays until its page has left, and takes no
-//! other.
+//! A frame is free, *loading* its page, or loaded. Loaded frames are in one list by last use, wherever they
+//! lie. Frames in own DRAM are created on demand, up to their number; those of a borrowed
+//! [segment](super::segments) all at once. A frame that is given up is *leaving*: it stays until its page is
+//! evicted, and takes no further page.
 
 use crate::ftl::recency::Recency;
 use rustc_hash::FxHashMap;
 
 struct Frame {
     page: u32,
-    /// The borrowed segment in which it lies; none: own DRAM.
+    /// The borrowed segment that it lies in; None for own DRAM.
     segment: Option<u32>,
-    /// How often it has begun to load: who waits for a load knows by this which one.
+    /// Loads so far: the number by which a waiting task identifies its load.
     loads: u64,
-    /// In a borrowed segment: records of the segment's log from this number on are newer than what flash has of the page.
+    /// In a borrowed segment: log records from this number on are newer than the page in flash.
     since: u64,
     is_loading: bool,
     is_taken: bool,
     is_leaving: bool,
-    /// In a borrowed segment: flash has nothing of the page that counts, as all of it was deallocated when it was loaded.
+    /// In a borrowed segment: the page in flash is obsolete, because all of its units had been deallocated
+    /// when it was loaded.
     is_from_void: bool,
 }
 
-/// What a page in a borrowed segment is to be recovered from.
+/// Basis for recovering a page of a borrowed segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct Origin {
-    /// Records of the segment's log from this number on.
+    /// Number of the first log record to replay.
     pub(in crate::ftl) since: u64,
-    /// They lie over nothing, not over what flash has.
+    /// The records apply to an empty page, not to the one in flash.
     pub(in crate::ftl) is_void: bool,
 }
 
 /// The frames.
 pub(in crate::ftl) struct Frames {
-    /// Frames that own DRAM has place for; and how many of them have been made and are not leaving.
+    /// Number of own frames, and of those that were created and are not leaving.
     own: u32,
     own_made: u32,
     /// Frames of borrowed segments that are not leaving.
@@ -42,17 +43,17 @@ pub(in crate::ftl) struct Frames {
     frames: Vec<Frame>,
     free: Vec<u32>,
     free_borrowed: Vec<u32>,
-    /// Numbers that belong to no frame any more.
+    /// Frame numbers that are free for reuse.
     unused: Vec<u32>,
-    /// Own frames that are leaving with a page; the next to go last. Some may have gone already.
+    /// Own frames that are leaving with a page, the next to go last. Some may be gone already.
     leaving: Vec<u32>,
-    /// From a page to its frame, loading or loaded. Never iterated.
+    /// From a page to its frame, loading or loaded. Never iterated, since its order is unspecified.
     index: FxHashMap<u32, u32>,
     recency: Recency,
 }
 
 impl Frames {
-    /// `own` of them, all free.
+    /// `own` frames, all free.
     pub(in crate::ftl) fn new(own: u32) -> Self {
         Frames {
             own,
@@ -68,26 +69,26 @@ impl Frames {
         }
     }
 
-    /// How many there are, own and borrowed; those that are leaving don't count.
+    /// Own and borrowed frames, without those that are leaving.
     pub(in crate::ftl) fn most(&self) -> u32 {
         self.own.saturating_add(self.borrowed)
     }
 
-    /// How many of them are in own DRAM.
+    /// Own frames, without those that are leaving.
     pub(in crate::ftl) fn own(&self) -> u32 {
         self.own
     }
 
-    /// How many pages are in them, or on their way there.
+    /// Pages that are loaded or loading.
     pub(in crate::ftl) fn held(&self) -> u64 {
         self.index.len() as u64
     }
 
-    /// From now on own DRAM has place for `own`.
+    /// Sets the number of own frames.
     pub(in crate::ftl) fn resize(&mut self, own: u32) {
         self.own = own;
         if self.own_made < own {
-            // What is still leaving stays.
+            // Frames that are still leaving stay so.
             let leaving = std::mem::take(&mut self.leaving);
             for frame in leaving.into_iter().rev() {
                 let Frame { is_leaving, is_taken, .. } = &mut self.frames[frame as usize];
@@ -121,7 +122,7 @@ impl Frames {
         self.own_made = own;
     }
 
-    /// An own frame that is leaving and has a page, or is loading one.
+    /// An own frame that is leaving and has a page, loaded or loading, with the page.
     pub(in crate::ftl) fn next_to_leave(&mut self) -> Option<(u32, u32)> {
         while let Some(index) = self.leaving.last().copied() {
             let frame = &self.frames[index as usize];
@@ -133,7 +134,7 @@ impl Frames {
         None
     }
 
-    /// Adds the frames of a borrowed segment, all free. Gives their numbers.
+    /// Adds the frames of a borrowed segment, all free. Returns their numbers.
     pub(in crate::ftl) fn add_segment(&mut self, segment: u32, pages: u32) -> Vec<u32> {
         let numbers: Vec<u32> = (0..pages).map(|_| self.make(Some(segment))).collect();
         self.free_borrowed.extend(numbers.iter().rev());
@@ -141,7 +142,7 @@ impl Frames {
         numbers
     }
 
-    /// The frames of a borrowed segment take no other pages from now on.
+    /// Closes the frames of a borrowed segment to further pages.
     pub(in crate::ftl) fn close_segment(&mut self, numbers: &[u32]) {
         for number in numbers {
             let is_leaving = &mut self.frames[*number as usize].is_leaving;
@@ -151,7 +152,7 @@ impl Frames {
         self.free_borrowed.retain(|frame| !frames[*frame as usize].is_leaving);
     }
 
-    /// The frames of a closed segment are no more. Those that have a page, or are loading one, lose it.
+    /// Removes the frames of a closed segment. Pages in them, loaded or loading, are lost.
     pub(in crate::ftl) fn drop_segment(&mut self, numbers: &[u32]) {
         self.close_segment(numbers);
         for number in numbers {
@@ -165,19 +166,19 @@ impl Frames {
         self.unused.extend(numbers.iter().rev());
     }
 
-    /// The page that a frame has; none: it is free.
+    /// The page in a frame; None if it is free.
     pub(in crate::ftl) fn page(&self, frame: u32) -> Option<u32> {
         let frame = &self.frames[frame as usize];
         frame.is_taken.then_some(frame.page)
     }
 
-    /// The borrowed segment in which a frame lies.
+    /// The borrowed segment of a frame.
     #[inline]
     pub(in crate::ftl) fn segment(&self, frame: u32) -> Option<u32> {
         self.frames[frame as usize].segment
     }
 
-    /// The frame of a page that lies in a borrowed segment, and the segment; not while it is loading.
+    /// Frame and segment of a page that is loaded in a borrowed segment.
     #[inline]
     pub(in crate::ftl) fn find_borrowed(&self, page: u32) -> Option<(u32, u32)> {
         let number = self.find(page)?;
@@ -185,31 +186,31 @@ impl Frames {
         frame.segment.filter(|_| !frame.is_loading).map(|segment| (number, segment))
     }
 
-    /// What the page of a frame in a borrowed segment is to be recovered from.
+    /// Basis for recovering the page of a frame in a borrowed segment.
     pub(in crate::ftl) fn origin(&self, frame: u32) -> Origin {
         let Frame { since, is_from_void, .. } = self.frames[frame as usize];
         Origin { since, is_void: is_from_void }
     }
 
-    /// Notes that.
+    /// Sets the basis for recovering the page of a frame.
     pub(in crate::ftl) fn set_origin(&mut self, frame: u32, origin: Origin) {
         let frame = &mut self.frames[frame as usize];
         (frame.since, frame.is_from_void) = (origin.since, origin.is_void);
     }
 
-    /// Frees a frame that has its page.
+    /// Frees a loaded frame.
     pub(in crate::ftl) fn drop_page(&mut self, frame: u32) {
         self.recency.remove(frame);
         self.release(frame);
     }
 
-    /// The frame of a page, if it has one.
+    /// The frame in which a page is loaded.
     #[inline]
     pub(in crate::ftl) fn find(&self, page: u32) -> Option<u32> {
         self.index.get(&page).copied()
     }
 
-    /// The load that is under way in a frame, by its number.
+    /// The number of the load in flight in a frame.
     pub(in crate::ftl) fn load(&self, frame: u32) -> Option<u64> {
         let frame = &self.frames[frame as usize];
         frame.is_loading.then_some(frame.loads)
@@ -220,7 +221,7 @@ impl Frames {
         self.free.is_empty() && self.own_made >= self.own && self.free_borrowed.is_empty()
     }
 
-    /// A free frame begins to load a page: one of own DRAM, if one is free.
+    /// Starts to load a page into a free frame, preferably of own DRAM.
     pub(in crate::ftl) fn begin(&mut self, page: u32) -> Option<u32> {
         let own = self.begin_own(page);
         if own.is_some() {
@@ -230,7 +231,7 @@ impl Frames {
         Some(self.begin_in(index, page))
     }
 
-    /// A free frame of own DRAM begins to load a page.
+    /// Starts to load a page into a free frame of own DRAM.
     pub(in crate::ftl) fn begin_own(&mut self, page: u32) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index,
@@ -243,10 +244,11 @@ impl Frames {
         Some(self.begin_in(index, page))
     }
 
-    /// A frame that is free and in no list.
+    /// Creates a free frame that is in no list.
     fn make(&mut self, segment: Option<u32>) -> u32 {
         let index = self.unused.pop().unwrap_or(self.frames.len() as u32);
-        // The count of loads goes on: who waits for an earlier one must not take a later one for it.
+        // The count of loads continues, so that a task that waits for an earlier load does not take a later
+        // one for it.
         let loads = self.frames.get(index as usize).map_or(0, |frame| frame.loads);
         let frame = Frame {
             page: 0,
@@ -272,31 +274,31 @@ impl Frames {
         index
     }
 
-    /// A frame has its page, which was just used.
+    /// Marks a frame as loaded and just used.
     pub(in crate::ftl) fn loaded(&mut self, frame: u32) {
         self.frames[frame as usize].is_loading = false;
         self.recency.add(frame);
     }
 
-    /// A load was given up. Gives the page.
+    /// Cancels a load. Returns the page.
     pub(in crate::ftl) fn abandoned(&mut self, frame: u32) -> u32 {
         self.release(frame)
     }
 
-    /// A page is used.
+    /// Marks a frame as just used.
     #[inline]
     pub(in crate::ftl) fn touch(&mut self, frame: u32) {
         self.recency.touch(frame);
     }
 
-    /// Frees the frame whose page was used least recently. Gives the page.
+    /// Frees the least recently used frame. Returns its page.
     pub(in crate::ftl) fn drop_oldest(&mut self) -> Option<u32> {
         let frame = self.recency.oldest().next()?;
         self.recency.remove(frame);
         Some(self.release(frame))
     }
 
-    /// The pages that were used least recently, those first.
+    /// The loaded pages, least recently used first.
     pub(in crate::ftl) fn oldest(&self) -> impl Iterator<Item = u32> {
         self.recency.oldest().map(|frame| self.frames[frame as usize].page)
     }
@@ -309,7 +311,7 @@ impl Frames {
             (false, None) => self.free.push(frame),
             (false, Some(_)) => self.free_borrowed.push(frame),
             (true, None) => self.unused.push(frame),
-            // It goes with its segment.
+            // It goes together with its segment.
             (true, Some(_)) => {}
         }
         *page
@@ -321,7 +323,7 @@ mod tests {
     use super::*;
     use byteway_clock::random::Rng;
 
-    // A list that lost its order would drop pages that are in use: checked against a list that is rewritten each time.
+    // A list out of order would evict pages in use: checked against a list that is rewritten each time.
     #[test]
     fn the_page_that_was_used_least_recently_goes_first() {
         for most in [1, 2, 3, 17] {
@@ -359,7 +361,7 @@ mod tests {
         }
     }
 
-    // A frame that is given back and used all the same, or taken and never used, would make lending a word.
+    // A frame that is given up and still used, or added and never used, would defeat lending.
     #[test]
     fn frames_are_given_back_and_taken_again() {
         let mut stream = Rng::new(4).stream("lending");
@@ -395,7 +397,7 @@ mod tests {
         }
     }
 
-    // Who waits for a page must not take the next load of its frame for the one that it waits for.
+    // A waiting task must not take the next load of its frame for its own.
     #[test]
     fn each_load_of_a_frame_has_its_number() {
         let mut frames = Frames::new(1);
@@ -408,8 +410,8 @@ mod tests {
         assert_ne!(frames.load(frame), first);
     }
 
-    // Segments come and go in any order beside own frames: a frame that is used after its segment has gone, one that is lost to both, or
-    // a page that is found where it is no more would make DRAM that is lent a place of no one's, or of two.
+    // Segments come and go in any order among own frames. A frame used after its segment is gone, or lost to
+    // both, or a page found where it no longer is, would leave lent DRAM unused, or used by two drives.
     #[test]
     fn segments_come_and_go_beside_own_frames() {
         const PAGES: u32 = 3;

@@ -1,26 +1,30 @@
-//! Memory that a host lends, across the link, for translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
+//! Memory that a host lends over the link for translation pages (Host Memory Buffer, NVMe Base 2.1, 8.2.3).
 //!
-//! It is a second cache behind the first one. A clean page that leaves the DRAM leaves a *copy* there, and is loaded from its copy
-//! instead of from flash. A copy is what flash has of its page, or is about to have, so it is of no use any more when the page is
-//! written; that a page's entries change while it is away makes it neither better nor worse than flash.
+//! It is a second-level cache. A clean page evicted from DRAM leaves a *copy* there, and is loaded from its
+//! copy instead of from flash. A copy equals what flash has of its page, or is about to have, so it becomes
+//! obsolete when the page is written. Changes to the page's entries while it is away make it neither better
+//! nor worse than flash.
 //!
-//! The host may take it away at any time, and may damage it: a copy is known by its checksum, which stays in DRAM, and what
-//! doesn't fit is read from flash. Nothing is lost with it. The checksum finds accidents; against a host that forges copies a real
-//! drive needs one with a key. Here a forged one does no harm, as the simulator knows the map without it.
+//! The host may take the memory away or damage it at any time. The checksum of each copy stays in DRAM, and a
+//! page whose copy does not match is read from flash; nothing is lost. The checksum finds accidents; a real
+//! drive needs a keyed one against a host that forges copies. Here forgery is harmless, since the simulator
+//! knows the map without it.
 //!
-//! The updater ([`cache`](super::cache)) reads pages that have changed while they were away from flash, never from their copies.
+//! The updater ([`cache`](super::cache)) reads pages that changed while away from flash, never from their
+//! copies.
 
-use crate::ftl::inner::{Found, Ftl, Inner, State};
+use crate::ftl::inner::{Ftl, Inner, State, UnitLocation};
 use crate::ftl::map::copies::{Copies, LentMemory, Loading};
 use crate::ftl::map::page;
-use crate::work::Work;
+use crate::work::WorkKind;
 use byteway_clock::{SpanId, Spans, Stage};
 use byteway_wire::content::UNIT_BYTES;
 use std::rc::Rc;
 
 impl Ftl {
-    /// From now on `memory`, with `places` for a page each, holds copies of translation pages that leave the cache. False, and it
-    /// isn't taken: other memory is lent already, or the DRAM holds the whole map.
+    /// Uses `memory`, with `places` for one page each, for copies of translation pages evicted from the
+    /// cache. Returns false, with nothing changed, if other memory is lent already, or DRAM holds the whole
+    /// map.
     pub fn borrow_memory(&self, memory: Rc<dyn LentMemory>, places: u32) -> bool {
         let inner = &self.0;
         let is_taken = inner.cache.is_some() && inner.lending.memory.borrow().is_none();
@@ -31,8 +35,8 @@ impl Ftl {
         is_taken
     }
 
-    /// Gives lent memory back, if there is any. When this ends nothing is being loaded from it; what was sent to it may still be on its way. I/O goes
-    /// on meanwhile. Dropped early, it is given back all the same.
+    /// Returns lent memory, if there is any. When this ends no load from it is in flight; stores may still
+    /// be. I/O continues meanwhile. The memory is returned even if this is dropped early.
     pub async fn return_memory(&self) {
         let inner = &self.0;
         inner.lending.memory.take();
@@ -40,24 +44,24 @@ impl Ftl {
         inner.lending.quiet().await;
     }
 
-    /// Translation pages of which there are copies in lent memory.
+    /// Translation pages with copies in lent memory.
     pub fn map_copies(&self) -> u32 {
         self.0.state.borrow().map.copies.count()
     }
 }
 
 impl Inner {
-    /// A clean page has left the cache: there is a copy of it from now on, if memory is lent.
+    /// Stores a copy of a clean page that was evicted, if memory is lent.
     pub(in crate::ftl) fn copy_out(&self, state: &mut State, page: u32) {
         let memory = self.lending.memory.borrow();
         let Some(memory) = memory.as_ref() else { return };
-        // One in which nothing was ever mapped is loaded from nowhere.
+        // A page in which nothing was ever mapped needs no load, hence no copy.
         if state.map.copies.find(page).is_some() || self.is_nowhere(state, page) {
             return;
         }
         let bytes = state.page_bytes(page);
         let Some(place) = state.map.copies.add(page, checksum(&bytes)) else { return };
-        self.placement.reserve(Work::Dma, 1);
+        self.placement.reserve(WorkKind::Dma, 1);
         if memory.store(place, &bytes) {
             state.counters.map_copies_stored += 1;
         } else {
@@ -66,16 +70,16 @@ impl Inner {
     }
 
     fn is_nowhere(&self, state: &State, page: u32) -> bool {
-        matches!(state.find_beneath(&self.base, state.map.pages.unit(page)), Found::Nowhere)
+        matches!(state.find_beneath(&self.base, state.map.pages.unit(page)), UnitLocation::Nowhere)
     }
 
-    /// Loads a page from its copy. False: there is none, or it is not as it was.
+    /// Loads a page from its copy. False if there is none, or it does not match.
     pub(in crate::ftl) async fn load_copy(&self, span: SpanId, spans: &Spans, page: u32) -> bool {
         let memory = self.lending.memory.borrow().clone();
         let Some(memory) = memory else { return false };
         let Some(copy) = self.state.borrow_mut().map.copies.find(page) else { return false };
         let _loading = Loading::begin(&self.lending);
-        let service = self.placement.run(Work::Dma, 1).await;
+        let service = self.placement.run(WorkKind::Dma, 1).await;
         spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
         let mut bytes = Box::new([0; UNIT_BYTES]);
         let is_there = memory.load(copy.place, &mut bytes).await;
@@ -83,7 +87,7 @@ impl Inner {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         if state.map.copies.find(page) != Some(copy) {
-            return false; // given back, or its place is another's meanwhile
+            return false; // returned meanwhile, or its place was reused
         }
         if !is_there || checksum(&bytes[..]) != copy.sum {
             state.counters.map_copies_damaged += 1;
@@ -105,7 +109,7 @@ impl State {
     }
 }
 
-/// FNV-1a with 64 bits, over words instead of bytes.
+/// 64-bit FNV-1a over words instead of bytes.
 fn checksum(page: &[u8]) -> u64 {
     page.chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
         let word = word.try_into().map_or(0, u64::from_le_bytes);
@@ -117,7 +121,7 @@ fn checksum(page: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    // Words that change places, as a torn copy has them, must show.
+    // Swapped words, as in a torn copy, must change the checksum.
     #[test]
     fn a_checksum_depends_on_where_words_are() {
         let mut page = [0; UNIT_BYTES];

@@ -1,15 +1,15 @@
-//! The map: from a unit to where it is, and the translation pages that it is written down in.
+//! The map from units to their locations, and the translation pages that persist it.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | [`table`] | an overlay over the base |
-//! | [`extents`] | the shape of a map that is a B+-tree of extents, and what it takes |
-//! | [`pages`], [`page`] | translation pages: which are dirty, and what one says |
-//! | [`cache`] | the cached map: misses, the evictor, pages that change while they are away, places lent and taken |
-//! | [`frames`] | its places, by last use |
-//! | [`copies`], [`lent`] | copies of pages in memory that a host lends; when they are made, used and given up |
-//! | [`segments`], [`borrow`] | segments of peers' DRAM as further places, and their logs; what their use costs, when they come and go |
-//! | [`redo`], [`restore`] | the log page of such a segment; what a page is when its segment is gone |
+//! | [`extents`] | the shape of a map that is a B+-tree of extents, and its cost |
+//! | [`pages`], [`page`] | translation pages: which are dirty; their encoding |
+//! | [`cache`] | the cached map: misses, the evictor, pages that change while away, frames given up and added |
+//! | [`frames`] | its frames, by recency |
+//! | [`copies`], [`lent`] | copies of pages in memory that a host lends; when they are made, used and dropped |
+//! | [`segments`], [`borrow`] | segments of peers' DRAM as additional frames, with their logs; their cost, arrival and loss |
+//! | [`redo`], [`restore`] | the log page of such a segment; recovery of a page after the loss of its segment |
 
 pub(in crate::ftl) mod borrow;
 pub(in crate::ftl) mod cache;
@@ -39,19 +39,19 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use table::Table;
 
-/// Where everything is.
+/// The map, with the state of its translation pages.
 pub(in crate::ftl) struct Mapping {
     pub(in crate::ftl) table: Table,
     pub(in crate::ftl) pages: Pages,
-    /// If it is modelled as a tree of extents.
+    /// Set if the map is modelled as a tree of extents.
     pub(in crate::ftl) extents: Option<Box<Extents>>,
-    /// Those of them that are in DRAM, if not all are.
+    /// Frames of the cached map.
     pub(in crate::ftl) frames: Frames,
-    /// Segments of peers' DRAM that hold some; none: none was ever borrowed.
+    /// Segments of peers' DRAM; None if none was ever borrowed.
     pub(in crate::ftl) segments: Option<Box<Segments>>,
-    /// Those of which there are copies in lent memory.
+    /// Copies in lent memory.
     pub(in crate::ftl) copies: Copies,
-    /// How many pages that are away may be written.
+    /// Pages that the updater may still write.
     pub(in crate::ftl) updates: u64,
 }
 
@@ -70,7 +70,7 @@ impl Mapping {
         }
     }
 
-    /// Where flash has a unit has changed to `entry`, by work that was done by `route`.
+    /// Records that a unit's location in flash changed to `entry`, through work by `route`.
     #[inline]
     pub(in crate::ftl) fn changed(&mut self, lpa: u64, entry: Entry, route: Route) {
         self.pages.changed(lpa);
@@ -82,14 +82,14 @@ impl Mapping {
         }
     }
 
-    /// Units have been deallocated.
+    /// Records that units were deallocated.
     pub(in crate::ftl) fn deallocated(&mut self, first: u64, end: u64) {
         if let Some(segments) = &mut self.segments {
             for page in self.pages.space.page_of(first)..=self.pages.space.page_of(end - 1) {
                 let Some((frame, number)) = self.frames.find_borrowed(page) else { continue };
                 let units = self.pages.units(page);
                 if first <= units.start && units.end <= end {
-                    // The directory says as much as the page would.
+                    // The directory then says as much as the page would.
                     segments.captured(&mut self.frames, page, units);
                     self.frames.drop_page(frame);
                     self.pages.hold(page, false);
@@ -103,7 +103,7 @@ impl Mapping {
         self.pages.deallocated(first, end);
     }
 
-    /// Every unit has been deallocated.
+    /// Records that every unit was deallocated.
     pub(in crate::ftl) fn deallocated_all(&mut self) {
         if self.segments.is_some() {
             self.deallocated(0, self.pages.space.user);
@@ -111,7 +111,7 @@ impl Mapping {
         self.pages.deallocated_all();
     }
 
-    /// Flash will have a page as the map says it now.
+    /// Records that a page is captured for flash as the map is now.
     pub(in crate::ftl) fn written(&mut self, page: u32) {
         self.pages.written(page);
         self.copies.forget(page);
@@ -122,24 +122,24 @@ impl Mapping {
     }
 }
 
-/// Who waits for what. The pages themselves are in [`Mapping`].
+/// Signals between the tasks of the cached map. The pages themselves are in [`Mapping`].
 pub(in crate::ftl) struct Cache {
-    /// How many of the pages that go next are kept clean, at most: a stripe's worth.
+    /// Maximum of the next pages to evict that are kept clean: the units of a stripe.
     ahead_most: u32,
-    /// The load of one of the frames with this number, modulo, has ended.
+    /// Notified when the load of a frame ends, by frame number modulo the length.
     loaded: [Notify; 16],
-    /// There may be a place for another page.
-    room: Notify,
+    /// Notified when a frame may have become available.
+    frame_available: Notify,
     evictor: Notify,
     updater: Notify,
-    /// The log of a borrowed segment may be full.
+    /// Notified when the log of a borrowed segment may be full.
     flusher: Notify,
-    /// A borrowed segment has been flushed, or is gone.
+    /// Notified when a borrowed segment has been flushed or is lost.
     flushed: Notify,
     monitor: RefCell<Option<Rc<dyn MapMonitor>>>,
 }
 
-/// What looks at which translation pages commands look up.
+/// Observer of the translation pages that commands look up.
 pub trait MapMonitor {
     /// A command looks a page up. Must not wait, nor call the translation layer.
     fn look_up(&self, page: u32);
@@ -151,7 +151,7 @@ impl Cache {
         Cache {
             ahead_most: stripe_units,
             loaded: std::array::from_fn(|_| notify()),
-            room: notify(),
+            frame_available: notify(),
             evictor: notify(),
             updater: notify(),
             flusher: notify(),

@@ -1,4 +1,4 @@
-//! What a translation page says, as flash has it.
+//! Encoding of translation pages.
 
 use crate::ftl::buffer::Buffer;
 use crate::ftl::inner::State;
@@ -7,37 +7,37 @@ use crate::ftl::space::Space;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 
 impl State {
-    /// What a translation page says now, to be written: it is no longer dirty. With it the number that it reflects:
-    /// everything that was buffered before is in it.
+    /// Encodes a translation page to be written, and marks it clean. Also returns the sequence number that it
+    /// reflects: everything buffered before is in it.
     ///
-    /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
+    /// An entry takes four bytes, or eight in a wide map, little-endian, in the encoding of [`Entry::kept`].
     pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
         let content = self.page_content(page, keep);
         self.map.written(page);
         (content, self.buffer.settled())
     }
 
-    /// What a translation page says now.
+    /// Encodes a translation page.
     pub(in crate::ftl) fn page_content(&self, page: u32, keep: Keep) -> Content {
         Content::of(&encode(&self.map.table, &self.buffer, self.map.pages.space, page), keep)
     }
 }
 
-/// The entries of a page, as flash has them.
+/// The bytes of a page.
 pub(super) fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
     let mut bytes = [0; UNIT_BYTES];
     let (units, entry_bytes) = (space.units_of(page), entry_bytes(space));
     let first = units.start;
     map.each_changed(units, |lpa, entry| {
         let word = &mut bytes[(lpa - first) as usize * entry_bytes..][..entry_bytes];
-        let kept = buffer.in_flash(entry).kept().expect("flash has no unit in a slot");
+        let kept = buffer.in_flash(entry).kept().expect("an entry for flash is no slot");
         word.copy_from_slice(&kept.to_le_bytes()[..entry_bytes]);
     });
     bytes
 }
 
-/// The units of a page, each with its entry, from a page's bytes. What no array has is a place beyond the array, for which
-/// the map has room.
+/// Decodes a page into its units and their entries. Invalid addresses become ones beyond the array, which the
+/// map can represent.
 pub(in crate::ftl) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
     let most = if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX };
     let entries = bytes.chunks_exact(entry_bytes(space)).map(move |word| {
@@ -55,12 +55,13 @@ fn entry_bytes(space: Space) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::buffer::NOBODY;
+    use crate::ftl::buffer::UNTRACED;
     use crate::ftl::map::pages::Pages;
-    use crate::ftl::map::table::Place;
+    use crate::ftl::map::table::EntryKind;
     use byteway_flash::{Geometry, Ppa};
 
-    // What is written of a buffered unit is where flash has its last state: the slot is gone with the power.
+    // For a buffered unit the page has the location of the previous version in flash, since the slot is lost
+    // with the power.
     #[test]
     fn a_page_says_what_flash_has() {
         for (is_wide, last) in [(false, 2048..3000), (true, 2560..3000)] {
@@ -69,7 +70,7 @@ mod tests {
             let mut map = Table::new(space);
             map.set(1024, Entry::flash(Ppa(77)));
             map.set(1025, Entry::UNMAPPED);
-            let slot = buffer.take(1026, Content::Zero, NOBODY, Entry::flash(Ppa(5)), 0);
+            let slot = buffer.take(1026, Content::Zero, UNTRACED, Entry::flash(Ppa(5)), 0);
             map.set(1026, Entry::slot(slot));
             let pages = Pages::new(space, false);
             let page = space.page_of(1024);
@@ -83,13 +84,13 @@ mod tests {
         }
     }
 
-    // The page of a damaged file says anything: its entries must fit the map, and lead nowhere.
+    // The page of a damaged file holds anything: its entries must fit the map, and lead nowhere.
     #[test]
     fn what_no_array_has_comes_back_as_a_place_beyond_it() {
         for is_wide in [false, true] {
             let space = Space::new(5000, is_wide);
             assert!(decode(&[0xff; UNIT_BYTES], space, 1).all(|(_, entry)| {
-                matches!(entry.place(), Place::Flash(Ppa(Geometry::NARROW_UNITS_MAX..)))
+                matches!(entry.kind(), EntryKind::Flash(Ppa(Geometry::NARROW_UNITS_MAX..)))
             }));
         }
     }

@@ -1,12 +1,12 @@
-//! Translation pages: what each says, and whether flash has it so.
+//! State of the translation pages: dirty, held, away or void.
 //!
-//! A page is *dirty* when the map has changed and nothing that is on flash, or on its way there, says so. Buffering a
-//! unit changes no page: until it is programmed, a page says where flash has the unit's state before
-//! ([`Slot::old`](crate::ftl::buffer::Slot::old)).
+//! A page is *dirty* when the map has changed and neither flash nor the write buffer has the change.
+//! Buffering a unit does not change a page: until the unit is programmed, its page has the location of the
+//! previous version ([`Slot::old`](crate::ftl::buffer::Slot::old)).
 //!
-//! Under a cached map a page is *held* while the cache has it, or reads it. A dirty one that is not is *away*: what has
-//! changed is remembered, but the page is to be read before it can be written. A *void* page is one that was deallocated
-//! as a whole: a mark in the directory that says where the pages are, and so there is nothing to be read.
+//! Under a cached map a page is *held* while the cache has it or loads it. A dirty page that is not held is
+//! *away*: its changes are remembered, but it must be read before it can be written. A *void* page was
+//! deallocated as a whole: a mark in the directory of pages says so, and there is nothing to read.
 
 use crate::ftl::space::Space;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::ops::Range;
 struct Bits(Vec<u64>);
 
 impl Bits {
-    /// None of so many pages.
+    /// No bits set, for `pages` pages.
     fn new(pages: u64) -> Self {
         Bits(vec![0; pages.div_ceil(64) as usize])
     }
@@ -32,7 +32,7 @@ impl Bits {
         if is_in { *word |= bit } else { *word &= !bit }
     }
 
-    /// Those of so many pages.
+    /// Sets the bits of the first `pages` pages.
     fn set_all(&mut self, pages: u32) {
         self.0.fill(u64::MAX);
         if let Some(last) = self.0.last_mut()
@@ -43,16 +43,16 @@ impl Bits {
     }
 }
 
-/// The state of all translation pages.
+/// State of all translation pages.
 pub(in crate::ftl) struct Pages {
     pub(super) space: Space,
-    /// There is a cache, so that pages can be away.
+    /// The map is cached, so pages can be away.
     is_cached: bool,
     dirty: Bits,
     held: Bits,
     void: Bits,
     away: u64,
-    /// Where the search for a page that is away goes on.
+    /// Where the search for a page that is away continues.
     hand: u32,
 }
 
@@ -71,22 +71,22 @@ impl Pages {
         }
     }
 
-    /// How many there are.
+    /// Number of pages.
     pub(in crate::ftl) fn count(&self) -> u32 {
         self.space.map.1 as u32
     }
 
-    /// The unit in which flash has a page.
+    /// The unit in which a page is stored.
     pub(in crate::ftl) fn unit(&self, page: u32) -> u64 {
         self.space.map.0 + u64::from(page)
     }
 
-    /// The units of which a page says where they are.
+    /// The units whose entries a page holds.
     pub(in crate::ftl) fn units(&self, page: u32) -> Range<u64> {
         self.space.units_of(page)
     }
 
-    /// Where flash has a unit has changed, or that it has it. Units that are not the host's are in no page.
+    /// Records that a unit's location in flash changed. Units that are not the host's are in no page.
     #[inline]
     pub(in crate::ftl) fn changed(&mut self, lpa: u64) {
         if lpa >= self.space.user {
@@ -103,7 +103,7 @@ impl Pages {
         }
     }
 
-    /// Units have been deallocated.
+    /// Records that units were deallocated.
     pub(in crate::ftl) fn deallocated(&mut self, first: u64, end: u64) {
         if (first, end) == (0, self.space.user) {
             return self.deallocated_all();
@@ -117,7 +117,7 @@ impl Pages {
         }
     }
 
-    /// Every unit has been deallocated.
+    /// Records that every unit was deallocated.
     pub(in crate::ftl) fn deallocated_all(&mut self) {
         self.dirty.set_all(self.count());
         if self.is_cached {
@@ -128,7 +128,7 @@ impl Pages {
         }
     }
 
-    /// Whether flash will have a page as the map says it.
+    /// Whether neither flash nor the write buffer has the page as the map is now.
     pub(in crate::ftl) fn is_dirty(&self, page: u32) -> bool {
         self.dirty.get(page)
     }
@@ -142,12 +142,12 @@ impl Pages {
         })
     }
 
-    /// Whether there is nothing in a page that would have to be read.
+    /// Whether a page has nothing that would have to be read.
     pub(in crate::ftl) fn is_void(&self, page: u32) -> bool {
         self.is_cached && self.void.get(page)
     }
 
-    /// Flash will have a page as the map says it now.
+    /// Records that a page is captured for flash as the map is now.
     pub(in crate::ftl) fn written(&mut self, page: u32) {
         self.update(page, |pages| {
             pages.dirty.set(page, false);
@@ -157,7 +157,7 @@ impl Pages {
         });
     }
 
-    /// The cache has a page, or has it no more.
+    /// Records that the cache holds a page, or no longer does.
     pub(in crate::ftl) fn hold(&mut self, page: u32, is_held: bool) {
         self.update(page, |pages| {
             pages.held.set(page, is_held);
@@ -165,12 +165,12 @@ impl Pages {
         });
     }
 
-    /// How many pages are away.
+    /// Number of pages that are away.
     pub(in crate::ftl) fn away(&self) -> u64 {
         self.away
     }
 
-    /// A page that is away; another one each time, as long as there are others.
+    /// A page that is away; a different one at each call while there are others.
     pub(in crate::ftl) fn next_away(&mut self) -> Option<u32> {
         if self.away == 0 {
             return None;
@@ -178,7 +178,7 @@ impl Pages {
         let words = self.dirty.0.len();
         let start = (self.hand / 64) as usize;
         let ahead = u64::MAX << (self.hand % 64);
-        // The word in which the search begins is its last one, too: what lies before the hand.
+        // The search ends in the word in which it began, with the bits before its start.
         for step in 0..=words {
             let index = (start + step) % words;
             let mask = if step == 0 { ahead } else { u64::MAX };
@@ -212,7 +212,7 @@ mod tests {
         Pages::new(Space::new(200 * 1024 - 5, false), true)
     }
 
-    // A page that is counted as away for ever would be written for ever; one that is not counted, never.
+    // A page that stays counted as away would be written again and again; one that is not counted, never.
     #[test]
     fn a_page_is_away_while_it_is_dirty_and_not_held() {
         let mut pages = pages();
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(pages.away(), 2, "it is dirty again");
     }
 
-    // A checkpoint that leaves out a page that has changed says what is no more.
+    // A checkpoint without a changed page would persist obsolete locations.
     #[test]
     fn every_dirty_page_is_found() {
         let mut pages = pages();
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(found(&pages), (0..200).collect::<Vec<_>>());
     }
 
-    // A page without a unit must not be read; one into which something has come since must be written.
+    // A void page must not be read; one in which something was mapped since must be written.
     #[test]
     fn a_page_is_void_until_something_comes_into_it() {
         let mut pages = pages();

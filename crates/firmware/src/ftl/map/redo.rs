@@ -1,45 +1,46 @@
-//! The log page of a borrowed segment of DRAM: what has changed in it since its pages were last written to flash ("Espresso", 4.5).
+//! The log page of a borrowed DRAM segment: changes since its pages were last written to flash ("Espresso",
+//! 4.5).
 //!
-//! A page of 4 KiB in the borrower's own DRAM, which capacitors protect, takes a record for each change of an entry of the map that
-//! lies in the segment, whether borrower or lender changes it. When the lender is gone the borrower replays it over what flash has;
-//! when the page is full the segment is flushed, and the page cleared.
+//! A 4 KiB page in the borrower's own DRAM, which its capacitors protect, takes a record for each change of a
+//! map entry in the segment, whether borrower or lender makes it. After the loss of the lender the borrower
+//! replays it over the pages in flash; when it is full, the segment is flushed and the log page cleared.
 //!
-//! A record has 24 bytes, little-endian: sequence number (8), unit (5), what it is mapped to (7), CRC-32C of all before it (4).
-//! Sequence numbers ascend by one from the first record on, so that records of an earlier use of the page end the replay, as does
-//! one that was not stored as a whole. With bit 55 of the seven bytes set the record is of units from this one on that were
-//! deallocated: so many as the other bits say.
+//! A record has 24 bytes, little-endian: sequence number (8), unit (5), map entry (7), CRC-32C of the
+//! preceding bytes (4). Sequence numbers ascend by one from the first record on, so that records of an
+//! earlier use of the page end the replay, as does a record that was not completely stored. Bit 55 of the map
+//! entry marks a record of deallocated units, from the given one on; the other bits are their number.
 
-/// Bytes of a page.
+/// Bytes of a log page.
 pub const PAGE_BYTES: usize = 4096;
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 24;
-/// Records of a page.
+/// Records of a log page.
 pub const RECORDS: usize = PAGE_BYTES / RECORD_BYTES;
 
-/// Set where the record is of deallocated units.
+/// Marks a record of deallocated units.
 const DEALLOCATED: u64 = 1 << 55;
 
 /// A change of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// Flash has a unit elsewhere.
+    /// A unit has moved in flash.
     Moved {
-        /// Which unit; less than 2^40.
+        /// The unit; less than 2^40.
         unit: u64,
-        /// Its new entry, as a translation page has it; less than 2^55.
+        /// Its new entry, in the encoding of a translation page; less than 2^55.
         entry: u64,
     },
-    /// Units are nowhere.
+    /// Units were deallocated.
     Deallocated {
-        /// The first; less than 2^40.
+        /// First unit; less than 2^40.
         first: u64,
-        /// How many; less than 2^55.
+        /// Number of units; less than 2^55.
         count: u64,
     },
 }
 
 impl Record {
-    /// The units that it is about: the first, and how many.
+    /// The units of the record: first, and number.
     pub fn units(&self) -> (u64, u64) {
         match *self {
             Record::Moved { unit, .. } => (unit, 1),
@@ -61,7 +62,7 @@ impl Record {
         bytes
     }
 
-    /// The record and its number; none: it is not whole.
+    /// Decodes a record and its sequence number; None unless it is intact.
     fn decode(bytes: &[u8]) -> Option<(u64, Record)> {
         let sum = u32::from_le_bytes(bytes.get(20..24)?.try_into().ok()?);
         if sum != crc32c::crc32c(bytes.get(..20)?) {
@@ -85,14 +86,14 @@ impl Record {
 #[derive(Clone, Debug)]
 pub struct LogPage {
     bytes: Box<[u8; PAGE_BYTES]>,
-    /// The number of the next record.
+    /// Sequence number of the next record.
     next: u64,
     records: usize,
 }
 
-/// The page has no room for another record.
+/// The log page is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the log page is full: flush the segment, and clear the page")]
+#[error("the log page is full: flush the segment and clear the page")]
 pub struct Full;
 
 impl Default for LogPage {
@@ -102,10 +103,10 @@ impl Default for LogPage {
 }
 
 impl LogPage {
-    /// Adds a record.
+    /// Appends a record.
     ///
     /// # Errors
-    /// There is no room. Nothing has changed then.
+    /// [`Full`], with nothing changed.
     pub fn commit(&mut self, record: Record) -> Result<(), Full> {
         if self.is_full() {
             return Err(Full);
@@ -117,40 +118,41 @@ impl LogPage {
         Ok(())
     }
 
-    /// Everything that the page says is in flash, or on its way there. Numbers go on.
+    /// Empties the page, once everything in it is in flash or on its way there. Sequence numbers continue.
     pub fn clear(&mut self) {
         self.records = 0;
-        // The first record's number says where the page begins: what lies behind is of an earlier use.
+        // The first record determines where the page begins; the records behind it are then of an earlier
+        // use.
         self.bytes[..RECORD_BYTES].fill(0);
     }
 
-    /// The number of the record that is committed next.
+    /// Sequence number of the next record.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// How many records it has.
+    /// Number of records.
     pub fn len(&self) -> usize {
         self.records
     }
 
-    /// Whether it has none.
+    /// Whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Whether it takes no other.
+    /// Whether no further record fits.
     pub fn is_full(&self) -> bool {
         self.records == RECORDS
     }
 
-    /// What it says, by its bytes alone.
+    /// The bytes of the page.
     pub fn bytes(&self) -> &[u8; PAGE_BYTES] {
         &self.bytes
     }
 }
 
-/// The records that the bytes of a page say, each with its number, oldest first.
+/// Decodes the records of a page with their sequence numbers, oldest first.
 pub fn replay(bytes: &[u8]) -> impl Iterator<Item = (u64, Record)> {
     let records = bytes.chunks_exact(RECORD_BYTES).map_while(Record::decode);
     records
@@ -177,7 +179,7 @@ mod tests {
         replay(page.bytes()).map(|(_, record)| record).collect()
     }
 
-    // What is replayed is what was committed since the segment was flushed: a record of before would undo what came after it.
+    // Replay must begin at the last flush of the segment: an earlier record would undo later changes.
     #[test]
     fn what_was_committed_is_replayed() {
         let mut page = LogPage::default();
@@ -198,7 +200,8 @@ mod tests {
         assert_eq!((page.len(), page.next()), (3, RECORDS as u64 + 4), "numbers go on");
     }
 
-    // A store that was torn, or a byte that was damaged, ends the replay: half an entry of the map is another place.
+    // A torn store or a damaged byte must end the replay: half a map entry would refer to another unit of
+    // flash.
     #[test]
     fn what_is_not_whole_ends_the_replay() {
         let mut page = LogPage::default();

@@ -1,22 +1,23 @@
-//! What a page of the map is when the peer is gone in whose DRAM it lay: what flash has of it, with what the log of its segment says over
-//! that. And what is to be committed when a page comes there that has changed while it was away.
+//! Recovery of map pages after the loss of the peer that held them: the copy in flash, with the log of the
+//! segment replayed over it. Also the records that a page needs when it enters a segment after changing while
+//! away.
 //!
-//! The simulator knows the map all the same. It is made anew here of bytes alone, and set to that, so that a record too few, or one too
-//! many, shows as another state of a unit.
+//! The simulator knows the map anyway. Here it is rebuilt from bytes alone and then set to the result, so
+//! that a missing record, or one too many, becomes visible as a wrong version of a unit.
 
-use crate::ftl::config::Canary;
-use crate::ftl::inner::{Found, Inner, State};
+use crate::ftl::config::InjectedDefect;
+use crate::ftl::inner::{Inner, State, UnitLocation};
 use crate::ftl::map::frames::Origin;
 use crate::ftl::map::page;
 use crate::ftl::map::redo::{self, Record};
 use crate::ftl::map::segments::{BorrowFigures, Segment};
-use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::map::table::{Entry, EntryKind};
 use crate::placement::Route;
 use byteway_flash::Flash;
 use byteway_wire::content::UNIT_BYTES;
 
 impl Inner {
-    /// A frame in a peer's DRAM has its page now, with everything that has changed in it while it was away: that is committed.
+    /// Commits everything that changed in a page while it was away, when it is loaded into a peer's DRAM.
     pub(super) fn enter_segment(&self, state: &mut State, frame: u32, route: Route) {
         let (Some(page), Some(number)) = (state.map.frames.page(frame), state.map.frames.segment(frame))
         else {
@@ -36,32 +37,32 @@ impl Inner {
         state.map.segments = Some(segments);
     }
 
-    /// What flash, or the write buffer on its way there, says of the units of a page.
+    /// Entries of a page according to flash, or to the write buffer on its way there.
     pub(super) fn in_flash(&self, state: &State, flash: &Flash, page: u32, is_void: bool) -> Vec<Entry> {
         let (units, unit) = (state.map.pages.units(page), state.map.pages.unit(page));
         let count = (units.end - units.start) as usize;
         let content = match state.find_beneath(&self.base, unit) {
             _ if is_void => return vec![Entry::UNMAPPED; count],
-            // The directory says of all of them what it says of the page: nothing has changed, or they are nowhere.
-            Found::Nowhere => return vec![state.map.table.get(unit); count],
-            Found::Buffered(content) => content,
-            Found::Flash(ppa) | Found::Under(ppa, _) => flash.content(ppa),
+            // The directory covers the page as a whole: nothing has changed, or all units are unmapped.
+            UnitLocation::Nowhere => return vec![state.map.table.get(unit); count],
+            UnitLocation::Buffered(content) => content,
+            UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => flash.content(ppa),
         };
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
         page::decode(&bytes, self.space, page).map(|(_, entry)| entry).collect()
     }
 
-    /// Whether two entries of a unit lead to the same.
+    /// Whether two entries of a unit are equivalent.
     fn is_same(&self, lpa: u64, one: Entry, other: Entry) -> bool {
-        let is_nowhere = |entry: Entry| match entry.place() {
-            Place::Base => self.base.find(lpa).is_none(),
-            place => place == Place::Unmapped,
+        let is_nowhere = |entry: Entry| match entry.kind() {
+            EntryKind::Base => self.base.find(lpa).is_none(),
+            place => place == EntryKind::Unmapped,
         };
         one == other || is_nowhere(one) && is_nowhere(other)
     }
 
-    /// What has changed in a page against what flash has of it: deallocated units together.
+    /// Changes of a page relative to flash; deallocated units are combined.
     fn differences(&self, state: &State, page: u32, flash_has: &[Entry]) -> Vec<Record> {
         let mut records: Vec<Record> = Vec::new();
         for (unit, before) in state.map.pages.units(page).zip(flash_has) {
@@ -69,7 +70,7 @@ impl Inner {
             if self.is_same(unit, now, *before) {
                 continue;
             }
-            let Some(entry) = now.kept() else { continue }; // flash has no unit in a slot
+            let Some(entry) = now.kept() else { continue }; // a buffered unit has no location in flash yet
             match records.last_mut() {
                 Some(Record::Deallocated { first, count })
                     if now == Entry::UNMAPPED && *first + *count == unit =>
@@ -83,7 +84,7 @@ impl Inner {
         records
     }
 
-    /// A segment is gone with its lender.
+    /// Removes a segment that is lost with its lender, and recovers its pages.
     pub(super) fn lose_segment(
         &self,
         state: &mut State,
@@ -102,7 +103,7 @@ impl Inner {
         state.map.frames.drop_segment(&segment.frames);
     }
 
-    /// Makes the map of a page anew, of what flash has and what the log says. Gives how many records that takes.
+    /// Rebuilds the map of a page from flash's copy and the log. Returns the number of records replayed.
     fn recover_page(
         &self,
         state: &mut State,
@@ -112,7 +113,7 @@ impl Inner {
         segment: &Segment,
     ) -> u64 {
         let Origin { since, is_void } = state.map.frames.origin(frame);
-        let since = if self.config.canary == Some(Canary::ReplayOld) { 0 } else { since };
+        let since = if self.config.canary == Some(InjectedDefect::ReplayOld) { 0 } else { since };
         let units = state.map.pages.units(page);
         let mut entries = self.in_flash(state, flash, page, is_void);
         let waiting = segment.waiting.range(units.clone());
@@ -136,7 +137,7 @@ impl Inner {
         replayed
     }
 
-    /// The map says from now on that flash has the units of a page where these entries say.
+    /// Sets the locations in flash of the units of a page.
     pub(super) fn set_entries(&self, state: &mut State, page: u32, entries: &[Entry]) {
         for (unit, entry) in state.map.pages.units(page).zip(entries) {
             let current = state.map.table.get(unit);

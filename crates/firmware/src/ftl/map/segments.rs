@@ -1,29 +1,30 @@
-//! Segments of peers' DRAM that hold a part of the cached map: who lends them, what their logs say, and what is owed for that.
+//! Segments of peers' DRAM that hold part of the cached map: lenders, logs, and commits not yet paid for.
 //!
-//! A segment has frames of the cache and, in the borrower's own DRAM, a [log page](super::redo). Each change of an entry in one of its
-//! frames is a record there. A page that is captured for flash begins anew: earlier records of it say nothing any more, which its
-//! frame remembers by a number ([`Origin`]).
+//! A segment has frames of the cache and, in the borrower's own DRAM, a [log page](super::redo), which gets a
+//! record for each change of an entry in those frames. Capturing a page for flash makes its earlier records
+//! obsolete; its frame remembers that by a sequence number ([`Origin`]).
 //!
-//! A change that finds the log full *waits*, in the borrower's own DRAM like changes of pages that are away, until the segment is
-//! flushed and the log cleared. Look-ups see it, so the drive goes on meanwhile. Of each unit the last change waits.
+//! A change that finds the log full *waits*, in the borrower's own DRAM like changes of pages that are away,
+//! until the segment is flushed and the log cleared. Look-ups see it, so the drive continues meanwhile. Only
+//! the last change of each unit waits.
 
-use crate::ftl::config::Canary;
+use crate::ftl::config::InjectedDefect;
 use crate::ftl::map::frames::{Frames, Origin};
 use crate::ftl::map::redo::{LogPage, Record};
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::Space;
-use crate::placement::{Distance, Route};
+use crate::placement::{Route, SiteLink};
 use crate::site::Site;
 use byteway_clock::Delay;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A peer that lends DRAM, by its number among those that the drive knows.
+/// Number of a lending peer among those that the drive knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LenderId(pub u8);
 
-/// A peer that lends DRAM, and what lies between it and those that work on the map. Cheap to clone.
+/// A peer that lends DRAM, with the links between it and the sites that work on the map. Cheap to clone.
 #[derive(Clone)]
 pub struct Lender(Rc<LenderParts>);
 
@@ -31,55 +32,55 @@ pub struct Lender(Rc<LenderParts>);
 struct LenderParts {
     id: LenderId,
     memory: Site,
-    distance: Distance,
-    /// By route; none: that works at the lender itself.
-    by_route: BTreeMap<Route, Option<Distance>>,
+    distance: SiteLink,
+    /// Link by route; None if work by that route is done at the lender itself.
+    by_route: BTreeMap<Route, Option<SiteLink>>,
     commit: Delay,
 }
 
 impl Lender {
-    /// What it takes a core to prepare a record of the log and flush it to DRAM. "Espresso", 4.6: 321.9 ns.
+    /// Default core time to prepare a log record and flush it to DRAM. "Espresso", 4.6: 321.9 ns.
     pub const COMMIT: Delay = Delay(321_900);
 
-    /// The peer whose DRAM is that of `memory`, at a distance from the drive's own site.
-    pub fn new(id: LenderId, memory: &Site, distance: &Distance) -> Lender {
+    /// The peer whose DRAM is that of `memory`, with its link from the drive's own site.
+    pub fn new(id: LenderId, memory: &Site, distance: &SiteLink) -> Lender {
         let (memory, distance) = (memory.clone(), distance.clone());
         Lender(Rc::new(LenderParts { id, memory, distance, by_route: BTreeMap::new(), commit: Self::COMMIT }))
     }
 
-    /// The same, where work that is done by `route` is at that distance from the lender; none: it is done at the lender. Routes that
-    /// are not named are as far as the drive's own site.
-    pub fn with_route(mut self, route: Route, distance: Option<Distance>) -> Self {
+    /// Sets the link from the site that works by `route`; None if that is the lender itself. Other routes use
+    /// the link from the drive's own site.
+    pub fn with_route(mut self, route: Route, distance: Option<SiteLink>) -> Self {
         Rc::make_mut(&mut self.0).by_route.insert(route, distance);
         self
     }
 
-    /// The same, where a commit takes a core so long.
+    /// Sets the core time of a commit.
     pub fn with_commit(mut self, commit: Delay) -> Self {
         Rc::make_mut(&mut self.0).commit = commit;
         self
     }
 
-    /// Its number.
+    /// Number of the lender.
     pub fn id(&self) -> LenderId {
         self.0.id
     }
 
-    /// What it takes a core to commit a record.
+    /// Core time of a commit.
     pub(super) fn commit(&self) -> Delay {
         self.0.commit
     }
 
-    /// What lies between who works by a route and this DRAM; none: it is theirs.
-    pub(super) fn distance(&self, route: Route) -> Option<&Distance> {
+    /// The link from the site that works by `route` to this DRAM; None if it is that site's own.
+    pub(super) fn distance(&self, route: Route) -> Option<&SiteLink> {
         match self.0.by_route.get(&route) {
             Some(distance) => distance.as_ref(),
             None => Some(&self.0.distance),
         }
     }
 
-    /// What lies between the drive's own site and this DRAM.
-    pub(super) fn own_distance(&self) -> &Distance {
+    /// The link from the drive's own site to this DRAM.
+    pub(super) fn own_distance(&self) -> &SiteLink {
         &self.0.distance
     }
 
@@ -89,83 +90,83 @@ impl Lender {
     }
 }
 
-/// What borrowed segments have been used for, since the power came.
+/// Statistics of borrowed segments since power-on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BorrowFigures {
-    /// Look-ups that found their page there.
+    /// Look-ups that found their page in a segment.
     pub accesses: u64,
-    /// Pages that were brought there.
+    /// Pages loaded into segments.
     pub pages_loaded: u64,
-    /// Pages that were read back, because they were dirty.
+    /// Dirty pages read back.
     pub pages_read_back: u64,
-    /// Records committed, or waiting to be.
+    /// Records committed or waiting to be.
     pub commits: u64,
-    /// Of those, how many had to wait because the log was full.
+    /// Of those, records that waited because the log was full.
     pub commits_late: u64,
-    /// Times that a segment was flushed because its log was full.
+    /// Flushes of a segment with a full log.
     pub flushes: u64,
-    /// Commands that waited for that.
+    /// Commands that waited for such a flush.
     pub commands_held_up: u64,
-    /// Segments that were given back.
+    /// Segments returned to their lenders.
     pub segments_returned: u64,
-    /// Segments that were lost with their lenders.
+    /// Segments lost with their lenders.
     pub segments_lost: u64,
-    /// Dirty pages in them, which were recovered.
+    /// Dirty pages recovered from lost segments.
     pub pages_recovered: u64,
-    /// Records that were replayed for that.
+    /// Log records replayed for that.
     pub records_replayed: u64,
 }
 
-/// A segment.
+/// A borrowed segment.
 pub(super) struct Segment {
     pub(super) lender: Lender,
     pub(super) frames: Vec<u32>,
     pub(super) log: LogPage,
-    /// Changes that wait for room in the log: from a unit to its entry, as a page keeps it.
+    /// Changes that wait for space in the log: from a unit to its entry, in the encoding of a page.
     pub(super) waiting: BTreeMap<u64, u64>,
-    /// How often it has been flushed because its log was full: who waits for that knows by this that it has been.
+    /// Flushes because of a full log; a waiting command recognises the end of a flush by it.
     pub(super) flushes: u64,
-    /// Commands that wait for that.
+    /// Commands that wait for a flush.
     pub(super) wanted: u32,
     pub(super) is_leaving: bool,
 }
 
-/// Commits that are still to be paid for.
+/// Commits not yet paid for.
 pub(super) struct Unpaid {
     pub(super) route: Route,
     pub(super) lender: Lender,
     pub(super) count: u64,
 }
 
-/// All segments that are borrowed.
+/// All borrowed segments.
 #[derive(Default)]
 pub(in crate::ftl) struct Segments {
-    /// Numbers are never used again.
+    /// Numbers are never reused.
     by_number: BTreeMap<u32, Segment>,
     next: u32,
-    /// Those whose log is full.
+    /// Segments with a full log.
     full: BTreeSet<u32>,
-    /// The one that was flushed last: the next in turn comes after it.
+    /// The segment flushed last; the next in turn comes after it.
     flushed_last: u32,
-    /// Pages that may be flushed because logs are full, though no command waits for it.
+    /// Pages that may be flushed because of full logs although no command waits.
     turns: u64,
     pub(super) unpaid: Vec<Unpaid>,
     pub(super) figures: BorrowFigures,
-    canary: Option<Canary>,
+    canary: Option<InjectedDefect>,
 }
 
-/// How many turns are saved up for a burst.
+/// Maximum turns saved up for a burst.
 const TURNS_MOST: u64 = 4096;
 
-/// Of so many commits one is left out, where that is what is broken.
+/// With a canary, one of this many commits is omitted.
 const SKIPPED_ONE_IN: u64 = 3;
 
 impl Segments {
-    pub(super) fn new(canary: Option<Canary>) -> Self {
+    pub(super) fn new(canary: Option<InjectedDefect>) -> Self {
         Segments { canary, ..Self::default() }
     }
 
-    /// Takes a segment, whose frames are made for its number.
+    /// Adds a segment; `make` creates frames for its number.
     pub(super) fn add(&mut self, lender: &Lender, make: impl FnOnce(u32) -> Vec<u32>) {
         let number = self.next;
         self.next += 1;
@@ -194,13 +195,13 @@ impl Segments {
         self.by_number.remove(&number)
     }
 
-    /// Those of a lender, in the order in which they came.
+    /// Segments of a lender, in the order of their arrival.
     pub(super) fn of(&self, lender: LenderId) -> impl DoubleEndedIterator<Item = (u32, &Segment)> {
         let of_lender = move |(_, segment): &(&u32, &Segment)| segment.lender.id() == lender;
         self.by_number.iter().filter(of_lender).map(|(number, segment)| (*number, segment))
     }
 
-    /// How many are borrowed of each lender, in the order of their numbers; those that are leaving too.
+    /// Segments borrowed from each lender, in order of lenders, including those that are leaving.
     pub(super) fn counts(&self) -> BTreeMap<LenderId, u32> {
         let mut counts = BTreeMap::new();
         for segment in self.by_number.values() {
@@ -209,25 +210,26 @@ impl Segments {
         counts
     }
 
-    /// How many there are, and how many pages are in them.
+    /// Number of segments, and of pages in them.
     pub(in crate::ftl) fn held(&self, frames: &Frames) -> (u64, u64) {
         let all = self.by_number.values().flat_map(|segment| &segment.frames);
         let held = all.filter(|frame| frames.page(**frame).is_some()).count();
         (self.by_number.len() as u64, held as u64)
     }
 
-    /// So many units of the host's have been programmed: as many pages may be flushed. Whether any log is full.
+    /// Allows `units` more pages to be flushed, as many as host units were programmed. Returns whether any
+    /// log is full.
     pub(super) fn allow_flushes(&mut self, units: u64) -> bool {
         self.turns = (self.turns + units).min(TURNS_MOST);
         !self.full.is_empty()
     }
 
-    /// A page is flushed because a log is full.
+    /// Consumes the allowance for a page flushed because of a full log.
     pub(super) fn take_turn(&mut self) {
         self.turns = self.turns.saturating_sub(1);
     }
 
-    /// The segment that is flushed next because its log is full: one that a command waits for, before others.
+    /// The segment to flush next: one that a command waits for, before others.
     pub(super) fn to_flush(&self) -> Option<u32> {
         let behind = self.full.range(self.flushed_last.saturating_add(1)..);
         let turn = || behind.clone().chain(self.full.range(..=self.flushed_last)).copied();
@@ -235,12 +237,12 @@ impl Segments {
         turn().find(is_wanted).or_else(|| turn().next().filter(|_| self.turns > 0))
     }
 
-    /// Whether the log of a segment takes no further record now.
+    /// Whether the log of a segment is full.
     pub(super) fn is_full(&self, number: u32) -> bool {
         self.full.contains(&number)
     }
 
-    /// A segment has been flushed: its log is cleared, and takes what has waited, as far as there is room.
+    /// Clears the log of a flushed segment, and commits the changes that have waited, until it is full.
     pub(super) fn cleared(&mut self, number: u32) {
         self.flushed_last = number;
         let Some(segment) = self.by_number.get_mut(&number) else { return };
@@ -249,7 +251,7 @@ impl Segments {
         while !segment.log.is_full()
             && let Some((unit, entry)) = segment.waiting.pop_first()
         {
-            // There is room.
+            // Cannot fail: the loop ends when the log is full.
             _ = segment.log.commit(Record::Moved { unit, entry });
         }
         if !segment.log.is_full() {
@@ -258,18 +260,18 @@ impl Segments {
         self.figures.flushes += 1;
     }
 
-    /// Flash has a unit elsewhere. If its page lies in a segment, that is committed to the log.
+    /// Records a unit's new location in flash: commits it to the log if its page lies in a segment.
     pub(super) fn changed(&mut self, frames: &Frames, space: Space, lpa: u64, entry: Entry, route: Route) {
         if lpa >= space.user {
             return;
         }
         if let Some((_, number)) = frames.find_borrowed(space.page_of(lpa)) {
-            let entry = entry.kept().expect("flash has no unit in a slot");
+            let entry = entry.kept().expect("an entry for flash is no slot");
             self.commit(number, Record::Moved { unit: lpa, entry }, route);
         }
     }
 
-    /// Commits a change of an entry in a segment, or has it wait.
+    /// Commits a change of an entry in a segment, or queues it if the log is full.
     pub(super) fn commit(&mut self, number: u32, record: Record, route: Route) {
         let Some(segment) = self.by_number.get_mut(&number) else { return };
         self.figures.commits += 1;
@@ -277,7 +279,9 @@ impl Segments {
             Some(last) if last.route == route && last.lender.id() == segment.lender.id() => last.count += 1,
             _ => self.unpaid.push(Unpaid { route, lender: segment.lender.clone(), count: 1 }),
         }
-        if self.canary == Some(Canary::SkipCommit) && self.figures.commits.is_multiple_of(SKIPPED_ONE_IN) {
+        if self.canary == Some(InjectedDefect::SkipCommit)
+            && self.figures.commits.is_multiple_of(SKIPPED_ONE_IN)
+        {
             return;
         }
         if segment.waiting.is_empty() && segment.log.commit(record).is_ok() {
@@ -296,7 +300,7 @@ impl Segments {
         }
     }
 
-    /// A page is captured for flash, or all of it is history: what its log says of it up to now says nothing any more.
+    /// Marks the log records of a page as obsolete, because it is captured for flash or is obsolete itself.
     pub(super) fn captured(&mut self, frames: &mut Frames, page: u32, units: Range<u64>) {
         let Some(frame) = frames.find(page) else { return };
         let Some(segment) = frames.segment(frame).and_then(|number| self.by_number.get_mut(&number)) else {

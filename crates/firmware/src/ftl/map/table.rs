@@ -1,12 +1,13 @@
-//! The map: where each unit is, as an overlay over the base state.
+//! The table of the map: the location of each unit, as an overlay over the base state.
 //!
-//! Zero says "where the base state has it", so a drive of any size begins with a table of nothing. An entry takes 32 bits
-//! as long as places do. Up to [`DENSE_UNITS`] the table is an array, which the system gives zeroed page by page as it is
-//! touched; beyond, it is a hash table of what the run has touched, until an array would be smaller. Of a *wide* map, whose
-//! entries take 64 bits, it stays a hash table: an array of the smallest such drive would have 30 GiB.
+//! Zero means "as in the base state", so a drive of any size starts with an empty table. An entry takes 32
+//! bits as long as addresses do. Up to [`DENSE_UNITS`] the table is an array, whose zeroed pages the system
+//! provides on first touch; beyond, it is a hash table of the entries that the run has touched, until an
+//! array would be smaller. For a *wide* map, with entries of 64 bits, it stays a hash table: an array for the
+//! smallest such drive would take 30 GiB.
 //!
-//! Deallocating is by region: a bit says that nothing of a region is where the base state has it, so that a host that
-//! deallocates terabytes neither waits for a table of them nor makes one.
+//! Deallocation works by region: a bit says that no unit of a region is as in the base state, so that a host
+//! that deallocates terabytes neither waits for nor creates a table of them.
 
 use crate::ftl::space::Space;
 use byteway_flash::{Geometry, Ppa};
@@ -14,16 +15,16 @@ use byteway_wire::words::Words;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::ops::Range;
 
-/// Where a unit is.
+/// Location of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct Entry(u64);
 
 /// The cases of an [`Entry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ftl) enum Place {
-    /// Where the base state has it; nowhere, if it has not.
+pub(in crate::ftl) enum EntryKind {
+    /// As in the base state, where it may be unmapped.
     Base,
-    /// Nowhere: it was deallocated.
+    /// Unmapped: it was deallocated.
     Unmapped,
     /// In flash.
     Flash(Ppa),
@@ -35,17 +36,17 @@ impl Entry {
     pub(in crate::ftl) const BASE: Entry = Entry(0);
     pub(in crate::ftl) const UNMAPPED: Entry = Entry(1);
     const SLOT_FIRST: u64 = 2;
-    /// How many slots there can be.
+    /// Maximum slots.
     pub(in crate::ftl) const SLOTS: u32 = 1 << 24;
     const FLASH_FIRST: u64 = Self::SLOT_FIRST + Self::SLOTS as u64;
-    /// Where flash has it, as it is kept.
+    /// Persistent encoding of flash address 0.
     const KEPT_FIRST: u64 = 2;
 
-    /// A place beyond any array, as it is kept; and one for which a map has room that is not wide.
+    /// Persistent encoding of an address beyond any array, the largest value in a map.
     pub(in crate::ftl) const KEPT_MAX: u64 = Self::KEPT_FIRST + Geometry::UNITS_MAX as u64;
     pub(in crate::ftl) const KEPT_NARROW_MAX: u64 = Self::KEPT_FIRST + Geometry::NARROW_UNITS_MAX;
 
-    /// From what is kept. That may come from damaged files: a place may be none of the array.
+    /// Decodes the persistent form. It may come from a damaged file, so the address may be out of range.
     pub(in crate::ftl) fn of_kept(kept: u64) -> Entry {
         match kept.min(Self::KEPT_MAX).checked_sub(Self::KEPT_FIRST) {
             None => Entry(kept),
@@ -64,33 +65,34 @@ impl Entry {
     }
 
     #[inline]
-    pub(in crate::ftl) fn place(self) -> Place {
+    pub(in crate::ftl) fn kind(self) -> EntryKind {
         match self.0 {
-            0 => Place::Base,
-            1 => Place::Unmapped,
-            Self::FLASH_FIRST.. => Place::Flash(Ppa(self.0 - Self::FLASH_FIRST)),
-            slot => Place::Slot((slot - Self::SLOT_FIRST) as u32),
+            0 => EntryKind::Base,
+            1 => EntryKind::Unmapped,
+            Self::FLASH_FIRST.. => EntryKind::Flash(Ppa(self.0 - Self::FLASH_FIRST)),
+            slot => EntryKind::Slot((slot - Self::SLOT_FIRST) as u32),
         }
     }
 
-    /// As it is kept: 0 is the base state, 1 is nowhere, and then come the units of the array. None of a slot.
+    /// Encodes the persistent form: 0 is the base state, 1 is unmapped, then come the flash addresses. None
+    /// for a slot.
     pub(in crate::ftl) fn kept(self) -> Option<u64> {
-        match self.place() {
-            Place::Base => Some(0),
-            Place::Unmapped => Some(1),
-            Place::Flash(ppa) => Some(ppa.0 + Self::KEPT_FIRST),
-            Place::Slot(_) => None,
+        match self.kind() {
+            EntryKind::Base => Some(0),
+            EntryKind::Unmapped => Some(1),
+            EntryKind::Flash(ppa) => Some(ppa.0 + Self::KEPT_FIRST),
+            EntryKind::Slot(_) => None,
         }
     }
 
-    /// In 32 bits, of a map that is not wide: all its places and slots have room there.
+    /// The entry in 32 bits, for a map that is not wide: all of its addresses and slots fit.
     #[inline]
     fn narrow(self) -> u32 {
-        debug_assert!(self.0 <= u64::from(u32::MAX), "a place that takes more than 32 bits");
+        debug_assert!(self.0 <= u64::from(u32::MAX), "an address of a narrow map fits 32 bits");
         self.0 as u32
     }
 
-    /// The slot, if it is one.
+    /// The slot, if it is buffered.
     #[inline]
     pub(in crate::ftl) fn as_slot(self) -> Option<u32> {
         let slot = self.0.wrapping_sub(Self::SLOT_FIRST);
@@ -100,42 +102,43 @@ impl Entry {
 
 const _: () = assert!(Geometry::NARROW_UNITS_MAX + Entry::FLASH_FIRST <= u32::MAX as u64);
 
-/// The most units of the host's of which the table is an array from the beginning: 64 GiB, 64 MiB.
+/// Maximum host units for which the table is an array from the start: 64 GiB, a table of 64 MiB.
 const DENSE_UNITS: u64 = 64 << 30 >> 12;
 
-/// For how many entries a hash table has room at first: 2 GiB of units, so that few runs see it grow. Memory is taken
-/// as it is touched, but for a byte an entry.
+/// Initial capacity of a hash table in entries: 2 GiB of units, so that few runs see it grow. Its memory is
+/// allocated on touch, except for a byte an entry.
 const SPARSE_ENTRIES: usize = 1 << 19;
 
-/// Units of a region that is deallocated by a bit.
+/// Units of a region, the granularity of deallocation by bit.
 pub(in crate::ftl) const REGION_UNITS: u64 = 4096;
 
-/// Few enough that most groups of a drive of which little is touched have none, and many enough that the bits are few.
+/// Units of a bit in `touched`: few enough that most groups of a sparsely used drive are untouched, many
+/// enough that the bits are few.
 const GROUP: u64 = 8;
 
-/// Units whose groups share a word.
+/// Units whose groups share a word of bits.
 const WORD_UNITS: u64 = 32 * GROUP;
 
 enum Entries {
     Dense(Words),
-    /// Never iterated but to make it dense, where order does not matter.
+    /// Iterated only to build an array, where order does not matter.
     Sparse(FxHashMap<u32, u32>),
     Wide(FxHashMap<u64, u64>),
 }
 
 /// A drive's map.
 pub(in crate::ftl) struct Table {
-    /// The host's units, which are deallocated by region or all together.
+    /// The ranges of units; host units are deallocated by region or all together.
     space: Space,
     entries: Entries,
-    /// While the entries are in a hash table: a bit for each [`GROUP`] of units of which some may be in it.
+    /// With a hash table: a bit for each [`GROUP`] of units of which some may be in it.
     touched: Words,
-    /// A bit for each region; none before the first deallocation.
+    /// A bit for each region; empty before the first deallocation.
     deallocated: Vec<u64>,
 }
 
 impl Table {
-    /// For these units; all are where the base state has them.
+    /// A table for these units, all as in the base state.
     pub(in crate::ftl) fn new(space: Space) -> Self {
         let units = space.units();
         let (entries, bits) = match space.user {
@@ -154,14 +157,14 @@ impl Table {
     pub(in crate::ftl) fn get(&self, lpa: u64) -> Entry {
         let entry = match &self.entries {
             Entries::Dense(entries) => Entry(entries[lpa as usize].into()),
-            // Most units of a large drive are in no hash table, and to look for one there is a miss of every cache.
+            // Most units of a large drive are in no hash table, and a look-up there would miss every cache.
             _ if !self.is_touched(lpa / GROUP) => Entry::BASE,
             _ => self.look_up(lpa),
         };
         if entry == Entry::BASE && self.is_deallocated(lpa) { Entry::UNMAPPED } else { entry }
     }
 
-    /// In the hash table.
+    /// Look-up in the hash table.
     #[inline]
     fn look_up(&self, lpa: u64) -> Entry {
         match &self.entries {
@@ -171,8 +174,8 @@ impl Table {
         }
     }
 
-    /// Looks many units up. Nothing but loads that don't wait for each other: most of them miss every cache, and so
-    /// they miss at once. What is no unit is nowhere.
+    /// Looks up many units by independent loads, so that their cache misses overlap. A number that is no unit
+    /// is unmapped.
     pub(in crate::ftl) fn get_all(&self, lpas: impl Iterator<Item = u64>, entries: &mut Vec<Entry>) {
         entries.clear();
         match &self.entries {
@@ -197,7 +200,7 @@ impl Table {
             }
             Entries::Sparse(entries) => {
                 entries.insert(lpa as u32, entry.narrow());
-                // A bucket is 8 bytes of entry and 1 of tag; the table fills to 7/8.
+                // A bucket is an entry of 8 bytes and a tag of 1; the table fills to 7/8.
                 is_dense_smaller = entries.capacity() as u64 * 10 > self.space.units() * 4;
             }
             Entries::Wide(entries) => _ = entries.insert(lpa, entry.0),
@@ -209,7 +212,7 @@ impl Table {
         }
     }
 
-    /// Gives those of these units that are not where the base state has them, in order.
+    /// Calls `take` with each of these units that is not as in the base state, in order.
     pub(in crate::ftl) fn each_changed(&self, units: Range<u64>, mut take: impl FnMut(u64, Entry)) {
         let mut next = units.start;
         while next < units.end {
@@ -222,7 +225,8 @@ impl Table {
         }
     }
 
-    /// Gives those of these units that have entries of their own, in order: not those that were deallocated by region.
+    /// Calls `take` with each of these units that has an entry of its own, in order; deallocation by region
+    /// is ignored.
     pub(in crate::ftl) fn each_kept(&self, units: Range<u64>, mut take: impl FnMut(u64, Entry)) {
         let mut give = |lpa, entry| {
             if entry != Entry::BASE {
@@ -257,13 +261,13 @@ impl Table {
         self.deallocated.get((region / 64) as usize).is_some_and(|word| word >> (region % 64) & 1 == 1)
     }
 
-    /// Deallocates a whole region, named by its first unit; the last may be short. The caller has seen to what its
-    /// entries pointed at.
+    /// Deallocates a whole region, given by its first unit; the last region may be short. The caller has
+    /// already released the locations of its entries.
     pub(in crate::ftl) fn deallocate_region(&mut self, first: u64) {
         self.make_bits();
         let region = first / REGION_UNITS;
         self.deallocated[(region / 64) as usize] |= 1 << (region % 64);
-        // Those of the host's end before the others begin, with a region.
+        // The host's regions end before the other units, which begin with a new region.
         let end = if first < self.space.user { self.space.user } else { self.space.units() };
         let end = (first + REGION_UNITS).min(end);
         let mut kept = Vec::new();
@@ -272,7 +276,7 @@ impl Table {
         }
         match &mut self.entries {
             Entries::Dense(entries) => {
-                // Writing only what is not zero already leaves untouched pages untouched.
+                // Writing only non-zero entries leaves untouched pages untouched.
                 for entry in entries[first as usize..end as usize].iter_mut().filter(|entry| **entry != 0) {
                     *entry = 0;
                 }
@@ -282,7 +286,7 @@ impl Table {
         }
     }
 
-    /// Whether no unit of the host's is where the base state has it.
+    /// Whether no host unit is as in the base state.
     pub(in crate::ftl) fn is_all_deallocated(&self) -> bool {
         let regions = self.space.user.div_ceil(REGION_UNITS);
         (0..regions).step_by(64).all(|first| {
@@ -291,7 +295,7 @@ impl Table {
         })
     }
 
-    /// Deallocates every unit of the host's.
+    /// Deallocates every host unit.
     pub(in crate::ftl) fn deallocate_all(&mut self) {
         self.make_bits();
         for region in 0..self.space.user.div_ceil(REGION_UNITS) {
@@ -309,7 +313,8 @@ impl Table {
         }
     }
 
-    /// Units are nowhere, by region where it can be: the host's, or others. The caller has seen to what their entries pointed at.
+    /// Unmaps units, by region where possible, either host units or others. The caller has already released
+    /// their locations.
     pub(in crate::ftl) fn unmap(&mut self, units: Range<u64>) {
         let Space { user, .. } = self.space;
         if units == (0..user) {
@@ -328,28 +333,14 @@ impl Table {
         }
     }
 
-    /// Of each translation page's worth of units, whether some may be in the hash table. None of an array, in which that is
-    /// quickly seen.
-    pub(in crate::ftl) fn occupied(&self) -> Option<Vec<bool>> {
-        if let Entries::Dense(_) = self.entries {
-            return None;
-        }
-        let mut occupied = vec![false; self.space.units().div_ceil(self.space.page_units()) as usize];
-        for (index, word) in self.touched.iter().enumerate().filter(|(_, word)| **word != 0) {
-            let first = index as u64 * WORD_UNITS;
-            for group in (0..32).filter(|group| word >> group & 1 == 1) {
-                occupied[self.space.page_of(first + group * GROUP) as usize] = true;
+    /// Whether all of these units of one region are unmapped. With a hash table this usually takes a look at
+    /// a few words.
+    pub(in crate::ftl) fn is_blank(&self, mut units: Range<u64>) -> bool {
+        if !matches!(self.entries, Entries::Dense(_)) {
+            let words = (units.start / WORD_UNITS) as usize..units.end.div_ceil(WORD_UNITS) as usize;
+            if self.touched[words].iter().all(|word| *word == 0) {
+                return self.is_deallocated(units.start);
             }
-        }
-        Some(occupied)
-    }
-
-    /// Whether units of one region are nowhere, all of them. `occupied` is what [`Table::occupied`] says.
-    pub(in crate::ftl) fn is_blank(&self, mut units: Range<u64>, occupied: Option<&[bool]>) -> bool {
-        if let Some(occupied) = occupied
-            && !occupied[self.space.page_of(units.start) as usize]
-        {
-            return self.is_deallocated(units.start);
         }
         units.all(|lpa| self.get(lpa) == Entry::UNMAPPED)
     }
@@ -394,7 +385,7 @@ mod tests {
         [dense, sparse, Space::new(units, true), Space::new((1 << 34) + units, true)]
     }
 
-    // Sparse, dense, wide, or turned from one to the other, the table must say the same.
+    // Sparse, dense, wide, or converted, the table must return the same entries.
     #[test]
     fn a_table_forgets_nothing_also_when_it_becomes_dense() {
         for space in spaces(50_000) {
@@ -402,7 +393,7 @@ mod tests {
             let is_narrow_hash = matches!(table.entries, Entries::Sparse(_));
             let mut model = std::collections::BTreeMap::new();
             let mut stream = Rng::new(1).stream("map");
-            // Wide places are beyond 32 bits.
+            // Wide addresses exceed 32 bits.
             let above = if space.is_wide { 1 << 33 } else { 0 };
             for i in 0..200_000u64 {
                 let lpa = stream.below(space.units());
@@ -423,8 +414,8 @@ mod tests {
         }
     }
 
-    // What a translation page says is looked up in a shorter way: it must be the same. And so must be which pages say
-    // anything.
+    // Page contents come from a shortcut through the table, which must equal single look-ups; so must the set
+    // of pages with any entry.
     #[test]
     fn what_is_changed_in_a_page_is_what_each_unit_says() {
         for space in spaces(20_000) {
@@ -439,7 +430,6 @@ mod tests {
                 }
             }
             table.set(first + 40, Entry::BASE);
-            let occupied = table.occupied();
             for page in space.page_of(first)..=space.page_of(first + 16_383) {
                 let units = space.units_of(page);
                 let units = units.start..units.end - 7;
@@ -448,12 +438,12 @@ mod tests {
                 let each = units.clone().map(|lpa| (lpa, table.get(lpa)));
                 assert_eq!(found, each.filter(|(_, entry)| *entry != Entry::BASE).collect::<Vec<_>>());
                 let is_blank = units.clone().all(|lpa| table.get(lpa) == Entry::UNMAPPED);
-                assert_eq!(table.is_blank(units, occupied.as_deref()), is_blank);
+                assert_eq!(table.is_blank(units), is_blank);
             }
         }
     }
 
-    // A region that is deallocated must read as nothing, and what is written to it later must be found.
+    // A deallocated region must read as unmapped, and units written to it later must be found.
     #[test]
     fn a_deallocated_region_is_unmapped_until_it_is_written() {
         for space in spaces(16_384) {
@@ -475,7 +465,7 @@ mod tests {
         }
     }
 
-    // The translation layer's own units are not the host's to deallocate.
+    // The translation layer's own units must survive a deallocation of all host units.
     #[test]
     fn deallocating_everything_leaves_what_is_not_the_hosts() {
         for space in spaces(4096) {
@@ -490,13 +480,13 @@ mod tests {
         }
     }
 
-    // Entries of different kinds must never be the same number, nor lose a bit where they are kept.
+    // Entries of different kinds must never have the same number, nor lose a bit in the persistent form.
     #[test]
     fn entries_come_back_as_what_they_were() {
         for last in [Geometry::NARROW_UNITS_MAX, Geometry::UNITS_MAX as u64] {
             for ppa in [Ppa(0), Ppa(1), Ppa(last - 1)] {
                 let entry = Entry::flash(ppa);
-                assert_eq!((entry.place(), entry.as_slot()), (Place::Flash(ppa), None));
+                assert_eq!((entry.kind(), entry.as_slot()), (EntryKind::Flash(ppa), None));
                 assert_eq!(entry.kept().map(Entry::of_kept), Some(entry));
                 // As all drives have kept it.
                 assert_eq!(entry.kept(), Some(ppa.0 + 2));
@@ -505,15 +495,18 @@ mod tests {
         let last = Ppa(Geometry::NARROW_UNITS_MAX - 1);
         assert_eq!(Entry(Entry::flash(last).narrow().into()), Entry::flash(last));
         for slot in [0, 1, Entry::SLOTS - 1] {
-            assert_eq!(Entry::slot(slot).place(), Place::Slot(slot));
+            assert_eq!(Entry::slot(slot).kind(), EntryKind::Slot(slot));
             assert_eq!((Entry::slot(slot).as_slot(), Entry::slot(slot).kept()), (Some(slot), None));
         }
-        for (entry, place, kept) in [(Entry::BASE, Place::Base, 0), (Entry::UNMAPPED, Place::Unmapped, 1)] {
-            assert_eq!((entry.place(), entry.kept(), entry.as_slot()), (place, Some(kept), None));
+        for (entry, place, kept) in
+            [(Entry::BASE, EntryKind::Base, 0), (Entry::UNMAPPED, EntryKind::Unmapped, 1)]
+        {
+            assert_eq!((entry.kind(), entry.kept(), entry.as_slot()), (place, Some(kept), None));
             assert_eq!(Entry::of_kept(kept), entry);
         }
-        assert!(
-            matches!(Entry::of_kept(u64::MAX).place(), Place::Flash(Ppa(ppa)) if u128::from(ppa) >= Geometry::UNITS_MAX)
-        );
+        let EntryKind::Flash(Ppa(ppa)) = Entry::of_kept(u64::MAX).kind() else {
+            panic!("not a flash address")
+        };
+        assert!(u128::from(ppa) >= Geometry::UNITS_MAX);
     }
 }

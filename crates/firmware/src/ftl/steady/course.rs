@@ -1,51 +1,52 @@
-//! The course of a die that is overwritten, followed in shares of superblocks until it repeats itself.
+//! Simulation of a die under overwrites, in fractions of superblocks, until it repeats itself.
 //!
-//! A die does one of four things at a time ([`Doing`]), each for as long as [`Rhythm`] says. What is free, and how far the
-//! collector's superblock is filled, decides what is next, as in `upkeep` and `collect`:
+//! A die does one of four things at a time ([`DieActivity`]), each for the time that [`SteadyTiming`] gives.
+//! Free superblocks, and the fill of the collector's open superblock, decide what comes next, as in `upkeep`
+//! and `collect`:
 //!
 //! - the host *takes* a superblock as soon as one is free beyond the reserve, and fills it;
-//! - else the collector *collects* the emptiest superblock, moves what is valid in it, and erases it;
-//! - with a cache of one bit a cell: after [`TURN`] victims the next superblock that is free beyond the reserve is kept for
-//!   a *fold*, which moves what is valid in the cache's oldest superblock to the collector's; whether it is there is looked
-//!   at before the last victim is erased, so what that gives is the host's. Another fold follows at once while one is free
-//!   and the collector is not short of free ones;
+//! - otherwise the collector *collects* the emptiest superblock: it moves the valid data and erases it;
+//! - with a one-bit cache: after [`TURN`] victims the next superblock that is free beyond the reserve is kept
+//!   for a *fold*, which moves the valid data of the cache's oldest superblock to the collector's; the check
+//!   for it takes place before the last victim is erased, so the superblock that this erase frees goes to the
+//!   host. Another fold follows at once while a superblock is free and the collector is not short;
 //! - the host *fills* the cache's superblock anew.
 //!
-//! Meanwhile the host overwrites: each of its units as soon as any other, and each translation page likewise, at the mean
-//! rate at which the die is written to.
+//! Meanwhile the host overwrites: each of its units with equal probability, and each translation page
+//! likewise, at the mean rate at which the die is written.
 
 use crate::ftl::collect::collecting::TURN;
-use crate::ftl::config::Rhythm;
+use crate::ftl::config::SteadyTiming;
 use byteway_clock::random::{Normal, Stream};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-/// The least gain of a collection that is reckoned with: below it a drive does nothing but collect.
+/// Smallest gain of a collection that is considered: below it a drive does nothing but garbage collection.
 const RECLAIMED_LEAST: f64 = 0.005;
 
-/// What a die is like, its contents in superblocks.
+/// Parameters of a die; capacities are in superblocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// Superblocks that hold data, or could: all but spare ones and those of the cache.
+    /// Superblocks for data: all except spares and those of the cache.
     pub(super) usable: u32,
-    /// Free ones that only the collector may have.
+    /// Free superblocks reserved for garbage collection.
     pub(super) reserve: u32,
-    /// With no more free ones it is short of them.
+    /// Garbage collection starts when no more superblocks than this are free.
     pub(super) start: u32,
     /// Superblocks of the cache.
     pub(super) cache: u32,
-    /// The size of one of those.
+    /// Capacity of one of those.
     pub(super) cache_size: f64,
-    /// What it holds: the host's units, and translation pages.
+    /// Data held: host units, and translation pages.
     pub(super) held: Part,
-    /// Translation pages that are programmed with each unit of the host's.
+    /// Translation pages programmed for each host unit.
     pub(super) pages: f64,
-    pub(super) rhythm: Rhythm,
+    pub(super) rhythm: SteadyTiming,
     /// Units of a superblock.
     pub(super) units: f64,
 }
 
-/// The host's units, and translation pages, in superblocks.
+/// Amounts of host units and of translation pages, in superblocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Part(pub(super) [f64; 2]);
 
@@ -63,76 +64,76 @@ impl Part {
     }
 }
 
-/// Something that was written, and loses units.
+/// Data written together, whose units become stale over time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     valid: Part,
-    /// How often all of each kind had been overwritten then.
+    /// How often all units of each kind had been overwritten by then.
     at: [f64; 2],
 }
 
-/// What a die does at a time.
+/// Activity of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Doing {
+pub(super) enum DieActivity {
     Fold,
-    /// Whether another fold has been begun.
+    /// Whether another fold has begun.
     Fill(bool),
-    /// After so many victims since the last fold, or, without a cache, since the host took a superblock.
+    /// Number of victims since the last fold, or, without a cache, since the host took a superblock.
     Collect(u32),
-    /// After so many; whether a fold has been begun.
+    /// Number of victims; whether a fold has begun.
     Take(u32, bool),
 }
 
-/// A die at the beginning of something.
+/// A die at the start of an activity.
 #[derive(Clone, Debug)]
 pub(super) struct Course {
     shape: Shape,
-    /// Closed superblocks, the host's and the collector's, the oldest first; when each was closed.
+    /// Closed superblocks of the host and of the collector, oldest first, with the time of closing.
     closed: [VecDeque<(u64, Written)>; 2],
     closings: u64,
-    /// The collector's superblock: what it holds, and how far it is filled.
+    /// The collector's open superblock: its data, and its fill.
     open: Written,
     level: f64,
     free: u32,
-    /// The cache's superblocks, the oldest first.
+    /// The cache's superblocks, oldest first.
     cache: VecDeque<Written>,
-    doing: Doing,
-    /// How often all units of each kind have been overwritten, and what is left of them.
+    doing: DieActivity,
+    /// How often all units of each kind have been overwritten, and the remaining fraction.
     overwritten: [f64; 2],
     left: [f64; 2],
-    /// What the host has written of its units, what was programmed, and in which time, the latest counting most.
+    /// Exponentially weighted sums: host data written, data programmed, and time.
     written: f64,
     programmed: f64,
     ps: f64,
-    /// By which share the die holds more than it should, likewise.
+    /// Excess of the die's data over the target, weighted likewise.
     surplus: f64,
     chance: Stream,
     normal: Normal,
 }
 
-/// A die in the midst of something. Counts are in superblocks.
+/// A die in the middle of an activity. Amounts are in superblocks.
 #[derive(Clone, Debug)]
-pub(super) struct Moment {
-    /// The victim, what is left to be moved of it, and how much of it has been looked at.
+pub(super) struct DieSnapshot {
+    /// The victim: the data left to move, and the fraction already scanned.
     pub(super) victim: Option<(Part, f64)>,
-    /// The others, the oldest first.
+    /// The other closed superblocks, oldest first.
     pub(super) closed: Vec<Part>,
-    /// How far the host's superblock is filled, if there is one, and the collector's; and what they hold.
+    /// Fill and data of the host's open superblock, if there is one, and of the collector's.
     pub(super) host: Option<(f64, Part)>,
     pub(super) collector: (f64, Part),
-    /// The same of the cache's superblocks: from where to where they hold something.
+    /// The same of the cache's superblocks: start and end of the valid range, and the data.
     pub(super) cache: Vec<(f64, f64, Part)>,
-    pub(super) doing: Doing,
+    pub(super) doing: DieActivity,
 }
 
 impl Course {
-    /// One near to what it will be: superblocks as greedy collection leaves them where there is nothing else. None if the
+    /// A first estimate: superblocks as greedy garbage collection leaves them without a cache. None if the
     /// die has too few superblocks, or holds too much.
     pub(super) fn new(shape: Shape, chance: Stream) -> Option<Course> {
         let count = shape.usable.checked_sub(shape.reserve + 1)?;
         let held = shape.held.sum().max(1e-9);
         let kinds = shape.held.times(1.0 / held);
-        // As if as much went past the cache as through it.
+        // As if as much data bypassed the cache as went through it.
         let in_cache = |later: u32| {
             shape.cache_size * libm::exp(-2.0 * shape.cache_size * (f64::from(later) + 0.5) / held)
         };
@@ -147,7 +148,7 @@ impl Course {
             level: 0.0,
             free: shape.reserve,
             cache: VecDeque::new(),
-            doing: Doing::Collect(0),
+            doing: DieActivity::Collect(0),
             overwritten: [0.0; 2],
             left: [0.0; 2],
             written: 0.0,
@@ -175,31 +176,31 @@ impl Course {
         Some(course)
     }
 
-    /// Goes on to what comes next, and says how long it took, in picoseconds. None if it can't go on.
+    /// Simulates the next activity, and returns its time in picoseconds. None if the die is stuck.
     pub(super) fn step(&mut self) -> Option<f64> {
         let rhythm = self.shape.rhythm;
         let mut moved = Part::default();
         let (ps, host) = match self.doing {
-            Doing::Collect(_) => {
+            DieActivity::Collect(_) => {
                 let (stream, victim) = self.victim()?;
                 self.closed[stream].pop_front();
                 moved = self.found(self.now(victim), 1.0);
                 (self.collection_ps(moved.sum()), 0.0)
             }
-            Doing::Fold => {
+            DieActivity::Fold => {
                 let oldest = self.cache.pop_front()?;
                 moved = self.found(self.now(oldest), self.shape.cache_size);
                 (self.fold_ps(moved.sum()), 0.0)
             }
-            Doing::Fill(_) => (rhythm.cache_program.ps() as f64, self.shape.cache_size),
-            Doing::Take(..) => (rhythm.program.ps() as f64, 1.0),
+            DieActivity::Fill(_) => (rhythm.cache_program.ps() as f64, self.shape.cache_size),
+            DieActivity::Take(..) => (rhythm.program.ps() as f64, 1.0),
         };
-        // What is moved or written meanwhile is overwritten for half of the time, on average.
+        // Data moved or written meanwhile are overwritten for half of the time, on average.
         let at = self.overwritten;
         self.pass(0.5 * ps);
         let still = self.now(Written { valid: moved, at });
         self.doing = match self.doing {
-            Doing::Collect(collections) => {
+            DieActivity::Collect(collections) => {
                 if moved.sum() > 1.0 - RECLAIMED_LEAST {
                     return None;
                 }
@@ -208,33 +209,33 @@ impl Course {
                 self.free += 1;
                 self.next(collections + 1)
             }
-            Doing::Fold => {
+            DieActivity::Fold => {
                 self.put(still);
                 self.pass(0.5 * ps);
                 // The fold's own superblock is not erased yet, and counts as a victim.
                 let is_short = self.free < self.shape.start;
-                Doing::Fill(self.free > self.shape.reserve && !is_short)
+                DieActivity::Fill(self.free > self.shape.reserve && !is_short)
             }
-            Doing::Fill(folds) => {
+            DieActivity::Fill(folds) => {
                 let fresh = self.write(self.shape.cache_size);
                 self.cache.push_back(fresh);
                 self.pass(0.5 * ps);
-                if folds { Doing::Fold } else { self.next(0) }
+                if folds { DieActivity::Fold } else { self.next(0) }
             }
-            Doing::Take(collections, folds) => {
+            DieActivity::Take(collections, folds) => {
                 self.free -= 1;
                 let fresh = self.write(1.0);
                 self.close(0, fresh);
                 self.pass(0.5 * ps);
                 match folds {
-                    true => Doing::Fold,
+                    true => DieActivity::Fold,
                     false if self.shape.cache > 0 => self.next(collections),
                     false => self.next(0),
                 }
             }
         };
-        // Over some lives of the superblocks, as what the host writes and takes comes by superblocks. What the die holds
-        // follows the rate of overwriting slowly, and is led to what it should be.
+        // Averaged over several lives of the superblocks, since the host takes and writes whole superblocks.
+        // The die's data follow the overwrite rate slowly, and are steered to the target.
         let life = f64::from(self.shape.usable);
         let forget = |of_it: f64, latest: f64, steps: f64| of_it + (latest - of_it) / steps;
         self.written = forget(self.written, host / (1.0 + self.shape.pages), 4.0 * life);
@@ -246,19 +247,19 @@ impl Course {
         Some(ps)
     }
 
-    /// Units that are programmed for each that the host writes.
+    /// Write amplification factor.
     pub(super) fn amplification(&self) -> f64 {
         self.programmed / self.written.max(1e-9)
     }
 
-    /// What is next.
-    pub(super) fn doing(&self) -> Doing {
+    /// The next activity.
+    pub(super) fn doing(&self) -> DieActivity {
         self.doing
     }
 
-    /// The die when it has done this share of what it does, or a little later or earlier, where that is no state that flash
-    /// can be found in.
-    pub(super) fn at(&self, progress: f64) -> Option<Moment> {
+    /// The die after the fraction `progress` of its activity, or slightly earlier or later if flash cannot be
+    /// in that state.
+    pub(super) fn at(&self, progress: f64) -> Option<DieSnapshot> {
         let mut course = self.clone();
         let ps = course.clone().step()?;
         course.pass(progress * ps);
@@ -266,15 +267,16 @@ impl Course {
         let mut filled = 1.0;
         let mut folded = 0.0;
         match course.doing {
-            Doing::Collect(_) => {
+            DieActivity::Collect(_) => {
                 let (stream, of_victim) = course.victim()?;
                 let valid = course.now(of_victim);
                 let kept = valid.sum();
                 let mut progress = progress;
                 if course.level + progress * kept >= 1.0 && course.free == 1 {
-                    // It has opened the last free superblock, and all that it has put there still lies in the victim as
-                    // well. A base state has each unit once, so the die is set back to the moment before, or on to the
-                    // end of this collection: whichever is nearer, so that dies are as far on average.
+                    // The collector has opened the last free superblock, and everything that it put there
+                    // still lies in the victim as well. A base state holds each unit once, so the die is set
+                    // back to the moment before, or forward to the end of this victim, whichever is nearer:
+                    // the average stays right.
                     let full = (1.0 - course.level) / kept;
                     if progress >= 0.5 * (full + 1.0) {
                         let mut later = self.clone();
@@ -287,19 +289,19 @@ impl Course {
                 course.put(valid.times(progress));
                 victim = Some((valid.times(1.0 - progress), progress));
             }
-            Doing::Fold => {
+            DieActivity::Fold => {
                 let valid = course.now(*course.cache.front()?);
                 course.put(valid.times(progress));
                 let left = Written { valid: valid.times(1.0 - progress), at: course.overwritten };
                 *course.cache.front_mut()? = left;
                 folded = progress;
             }
-            Doing::Fill(_) => {
+            DieActivity::Fill(_) => {
                 let fresh = course.fresh(progress * course.shape.cache_size);
                 course.cache.push_back(fresh);
                 filled = progress;
             }
-            Doing::Take(..) => {
+            DieActivity::Take(..) => {
                 course.free -= 1;
                 host = Some((progress, course.now(course.fresh(progress))));
             }
@@ -312,7 +314,7 @@ impl Course {
             let end = if number == youngest { filled } else { 1.0 };
             (first, end, course.now(*written))
         };
-        Some(Moment {
+        Some(DieSnapshot {
             victim,
             closed: closed.into_iter().map(|(_, written)| course.now(written)).collect(),
             host,
@@ -322,19 +324,19 @@ impl Course {
         })
     }
 
-    /// What follows after so many victims.
-    fn next(&self, collections: u32) -> Doing {
+    /// The activity after `collections` victims.
+    fn next(&self, collections: u32) -> DieActivity {
         let Shape { reserve, cache, .. } = self.shape;
         let is_kept = cache > 0 && collections >= TURN;
         match self.free.cmp(&(reserve + 1)) {
-            // The host has the one that the last victim was. One more was there before.
-            Ordering::Greater if is_kept => Doing::Take(collections, true),
-            Ordering::Equal | Ordering::Greater if !is_kept => Doing::Take(collections, false),
-            _ => Doing::Collect(collections),
+            // The host gets the superblock freed by the last victim. One more was free before.
+            Ordering::Greater if is_kept => DieActivity::Take(collections, true),
+            Ordering::Equal | Ordering::Greater if !is_kept => DieActivity::Take(collections, false),
+            _ => DieActivity::Collect(collections),
         }
     }
 
-    /// Time passes, and the host overwrites.
+    /// Advances time, with the host's overwrites.
     fn pass(&mut self, ps: f64) {
         let Shape { held: Part([units, pages]), pages: share, .. } = self.shape;
         let written = ps * self.written / self.ps.max(1.0) * (1.0 + 4.0 * self.surplus).max(0.1);
@@ -345,21 +347,21 @@ impl Course {
         }
     }
 
-    /// What the host has just written, so much in all.
+    /// Data of size `size` that the host has just written.
     fn fresh(&self, size: f64) -> Written {
         let units = size / (1.0 + self.shape.pages);
         Written { valid: Part([units, size - units]), at: self.overwritten }
     }
 
-    /// The host writes so much in all.
+    /// The host writes data of size `size`.
     fn write(&mut self, size: f64) -> Written {
         let fresh = self.fresh(size);
         self.left = Part(self.left).plus(fresh.valid).0;
         fresh
     }
 
-    /// What is found valid of so much that was written: it differs from what is expected, as each unit is overwritten by
-    /// itself. Without that, a die may repeat a few steps forever that no real one would.
+    /// The valid part found in data of size `size`: it varies about the expectation, because each unit is
+    /// overwritten independently. Without that, a die may repeat a few steps forever that no real one would.
     fn found(&mut self, expected: Part, size: f64) -> Part {
         let share = (expected.sum() / size).clamp(0.0, 1.0);
         let deviation = libm::sqrt(share * (1.0 - share) / (size * self.shape.units));
@@ -374,7 +376,7 @@ impl Course {
         Part([left(0), left(1)])
     }
 
-    /// The emptiest closed superblock, and whose it is. Of each stream it is the oldest one.
+    /// The emptiest closed superblock, and its stream. In each stream it is the oldest one.
     fn victim(&self) -> Option<(usize, Written)> {
         let oldest = |stream: usize| self.closed[stream].front().map(|(_, written)| (stream, *written));
         let valid = |written: &Written| self.now(*written).sum();
@@ -386,7 +388,7 @@ impl Course {
         self.closings += 1;
     }
 
-    /// The collector moves something to its superblock, and opens another one if it has to.
+    /// Moves data to the collector's open superblock, and opens another one if necessary.
     fn put(&mut self, valid: Part) {
         let size = valid.sum();
         let fits = if self.level + size >= 1.0 { (1.0 - self.level) / size } else { 1.0 };
@@ -402,15 +404,15 @@ impl Course {
         }
     }
 
-    /// How long it works on a victim of which this share is valid.
+    /// Time to collect a victim with the valid fraction `valid`.
     fn collection_ps(&self, valid: f64) -> f64 {
-        let Rhythm { program, read, erase, .. } = self.shape.rhythm;
+        let SteadyTiming { program, read, erase, .. } = self.shape.rhythm;
         valid * (program.ps() as f64 + read.ps() as f64) + erase.ps() as f64
     }
 
-    /// The same of a superblock of the cache, with so much that is valid.
+    /// Time to fold a superblock of the cache with `valid` data.
     fn fold_ps(&self, valid: f64) -> f64 {
-        let Rhythm { program, cache_read, cache_erase, .. } = self.shape.rhythm;
+        let SteadyTiming { program, cache_read, cache_erase, .. } = self.shape.rhythm;
         let reads = valid / self.shape.cache_size * cache_read.ps() as f64;
         valid * program.ps() as f64 + reads + cache_erase.ps() as f64
     }
@@ -425,7 +427,7 @@ mod tests {
     /// Superblocks of 768 stripes, with the times of tlc-generic.
     fn shape(usable: u32, held: Part) -> Shape {
         let us = Delay::from_us;
-        let rhythm = Rhythm {
+        let rhythm = SteadyTiming {
             wordline: 3,
             program: us(2_953 * 768),
             read: us(107 * 768),
@@ -445,7 +447,7 @@ mod tests {
         course
     }
 
-    fn holds(moment: &Moment) -> f64 {
+    fn holds(moment: &DieSnapshot) -> f64 {
         let closed: f64 = moment.closed.iter().map(|part| part.sum()).sum();
         let victim = moment.victim.map_or(0.0, |(left, _)| left.sum());
         let host = moment.host.map_or(0.0, |(_, part)| part.sum());
@@ -453,7 +455,7 @@ mod tests {
         closed + victim + host + moment.collector.1.sum() + cache
     }
 
-    /// Drives of each kind: plain, with translation pages in flash, and with a cache, small and large.
+    /// Drives of each kind: plain, with translation pages in flash, and with a small and a large cache.
     fn kinds() -> [Shape; 4] {
         let plain = shape(130, Part([118.0, 0.0]));
         let cached = |usable, held| Shape { cache: 28, ..shape(usable, Part([held, 0.0])) };
@@ -477,7 +479,8 @@ mod tests {
         }
     }
 
-    // A die that holds more than it should has less room than a real one, and a course that drifts has none to repeat.
+    // A die that holds too much has less free space than a real one, and a drifting simulation never repeats
+    // itself.
     #[test]
     fn a_die_holds_what_it_should() {
         for shape in kinds() {
@@ -493,7 +496,7 @@ mod tests {
         }
     }
 
-    // Of what the host writes nothing is lost on the way: superblocks are closed, open or free, whatever it does.
+    // No superblock may get lost: each is closed, open or free, whatever the host does.
     #[test]
     fn superblocks_stay_as_many_as_they_are() {
         for shape in kinds() {
@@ -510,7 +513,7 @@ mod tests {
         }
     }
 
-    // Translation pages are overwritten more often than other units, and old superblocks hold few of them.
+    // Translation pages are overwritten more often than other units, so old superblocks hold few of them.
     #[test]
     fn pages_leave_superblocks_before_other_units() {
         // Each is written again after 40 superblocks of the host's; other units after 106.
@@ -526,15 +529,15 @@ mod tests {
     fn a_fold_comes_after_two_victims_or_at_once_after_another() {
         for (shape, is_short) in [(kinds()[2], false), (kinds()[3], true)] {
             let mut course = settled(shape);
-            let (mut since, mut was, mut again) = (TURN, Doing::Fold, 0);
+            let (mut since, mut was, mut again) = (TURN, DieActivity::Fold, 0);
             for _ in 0..2000 {
                 course.step().unwrap();
                 match course.doing() {
-                    Doing::Fold if was == Doing::Fill(true) => again += 1,
-                    Doing::Fold => assert!(since >= TURN, "{since} victims since the last fold"),
-                    Doing::Fill(_) => since = 0,
-                    Doing::Collect(collections) => since = collections + 1,
-                    Doing::Take(..) => {}
+                    DieActivity::Fold if was == DieActivity::Fill(true) => again += 1,
+                    DieActivity::Fold => assert!(since >= TURN, "{since} victims since the last fold"),
+                    DieActivity::Fill(_) => since = 0,
+                    DieActivity::Collect(collections) => since = collections + 1,
+                    DieActivity::Take(..) => {}
                 }
                 was = course.doing();
             }
@@ -543,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_has_no_course() {
+    fn a_full_die_has_no_course() {
         let chance = || Rng::new(1).stream("course");
         assert!(Course::new(shape(1, Part([0.5, 0.0])), chance()).is_none());
         let mut overfull = Course::new(shape(10, Part([9.5, 0.0])), chance()).unwrap();

@@ -1,6 +1,6 @@
-//! The DRAM of a drive that is found in the midst of being overwritten, and what its collectors are at.
+//! DRAM contents and collector state of a drive in the steady state.
 
-use crate::ftl::buffer::NOBODY;
+use crate::ftl::buffer::UNTRACED;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
 use crate::ftl::map::table::Entry;
@@ -10,11 +10,11 @@ use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
 
 impl Inner {
-    /// A drive that was made in the steady state is written to for the first time: it is in the middle of being
-    /// overwritten. The write buffer is full of units that have just been written, with what they hold already, and of
-    /// translation pages that had to leave the map's cache; and all collectors are at work.
+    /// Puts a drive that was built in the steady state into the middle of being overwritten, at its first
+    /// write. The write buffer is full of units that have just been rewritten with their present contents,
+    /// and of translation pages evicted from the map cache; all collectors are active.
     ///
-    /// Units that are not where the base state has them, as they were deallocated, are left out.
+    /// Units that are no longer as in the base state, because they were deallocated, are left out.
     #[cold]
     pub(in crate::ftl) fn go_on_overwriting(&self) {
         let free = self.credits.available();
@@ -33,7 +33,7 @@ impl Inner {
             let order = Permutation::new(stream.next_u64(), count).expect("pages are fewer than units");
             pages.extend((0..count.min(free as u64)).rev().map(|rank| order.forward(rank) as u32));
         }
-        // Twice as many draws as units: on a small drive some are drawn more than once.
+        // Twice as many draws as units, since on a small drive some are drawn more than once.
         for _ in 0..2 * free {
             if taken == free {
                 break;
@@ -48,7 +48,7 @@ impl Inner {
             let lpa = stream.below(self.config.user_units);
             if state.map.table.get(lpa) == Entry::BASE {
                 let content = self.base.content(lpa);
-                taken += usize::from(state.buffer_unit(lpa, content, NOBODY, Route::OWN).is_some());
+                taken += usize::from(state.buffer_unit(lpa, content, UNTRACED, Route::OWN).is_some());
             }
         }
         self.fill_map_cache(state, &mut stream);
@@ -62,8 +62,8 @@ impl Inner {
         self.dispatch();
     }
 
-    /// The map's cache holds as many pages as it can. The longer ago one was used, the likelier it has changed since. As
-    /// many as are put up with have changed while they were away.
+    /// Fills the map cache. The longer ago a page was used, the likelier it is dirty. As many pages are away
+    /// as the updater tolerates.
     fn fill_map_cache(&self, state: &mut State, stream: &mut Stream) {
         let Some(frames) = self.config.map_cache_pages.filter(|_| self.cache.is_some()) else { return };
         let count = state.map.pages.count();

@@ -1,25 +1,26 @@
-//! What long, uniformly random overwriting with units of 4 KiB leaves: [`Base::Steady`].
+//! The steady state after long, uniformly random overwrites with units of 4 KiB: [`Base::Steady`].
 //!
-//! **Superblocks.** Under greedy collection a superblock loses its units one by one, the slower the fewer are left, until
-//! it is the emptiest and is collected. In the limit of many superblocks a collection gains x of one, where
-//! 1 - x = exp(-(1 + OP) x), and write amplification is 1/x. What superblocks hold, where there are not that many, or
-//! translation pages are overwritten more often than other units, or a cache of one bit a cell is folded into them, has no
-//! such form: a die's [`Course`] is followed from there for some lives of its superblocks, in shares of them alone. That
-//! gives each superblock a count of the host's units, and one of translation pages. Within it, which positions are valid is
-//! a keyed permutation (position p is, if its image is below the count); and which unit lies there is a permutation of its
-//! rank among all of its kind. The way back searches the rank in the running sum of the counts, from an index that leads
-//! there in a step or two.
+//! **Superblocks.** Under greedy garbage collection a superblock loses its valid units one by one, ever more
+//! slowly, until it is the emptiest and becomes the victim. In the limit of many superblocks a collection
+//! gains the fraction x of one, where 1 - x = exp(-(1 + OP) x), and the write amplification factor is 1/x.
+//! There is no such form for few superblocks, for translation pages that are overwritten more often than
+//! other units, or for a one-bit cache that is folded; a die's [`Course`] is therefore simulated from that
+//! estimate for some lives of its superblocks, in fractions of superblocks. The result is a count of host
+//! units and one of translation pages for each superblock. Within a superblock, a keyed permutation selects
+//! the valid positions (position p is valid if its image is below the count), and the unit there is a
+//! permutation of its rank among all of its kind. The reverse look-up searches the rank in the running sum of
+//! the counts, from an index that leads there in a step or two.
 //!
-//! **Dies.** A host that writes all it can leaves a die no free superblock beyond the collector's reserve. The collector
-//! empties victim after victim; when the gains add up to a superblock the host is given it and fills it before the
-//! collector goes on, as its programs are more urgent. So a die is somewhere within its course, and dies are not in step:
-//! they are found at moments of it that are spread evenly over time.
+//! **Dies.** A host at full speed leaves a die no free superblock beyond the garbage collection reserve. The
+//! collector empties victim after victim; when the gains add up to a superblock, the host gets it and fills
+//! it before the collector continues, since host programs are more urgent. A die is thus somewhere within its
+//! course, and dies are not in step: they start at moments that are spread evenly over time.
 //!
-//! **DRAM.** The write buffer is full, and the map's cache as well: see [`Inner::go_on_overwriting`]. That begins with the
-//! first write: a drive that is only read from is at rest.
+//! **DRAM.** The write buffer is full, and so is the map cache: see [`Inner::go_on_overwriting`]. This takes
+//! effect at the first write: a drive that is only read is idle.
 //!
-//! What it is not: the state that other workloads leave. Larger blocks, skewed addresses or a host that writes less than
-//! it could leave other counts, and more free superblocks.
+//! What it does not do: other workloads leave other states. Larger blocks, skewed addresses or a slower host
+//! leave other counts, and more free superblocks.
 //!
 //! [`Inner::go_on_overwriting`]: crate::ftl::inner::Inner::go_on_overwriting
 
@@ -27,16 +28,16 @@ mod course;
 mod dram;
 mod order;
 
-use crate::ftl::collect::collecting::{Begun, UpkeepFound};
+use crate::ftl::collect::collecting::{Begun, InitialUpkeep};
 use crate::ftl::config::{FtlConfig, ROUND_UNITS};
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
 use byteway_flash::{Geometry, NO_LPA, Ppa};
-use course::{Course, Doing, Moment, Part, Shape};
+use course::{Course, DieActivity, DieSnapshot, Part, Shape};
 use order::{Order, Positions, Spread};
 use std::collections::BTreeMap;
 
-/// x: the share of a victim that collecting it gains.
+/// x: the fraction of a victim that garbage collection gains.
 pub(in crate::ftl) fn reclaimed_share(op: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
@@ -46,25 +47,26 @@ pub(in crate::ftl) fn reclaimed_share(op: f64) -> f64 {
     low
 }
 
-/// How many permutations of positions the superblocks share; each turns them by an amount of its own.
+/// Permutations of positions shared by all superblocks; each superblock rotates them by its own amount.
 const POSITIONS: u64 = 16;
 
-/// How a die is found. Its superblocks are, in this order: closed ones, the oldest first; open ones; free ones; those of
-/// the cache, the oldest first.
+/// Initial state of a die. Its superblocks are, in this order: closed ones, oldest first; open ones; free
+/// ones; those of the cache, oldest first.
 #[derive(Clone, Copy, Debug, Default)]
 struct DieState {
     closed: u32,
-    /// Stripes that are programmed of the open superblocks. One that is full is closed, one that is empty free.
+    /// Programmed stripes of the open superblocks. A full one counts as closed, an empty one as free.
     open: [u32; 2],
-    /// The first open superblock is the host's; otherwise the host has none, and that is the collector's.
+    /// The first open superblock is the host's; otherwise the host has none, and the first is the
+    /// collector's.
     is_host_open: bool,
-    /// Stripes of the oldest superblock of which the collector has moved everything.
+    /// Stripes of the oldest superblock that the collector has emptied.
     collected: u32,
-    /// The same of the cache's oldest one.
+    /// The same for the cache's oldest superblock.
     folded: u32,
-    /// Stripes that are programmed of the cache's youngest one.
+    /// Programmed stripes of the cache's newest superblock.
     filled: u32,
-    upkeep: UpkeepFound,
+    upkeep: InitialUpkeep,
 }
 
 pub(in crate::ftl) struct Steady {
@@ -72,29 +74,29 @@ pub(in crate::ftl) struct Steady {
     stripe_units: u32,
     block_units: u32,
     pages: u32,
-    /// The host's units, and behind them the translation pages.
+    /// Number of host units; the translation pages follow.
     user_units: u64,
     kinds: [Ranks; 2],
     positions: Vec<Positions>,
     key: u64,
     dies: Vec<DieState>,
-    /// The first superblock of a die's cache, and how many stripes each has.
+    /// Index of the first cache superblock of a die, and their stripes.
     cache: (u32, u32),
     amplification: f64,
 }
 
-/// Which units of a kind lie in which superblock.
+/// Assignment of a kind of units to superblocks.
 struct Ranks {
-    /// Of each superblock, how many valid units lie in those before it; and the sum.
+    /// For each superblock, the valid units in the ones before it; then the total.
     before: Vec<u64>,
-    /// Of each multiple of 2^`shift` ranks, the superblock in which it lies.
+    /// For each multiple of 2^`shift` ranks, the superblock that holds it.
     index: Vec<u32>,
     shift: u32,
     units: Permutation,
 }
 
 impl Ranks {
-    /// With so many in each superblock.
+    /// Ranks for `counts` units in each superblock.
     fn new(key: u64, counts: impl Iterator<Item = u32>, superblocks: u32) -> Ranks {
         let mut before = Vec::with_capacity(superblocks as usize + 1);
         let mut sum = 0u64;
@@ -120,7 +122,7 @@ impl Ranks {
         (self.before[block as usize + 1] - self.before[block as usize]) as u32
     }
 
-    /// The superblock of a unit, and the unit's number in it.
+    /// The superblock of a unit, and the unit's index among the valid ones there.
     fn find(&self, unit: u64) -> (u32, u32) {
         let rank = self.units.inverse(unit);
         let mut block = self.index[(rank >> self.shift) as usize];
@@ -130,7 +132,7 @@ impl Ranks {
         (block, (rank - self.before[block as usize]) as u32)
     }
 
-    /// The way back, of the valid units of a superblock.
+    /// The reverse: from an index in a superblock to the unit.
     #[inline]
     fn units_of(&self, block: u32) -> impl Fn(u32) -> u64 {
         let first = self.before[block as usize];
@@ -139,7 +141,7 @@ impl Ranks {
 }
 
 impl Steady {
-    /// Of so many units.
+    /// The layout of `held` units.
     pub(in crate::ftl) fn new(geometry: &Geometry, config: &FtlConfig, held: u64) -> Self {
         let rng = Rng::new(config.seed);
         let mut phases = rng.stream("steady-phases");
@@ -150,7 +152,7 @@ impl Steady {
             let is_there = layout.fit(&mut found, [config.user_units, pages_held]);
             is_there.then_some(found)
         });
-        let (Found { dies, counts, amplification }, is_at_rest) = match found {
+        let (OverwrittenDies { dies, counts, amplification }, is_at_rest) = match found {
             Some(found) => (found, false),
             None => (layout.at_rest([config.user_units, pages_held]), true),
         };
@@ -190,8 +192,8 @@ impl Steady {
         self.amplification
     }
 
-    /// What a die's collector is at.
-    pub(in crate::ftl) fn upkeep(&self, die: u32) -> UpkeepFound {
+    /// State of a die's collector.
+    pub(in crate::ftl) fn upkeep(&self, die: u32) -> InitialUpkeep {
         self.dies[die as usize].upkeep
     }
 
@@ -207,7 +209,7 @@ impl Steady {
         }
     }
 
-    /// From which stripe to which one of the cache's superblocks holds valid units.
+    /// First and end of the stripes with valid units in a superblock of the cache.
     fn in_cache(&self, die: &DieState, number: u32) -> (u32, u32) {
         let (first, stripes) = self.cache;
         let is_youngest = first + number + 1 == self.blocks_per_die;
@@ -217,7 +219,7 @@ impl Steady {
         )
     }
 
-    /// Whether the collector fills a superblock that is open.
+    /// Whether an open superblock belongs to the collector.
     pub(in crate::ftl) fn is_collectors(&self, block: u32) -> bool {
         let (die, of_die) = self.die_of(block);
         of_die == die.closed + u32::from(die.is_host_open)
@@ -227,7 +229,7 @@ impl Steady {
         self.kinds[0].valid(block) + self.kinds[1].valid(block)
     }
 
-    /// The superblock of a unit, and which of the valid units there it is.
+    /// The superblock of a unit, and its index among the valid ones there.
     fn locate(&self, unit: u64) -> (u32, u32) {
         match unit.checked_sub(self.user_units) {
             None => self.kinds[0].find(unit),
@@ -248,7 +250,8 @@ impl Steady {
         Ppa(u64::from(block) * u64::from(self.block_units) + u64::from(position))
     }
 
-    /// The way back, for consecutive places of a superblock from `first` on; [`NO_LPA`] where no valid unit lies.
+    /// The reverse, for consecutive positions of a superblock from `first` on; [`NO_LPA`] where no valid unit
+    /// lies.
     pub(in crate::ftl) fn units(&self, first: Ppa, units: &mut [u64]) {
         let block_units = u64::from(self.block_units);
         let (block, first) = ((first.0 / block_units) as u32, (first.0 % block_units) as u32);
@@ -264,7 +267,7 @@ impl Steady {
         }
     }
 
-    /// How the valid units of a superblock lie in it.
+    /// Arrangement of the valid units in a superblock.
     fn order(&self, block: u32) -> Order<'_> {
         let (die, of_die) = self.die_of(block);
         let valid = self.valid(block);
@@ -296,16 +299,16 @@ impl Steady {
     }
 }
 
-/// All dies, as they are found.
-struct Found {
+/// Initial states of all dies.
+struct OverwrittenDies {
     dies: Vec<DieState>,
-    /// Of each superblock, how many of the host's units and translation pages are valid.
+    /// Valid host units and translation pages of each superblock.
     counts: Vec<[u32; 2]>,
-    /// Units that are programmed for each that the host writes.
+    /// Write amplification factor.
     amplification: f64,
 }
 
-/// What follows from shape and parameters alone.
+/// Quantities that follow from geometry and configuration alone.
 struct Layout<'a> {
     geometry: &'a Geometry,
     config: &'a FtlConfig,
@@ -341,12 +344,12 @@ impl Layout<'_> {
         self.geometry.pages.div_ceil(self.config.rhythm.wordline)
     }
 
-    /// The dies at moments that are spread evenly over their course, in an order of no meaning, so that those of a channel
-    /// are not neighbours. None if there is no such course.
-    fn overwritten(&self, phases: &mut Stream, chance: Stream) -> Option<Found> {
-        /// How often a die's superblocks are all collected before it is taken to repeat itself.
+    /// The dies at moments spread evenly over their course, in random order, so that dies of a channel are
+    /// not neighbours. None if no such course exists.
+    fn overwritten(&self, phases: &mut Stream, chance: Stream) -> Option<OverwrittenDies> {
+        /// Times that all superblocks are collected before a die counts as periodic.
         const LIVES: usize = 24;
-        /// Steps that are followed at most, where superblocks are so many that the first guess is good.
+        /// Maximum steps simulated, for dies with so many superblocks that the first estimate is good.
         const STEPS_MOST: usize = 1 << 22;
         /// Multiples of it, modulo 1, are spread evenly for any number of them.
         const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -356,7 +359,7 @@ impl Layout<'_> {
             course.step()?;
         }
         let mut next = course.clone();
-        let mut alike: BTreeMap<Doing, (f64, Vec<usize>)> = BTreeMap::new();
+        let mut alike: BTreeMap<DieActivity, (f64, Vec<usize>)> = BTreeMap::new();
         for step in 0..(2 * count).clamp(512, 1 << 16) {
             let (ps, steps) = alike.entry(next.doing()).or_default();
             steps.push(step);
@@ -381,7 +384,7 @@ impl Layout<'_> {
             moments.push((steps[which.min(steps.len() - 1)], (left / ps).clamp(0.0, 1.0), die));
         }
         moments.sort_unstable_by_key(|(step, _, die)| (*step, *die));
-        let mut found = Found {
+        let mut found = OverwrittenDies {
             dies: vec![DieState::default(); dies as usize],
             counts: vec![[0; 2]; self.geometry.total_blocks() as usize],
             amplification: course.amplification(),
@@ -399,16 +402,16 @@ impl Layout<'_> {
         Some(found)
     }
 
-    /// A die that is found so, and how many units are valid in its superblocks. None if that is not possible.
-    fn die(&self, moment: &Moment, counts: &mut [[u32; 2]]) -> Option<DieState> {
+    /// The state of a die at a moment, and the valid units of its superblocks. None if it is impossible.
+    fn die(&self, moment: &DieSnapshot, counts: &mut [[u32; 2]]) -> Option<DieState> {
         let Geometry { pages, .. } = *self.geometry;
         let wordline = self.config.rhythm.wordline;
         let mut die = DieState { upkeep: self.upkeep(moment.doing), ..DieState::default() };
         let cache = self.first_of_cache() as usize;
         let mut next = 0;
         if let Some((left, collected)) = moment.victim {
-            // A collector begins the next victim to fill a wordline; where a wordline is a single unit, there is none to
-            // fill. That is how far it is with this one when the one before is erased.
+            // A collector begins the next victim early to fill a wordline, unless a wordline is a single
+            // unit. This is its progress in that victim when the previous one is erased.
             let ahead = match wordline * self.geometry.units_per_stripe() {
                 1 => 0.0,
                 units => f64::from(ROUND_UNITS + units) / f64::from(self.geometry.units_per_block()),
@@ -427,7 +430,7 @@ impl Layout<'_> {
         }
         die.closed = next as u32;
         die.is_host_open = moment.host.is_some();
-        // Programs end with a wordline.
+        // Programs end at a wordline boundary.
         let stripes = |share: f64| {
             let lines = (share * f64::from(pages) / f64::from(wordline) + 0.5) as u32;
             (lines * wordline).min(pages)
@@ -452,29 +455,30 @@ impl Layout<'_> {
         Some(die)
     }
 
-    /// What is so much of a superblock, and lies in so many stripes.
+    /// Rounds `part` of a superblock to units that fit `stripes`.
     fn counts(&self, part: Part, stripes: u32) -> [u32; 2] {
         let units = f64::from(self.geometry.units_per_block());
-        let room = stripes * self.geometry.units_per_stripe();
+        let space = stripes * self.geometry.units_per_stripe();
         let [users, pages] = part.0.map(|share| (share * units + 0.5) as u32);
-        let pages = pages.min(room);
-        [users.min(room - pages), pages]
+        let pages = pages.min(space);
+        [users.min(space - pages), pages]
     }
 
-    fn upkeep(&self, doing: Doing) -> UpkeepFound {
+    fn upkeep(&self, doing: DieActivity) -> InitialUpkeep {
         let (begun, collections) = match doing {
             _ if self.shape.cache == 0 => (None, 0),
-            Doing::Fold => (Some(Begun::Fold), 0),
-            Doing::Fill(folds) => (folds.then_some(Begun::Fold), 0),
-            Doing::Collect(collections) => (Some(Begun::Collect), collections + 1),
-            Doing::Take(_, true) => (Some(Begun::Fold), 0),
-            Doing::Take(collections, false) => (None, collections),
+            DieActivity::Fold => (Some(Begun::Fold), 0),
+            DieActivity::Fill(folds) => (folds.then_some(Begun::Fold), 0),
+            DieActivity::Collect(collections) => (Some(Begun::Collect), collections + 1),
+            DieActivity::Take(_, true) => (Some(Begun::Fold), 0),
+            DieActivity::Take(collections, false) => (None, collections),
         };
-        UpkeepFound { begun, collections }
+        InitialUpkeep { begun, collections }
     }
 
-    /// Makes the counts of each kind add up to what there is: spread evenly over closed superblocks. False if they can't.
-    fn fit(&self, found: &mut Found, wanted: [u64; 2]) -> bool {
+    /// Adjusts the counts of each kind to the actual totals, evenly over closed superblocks. False if
+    /// impossible.
+    fn fit(&self, found: &mut OverwrittenDies, wanted: [u64; 2]) -> bool {
         let block_units = self.geometry.units_per_block();
         let blocks = self.geometry.blocks as usize;
         let closed = |number: usize| {
@@ -483,13 +487,13 @@ impl Layout<'_> {
             of_die < die.closed && !(of_die == 0 && die.collected > 0)
         };
         let closed: Vec<usize> = (0..found.counts.len()).filter(|number| closed(*number)).collect();
-        // Pages first: they are few, and more of the host's units fit where fewer of them are.
+        // Pages first: they are few, and they displace host units.
         for kind in [1, 0] {
             let mut sum: u64 = found.counts.iter().map(|counts| u64::from(counts[kind])).sum();
             while sum != wanted[kind] {
                 let before = sum;
                 let missing = before.abs_diff(wanted[kind]);
-                // When those in step are all full, or all empty, anyone will do.
+                // If the superblocks at this stride are all full or all empty, use any.
                 for stride in [(closed.len() as u64 / missing).max(1) as usize, 1] {
                     if sum != before {
                         break;
@@ -513,8 +517,8 @@ impl Layout<'_> {
         true
     }
 
-    /// Dies that rest, with nothing in their caches: where a drive is too small for anything else.
-    fn at_rest(&self, wanted: [u64; 2]) -> Found {
+    /// Idle dies with empty caches, for drives too small for anything else.
+    fn at_rest(&self, wanted: [u64; 2]) -> OverwrittenDies {
         let Shape { usable, reserve, held, .. } = self.shape;
         let closed = usable.saturating_sub(reserve + 2);
         let op = (f64::from(closed) / held.sum().max(1e-9) - 1.0).max(0.0);
@@ -530,8 +534,8 @@ impl Layout<'_> {
         }
         let die = DieState { closed, is_host_open: true, ..DieState::default() };
         let dies = vec![die; self.geometry.dies() as usize];
-        let mut found = Found { dies, counts, amplification: 1.0 };
-        assert!(self.fit(&mut found, wanted), "a drive has room for what it holds");
+        let mut found = OverwrittenDies { dies, counts, amplification: 1.0 };
+        assert!(self.fit(&mut found, wanted), "a drive has space for its data");
         found
     }
 }

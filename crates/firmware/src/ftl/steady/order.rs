@@ -1,15 +1,15 @@
-//! Where in a superblock its valid units lie, in the steady state.
+//! Arrangement of the valid units within a superblock in the steady state.
 
 use byteway_clock::permutation::Permutation;
 
-/// The most units of a superblock whose permutations are kept as tables: of all those that superblocks share, 2 MiB.
+/// Maximum units of a superblock whose permutations are tables: 2 MiB for all shared permutations.
 const TABLE_UNITS_MAX: u64 = 1 << 15;
 
 /// A permutation of a superblock's positions.
 pub(super) enum Positions {
-    /// Where each position goes, and what comes to it.
+    /// Image of each position, and the reverse.
     Table { images: Box<[u16]>, positions: Box<[u16]> },
-    /// Of superblocks of so many units that a table would take too long to make.
+    /// For superblocks so large that building a table would take too long.
     Computed(Permutation),
 }
 
@@ -52,17 +52,17 @@ impl Positions {
     }
 }
 
-/// Where the valid units of a superblock lie: by their number there, and back.
+/// The valid units of a superblock: from index to position, and back.
 pub(super) struct Order<'a> {
     pub(super) valid: u32,
     pub(super) spread: Spread<'a>,
 }
 
 pub(super) enum Spread<'a> {
-    /// Evenly over so many places: behind what the collector has emptied, in the cache, in superblocks that are open, and
-    /// where all are valid.
+    /// Evenly over a range: behind the emptied part of a victim, in the cache, in open superblocks, and where
+    /// all units are valid.
     Evenly { first: u32, span: u32 },
-    /// By a permutation that superblocks share, between two turns of their own.
+    /// By a shared permutation between two rotations of the superblock's own.
     Scattered { positions: &'a Positions, turns: [u32; 2] },
 }
 
@@ -97,7 +97,7 @@ impl Order<'_> {
         (number < self.valid).then_some(number)
     }
 
-    /// Which of `span` places the valid unit of this number has, where they lie evenly.
+    /// The position within `span` of the valid unit with index `number`, for an even arrangement.
     fn nth(&self, number: u32, span: u32) -> u32 {
         (u64::from(number) * u64::from(span) / u64::from(self.valid.max(1))) as u32
     }

@@ -1,4 +1,4 @@
-//! Dies as a set of bits, which are taken in turn.
+//! A set of dies as bits, searched in turn.
 
 /// A set of dies.
 pub(in crate::ftl) struct DieSet(Vec<u64>);
@@ -13,22 +13,22 @@ impl DieSet {
         if is_in { *word |= bit } else { *word &= !bit }
     }
 
-    /// Whether a die is one of them.
+    /// Whether a die is in the set.
     pub(in crate::ftl) fn contains(&self, die: u32) -> bool {
         self.0[(die / 64) as usize] >> (die % 64) & 1 == 1
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub(in crate::ftl) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// The first one from `from` on; behind the last comes the first.
+    /// The first die from `from` on, wrapping round.
     pub(in crate::ftl) fn next(&self, from: u32) -> Option<u32> {
         self.search(from, |index| self.0[index], |_| true)
     }
 
-    /// The first one that is in the other set, too, and that `accepts` takes.
+    /// The first die that is also in the other set and accepted by `accepts`.
     pub(in crate::ftl) fn find(
         &self,
         other: &DieSet,
@@ -66,7 +66,7 @@ impl DieSet {
 mod tests {
     use super::*;
 
-    // A turn that skipped a die, or found none where one is ready, would leave dies idle or writes waiting.
+    // A turn that skipped a die, or missed a ready one, would leave dies idle or writes waiting.
     #[test]
     fn dies_take_turns_behind_the_last_comes_the_first() {
         for dies in [1, 5, 64, 130] {

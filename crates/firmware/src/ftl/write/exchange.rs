@@ -1,7 +1,7 @@
-//! Units that are read and then written, or left as they are, with nothing of anybody else's in between.
+//! Atomic read-modify-write of several units: no other write comes in between.
 //!
-//! The order of what is waited for is that of [`Ftl::edit`]: pages of the map, slots of the write buffer, locks. Locks are
-//! taken in ascending order, so two exchanges never wait for each other; the holder of locks waits for flash alone.
+//! Waits are ordered as in [`Ftl::edit`]: map pages, write buffer slots, locks. Locks are taken in ascending
+//! order, so two exchanges never wait for each other; the holder of locks waits only for flash.
 
 use crate::ftl::collect::background::Attending;
 use crate::ftl::config::MediaError;
@@ -11,10 +11,10 @@ use crate::placement::Route;
 use byteway_clock::{Permit, SpanId, Spans, Stage};
 use byteway_wire::content::Content;
 
-/// Units that no other command changes until this is dropped or has written them.
+/// Exclusive access to units, until they are written or this is dropped.
 ///
-/// Readers are not held up. They see all units as they were, or all as [`Exchange::write`] has left them. A power cut
-/// may leave some of each, as of any write of several units.
+/// Readers do not wait. They see all units as before, or all as [`Exchange::write`] has left them. A power
+/// cut may leave some of each, as for any write of several units.
 pub struct Exchange<'a> {
     ftl: &'a Ftl,
     units: Vec<u64>,
@@ -24,17 +24,18 @@ pub struct Exchange<'a> {
 }
 
 impl Ftl {
-    /// Units of one exchange, at most: as many as a stripe has, for which the write buffer always has slots.
+    /// Maximum units of an exchange: those of a stripe, for which the write buffer always has slots.
     pub fn exchange_units_max(&self) -> u32 {
         self.0.geometry.units_per_stripe()
     }
 
-    /// Waits until the caller alone may change `units`, which are different ones, and has slots to write them.
+    /// Waits for exclusive access to `units`, which must be distinct, and for slots to write them.
     ///
-    /// Charges what a read's translation and a write's admission to the buffer take.
+    /// Charges a read's translation and a write's admission to the buffer.
     ///
     /// # Errors
-    /// If not all are units of the drive, they are more than [`Ftl::exchange_units_max`], or the drive takes nothing new.
+    /// [`MediaError`] if a unit is out of range, there are more than [`Ftl::exchange_units_max`], or the
+    /// drive is read-only.
     pub async fn exchange(
         &self,
         span: SpanId,
@@ -63,8 +64,9 @@ impl Ftl {
         sorted.sort_unstable();
         debug_assert!(
             sorted.is_sorted_by(|one, next| one < next),
-            "a unit that is there twice waits for itself"
+            "a unit that is named twice would wait for itself"
         );
+        // In ascending order, whatever the caller's order, so that two exchanges cannot wait for each other.
         let mut locks = Vec::with_capacity(sorted.len());
         for unit in sorted {
             locks.push(inner.locks.lock(unit).await);
@@ -75,10 +77,10 @@ impl Ftl {
 }
 
 impl Exchange<'_> {
-    /// Reads the units, in the order in which they were named. May be called again.
+    /// Reads the units in the order given. May be called repeatedly.
     ///
     /// # Errors
-    /// If one of them can't be read.
+    /// [`MediaError`] if one of them is unreadable.
     pub async fn read(
         &self,
         span: SpanId,
@@ -95,11 +97,12 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Writes the units, all at one instant, and lets others have them; with `durable` it returns when they are programmed,
-    /// as [`Ftl::write`] does. `contents` has one for each unit, and is emptied.
+    /// Writes the units, all at one instant, and releases them. With `durable` it returns when they are
+    /// programmed, as [`Ftl::write`] does. `contents` has one content for each unit, and is drained.
     ///
     /// # Errors
-    /// With `durable`, if flash has no room for them any more. They are buffered then.
+    /// With `durable`, [`MediaError::WriteProtected`] if flash has no more space. The units are buffered
+    /// then.
     pub async fn write(
         self,
         span: SpanId,
@@ -110,7 +113,7 @@ impl Exchange<'_> {
         let Exchange { ftl, units, permit, locks, attending } = self;
         let inner = &*ftl.0;
         assert_eq!(contents.len(), units.len(), "each unit gets its content");
-        // No wait from here until all are buffered: a reader comes before the first or after the last.
+        // No wait until all units are buffered, so that a reader comes before the first or after the last.
         let taken: u32 = units
             .iter()
             .zip(contents.drain(..))

@@ -1,37 +1,38 @@
-//! How stripes of the host's are filled and programmed: the turn of the dies, what is under way, and who waits for its end.
+//! State of host stripes being filled and programmed: the turn of the dies, programs in flight, and their
+//! tasks.
 
 use crate::ftl::write::die_set::DieSet;
 use crate::ftl::write::wordline::Wordlines;
 use byteway_clock::{Clock, Notify};
 use byteway_flash::{BlockId, DataEnd, Geometry, Ticket};
 
-/// How many programs of the host's a die has under way at most: one at work, and the next one ready behind it.
+/// Maximum host programs in flight for a die: one in progress, and the next one ready behind it.
 pub(in crate::ftl) const PROGRAMS_PER_DIE: u32 = 2;
 
-/// How stripes of the host's are filled and programmed.
+/// State of host stripes being filled and programmed.
 pub(in crate::ftl) struct Filling {
-    /// The number of the next stripe.
+    /// Number of the next stripe.
     pub(in crate::ftl) next_number: u64,
-    /// What was buffered before this sequence number must not wait for a full stripe.
+    /// Units buffered before this sequence number must not wait for a full stripe.
     pub(in crate::ftl) flush_to: u64,
-    /// Deallocations before this number have dropped units that waited in the buffer.
+    /// Deallocations before this sequence number have dropped units from the buffer.
     pub(in crate::ftl) dropped_to: u64,
     /// The die whose turn it is.
     pub(in crate::ftl) next_die: u32,
-    /// Dies that can take a stripe of the host's.
+    /// Dies that can take a host stripe.
     pub(in crate::ftl) ready: DieSet,
-    /// Programs of the host's that are under way, of each die.
-    pub(in crate::ftl) under_way: Vec<u32>,
+    /// Host programs in flight, by die.
+    pub(in crate::ftl) in_flight: Vec<u32>,
     pub(in crate::ftl) wordlines: Wordlines,
     pub(in crate::ftl) jobs: Vec<Job>,
     pub(in crate::ftl) idle_jobs: Vec<u32>,
-    /// For a moment, in a trace: the I/Os whose units a stripe holds.
+    /// Scratch for traces: the I/Os whose units a stripe holds.
     pub(in crate::ftl) ios: Vec<u32>,
 }
 
 impl Filling {
-    /// `wordline` stripes to a wordline, `slots` of the buffer, `jobs` programs under way at most; for `takes_along` see
-    /// [`Wordlines::new`].
+    /// State for wordlines of `wordline` stripes, a buffer of `slots`, and at most `jobs` programs in flight;
+    /// for `takes_along` see [`Wordlines::new`].
     pub(in crate::ftl) fn new(
         geometry: &Geometry,
         wordline: u32,
@@ -45,7 +46,7 @@ impl Filling {
             dropped_to: 0,
             next_die: 0,
             ready: DieSet::new(geometry.dies()),
-            under_way: vec![0; geometry.dies() as usize],
+            in_flight: vec![0; geometry.dies() as usize],
             wordlines: Wordlines::new(geometry, wordline, slots, takes_along),
             jobs: (0..jobs).map(|_| Job::new(geometry)).collect(),
             idle_jobs: (0..jobs as u32).rev().collect(),
@@ -54,13 +55,13 @@ impl Filling {
     }
 }
 
-/// A program of the host's that is under way.
+/// A host program in flight.
 pub(in crate::ftl) struct Job {
     pub(super) block: BlockId,
     pub(super) stripe: u32,
-    /// Of the stripe, in the order in which they were given out; none while it is idle.
+    /// Number of the stripe, in order of allocation; None while the job is idle.
     pub(in crate::ftl) number: Option<u64>,
-    /// The slots whose units are programmed, in the order of the stripe.
+    /// The slots of its units, in the order of the stripe.
     pub(super) slots: Vec<u32>,
 }
 
@@ -71,7 +72,7 @@ impl Job {
     }
 }
 
-/// What waits for the end of a job.
+/// Wait for the end of a job.
 pub(in crate::ftl) struct Writer {
     pub(super) start: Notify,
     pub(super) ticket: Ticket,

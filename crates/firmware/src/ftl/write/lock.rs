@@ -1,7 +1,7 @@
-//! Units that are being read, changed and written back.
+//! Locks of units that are being read, changed and written back.
 //!
-//! Whoever writes a unit waits while it is locked, so that nothing written meanwhile is undone. Buffer slots are always
-//! acquired before a lock is waited for: the holder of a lock then waits for flash alone, and every wait ends.
+//! A writer of a unit waits while it is locked, so that its write is not undone. Buffer slots are always
+//! acquired before waiting for a lock: the holder of a lock then waits only for flash, and every wait ends.
 
 use byteway_clock::{Clock, Notify};
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ struct Inner {
     unlocked: Notify,
 }
 
-/// The locked units: a handful at most, so a list.
+/// The locked units: few, so a list suffices.
 #[derive(Clone)]
 pub(in crate::ftl) struct Locks(Rc<Inner>);
 
@@ -28,16 +28,17 @@ impl Locks {
         !units.is_empty() && units.iter().any(|unit| unit.wrapping_sub(first) < u64::from(count))
     }
 
-    /// Waits until none of `count` units from `first` is locked. That holds until the caller waits again.
+    /// Waits until none of `count` units from `first` is locked. That holds until the caller's next wait.
     pub(in crate::ftl) async fn wait(&self, first: u64, count: u32) {
         while self.any(first, count) {
             self.0.unlocked.notified().await;
         }
     }
 
-    /// Locks a unit, when nobody else does.
+    /// Locks a unit once it is free.
     pub(in crate::ftl) async fn lock(&self, unit: u64) -> UnitLock {
         self.wait(unit, 1).await;
+        debug_assert!(!self.has(unit), "a unit has one lock");
         self.0.units.borrow_mut().push(unit);
         UnitLock { locks: self.clone(), unit }
     }
@@ -47,7 +48,7 @@ impl Locks {
         self.any(unit, 1)
     }
 
-    /// How many units are locked.
+    /// Number of locked units.
     pub(in crate::ftl) fn len(&self) -> usize {
         self.0.units.borrow().len()
     }
@@ -75,8 +76,8 @@ mod tests {
     use super::*;
     use byteway_clock::{Delay, Executor};
 
-    // Two halves of a unit written at once must both be there in the end: so the second waits for the first, also
-    // when one in between gives up.
+    // Two halves of a unit written concurrently must both survive, so the second writer waits for the first,
+    // even when a writer in between gives up.
     #[test]
     fn a_unit_is_locked_by_one_at_a_time() {
         let executor = Executor::new();

@@ -1,28 +1,28 @@
-//! Writes of parts of units that are acknowledged as soon as the parts are in DRAM, and what merges them with the rest of their
-//! units behind.
+//! Partial writes that are acknowledged once they are in DRAM, and the mergers that combine them with the
+//! rest of their units in the background.
 //!
-//! A merger locks the unit, reads it, lays over it what has come by then, and buffers the result, all of which others see at one
-//! instant. Parts that come meanwhile are merged with it. The order of what is waited for is that of [`Ftl::edit`]: pages of the
-//! map, a slot of the write buffer, the lock; the holder of a lock waits for flash alone. A part waits for room, which comes when
-//! another one is merged, and for locks of others than mergers.
+//! A merger locks the unit, reads it, overlays the parts present by then, and buffers the result, which
+//! becomes visible at one instant. Parts that arrive meanwhile are merged with it. Waits are ordered as in
+//! [`Ftl::edit`]: map pages, a write buffer slot, the lock; the holder of a lock waits only for flash. A
+//! partial write waits for free space, which a merge provides, and for locks other than the mergers'.
 //!
-//! Mergers begin when more than half of the room is taken, when all of a unit is there, and when something must not wait. With
-//! power-loss protection parts are saved as they are. When two reads of a unit have failed, its blocks that the
-//! host has not written anew can't be read from then on.
+//! Mergers start when more than half of the space is in use, when all of a unit is present, and when a flush
+//! waits. With power-loss protection parts are saved as they are. After two failed reads of a unit, its
+//! blocks that the host has not rewritten become unreadable.
 //!
-//! At the end of life there are no slots for them: parts stay where they are. Reads find them, capacitors save them, and a flush
-//! says that it can't be done.
+//! At the end of life no slots are available: parts stay where they are. Reads find them, capacitors save
+//! them, and a flush fails.
 
-use crate::ftl::buffer::NOBODY;
+use crate::ftl::buffer::UNTRACED;
 use crate::ftl::config::MediaError;
-use crate::ftl::inner::{Found, Ftl, Inner};
-use crate::placement::{Errand, Route};
+use crate::ftl::inner::{Ftl, Inner, UnitLocation};
+use crate::placement::{Route, WorkContext};
 use byteway_clock::{SpanId, Spans, Stage};
 use byteway_flash::Priority;
 use byteway_wire::content::{Content, MARRED_BYTES, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
-/// Mergers at most: each has one unit at a time, and so one read.
+/// Maximum mergers: each merges one unit at a time, with one read.
 pub(in crate::ftl) const MERGERS_MAX: u32 = 64;
 
 /// The task of a merger.
@@ -43,26 +43,28 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
 }
 
 impl Ftl {
-    /// Writes `bytes` over a part of a unit from `offset` on. Where the drive absorbs parts and they are whole blocks of 512 bytes,
-    /// it returns as soon as they are in DRAM, waiting for room there; else it is as [`Ftl::edit`]. With `durable` it returns when
-    /// the unit is programmed, which a drive with power-loss protection need not wait for.
+    /// Writes `bytes` at `offset` of a unit. If the drive absorbs parts and the range is whole blocks of 512
+    /// bytes, returns once they are in DRAM, after waiting for free space there; otherwise works as
+    /// [`Ftl::edit`]. With `durable` it returns when the unit is programmed, which a drive with power-loss
+    /// protection need not wait for.
     ///
-    /// Charges [`Work::Buffer`](crate::work::Work::Buffer), and the passage of the bytes into the buffer's DRAM. What merging costs
-    /// is paid behind.
+    /// Charges [`WorkKind::Buffer`](crate::work::WorkKind::Buffer), and the transfer of the bytes into the
+    /// buffer's DRAM. The cost of merging is paid in the background.
     ///
     /// # Errors
-    /// If it is no unit of the drive, or no part of one, or the drive takes nothing new; and as [`Ftl::edit`], where it is that.
+    /// [`MediaError`] if the unit or the range is out of range, or the drive is read-only; and as
+    /// [`Ftl::edit`] in that case.
     pub async fn write_part(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         spans: &Spans,
         unit: u64,
         offset: usize,
         bytes: &[u8],
         durable: bool,
     ) -> Result<(), MediaError> {
-        let (inner, errand) = (&*self.0, errand.into());
-        let span = errand.span;
+        let (inner, context) = (&*self.0, context.into());
+        let span = context.span;
         if offset.checked_add(bytes.len()).is_none_or(|end| end > UNIT_BYTES) {
             return Err(MediaError::OutOfRange);
         }
@@ -73,7 +75,7 @@ impl Ftl {
                 held[offset..offset + bytes.len()].copy_from_slice(bytes);
                 *marred &= !parts;
             };
-            return self.edit_bytes(errand, spans, unit, bytes.len(), edit, durable).await;
+            return self.edit_bytes(context, spans, unit, bytes.len(), edit, durable).await;
         }
         let lpa = self.check(unit, 1)?;
         self.ready().await;
@@ -81,10 +83,11 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit_bytes(errand, spans, 1, 0, bytes.len() as u64).await;
+        self.admit_bytes(context, spans, 1, 0, bytes.len() as u64).await;
+        // Each wait may invalidate the other condition, so both are checked again after it.
         loop {
             inner.check_writable()?;
-            if !inner.state.borrow().parts.has_room(lpa) {
+            if !inner.state.borrow().parts.has_space(lpa) {
                 inner.signals.settled.notified().await;
             } else if inner.locks.has(lpa) && !inner.state.borrow().parts.is_held(lpa) {
                 inner.locks.wait(lpa, 1).await;
@@ -109,35 +112,36 @@ impl Ftl {
         self.settle(span, spans, durable).await
     }
 
-    /// Merges what there is of a unit, if it is still what was claimed.
+    /// Merges the parts of a unit, unless the claim is outdated.
     ///
     /// # Errors
-    /// At the end of life: then nothing has happened.
+    /// [`MediaError::WriteProtected`] at the end of life, with nothing changed.
     async fn merge(&self, lpa: u64, sequence: u64) -> Result<(), MediaError> {
         let (inner, spans) = (&*self.0, Spans::default());
-        let errand = Errand::from(SpanId::NONE);
-        self.admit(errand, &spans, 1, inner.look_ups(lpa, 1)).await;
+        let context = WorkContext::from(SpanId::NONE);
+        self.admit(context, &spans, 1, inner.look_ups(lpa, 1)).await;
         if inner.cache.is_some() {
-            self.pages(errand, &spans, lpa, 1, &mut None).await;
+            self.pages(context, &spans, lpa, 1, &mut None).await;
         }
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         let is_whole = inner.state.borrow_mut().parts.hold(lpa, sequence).map(|patch| patch.is_whole());
         let Some(is_whole) = is_whole else {
-            return Ok(()); // somebody has written all of the unit, or deallocated it
+            return Ok(()); // the whole unit was written or deallocated meanwhile
         };
-        // Flash lets go of nothing that is being read.
+        // Contents must not be discarded while this read is in flight.
         let turn = inner.superseded.begin();
         let old = if is_whole { Content::Zero } else { inner.read_beneath(lpa).await };
         inner.superseded.end(turn);
+        // The parts leave and the unit is buffered in one step, so that no reader finds neither.
         let taken = {
             let mut guard = inner.state.borrow_mut();
             let state = &mut *guard;
-            let patch = state.parts.remove(lpa).expect("who holds the lock alone takes them out");
+            let patch = state.parts.remove(lpa).expect("only the holder of the lock removes the parts");
             let new = state.parts.over(&patch, &old);
             state.parts.give_back(patch);
             state.counters.parts_merged += 1;
-            state.buffer_unit(lpa, new, NOBODY, Route::OWN).is_some()
+            state.buffer_unit(lpa, new, UNTRACED, Route::OWN).is_some()
         };
         permit.forget();
         inner.give_back(u32::from(!taken));
@@ -157,14 +161,14 @@ impl Inner {
         claim
     }
 
-    /// What the buffer or flash has of a unit, beneath its parts. What can't be read is tried once more.
+    /// Content of a unit in buffer or flash, without its parts. Retries once if unreadable.
     async fn read_beneath(&self, lpa: u64) -> Content {
         for _ in 0..2 {
             let found = self.state.borrow().find_beneath(&self.base, lpa);
             match found {
-                Found::Nowhere => return Content::Zero,
-                Found::Buffered(content) => return content,
-                Found::Flash(ppa) | Found::Under(ppa, _) => {
+                UnitLocation::Nowhere => return Content::Zero,
+                UnitLocation::Buffered(content) => return content,
+                UnitLocation::Flash(ppa) | UnitLocation::Under(ppa, _) => {
                     let ticket = self.flash.ticket();
                     let mask = 1 << self.geometry.unit_of_stripe(ppa);
                     self.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
@@ -181,10 +185,10 @@ impl Inner {
         Content::unreadable()
     }
 
-    /// Waits until all parts that are there now have been merged or dropped.
+    /// Waits until all present parts have been merged or dropped.
     ///
     /// # Errors
-    /// At the end of life.
+    /// [`MediaError::WriteProtected`] at the end of life.
     pub(in crate::ftl) async fn settle_parts(&self) -> Result<(), MediaError> {
         let target = {
             let mut state = self.state.borrow_mut();

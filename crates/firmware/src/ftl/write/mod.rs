@@ -1,16 +1,17 @@
-//! From the host to the dies: into the buffer, out of it by stripes, and the map switched when they are programmed.
+//! The write path: host units into the buffer, out of it in stripes, and the map update once they are
+//! programmed.
 //!
-//! When a stripe's worth waits, or something that may not wait, it goes to the next die in turn that has room and is
-//! not busy with programs of the host's already. A task made once for each program that can be under way waits for its
-//! end; nothing is allocated for a write.
+//! When a full stripe waits, or a unit that must not wait, it goes to the next die in turn that has space and
+//! is not busy with host programs. For each program that can be in flight there is a permanent task that
+//! waits for its end, so a write allocates nothing.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | [`filling`] | how stripes are filled and programmed: what is under way |
+//! | [`filling`] | stripes being filled and programmed |
 //! | [`die_set`] | dies as a set of bits |
-//! | [`wordline`] | stripes that wait for the rest of their wordline |
-//! | [`parts`], [`merge`] | parts of units that wait in DRAM; writing them, and merging them with the rest of their units |
-//! | [`lock`], [`exchange`] | read-modify-write of a unit; units that are read and then written as one step |
+//! | [`wordline`] | programmed stripes that wait for the rest of their wordline |
+//! | [`parts`], [`merge`] | absorbed parts of units in DRAM; writing them, and merging them with the rest of their units |
+//! | [`lock`], [`exchange`] | read-modify-write of one unit, and of several atomically |
 
 pub(in crate::ftl) mod die_set;
 pub(in crate::ftl) mod exchange;
@@ -23,26 +24,26 @@ pub(in crate::ftl) mod wordline;
 
 use crate::ftl::base::BaseState;
 use crate::ftl::blocks::Stream;
-use crate::ftl::buffer::NOBODY;
+use crate::ftl::buffer::UNTRACED;
 use crate::ftl::config::Base;
 use crate::ftl::config::MediaError;
 use crate::ftl::inner::Ftl;
 use crate::ftl::inner::Inner;
 use crate::ftl::inner::State;
-use crate::ftl::map::table::{Entry, Place, REGION_UNITS};
+use crate::ftl::map::table::{Entry, EntryKind, REGION_UNITS};
 use crate::ftl::space::Space;
 use crate::ftl::write::filling::Job;
 use crate::ftl::write::wordline::Held;
 use crate::hardware::FlashCommands;
-use crate::placement::{Errand, Route};
-use crate::work::Work;
+use crate::placement::{Route, WorkContext};
+use crate::work::WorkKind;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
 use byteway_flash::{BlockId, Outdated, Priority, Spare};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The task of a writer.
+/// The task of a writer: completes the programs of one job after another.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
     let writer = &inner.writers[index];
     loop {
@@ -70,26 +71,28 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
 }
 
 impl Ftl {
-    /// Takes `contents`, which it empties, into the write buffer as the units from `first` on, waiting for room.
-    /// Returns when they are buffered: with a write cache, that is when a write may be acknowledged. With `durable` it
-    /// returns when they are programmed, which the drive with power-loss protection need not wait for.
+    /// Moves `contents` into the write buffer as the units from `first` on, waiting for free slots. Returns
+    /// when they are buffered: with a write cache, a write may be acknowledged then. With `durable` it
+    /// returns when they are programmed, which a drive with power-loss protection need not wait for.
     ///
-    /// Charges [`Work::Buffer`] and [`Work::Translate`] for each unit, and the passage into the buffer's DRAM. A tree of extents
-    /// is changed when the units are programmed: [`Work::Translate`] is then paid behind, for each node that is visited. Units
-    /// appear one stripe's worth after another; a reader may see some new and some old.
+    /// Charges [`WorkKind::Buffer`] and [`WorkKind::Translate`] for each unit, and the transfer into the
+    /// buffer's DRAM. A tree of extents changes when the units are programmed, and [`WorkKind::Translate`]
+    /// for each visited node is paid then, in the background. Units become visible one stripe's worth at a
+    /// time, so a concurrent reader may see some new and some old.
     ///
     /// # Errors
-    /// If not all are units of the drive.
+    /// [`MediaError`] if a unit is out of range, the drive is read-only, or, with `durable`, flash has no
+    /// more space.
     pub async fn write(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         spans: &Spans,
         first: u64,
         contents: &mut Vec<Content>,
         durable: bool,
     ) -> Result<(), MediaError> {
-        let (inner, errand) = (&*self.0, errand.into());
-        let span = errand.span;
+        let (inner, context) = (&*self.0, context.into());
+        let span = context.span;
         let count = contents.len() as u64;
         let mut next = self.check(first, count)?;
         self.ready().await;
@@ -97,18 +100,21 @@ impl Ftl {
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(errand, spans, count, inner.changes_at_once(count)).await;
+        self.admit(context, spans, count, inner.changes_at_once(count)).await;
         let mut contents = contents.drain(..);
         let mut left = count as u32;
         let mut paged = None;
         while left > 0 {
+            // A chunk's worth of slots always exists, so this cannot wait for slots that only this write
+            // could free.
             let chunk = left.min(inner.geometry.units_per_stripe());
             if inner.cache.is_some() {
-                self.pages(errand, spans, next, chunk, &mut paged).await;
+                self.pages(context, spans, next, chunk, &mut paged).await;
             }
             let permit = inner.slots(chunk).await?;
+            // The lock comes after the slots: its holder must never wait for slots that this write keeps.
             inner.locks.wait(next, chunk).await;
-            let taken = inner.take(errand.route, next, contents.by_ref().take(chunk as usize));
+            let taken = inner.take(context.route, next, contents.by_ref().take(chunk as usize));
             permit.forget();
             inner.give_back(chunk - taken);
             inner.dispatch();
@@ -119,9 +125,9 @@ impl Ftl {
         self.settle(span, spans, durable).await
     }
 
-    /// Whether a unit can be taken into the write buffer within the call, where modelled waits take no time: the conditions of
-    /// [`Ftl::read_at_once`], a free slot, and with `durable` a buffer that is as durable as flash. If not, [`Ftl::write`] takes
-    /// it, or says why not.
+    /// Whether a unit can be buffered within the call, if modelled waits take no time: under the conditions
+    /// of [`Ftl::read_at_once`], with a free slot, and with `durable` only if the buffer is as durable as
+    /// flash. Otherwise use [`Ftl::write`].
     pub fn can_write_at_once(&self, unit: u64, durable: bool) -> bool {
         let inner = &*self.0;
         inner.is_at_once()
@@ -134,11 +140,11 @@ impl Ftl {
             && inner.check_writable().is_ok()
     }
 
-    /// Takes a unit into the write buffer: right behind [`Ftl::can_write_at_once`], which has said that it can.
+    /// Buffers a unit within the call. Call only directly after [`Ftl::can_write_at_once`] returned true.
     pub fn write_at_once(&self, unit: u64, content: Content) {
         let inner = &*self.0;
         let has_slot = inner.credits.try_take(1);
-        debug_assert!(has_slot, "nothing was waited for since there was one");
+        debug_assert!(has_slot, "the slot was available at the check, and no wait has passed since");
         let attending = inner.attend();
         let taken = inner.take(Route::OWN, unit, std::iter::once(content));
         inner.give_back(1 - taken);
@@ -146,42 +152,43 @@ impl Ftl {
         drop(attending);
     }
 
-    /// Changes a part of a unit: reads it, lets `change` have its bytes, and buffers what comes out. Nothing that others
-    /// write to the unit meanwhile is undone: they wait. Otherwise as [`Ftl::write`].
+    /// Changes a unit: reads it, applies `change` to its bytes, and buffers the result. Concurrent writes to
+    /// the unit wait, so none is undone. Otherwise as [`Ftl::write`].
     ///
     /// # Errors
-    /// If it is no unit of the drive, or can't be read; then nothing is written.
+    /// [`MediaError`] if the unit is out of range or unreadable; nothing is written then.
     pub async fn modify(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         spans: &Spans,
         unit: u64,
         change: impl FnOnce(&mut [u8; UNIT_BYTES]),
         durable: bool,
     ) -> Result<(), MediaError> {
-        self.edit(errand, spans, unit, |bytes, _| change(bytes), durable).await
+        self.edit(context, spans, unit, |bytes, _| change(bytes), durable).await
     }
 
-    /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]). What waits of the unit
-    /// ([`Ftl::write_part`]) is in what it reads, and so in what it writes.
+    /// As [`Ftl::modify`], but `edit` may also change which parts of the unit are unreadable
+    /// ([`Content::edited`]). The unit's absorbed parts ([`Ftl::write_part`]) are included in what is read,
+    /// and so in what is written.
     ///
     /// # Errors
     /// As [`Ftl::modify`].
     pub async fn edit(
         &self,
-        errand: impl Into<Errand>,
+        context: impl Into<WorkContext>,
         spans: &Spans,
         unit: u64,
         edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
         durable: bool,
     ) -> Result<(), MediaError> {
-        self.edit_bytes(errand.into(), spans, unit, UNIT_BYTES, edit, durable).await
+        self.edit_bytes(context.into(), spans, unit, UNIT_BYTES, edit, durable).await
     }
 
-    /// The same, of which the host wrote so many bytes.
+    /// As [`Ftl::edit`], for a host write of `bytes` bytes.
     pub(in crate::ftl) async fn edit_bytes(
         &self,
-        errand: Errand,
+        context: WorkContext,
         spans: &Spans,
         unit: u64,
         bytes: usize,
@@ -189,23 +196,24 @@ impl Ftl {
         durable: bool,
     ) -> Result<(), MediaError> {
         let inner = &*self.0;
-        let span = errand.span;
+        let span = context.span;
         let lpa = self.check(unit, 1)?;
         self.ready().await;
         let _attending = inner.attend_writing()?;
         if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(errand, spans, 1, inner.look_ups(lpa, 1)).await;
+        self.admit(context, spans, 1, inner.look_ups(lpa, 1)).await;
         if inner.cache.is_some() {
-            self.pages(errand, spans, lpa, 1, &mut None).await;
+            self.pages(context, spans, lpa, 1, &mut None).await;
         }
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
-        let old = self.read_unit(errand, spans, lpa, false).await?;
+        let old = self.read_unit(context, spans, lpa, false).await?;
+        // From the read to this point the lock excludes other writers of the unit.
         let new = old.edited(inner.config.keep, edit);
-        let taken = inner.take(errand.route, lpa, std::iter::once(new));
+        let taken = inner.take(context.route, lpa, std::iter::once(new));
         inner.state.borrow_mut().counters.user_bytes_written -= (UNIT_BYTES - bytes) as u64;
         permit.forget();
         inner.give_back(1 - taken);
@@ -214,24 +222,25 @@ impl Ftl {
         self.settle(span, spans, durable).await
     }
 
-    /// Waits until everything that was buffered before the call is programmed; a stripe that is not full is padded. With
+    /// Waits until everything buffered before the call is programmed; a partial stripe is padded. With
     /// power-loss protection there is nothing to wait for.
     ///
     /// # Errors
-    /// At the end of life, if flash has no room for what is buffered.
+    /// [`MediaError::WriteProtected`] at the end of life, if flash has no space for the buffer.
     pub async fn flush(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
         self.ready().await;
         let _attending = self.0.attend();
         self.settle(span, spans, true).await
     }
 
-    /// Deallocates `count` units from `first`: they read as zeroes. What of them waits in the buffer is dropped.
+    /// Deallocates `count` units from `first`, which then read as zeroes. Their waiting units in the buffer
+    /// are dropped.
     ///
-    /// Charges [`Work::Translate`] for each translation page's worth of units, or for each node of a tree of extents that is
-    /// visited.
+    /// Charges [`WorkKind::Translate`] for each translation page of units, or for each visited node of a tree
+    /// of extents.
     ///
     /// # Errors
-    /// If not all are units of the drive.
+    /// [`MediaError`] if a unit is out of range, or the drive is read-only.
     pub async fn trim(&self, span: SpanId, spans: &Spans, first: u64, count: u64) -> Result<(), MediaError> {
         let inner = &*self.0;
         self.check(first, count)?;
@@ -240,13 +249,13 @@ impl Ftl {
         let end = first + count;
         let service = inner
             .placement
-            .reserve(Work::Translate, inner.changes_at_once(count.div_ceil(inner.space.page_units())));
+            .reserve(WorkKind::Translate, inner.changes_at_once(count.div_ceil(inner.space.page_units())));
         inner.clock.sleep_until(service.end).await;
         spans.charge_split(span, inner.clock.now(), service.queued, Stage::Firmware);
         if count == 0 {
             return Ok(());
         }
-        while !inner.has_journal_room() {
+        while !inner.has_journal_space() {
             inner.check_writable()?;
             inner.signals.settled.notified().await;
         }
@@ -264,9 +273,10 @@ impl Ftl {
         while next < end {
             let stop = (next / REGION_UNITS + 1).saturating_mul(REGION_UNITS).min(end);
             inner.locks.wait(next, (stop - next) as u32).await;
-            while !inner.has_journal_room() {
+            while !inner.has_journal_space() {
                 inner.check_writable()?;
                 inner.signals.settled.notified().await;
+                // A unit may have been locked during the wait.
                 inner.locks.wait(next, (stop - next) as u32).await;
             }
             inner.deallocate(next, stop);
@@ -275,7 +285,7 @@ impl Ftl {
             inner.pay_for_commits().await;
             next = stop;
             if next < end {
-                // A terabyte is a quarter of a million regions: others have their turn in between.
+                // A terabyte is a quarter of a million regions: other tasks must run in between.
                 inner.clock.yield_now().await;
             }
         }
@@ -283,38 +293,39 @@ impl Ftl {
         Ok(())
     }
 
-    /// Does the work of buffering `count` units, and of so many look-ups, and moves them into the buffer's DRAM.
-    pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64) {
-        self.admit_bytes(errand, spans, count, look_ups, count * UNIT_BYTES as u64).await;
+    /// Does the work of buffering `count` units and of `look_ups` look-ups, and transfers the units into the
+    /// buffer's DRAM.
+    pub(in crate::ftl) async fn admit(&self, context: WorkContext, spans: &Spans, count: u64, look_ups: u64) {
+        self.admit_bytes(context, spans, count, look_ups, count * UNIT_BYTES as u64).await;
     }
 
-    /// The same for so many bytes of the units.
-    async fn admit_bytes(&self, errand: Errand, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
-        let (inner, Errand { span, route }) = (&*self.0, errand);
-        let entered = inner.placement.enter(&inner.clock, errand, spans).await;
+    /// As [`admit`](Ftl::admit), with `bytes` bytes to transfer.
+    async fn admit_bytes(&self, context: WorkContext, spans: &Spans, count: u64, look_ups: u64, bytes: u64) {
+        let (inner, WorkContext { span, route }) = (&*self.0, context);
+        let entered = inner.placement.enter(&inner.clock, context, spans).await;
         let placement = &inner.placement;
         let mut queued = if placement.is_lent(route) {
-            let buffering = placement.work_by(&inner.clock, route, Work::Buffer, count).await;
-            buffering + placement.work_by(&inner.clock, route, Work::Translate, look_ups).await
+            let buffering = placement.work_by(&inner.clock, route, WorkKind::Buffer, count).await;
+            buffering + placement.work_by(&inner.clock, route, WorkKind::Translate, look_ups).await
         } else {
             let service = inner.reserve_buffering(route, count, look_ups);
             inner.clock.sleep_until(service.end).await;
             service.queued
         };
         if look_ups > 0
-            && !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route))
+            && !placement.site_by(WorkKind::Buffer, route).is(placement.site_by(WorkKind::Translate, route))
         {
-            let service = placement.reserve_by(route, Work::Translate, look_ups);
+            let service = placement.reserve_by(route, WorkKind::Translate, look_ups);
             inner.clock.sleep_until(service.end).await;
             queued += service.queued;
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
         drop(entered);
-        placement.update_map(&inner.clock, errand, spans).await;
-        placement.add_to_buffer(&inner.clock, errand, spans, bytes).await;
+        placement.update_map(&inner.clock, context, spans).await;
+        placement.add_to_buffer(&inner.clock, context, spans, bytes).await;
     }
 
-    /// If it must be durable: waits until all that is buffered now is programmed.
+    /// With `durable`, waits until everything buffered now is programmed.
     pub(in crate::ftl) async fn settle(
         &self,
         span: SpanId,
@@ -333,12 +344,12 @@ impl Ftl {
 }
 
 impl Inner {
-    /// Waits until all that is buffered now, and every deallocation up to now, is on flash.
+    /// Waits until everything buffered now, and every deallocation up to now, is on flash.
     ///
     /// # Errors
-    /// At the end of life, if flash has no room for what is buffered.
+    /// [`MediaError::WriteProtected`] at the end of life, if flash has no space for the buffer.
     async fn settle_all(&self) -> Result<(), MediaError> {
-        // First, so that what they are merged into, or are replaced with meanwhile, is waited for below.
+        // First, so that the wait below covers the units that the parts are merged into or replaced with.
         self.settle_parts().await?;
         let (target, writes_journal) = {
             let mut guard = self.state.borrow_mut();
@@ -353,11 +364,11 @@ impl Inner {
         self.dispatch();
         self.look_for_an_end();
         while !self.state.borrow().is_durable(target) {
-            self.check_room()?;
+            self.check_space()?;
             self.signals.settled.notified().await;
         }
-        // A deallocation that came meanwhile may have dropped some of it from the buffer. Its record must be safe then, or
-        // what flash had before would come back.
+        // A deallocation in between may have dropped some of these units from the buffer. Its record must
+        // then be durable too, otherwise recovery would bring back what flash had before.
         let (dropped_to, writes_journal) = {
             let mut guard = self.state.borrow_mut();
             let dropped_to = guard.filling.dropped_to;
@@ -372,7 +383,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Waits until all that is buffered now is on flash.
+    /// Waits until everything buffered now is on flash.
     ///
     /// # Errors
     /// As [`Inner::settle_all`].
@@ -385,32 +396,33 @@ impl Inner {
         self.dispatch();
         self.look_for_an_end();
         while self.state.borrow().buffer.settled() < target {
-            self.check_room()?;
+            self.check_space()?;
             self.signals.settled.notified().await;
         }
         Ok(())
     }
 
-    /// How many changes of the map are paid where they are decided: those of a tree of extents are paid behind.
+    /// Map changes that are paid for at once; changes of a tree of extents are paid later.
     #[inline]
     pub(in crate::ftl) fn changes_at_once(&self, count: u64) -> u64 {
         if self.config.extents.is_some() { 0 } else { count }
     }
 
-    /// Buffering and translating at the same site are one piece of work.
+    /// Reserves the cores for buffering and, at the same site, translating as one piece of work.
     pub(in crate::ftl) fn reserve_buffering(&self, route: Route, count: u64, look_ups: u64) -> Service {
         let placement = &self.placement;
-        let site = placement.site_by(Work::Buffer, route);
+        let site = placement.site_by(WorkKind::Buffer, route);
         let cycles = |work, count| (work, placement.cycles().of(work).saturating_mul(count));
-        match look_ups > 0 && site.is(placement.site_by(Work::Translate, route)) {
+        match look_ups > 0 && site.is(placement.site_by(WorkKind::Translate, route)) {
             true => {
-                let (buffer, translate) = (cycles(Work::Buffer, count), cycles(Work::Translate, look_ups));
+                let (buffer, translate) =
+                    (cycles(WorkKind::Buffer, count), cycles(WorkKind::Translate, look_ups));
                 if route != Route::OWN {
                     site.note_lent(buffer.1.saturating_add(translate.1));
                 }
                 site.reserve_both(buffer, translate)
             }
-            false => placement.reserve_by(route, Work::Buffer, count),
+            false => placement.reserve_by(route, WorkKind::Buffer, count),
         }
     }
 
@@ -420,7 +432,8 @@ impl Inner {
         }
     }
 
-    /// Puts units into the buffer, by work that was done by `route`; the caller holds a credit for each. Gives how many took a slot.
+    /// Buffers units on behalf of `route`; the caller holds a credit for each. Returns the number of slots
+    /// taken.
     pub(in crate::ftl) fn take(
         &self,
         route: Route,
@@ -429,7 +442,7 @@ impl Inner {
     ) -> u32 {
         let mut state = self.state.borrow_mut();
         let (mut count, mut taken, mut has_dropped) = (0, 0, false);
-        let io = self.clock.io().unwrap_or(NOBODY);
+        let io = self.clock.io().unwrap_or(UNTRACED);
         for (lpa, content) in (first..).zip(contents) {
             count += 1;
             taken += u32::from(state.buffer_unit(lpa, content, io, route).is_some());
@@ -445,7 +458,7 @@ impl Inner {
         taken
     }
 
-    /// Sends stripes to dies as long as there is one to send, and a die to take it.
+    /// Sends stripes to dies while there is a stripe to send and a die to take it.
     pub(in crate::ftl) fn dispatch(&self) {
         let stripe_units = self.geometry.units_per_stripe();
         let mut guard = self.state.borrow_mut();
@@ -464,6 +477,7 @@ impl Inner {
             let Some(die) =
                 wordlines.choose(ready, state.filling.next_die, full, urgent, state.filling.flush_to)
             else {
+                // All dies are busy or full: wake every collector once, since any of them may free space.
                 if !std::mem::replace(&mut state.collecting.roused, true) {
                     self.signals.collectors.iter().for_each(Notify::notify_one);
                 }
@@ -471,17 +485,18 @@ impl Inner {
             };
             state.filling.next_die = (die + 1) % self.geometry.dies();
             let is_cached =
-                !state.filling.wordlines.is_begun(die) && state.blocks.has_room(die, Stream::Cache);
+                !state.filling.wordlines.is_begun(die) && state.blocks.has_space(die, Stream::Cache);
             let stream = if is_cached { Stream::Cache } else { Stream::Host };
-            let (block, stripe) =
-                state.blocks.take_stripe(die, stream).expect("a die that is ready has room");
+            let (block, stripe) = state.blocks.take_stripe(die, stream).expect("a ready die has a stripe");
             let index =
-                state.filling.idle_jobs.pop().expect("there are as many jobs as programs can be under way");
+                state.filling.idle_jobs.pop().expect("there is a job for each program that can be in flight");
             let job = &mut state.filling.jobs[index as usize];
+            debug_assert!(job.slots.is_empty() && job.number.is_none(), "an idle job has no program");
             (job.block, job.stripe) = (block, stripe);
             let mut batch = self.flash.take_batch();
             (batch.number, job.number) = (state.filling.next_number, Some(state.filling.next_number));
             state.filling.next_number += 1;
+            // Taken before `send_first` advances it: the wordline must know its oldest unit.
             let first = (waiting > 0).then(|| state.buffer.waiting_since());
             if !is_cached {
                 state.filling.wordlines.give(die, block, stripe, first);
@@ -499,7 +514,11 @@ impl Inner {
             state.counters.units_programmed_map += map_units;
             state.counters.units_programmed_cache += if is_cached { units } else { 0 };
             state.counters.units_programmed_padding += u64::from(stripe_units) - units;
-            state.filling.under_way[die as usize] += 1;
+            debug_assert!(
+                state.filling.in_flight[die as usize] < filling::PROGRAMS_PER_DIE,
+                "a ready die has a free program"
+            );
+            state.filling.in_flight[die as usize] += 1;
             state.refresh(die);
             let writer = &self.writers[index as usize];
             let traced = self.clock.is_traced();
@@ -511,24 +530,25 @@ impl Inner {
                 self.clock.swap_ios(&mut state.filling.ios);
             }
             writer.start.notify_one();
+            // A new superblock was opened, so fewer are free.
             if stripe == 0 {
                 self.signals.collectors[die as usize].notify_one();
             }
         }
     }
 
-    /// A job has been programmed. When that completes a wordline, all of it is safe.
+    /// Completes a job's program. Once that completes a wordline, all of its stripes are safe.
     fn finish(&self, index: u32) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let job = &mut state.filling.jobs[index as usize];
         let (block, stripe) = (job.block, job.stripe);
-        let number = job.number.take().expect("a job that ends has begun");
+        let number = job.number.take().expect("a job that ends has started");
         let mut slots = std::mem::take(&mut job.slots);
         let die = self.geometry.die_of_block(block);
         let (mut count, mut host_units) = (0, 0);
-        // One of the cache is a wordline by itself. A superblock that has failed takes no more programs, so nothing can go
-        // wrong with this one any more.
+        // A cache stripe is a wordline of its own. A failed superblock takes no more programs, so nothing can
+        // destroy this stripe any more.
         let is_bad = state.blocks.is_bad(block);
         if state.filling.wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
             if is_bad {
@@ -544,7 +564,8 @@ impl Inner {
                 (count, host_units) = self.settle_held(state, die, block, stripes);
             }
         }
-        state.filling.under_way[die as usize] -= 1;
+        debug_assert!(state.filling.in_flight[die as usize] > 0, "a program that ends was counted");
+        state.filling.in_flight[die as usize] -= 1;
         state.refresh(die);
         state.filling.jobs[index as usize].slots = slots;
         state.filling.idle_jobs.push(index);
@@ -565,8 +586,8 @@ impl Inner {
         }
     }
 
-    /// Those of a superblock's `stripes` that waited for their wordline are safe. Returns how many slots that frees, and
-    /// how many units of the host's there are in them.
+    /// Completes the stripes of a superblock that waited for their wordline. Returns the slots freed, and the
+    /// host units among them.
     fn settle_held(&self, state: &mut State, die: u32, block: BlockId, stripes: Range<u32>) -> (usize, u64) {
         if state.filling.wordlines.stripes() == 1 {
             return (0, 0);
@@ -581,7 +602,7 @@ impl Inner {
         (count, host_units)
     }
 
-    /// The host's open superblocks have been closed as they are: what waited for the rest of a wordline is safe.
+    /// Completes held stripes of host superblocks that were closed early: no later program can destroy them.
     pub(in crate::ftl) fn settle_closed(&self) {
         let mut freed = 0;
         for die in 0..self.geometry.dies() {
@@ -596,7 +617,7 @@ impl Inner {
         self.dropped(freed as u32);
     }
 
-    /// A stripe is safe in flash: the map goes over to it, and its slots are free. Gives how many units of the host's.
+    /// Moves the map to a stripe that is safe in flash, and frees its slots. Returns the host units in it.
     fn settle_stripe(&self, state: &mut State, block: BlockId, stripe: u32, slots: &mut Vec<u32>) -> u64 {
         let mut host_units = 0;
         for (unit, slot) in slots.drain(..).enumerate() {
@@ -605,6 +626,9 @@ impl Inner {
             let done = state.buffer.slot(slot);
             let (lpa, sequence, route) = (done.lpa, done.sequence, done.route);
             host_units += u64::from(lpa < self.space.user);
+            debug_assert!(
+                state.map.table.get(lpa).as_slot().is_none_or(|slot| state.buffer.slot(slot).lpa == lpa)
+            );
             let current = state.map.table.get(lpa);
             let history = if current == Entry::slot(slot) {
                 let old = done.old;
@@ -613,7 +637,7 @@ impl Inner {
                 old
             } else {
                 match current.as_slot() {
-                    // Written again meanwhile: until that is programmed, this is what flash has of it.
+                    // Rewritten meanwhile: until the rewrite is programmed, this is the version in flash.
                     Some(later) if state.buffer.slot(later).old_sequence <= sequence => {
                         let later = state.buffer.slot_mut(later);
                         later.old_sequence = sequence;
@@ -621,15 +645,18 @@ impl Inner {
                         state.map.changed(lpa, entry, route);
                         old
                     }
+                    // Newer data have been programmed, or the unit was deallocated: this copy is stale on
+                    // arrival.
                     _ => entry,
                 }
             };
             state.buffer.free(slot);
             if history != entry {
-                // At once: what it replaces may lie in the same stripe, where a failed program has sent both.
+                // Gain before loss: the replaced copy may lie in the same stripe, which holds both after a
+                // failed program.
                 state.blocks.gained(block);
                 self.lose(state, lpa, history);
-                if let Place::Flash(ppa) = history.place()
+                if let EntryKind::Flash(ppa) = history.kind()
                     && lpa < self.space.user
                 {
                     self.superseded.add(Outdated { ppa, lpa, sequence });
@@ -643,32 +670,35 @@ impl Inner {
         host_units
     }
 
-    /// Whether a job's program, which went well, was spoilt by a later one of its wordline that failed. Without modelled time
-    /// that failure may be learned first.
+    /// Whether a job's successful program was destroyed by a later failed program of its wordline. Without
+    /// modelled time that failure may be reported first.
     fn is_spoilt(&self, index: usize) -> bool {
         let state = self.state.borrow();
         let Job { block, stripe, number, .. } = &state.filling.jobs[index];
         state.blocks.is_bad(*block) && self.flash.stripe_number(*block, *stripe) != *number
     }
 
-    /// A job's program has failed: what it held waits again, and so does what was programmed in its wordline before.
+    /// Handles a failed program: its units wait again, and so do those of earlier stripes of its wordline.
     #[cold]
     fn send_back(&self, index: u32) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let job = &mut state.filling.jobs[index as usize];
-        let number = job.number.take().expect("a job that ends has begun");
+        let number = job.number.take().expect("a job that ends has started");
         let block = job.block;
+        // Back into the buffer first: if the drive reaches its end of life below, these units still count as
+        // unsaved.
         for slot in job.slots.drain(..) {
             state.buffer.send_back(slot, number);
         }
         state.filling.idle_jobs.push(index);
         let die = self.geometry.die_of_block(block);
-        state.filling.under_way[die as usize] -= 1;
+        state.filling.in_flight[die as usize] -= 1;
         if state.blocks.opened(die, Stream::Host) == Some(block) {
             state.filling.wordlines.abandon(die);
         }
         self.fail(state, block);
+        // The failure destroyed these stripes too, although their own programs succeeded.
         let mut held = state.filling.wordlines.take_held(die, block, 0..u32::MAX);
         for Held { number, slots, .. } in &mut held {
             slots.drain(..).for_each(|slot| state.buffer.send_back(slot, *number));
@@ -679,7 +709,7 @@ impl Inner {
         state.refresh(die);
     }
 
-    /// Nothing of a stripe is valid.
+    /// Counts a stripe without valid units as programmed.
     fn close(&self, state: &mut State, block: BlockId) {
         if let Some(die) = state.blocks.programmed(block, 0) {
             self.signals.collectors[die as usize].notify_one();
@@ -700,7 +730,7 @@ impl Inner {
             && (end - first == REGION_UNITS || end == self.config.user_units);
         let mut freed = 0;
         if whole && self.config.base == Base::Empty {
-            // What has no entry is nowhere already: a host may deallocate terabytes of that.
+            // Units without an entry are unmapped already; a host may deallocate terabytes of these.
             let mut kept = Vec::new();
             state.map.table.each_kept(first..end, |lpa, entry| kept.push((lpa, entry)));
             for (lpa, entry) in kept {
@@ -725,33 +755,36 @@ impl Inner {
         }
         self.settle_extents(state);
         state.counters.units_deallocated += end - first;
+        // In the same step as the map change: recovery must know of it before any superblock of these units
+        // is erased.
         state.journal.add(first, end - first, state.buffer.counter());
         let parts = state.parts.drop_units(first..end);
         state.note_dropped(freed + parts);
         drop(guard);
-        self.call_for_room();
+        self.wake_frame_waiters();
         self.dropped(freed);
         if parts > 0 {
             self.signals.settled.notify_all();
         }
     }
 
-    /// Whatever there is of a unit is history; its map entry is the caller's. Gives how many slots that freed.
+    /// Releases the versions of a unit in buffer and flash; the caller changes the map entry. Returns the
+    /// slots freed.
     fn drop_unit(&self, state: &mut State, lpa: u64, entry: Entry) -> u32 {
-        let Place::Slot(slot) = entry.place() else {
+        let EntryKind::Slot(slot) = entry.kind() else {
             self.lose(state, lpa, entry);
             return 0;
         };
         let old = std::mem::replace(&mut state.buffer.slot_mut(slot).old, Entry::UNMAPPED);
         self.lose(state, lpa, old);
         if !state.buffer.waits(slot) {
-            return 0; // it is under way, and will be stale when it arrives
+            return 0; // in flight: stale when it is programmed
         }
         state.buffer.free(slot);
         1
     }
 
-    /// Deallocates the whole drive, without a look at each unit.
+    /// Deallocates the whole drive without visiting each unit.
     fn deallocate_all(&self) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
@@ -769,7 +802,7 @@ impl Inner {
         let parts = state.parts.drop_units(0..user);
         state.note_dropped(freed + parts);
         drop(guard);
-        self.call_for_room();
+        self.wake_frame_waiters();
         self.dropped(freed);
         if parts > 0 {
             self.signals.settled.notify_all();
@@ -777,7 +810,7 @@ impl Inner {
         self.signals.collectors.iter().for_each(Notify::notify_one);
     }
 
-    /// Slots are free without a program: whoever waits for them to settle is not called by the end of one.
+    /// Slots were freed without a program, so no program's end will wake the tasks that wait for them.
     fn dropped(&self, slots: u32) {
         if slots > 0 {
             self.give_back(slots);
@@ -787,19 +820,20 @@ impl Inner {
 }
 
 impl State {
-    /// Whether everything before this number is on flash.
+    /// Whether everything before this sequence number is on flash.
     fn is_durable(&self, target: u64) -> bool {
         self.buffer.settled() >= target && self.journal.durable_to() >= target
     }
 
-    /// A deallocation, whose record is in the journal, has dropped so many units that waited.
+    /// Notes that a deallocation, whose record is in the journal, has dropped waiting units.
     fn note_dropped(&mut self, units: u32) {
         if units > 0 {
             self.filling.dropped_to = self.buffer.next_sequence();
         }
     }
 
-    /// Buffers a unit; the caller holds a credit. Gives the slot, if it took one: not if it replaced one that waits.
+    /// Buffers a unit; the caller holds a credit. Returns the slot taken; None if the unit replaced one that
+    /// waits.
     pub(in crate::ftl) fn buffer_unit(
         &mut self,
         lpa: u64,
@@ -816,14 +850,15 @@ impl State {
                 return None;
             }
             Some(slot) => {
-                // The new slot takes over what flash has of the unit, and will take what is under way.
+                // The new slot inherits the version in flash, and will inherit the one in flight.
+                debug_assert_eq!(buffer.slot(slot).lpa, lpa, "a map entry leads to a slot of its own unit");
                 let before = buffer.slot_mut(slot);
                 let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
                 let old_sequence = before.old_sequence;
                 buffer.take(lpa, content, io, old, old_sequence)
             }
             None => {
-                // Whatever may be under way for this unit is older than what the map says.
+                // Anything in flight for this unit is older than the map entry.
                 let sequence = buffer.next_sequence();
                 buffer.take(lpa, content, io, entry, sequence)
             }
@@ -833,36 +868,37 @@ impl State {
         Some(slot)
     }
 
-    /// Buffers a translation page as it is now; the caller holds a credit. Whether it took a slot.
+    /// Buffers the present state of a translation page; the caller holds a credit. Returns whether it took a
+    /// slot.
     pub(in crate::ftl) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
         let unit = self.map.pages.unit(page);
         let (content, reflects) = self.capture(page, keep);
-        let taken = self.buffer_unit(unit, content, NOBODY, Route::OWN).is_some();
+        let taken = self.buffer_unit(unit, content, UNTRACED, Route::OWN).is_some();
         if let Some(slot) = self.map.table.get(unit).as_slot() {
             self.buffer.slot_mut(slot).stamp = reflects;
         }
         taken
     }
 
-    /// Counts the valid units that are not the host's, when nothing else is valid.
+    /// Counts the valid units that are not the host's, when no others are valid.
     fn count_own(&mut self, base: &BaseState, space: &Space) {
         let (first, count) = space.map;
         for lpa in first..first + count {
-            match self.buffer.in_flash(self.map.table.get(lpa)).place() {
-                Place::Base => base.block_of(lpa).into_iter().for_each(|block| self.blocks.gained(block)),
-                Place::Flash(ppa) => self.blocks.gained(self.blocks.block_of(ppa)),
-                Place::Unmapped | Place::Slot(_) => {}
+            match self.buffer.in_flash(self.map.table.get(lpa)).kind() {
+                EntryKind::Base => base.block_of(lpa).into_iter().for_each(|block| self.blocks.gained(block)),
+                EntryKind::Flash(ppa) => self.blocks.gained(self.blocks.block_of(ppa)),
+                EntryKind::Unmapped | EntryKind::Slot(_) => {}
             }
         }
     }
 
-    /// In a trace: whoever happens to send a job's stripe, what is programmed is of those who wrote it. The present task
-    /// works for them until its own I/Os are swapped back.
+    /// In a trace, charges the program to the I/Os that wrote its units, whichever task sends it. The current
+    /// task works for them until its own I/Os are swapped back.
     #[cold]
     fn work_for_writers(&mut self, clock: &Clock, job: u32) {
         let slots = self.filling.jobs[job as usize].slots.iter().map(|slot| self.buffer.slot(*slot).io);
         self.filling.ios.clear();
-        self.filling.ios.extend(slots.filter(|io| *io != NOBODY));
+        self.filling.ios.extend(slots.filter(|io| *io != UNTRACED));
         self.filling.ios.sort_unstable();
         self.filling.ios.dedup();
         clock.swap_ios(&mut self.filling.ios);

@@ -1,8 +1,8 @@
-//! Parts of units that the host has written, and that wait in DRAM for the rest of their units: see
+//! Absorbed parts: blocks that the host has written, waiting in DRAM for the rest of their units. See
 //! [`FtlConfig::absorbs_parts`](crate::ftl::FtlConfig::absorbs_parts).
 //!
-//! A part is newer than what the buffer and flash have of its unit. A write or deallocation of the whole unit drops it at the
-//! same instant; a read of the unit lays it over what is found.
+//! A part is newer than what buffer and flash have of its unit. A write or deallocation of the whole unit
+//! drops it at the same instant; a read of the unit overlays it.
 
 use byteway_wire::content::{BLOCKS, Content, Keep, MARRED_BYTES, Marred, Pattern, UNIT_BYTES, marred_parts};
 use byteway_wire::unit::UnitBytes;
@@ -10,25 +10,25 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Blocks of 512 bytes of a unit.
+/// Blocks of 512 bytes of one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct Patch {
     held: Held,
-    /// Which blocks it has, a bit for each, the first one's lowest. What is held of others counts for nothing.
+    /// One bit for each present block, the first one lowest. The content of other blocks is meaningless.
     blocks: u8,
 }
 
-/// What a patch's blocks hold.
+/// Content of the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
-    /// Each a pattern: a small write takes the memory of its names.
+    /// Patterns, for which a small write takes little memory.
     Patterns([Pattern; BLOCKS]),
-    /// Anything else.
+    /// Arbitrary bytes.
     Bytes(UnitBytes),
 }
 
 impl Held {
-    /// Writes a block to where it goes.
+    /// Writes a block into `into`.
     fn write_block(&self, block: usize, into: &mut [u8]) {
         match self {
             Held::Patterns(patterns) => patterns[block].fill(into),
@@ -49,7 +49,7 @@ impl Held {
 }
 
 impl Patch {
-    /// Without a block.
+    /// A patch without blocks.
     fn new() -> Patch {
         Patch { held: Held::Patterns([Pattern::Zero; BLOCKS]), blocks: 0 }
     }
@@ -59,13 +59,14 @@ impl Patch {
         self.blocks >> block & 1 == 1
     }
 
-    /// Whether it has the whole unit.
+    /// Whether all blocks are present.
     #[inline]
     pub(in crate::ftl) fn is_whole(&self) -> bool {
         self.blocks == u8::MAX
     }
 
-    /// What the unit holds when this lies over `old`. Blocks of `old` that can't be read still can't, unless they are covered.
+    /// Content of the unit when this overlays `old`. Unreadable blocks of `old` stay so unless they are
+    /// covered.
     pub(in crate::ftl) fn over(&self, old: &Content, keep: Keep) -> Content {
         let old = if self.is_whole() { &Content::Zero } else { old };
         if let (Held::Patterns(patterns), Keep::Stamps, Some(mut blocks)) = (&self.held, keep, old.blocks()) {
@@ -93,12 +94,13 @@ impl Patch {
             }
         }
         let mut held = self.held.to_bytes();
-        self.held = Held::Patterns([Pattern::Zero; BLOCKS]); // so that they are not shared, and change where they are
+        // Drops this reference, so that the bytes are unshared and change in place.
+        self.held = Held::Patterns([Pattern::Zero; BLOCKS]);
         held.make_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
         self.held = Held::Bytes(held);
     }
 
-    /// As it is saved: what it does not have can't be read.
+    /// Encodes for saving: missing blocks are marked unreadable.
     fn to_saved(&self) -> Content {
         let bytes = self.held.to_bytes();
         match self.blocks {
@@ -107,7 +109,7 @@ impl Patch {
         }
     }
 
-    /// The way back.
+    /// The reverse of `to_saved`.
     fn of_saved(saved: &Content) -> Patch {
         let mut bytes = [0; UNIT_BYTES];
         saved.write_to(&mut bytes);
@@ -115,34 +117,35 @@ impl Patch {
     }
 }
 
-/// What waits of a unit.
+/// The parts of a unit.
 struct Part {
-    /// Parts are numbered as their units are begun.
+    /// Order in which units got their first part.
     sequence: u64,
     patch: Rc<Patch>,
-    /// It is being merged, and its unit is locked for that: what comes meanwhile is merged with it.
+    /// Being merged, with the unit locked: parts that arrive now are merged with it.
     is_held: bool,
 }
 
-/// The parts that wait, by unit.
+/// The waiting parts, by unit.
 pub(in crate::ftl) struct Parts {
     most: usize,
     keep: Keep,
     units: BTreeMap<u64, Part>,
-    /// By number: those that no merger has taken yet, and those that are being merged.
+    /// By sequence number: units that no merger has claimed, and units being merged.
     waiting: BTreeMap<u64, u64>,
     claimed: BTreeMap<u64, u64>,
-    /// Units of which all is there, with their numbers, some of which may have gone: they are merged without a read.
+    /// Completely present units, with their sequence numbers; some may be gone. They are merged without a
+    /// read.
     whole: VecDeque<(u64, u64)>,
     next_sequence: u64,
-    /// What has begun before this number must not wait.
+    /// Units that got their first part before this sequence number must be merged soon.
     flush_to: u64,
-    /// Memory of those that have gone.
+    /// Memory of former patches, for reuse.
     spare: Vec<Rc<Patch>>,
 }
 
 impl Parts {
-    /// Of so many units at most. `keep`: how what is merged is kept.
+    /// Parts of at most `most` units. `keep` determines how merged units are stored.
     pub(in crate::ftl) fn new(most: u32, keep: Keep) -> Self {
         Parts {
             most: most as usize,
@@ -157,13 +160,13 @@ impl Parts {
         }
     }
 
-    /// How many units.
+    /// Number of units with parts.
     #[inline]
     pub(in crate::ftl) fn len(&self) -> usize {
         self.units.len()
     }
 
-    /// What waits of a unit.
+    /// The parts of a unit.
     #[inline]
     pub(in crate::ftl) fn get(&self, lpa: u64) -> Option<&Rc<Patch>> {
         if self.units.is_empty() {
@@ -172,26 +175,27 @@ impl Parts {
         self.units.get(&lpa).map(|part| &part.patch)
     }
 
-    /// What a unit holds: what waits of it over what is beneath.
+    /// Content of a unit: the parts over what lies beneath.
     pub(in crate::ftl) fn over(&self, patch: &Patch, old: &Content) -> Content {
         patch.over(old, self.keep)
     }
 
-    /// Whether a part of this unit is taken now.
-    pub(in crate::ftl) fn has_room(&self, lpa: u64) -> bool {
+    /// Whether a part of this unit can be accepted now.
+    pub(in crate::ftl) fn has_space(&self, lpa: u64) -> bool {
         self.units.len() < self.most || self.units.contains_key(&lpa)
     }
 
-    /// Whether the unit is locked by who merges it.
+    /// Whether the unit is locked by its merger.
     pub(in crate::ftl) fn is_held(&self, lpa: u64) -> bool {
         self.units.get(&lpa).is_some_and(|part| part.is_held)
     }
 
-    /// Takes whole blocks of a unit from `offset` on. Whether others of it were there.
+    /// Absorbs whole blocks of a unit. Returns whether it had parts already.
     pub(in crate::ftl) fn absorb(&mut self, lpa: u64, offset: usize, bytes: &[u8]) -> bool {
         if let Some(part) = self.units.get_mut(&lpa) {
             let was_whole = part.patch.is_whole();
-            Rc::make_mut(&mut part.patch).write(offset, bytes, self.keep); // a reader may have it as it was
+            // Copies if a reader still holds the old state.
+            Rc::make_mut(&mut part.patch).write(offset, bytes, self.keep);
             if !was_whole && part.patch.is_whole() {
                 self.whole.push_back((lpa, part.sequence));
             }
@@ -206,6 +210,7 @@ impl Parts {
     }
 
     fn add(&mut self, lpa: u64, patch: Rc<Patch>) {
+        debug_assert!(!self.units.contains_key(&lpa), "a unit has one patch");
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         if patch.is_whole() {
@@ -215,7 +220,7 @@ impl Parts {
         self.units.insert(lpa, Part { sequence, patch, is_held: false });
     }
 
-    /// Takes a unit's parts out.
+    /// Removes the parts of a unit.
     pub(in crate::ftl) fn remove(&mut self, lpa: u64) -> Option<Rc<Patch>> {
         if self.units.is_empty() {
             return None;
@@ -226,7 +231,7 @@ impl Parts {
         Some(patch)
     }
 
-    /// Drops what waits of a unit. Whether anything did.
+    /// Drops the parts of a unit. Returns whether there were any.
     #[inline]
     pub(in crate::ftl) fn drop_unit(&mut self, lpa: u64) -> bool {
         match self.remove(lpa) {
@@ -238,7 +243,7 @@ impl Parts {
         }
     }
 
-    /// Drops what waits of these units. Gives of how many.
+    /// Drops the parts of these units. Returns the number of units that had any.
     pub(in crate::ftl) fn drop_units(&mut self, units: Range<u64>) -> u32 {
         let mut dropped = 0;
         while let Some(lpa) = self.units.range(units.clone()).next().map(|(lpa, _)| *lpa) {
@@ -247,40 +252,40 @@ impl Parts {
         dropped
     }
 
-    /// The memory of a patch that is no longer needed.
+    /// Takes back the memory of a patch.
     pub(in crate::ftl) fn give_back(&mut self, patch: Rc<Patch>) {
         if self.spare.len() < self.most {
             self.spare.push(patch);
         }
     }
 
-    /// The number that the next unit gets.
+    /// Sequence number of the next unit.
     pub(in crate::ftl) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
-    /// Everything before this number has been merged, or dropped.
+    /// Everything before this sequence number has been merged or dropped.
     pub(in crate::ftl) fn settled(&self) -> u64 {
         let first = |parts: &BTreeMap<u64, u64>| parts.first_key_value().map(|(sequence, _)| *sequence);
         [first(&self.waiting), first(&self.claimed)].into_iter().flatten().min().unwrap_or(self.next_sequence)
     }
 
-    /// What has begun up to now must not wait.
+    /// Requests that all present parts are merged soon.
     pub(in crate::ftl) fn hurry(&mut self) {
         self.flush_to = self.next_sequence;
     }
 
-    /// Whether there is something to be merged: what must not wait, what is whole, or the oldest, as more than half of the room is
-    /// taken.
+    /// Whether a unit should be merged: one that a flush waits for, a complete one, or the oldest when more
+    /// than half of the space is in use.
     pub(in crate::ftl) fn is_urgent(&self) -> bool {
         let is_late = || self.waiting.first_key_value().is_some_and(|(first, _)| *first < self.flush_to);
         !self.whole.is_empty() || self.waiting.len() > self.most / 2 || is_late()
     }
 
-    /// Claims a unit that is to be merged: the unit, and its number.
+    /// Claims a unit for merging. Returns the unit and its sequence number.
     pub(in crate::ftl) fn claim(&mut self) -> Option<(u64, u64)> {
         let (sequence, lpa) = loop {
-            // Those that have waited longest, before those that cost no read: a flush waits for them.
+            // The oldest before those that need no read, because a flush waits for them.
             let oldest = self.waiting.first_key_value().map(|(sequence, lpa)| (*sequence, *lpa));
             match oldest {
                 Some((sequence, lpa)) if sequence < self.flush_to || self.waiting.len() > self.most / 2 => {
@@ -298,21 +303,23 @@ impl Parts {
         Some((lpa, sequence))
     }
 
-    /// Gives a claim back.
+    /// Returns a claim.
     pub(in crate::ftl) fn disclaim(&mut self, lpa: u64, sequence: u64) {
         if self.claimed.remove(&sequence).is_some() {
             self.waiting.insert(sequence, lpa);
         }
     }
 
-    /// The unit of a claim is locked. What is there to be merged with what is beneath; none if it has gone.
+    /// Marks a claimed unit as locked. Returns its parts; None if the claim is outdated.
     pub(in crate::ftl) fn hold(&mut self, lpa: u64, sequence: u64) -> Option<&Patch> {
         let part = self.units.get_mut(&lpa).filter(|part| part.sequence == sequence)?;
+        debug_assert!(!part.is_held, "one merger holds a unit");
         part.is_held = true;
         Some(&part.patch)
     }
 
-    /// What capacitors save, but for units that `leaves_out` names: number, unit, and what is there of it.
+    /// Parts to save at a power cut, except for units that `leaves_out` selects: sequence number, unit, and
+    /// encoded parts.
     pub(in crate::ftl) fn saved(
         &self,
         leaves_out: impl Fn(u64) -> bool,
@@ -321,7 +328,7 @@ impl Parts {
         kept.map(|(lpa, part)| (part.sequence, *lpa, part.patch.to_saved()))
     }
 
-    /// Puts back what was saved of a unit, whether there is room or not.
+    /// Restores saved parts of a unit, beyond the limit if necessary.
     pub(in crate::ftl) fn restore(&mut self, lpa: u64, saved: &Content) {
         self.drop_unit(lpa);
         self.add(lpa, Rc::new(Patch::of_saved(saved)));
@@ -343,7 +350,7 @@ mod tests {
         bytes
     }
 
-    // A block that is laid over the wrong place, or over what it has no bytes for, is somebody else's data.
+    // A block overlaid at the wrong place, or without content, would be foreign data.
     #[test]
     fn a_part_covers_its_blocks_and_no_others() {
         let mut parts = Parts::new(4, Keep::Bytes);
@@ -356,7 +363,7 @@ mod tests {
         assert!(new.chunks_exact(512).zip(expected).all(|(bytes, fill)| *bytes == block(fill)));
         let lost = patch.over(&Content::unreadable(), Keep::Bytes);
         assert_eq!(lost.marred(), 0b1111_0001, "what was never written still can't be read");
-        // Who reads has it as it was.
+        // A concurrent reader keeps the state that it has read.
         parts.absorb(9, 512, &block(5));
         assert_eq!(bytes_of(&patch.over(&old, Keep::Bytes)), new);
         // Saved and back.
@@ -366,7 +373,7 @@ mod tests {
         assert_eq!(back.get(9), parts.get(9));
     }
 
-    // Memory that is used again must not bring what was in it before.
+    // Reused memory must not show its previous content.
     #[test]
     fn a_part_begins_with_nothing() {
         let mut parts = Parts::new(4, Keep::Bytes);
@@ -380,8 +387,8 @@ mod tests {
         );
     }
 
-    // A part that is kept by its pattern's name must lie over anything as its bytes would, and become bytes as soon as one of its
-    // blocks has no pattern.
+    // A part kept by pattern name must overlay like its bytes, and become bytes as soon as one of its blocks
+    // has no pattern.
     #[test]
     fn patterns_lie_over_whatever_is_beneath_as_their_bytes_do() {
         let stamp = |lba, block| Stamp { lba, version: 4, tag: 2, block };
@@ -417,8 +424,8 @@ mod tests {
         }
     }
 
-    // A part that is never merged holds up every flush; one that is merged while there is room costs a read that later parts would
-    // have shared.
+    // A part that is never merged blocks every flush; one merged too early costs a read that later parts
+    // would have shared.
     #[test]
     fn what_is_late_or_whole_or_too_much_is_merged() {
         let mut parts = Parts::new(4, Keep::Bytes);
@@ -426,13 +433,13 @@ mod tests {
         assert!(!parts.is_urgent());
         assert_eq!(parts.claim(), None);
         parts.absorb(3, 0, &block(1));
-        assert!(parts.is_urgent(), "more than half of the room is taken");
+        assert!(parts.is_urgent(), "more than half of the space is in use");
         assert_eq!((parts.claim(), parts.claim()), (Some((1, 1)), None));
         parts.absorb(3, 512, &[1; UNIT_BYTES - 512]);
         assert_eq!((parts.claim(), parts.settled()), (Some((3, 3)), 1));
         parts.hurry();
         parts.absorb(4, 0, &block(1));
-        assert!(!parts.has_room(5) && parts.has_room(4));
+        assert!(!parts.has_space(5) && parts.has_space(4));
         assert_eq!((parts.claim(), parts.claim()), (Some((2, 2)), None));
         assert!(parts.hold(1, 1).is_some() && parts.hold(1, 2).is_none());
         assert!(parts.is_held(1) && !parts.is_held(2));

@@ -1,51 +1,54 @@
-//! Contents that nobody will ask for again. Once a newer state of a unit is safe in flash, no read, no collection and no recovery
-//! gives the older one: of it only the spare area counts, until its superblock is erased. A drive in memory that keeps bytes lets
-//! go of it then, so that it takes the memory of what it holds and not of all that was ever written.
+//! Discarding of superseded contents. Once a newer version of a unit is safe in flash, no read, garbage
+//! collection or recovery returns the older one: only its spare area matters, until its superblock is erased.
+//! A drive that keeps bytes in memory discards them then, so that its memory depends on what it holds and not
+//! on all that was ever written.
 //!
-//! A read that has looked the older one up may be under way. So what is superseded waits for those: reads are counted by the turn
-//! in which they began, and the turn changes when none of the one before is left.
+//! A read that has looked up the older version may be in flight, so superseded contents wait for such reads.
+//! Reads are counted by the turn in which they started, and the turn changes when none of the previous turn
+//! is left.
 
 use byteway_flash::Outdated;
 use std::cell::{Cell, RefCell};
 
-/// Units that were superseded, and what of the host's is under way.
+/// Superseded units, and host requests in flight.
 #[derive(Default)]
 pub(in crate::ftl) struct Superseded {
-    /// The medium lets go of contents.
+    /// The medium can discard contents.
     is_kept: bool,
     turn: Cell<usize>,
-    /// By turn: reads, writes, flushes and the like that have begun in it and not ended.
-    under_way: [Cell<u32>; 2],
+    /// By turn: reads, writes, flushes and the like that started in it and have not ended.
+    in_flight: [Cell<u32>; 2],
     /// By the turn in which they were superseded.
     units: [RefCell<Vec<Outdated>>; 2],
 }
 
 impl Superseded {
-    /// `is_kept`: there is a medium that lets go of contents.
+    /// `is_kept`: whether the medium can discard contents.
     pub(in crate::ftl) fn new(is_kept: bool) -> Self {
         Superseded { is_kept, ..Self::default() }
     }
 
-    /// Something of the host's begins: in which turn.
+    /// Counts the start of a host request. Returns its turn.
     #[inline]
     pub(in crate::ftl) fn begin(&self) -> usize {
         let turn = self.turn.get();
-        self.under_way[turn].set(self.under_way[turn].get() + 1);
+        self.in_flight[turn].set(self.in_flight[turn].get() + 1);
         turn
     }
 
-    /// What has begun in this turn ends.
+    /// Counts the end of a request that started in this turn.
     #[inline]
     pub(in crate::ftl) fn end(&self, turn: usize) {
-        self.under_way[turn].set(self.under_way[turn].get() - 1);
+        debug_assert!(self.in_flight[turn].get() > 0, "a request that ends has started");
+        self.in_flight[turn].set(self.in_flight[turn].get() - 1);
     }
 
-    /// Whether anything of the host's is under way.
-    pub(in crate::ftl) fn is_under_way(&self) -> bool {
-        self.under_way.iter().any(|count| count.get() > 0)
+    /// Whether any host request is in flight.
+    pub(in crate::ftl) fn is_any_in_flight(&self) -> bool {
+        self.in_flight.iter().any(|count| count.get() > 0)
     }
 
-    /// A newer state of this unit is safe.
+    /// Adds a unit whose newer version is safe.
     #[inline]
     pub(in crate::ftl) fn add(&self, unit: Outdated) {
         if self.is_kept {
@@ -53,10 +56,10 @@ impl Superseded {
         }
     }
 
-    /// Lets `forget` have what no read can be at any more.
+    /// Calls `forget` with the units that no read in flight can refer to.
     pub(in crate::ftl) fn settle(&self, forget: impl FnOnce(&mut Vec<Outdated>)) {
         let before = 1 - self.turn.get();
-        if self.is_kept && self.under_way[before].get() == 0 {
+        if self.is_kept && self.in_flight[before].get() == 0 {
             forget(&mut self.units[before].borrow_mut());
             self.turn.set(before);
         }
@@ -68,7 +71,7 @@ mod tests {
     use super::*;
     use byteway_flash::Ppa;
 
-    // A read that has looked a unit up must find it; and what nobody reads must not stay for ever.
+    // A read that has looked a unit up must find it; and contents that no read can ask for must be discarded.
     #[test]
     fn a_unit_stays_while_a_read_may_be_at_it() {
         let superseded = Superseded::new(true);
@@ -83,7 +86,7 @@ mod tests {
         assert_eq!(settle(), []); // the turn changes, as nothing is left of the one before
         let late = superseded.begin();
         superseded.add(unit(2));
-        assert_eq!((settle(), settle()), (vec![], vec![]), "one that began before is under way");
+        assert_eq!((settle(), settle()), (vec![], vec![]), "one that began before is in flight");
         superseded.end(early);
         assert_eq!(settle(), [1]);
         superseded.add(unit(3));
@@ -91,6 +94,6 @@ mod tests {
         superseded.end(late);
         assert_eq!(settle(), [2]);
         assert_eq!(settle(), [3]);
-        assert!(!superseded.is_under_way());
+        assert!(!superseded.is_any_in_flight());
     }
 }

@@ -1,22 +1,23 @@
-//! Wordlines of the host's that are being filled.
+//! Wordlines of host superblocks that are being filled.
 //!
-//! The stripes of a wordline share cells: a program that is cut off takes the earlier ones with it. So what was
-//! programmed first counts only when the last stripe of its wordline is there. Until then a stripe is *held*: its units
-//! keep their slots, and flash keeps what they replace. Whoever can't wait has the rest of the wordline padded.
+//! The stripes of a wordline share cells: an interrupted program destroys the earlier ones. A programmed
+//! stripe therefore counts only when the last stripe of its wordline is programmed. Until then it is *held*:
+//! its units keep their slots, and flash keeps what they replace. A write that cannot wait has the rest of
+//! the wordline padded.
 //!
-//! With power-loss protection a program that has begun ends, and each stripe is a wordline of its own.
+//! With power-loss protection started programs complete, and each stripe is a wordline of its own.
 
 use crate::ftl::write::die_set::DieSet;
 use byteway_flash::{BlockId, Geometry};
 use std::ops::Range;
 
-/// A stripe that is programmed, and waits for its wordline.
+/// A programmed stripe that waits for its wordline.
 pub(in crate::ftl) struct Held {
     pub(in crate::ftl) block: BlockId,
     pub(in crate::ftl) stripe: u32,
-    /// In the order in which stripes were given out.
+    /// Number of the stripe, in order of allocation.
     pub(in crate::ftl) number: u64,
-    /// The slots whose units it has, in the order of the stripe.
+    /// The slots of its units, in the order of the stripe.
     pub(in crate::ftl) slots: Vec<u32>,
 }
 
@@ -24,29 +25,29 @@ pub(in crate::ftl) struct Held {
 pub(in crate::ftl) struct Wordlines {
     stripes: u32,
     pages: u32,
-    /// How many may be begun at once: the slots of all their units are taken until they end.
+    /// Maximum wordlines begun at once: the slots of all their units are occupied until they end.
     most: u32,
-    /// Dies with a wordline that is begun and not given out as a whole.
+    /// Dies with a wordline of which some stripes are allocated and some are not.
     begun: DieSet,
     count: u32,
-    /// Of those, the lowest number of a unit in it.
+    /// For those, the lowest sequence number of a unit in it.
     since: Vec<u64>,
     held: Vec<Vec<Held>>,
-    /// Memory for those that are taken out.
+    /// Scratch for stripes that are taken out.
     taken: Vec<Held>,
-    /// Of each die, the last stripe that was given out.
+    /// Last allocated stripe of each die.
     last: Vec<(BlockId, u32)>,
-    /// Superblocks of each die that were closed within a wordline, and the last stripe of each: nothing will come that
-    /// could take it along.
+    /// Superblocks of each die that were closed within a wordline, each with its last stripe: no later
+    /// program can destroy it.
     closed: Vec<Vec<(BlockId, u32)>>,
-    /// Memory of held stripes' slots.
+    /// Slot lists for reuse.
     spare: Vec<Vec<u32>>,
-    /// Broken on purpose: see [`Canary::TakeAlong`](crate::ftl::Canary::TakeAlong).
+    /// A deliberate defect: see [`InjectedDefect::TakeAlong`](crate::ftl::InjectedDefect::TakeAlong).
     takes_along: bool,
 }
 
 impl Wordlines {
-    /// Of so many stripes each, for a buffer of so many slots.
+    /// Wordlines of `stripes` stripes, for a buffer of `slots` slots.
     pub(in crate::ftl) fn new(geometry: &Geometry, stripes: u32, slots: u32, takes_along: bool) -> Self {
         let dies = geometry.dies();
         let units = geometry.units_per_stripe();
@@ -76,7 +77,7 @@ impl Wordlines {
         (stripe + 1).is_multiple_of(self.stripes) || stripe + 1 == self.pages
     }
 
-    /// A stripe of a die is given out, whose first unit has this number.
+    /// Records the allocation of a stripe whose first unit has the sequence number `first`.
     pub(in crate::ftl) fn give(&mut self, die: u32, block: BlockId, stripe: u32, first: Option<u64>) {
         if self.stripes == 1 {
             return;
@@ -87,7 +88,7 @@ impl Wordlines {
             self.count += 1;
             self.since[die as usize] = u64::MAX;
         }
-        // Units come in order, but for those whose program has failed.
+        // Units come in order of sequence, except those of a failed program.
         let since = &mut self.since[die as usize];
         *since = first.unwrap_or(u64::MAX).min(*since);
         if self.ends_with(stripe) {
@@ -96,8 +97,8 @@ impl Wordlines {
         }
     }
 
-    /// The superblock that a die has been filling is closed as it is. Returns it, with the stripes of its last wordline, if
-    /// they are safe already: no program of that wordline is in flight.
+    /// Closes the superblock that a die has been filling. Returns it with the stripes of its last wordline,
+    /// if they are safe already because no program of that wordline is in flight.
     pub(in crate::ftl) fn close(&mut self, die: u32) -> Option<(BlockId, Range<u32>)> {
         let index = die as usize;
         if self.stripes == 1 || !self.begun.contains(die) {
@@ -110,12 +111,13 @@ impl Wordlines {
         self.safe_wordline(die, block, stripe).map(|stripes| (block, stripes))
     }
 
-    /// The stripes of a stripe's wordline, if all that it will ever have are programmed and held: they are safe.
+    /// The stripes of a wordline, if all that it will ever have are programmed and held, and thus safe.
     ///
-    /// Only this wordline's. Flash programs the stripes of a superblock in order, but the tasks that wait for the programs
-    /// may run in any: with `timing = "none"` a later wordline can be whole here before this end of an earlier one is known.
-    /// Had the later one taken a part of the earlier one along, the rest of that would wait for its fellows indefinitely, and
-    /// with it every Flush, every shutdown and the collection of the superblock.
+    /// Never those of another wordline. Flash programs the stripes of a superblock in order, but the tasks
+    /// that wait for the programs may run in any order: under `timing = "none"` a later wordline can be
+    /// complete here before the end of an earlier program is reported. If the later one released a part of
+    /// the earlier one, the rest of that would wait for its siblings indefinitely, and with it every Flush,
+    /// every shutdown and the garbage collection of the superblock.
     pub(in crate::ftl) fn safe_wordline(&self, die: u32, block: BlockId, stripe: u32) -> Option<Range<u32>> {
         let first = stripe / self.stripes * self.stripes;
         let mut end = (first + self.stripes).min(self.pages);
@@ -125,12 +127,13 @@ impl Wordlines {
         }
         let held = self.held[die as usize].iter();
         let count = held.filter(|held| held.block == block && (first..end).contains(&held.stripe)).count();
+        debug_assert!(count <= (end - first) as usize, "a stripe is held once");
         let taken = if self.takes_along { 0..end } else { first..end };
         (count == (end - first) as usize).then_some(taken)
     }
 
-    /// Of the dies that are ready, the one that takes the next stripe, looking from `from` on. `full`: a stripe's worth
-    /// waits. `urgent`: what waits must not wait on. What was buffered before `flush_to` must not be held up either.
+    /// The ready die for the next stripe, searching from `from` on. `full`: a full stripe waits. `urgent`:
+    /// waiting units must not wait longer. Units buffered before `flush_to` must not be delayed either.
     pub(in crate::ftl) fn choose(
         &self,
         ready: &DieSet,
@@ -145,6 +148,7 @@ impl Wordlines {
         if full && self.count < self.most {
             return ready.next(from);
         }
+        // Padding a begun wordline serves a flush; a new one would only add to what has to be padded.
         if !full {
             let must_end = ready.find(&self.begun, from, |die| self.since[die as usize] < flush_to);
             if must_end.is_some() || !urgent {
@@ -155,28 +159,27 @@ impl Wordlines {
         if begun.is_some() || self.count >= self.most { begun } else { ready.next(from) }
     }
 
-    /// Whether a wordline is to be padded for the sake of what was buffered before `flush_to`.
+    /// Whether a wordline must be padded for units buffered before `flush_to`.
     pub(in crate::ftl) fn must_end(&self, ready: &DieSet, flush_to: u64) -> bool {
         self.count > 0 && ready.find(&self.begun, 0, |die| self.since[die as usize] < flush_to).is_some()
     }
 
-    /// Memory for the slots of another stripe.
+    /// A slot list for another stripe.
     pub(in crate::ftl) fn slots(&mut self) -> Vec<u32> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// A stripe is programmed, and waits.
+    /// Holds a programmed stripe.
     pub(in crate::ftl) fn hold(&mut self, die: u32, held: Held) {
         self.held[die as usize].push(held);
     }
 
-    /// Whether a die has a wordline that is begun and not given out as a whole.
+    /// Whether a die has a partly allocated wordline.
     pub(in crate::ftl) fn is_begun(&self, die: u32) -> bool {
         self.count > 0 && self.begun.contains(die)
     }
 
-    /// Nothing more of the wordline that a die has begun is given out: its superblock has failed. What was programmed in it
-    /// is lost.
+    /// Abandons the begun wordline of a die, whose superblock has failed. What was programmed in it is lost.
     pub(in crate::ftl) fn abandon(&mut self, die: u32) {
         if self.is_begun(die) {
             self.begun.set(die, false);
@@ -184,7 +187,8 @@ impl Wordlines {
         }
     }
 
-    /// Takes those of a superblock's `stripes` that are held. To be given back empty.
+    /// Takes the held stripes among `stripes` of a superblock. Return the list empty, with
+    /// [`Wordlines::give_back`].
     pub(in crate::ftl) fn take_held(&mut self, die: u32, block: BlockId, stripes: Range<u32>) -> Vec<Held> {
         let mut taken = std::mem::take(&mut self.taken);
         let held = &mut self.held[die as usize];
@@ -194,13 +198,13 @@ impl Wordlines {
         taken
     }
 
-    /// Gives back the memory of stripes that no longer wait.
+    /// Takes back the memory of released stripes.
     pub(in crate::ftl) fn give_back(&mut self, mut held: Vec<Held>) {
         self.spare.extend(held.drain(..).map(|held| held.slots));
         self.taken = held;
     }
 
-    /// The lowest number of a stripe that waits.
+    /// Lowest number of a held stripe.
     pub(in crate::ftl) fn lowest(&self) -> Option<u64> {
         self.held.iter().flatten().map(|held| held.number).min()
     }
@@ -213,8 +217,8 @@ mod tests {
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 8, page_bytes: 8192 };
 
-    // Where programs take no time, the task that waits for a wordline's last stripe may run before the one that waits for
-    // its first, which was then held for ever, and a flush with it.
+    // Without modelled time, the task that waits for a wordline's last stripe may run before the one that
+    // waits for its first, which would then be held indefinitely, and a flush with it.
     #[test]
     fn a_wordline_is_safe_when_all_of_it_is_known_to_be_programmed() {
         let mut lines = Wordlines::new(&GEOMETRY, 3, 64, false);
@@ -232,7 +236,7 @@ mod tests {
         assert_eq!(lines.close(0), Some((block, 3..4)));
         let held = lines.take_held(0, block, 3..4);
         lines.give_back(held);
-        // It was closed while a program was under way, and the die has begun with another one since.
+        // It was closed with a program in flight, and the die has since begun another one.
         let other = BlockId(3);
         (0..2).for_each(|stripe| lines.give(0, other, stripe, Some(1)));
         lines.hold(0, Held { block: other, stripe: 0, number: 1, slots: Vec::new() });
@@ -246,8 +250,8 @@ mod tests {
         assert_eq!([7, 6].map(|stripe| hold(&mut lines, stripe)), [None, Some(6..8)]);
     }
 
-    // Where programs take no time the end of a wordline may be known before that of the one before it, which was then held
-    // in part for ever: no flush and no shutdown ended any more.
+    // Without modelled time the end of a wordline may be reported before that of the previous one. Parts of
+    // that were once held indefinitely: no flush and no shutdown completed any more.
     #[test]
     fn a_wordline_that_is_whole_first_takes_nothing_of_the_one_before() {
         let mut lines = Wordlines::new(&GEOMETRY, 2, 64, false);
@@ -264,7 +268,7 @@ mod tests {
         }
         assert_eq!(settled, [[2, 3], [0, 1]]);
         assert_eq!(lines.lowest(), None, "nothing is held any more");
-        // The same where the later wordline is closed as it is.
+        // The same for a later wordline that is closed early.
         (4..7).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
         for stripe in [4, 6] {
             lines.hold(0, Held { block, stripe, number: 1, slots: Vec::new() });

@@ -1,11 +1,11 @@
-//! Numbers in a row of bytes, little-endian: how journal and checkpoint are written and read.
+//! Little-endian encoding of numbers in journal and checkpoint.
 
-/// Further than this no drive counts, whatever it counts: what says so comes from elsewhere, and is damaged.
+/// Upper bound of every 64-bit count. A larger value in a file means damage.
 pub(super) const COUNT_MAX: u64 = 1 << 62;
-/// The same for what is counted with 32 bits.
+/// The same for 32-bit counts.
 pub(super) const COUNT_32_MAX: u32 = 1 << 31;
 
-/// Takes numbers off the front. None when there are too few bytes: they come from a file.
+/// Takes numbers off the front. None at the end of the bytes, which come from a file.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -27,14 +27,14 @@ impl<'a> Reader<'a> {
         self.take(8)?.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// Bytes behind their number.
+    /// Takes bytes that are preceded by their number.
     pub(super) fn counted(&mut self) -> Option<&'a [u8]> {
         let bytes = self.u32()?;
         self.take(bytes as usize)
     }
 }
 
-/// Adds numbers.
+/// Appends numbers.
 pub(super) trait Writer {
     fn u8(&mut self, value: u8);
     fn u32(&mut self, value: u32);
@@ -56,7 +56,7 @@ impl Writer for Vec<u8> {
     }
 
     fn counted(&mut self, bytes: &[u8]) {
-        self.u32(u32::try_from(bytes.len()).expect("what firmware keeps beside its units is small"));
+        self.u32(u32::try_from(bytes.len()).expect("firmware's system data is small"));
         self.extend_from_slice(bytes);
     }
 }

@@ -1,13 +1,14 @@
-//! Checking a data directory: every checksum, and what can be told of the spare areas without firmware. Changes nothing.
+//! Verification of a data directory: all checksums, and the spare areas as far as possible without firmware.
+//! Changes nothing.
 //!
-//! It verifies the format, the checkpoint and the journal; of every stripe that is programmed and not torn that all of its
-//! units are there, of one program, with the contents that were written; that each unit belongs to a logical unit that the
-//! drive has; and that no two stripes have the same number. It does not verify what the map says of them, which takes
-//! firmware (and [`Overlay`](super::Overlay)), nor what a drive began with, which is not in files.
+//! It verifies the format, the checkpoint and the journal; for every stripe that is programmed and not torn,
+//! that all of its units are present, of one program, with the contents that were written; that each unit
+//! belongs to an existing logical unit; and that no two stripes have the same number. It does not verify the
+//! map, which takes firmware (and [`Overlay`](super::Overlay)), nor the base state, which is not in files.
 
 use super::files::Files;
 use super::format::Format;
-use super::open::{Loaded, OpenError, Opened, read_format};
+use super::open::{Loaded, OpenError, OpenReport, read_format};
 use super::record::{RECORD_BYTES, Record};
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::NO_LPA;
@@ -15,27 +16,27 @@ use byteway_wire::content::UNIT_BYTES;
 use std::collections::BTreeSet;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// What was found.
+/// Result of a verification.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// What the directory is.
+    /// Format of the directory.
     pub format: Format,
-    /// How it would be found.
-    pub opened: Opened,
-    /// Superblocks that were looked at: all of them, unless it was stopped.
+    /// State in which the directory would open.
+    pub opened: OpenReport,
+    /// Superblocks verified: all of them, unless it was stopped.
     pub blocks: u32,
-    /// Units that were looked at.
+    /// Units verified.
     pub units: u64,
-    /// Of these, how many have their bytes in the file: all were read.
+    /// Of these, units whose bytes are in the file; all were read.
     pub units_with_bytes: u64,
-    /// What is wrong, the first [`Check::FINDINGS_MAX`].
+    /// The first [`Check::FINDINGS_MAX`] findings.
     pub findings: Vec<Finding>,
-    /// How much is wrong in all.
+    /// Total number of findings.
     pub findings_total: u64,
 }
 
 impl Check {
-    /// How many findings are kept.
+    /// Maximum findings that are kept.
     pub const FINDINGS_MAX: usize = 1000;
 
     fn find(&mut self, finding: Finding) {
@@ -46,60 +47,58 @@ impl Check {
     }
 }
 
-/// Something that is wrong.
+/// A defect found by a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Finding {
-    /// A record isn't whole, or of another program.
+    /// A spare record is damaged, or of another program.
     #[error(
         "unit {unit} (superblock {block}, stripe {stripe}): its spare record is damaged; it reads as an error if it is \
          still in use"
     )]
     Record {
-        /// Which unit of the array.
+        /// Address of the unit in the array.
         unit: u64,
         /// Its superblock.
         block: u32,
         /// Its stripe.
         stripe: u32,
     },
-    /// The contents aren't what was written.
+    /// The contents are not what was written.
     #[error(
         "unit {unit} (superblock {block}, stripe {stripe}): its bytes are not those that were written for logical \
          unit {lpa}; it reads as an error if it is still in use: write that unit again, from a copy"
     )]
     Content {
-        /// Which unit of the array.
+        /// Address of the unit in the array.
         unit: u64,
         /// Its superblock.
         block: u32,
         /// Its stripe.
         stripe: u32,
-        /// What it belongs to.
+        /// Its logical unit.
         lpa: u64,
     },
-    /// There is no such logical unit.
-    #[error(
-        "unit {unit}: it belongs to logical unit {lpa}, which the drive has not; this is a defect of Byteway"
-    )]
+    /// The logical unit is out of range.
+    #[error("unit {unit} belongs to logical unit {lpa}, which is out of range; this is a defect of Byteway")]
     Beyond {
-        /// Which unit of the array.
+        /// Address of the unit in the array.
         unit: u64,
-        /// What it says that it belongs to.
+        /// The logical unit in its spare area.
         lpa: u64,
     },
-    /// Two stripes say that they are the same.
+    /// Two stripes have the same number.
     #[error("two stripes have number {number}; this is a defect of Byteway")]
     Number {
-        /// Which.
+        /// The number.
         number: u64,
     },
 }
 
-/// Checks a directory, of a drive with so many logical units. `progress` is told how many superblocks of how many are
-/// done, and says whether to go on.
+/// Verifies the directory of a drive with `lpas` logical units. `progress` receives the number of superblocks
+/// done and in all, and returns whether to continue.
 ///
 /// # Errors
-/// It isn't a drive's, or so damaged that it can't be opened.
+/// [`OpenError`] if the directory holds no drive, or is too damaged to be opened.
 pub fn check(
     files: &dyn Files,
     logical_units: impl FnOnce(&Format) -> u64,
@@ -110,7 +109,7 @@ pub fn check(
     let logical = logical_units(&format);
     let mut loaded = Loaded::of(files, geometry)?;
     loaded.find()?;
-    let opened = Opened { starts: loaded.image.epoch, ..loaded.opened };
+    let opened = OpenReport { starts: loaded.image.epoch, ..loaded.opened };
     let mut check = Check {
         format,
         opened,
@@ -139,7 +138,7 @@ pub fn check(
     Ok(check)
 }
 
-/// Checks a stripe. Gives its number, if its first unit says one.
+/// Verifies a stripe. Returns its number, if its first unit has one.
 fn check_stripe(
     loaded: &Loaded,
     block: u32,

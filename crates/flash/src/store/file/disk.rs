@@ -1,9 +1,9 @@
-//! What is done to the files behind a drive's back: syncing them, adding to the journal, writing a checkpoint, giving
-//! space back. It happens in jobs, one after the other: in virtual time at once, in real time in a thread that reports
-//! through the executor's inbox.
+//! Background work on the files of a drive: syncing, appending to the journal, writing a checkpoint, freeing
+//! space. It is done in jobs, one after the other: in virtual time at once, in real time in a thread that
+//! reports through the executor's inbox.
 //!
-//! A job keeps the order on which everything rests: first what was programmed is durable, then what was noted, then what
-//! was erased is cleared. So nothing that is durable depends on what isn't.
+//! A job keeps the order on which consistency rests: first programmed data become durable, then the journal
+//! or checkpoint, then erased data are cleared. Nothing durable ever depends on something that is not.
 
 use super::files::{File, Files, write_aside};
 use super::image::Image;
@@ -15,16 +15,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread::JoinHandle;
 
-/// Its names.
+/// File names.
 pub(super) const DATA: &str = "data";
 pub(super) const SPARE: &str = "spare";
 pub(super) const CHECKPOINT: &str = "checkpoint";
 pub(super) const FORMAT: &str = "format";
 
-/// The bytes of each part of `data`, where it has several: half of what ext4 takes.
+/// Bytes of each part of `data`, if it has several: half of ext4's limit.
 pub(super) const DATA_PART_BYTES: u64 = 8 << 40;
 
-/// How many parts `data` has. Up to 15 TiB it is one file, as it always was.
+/// Number of parts of `data`. Up to 15 TiB it is one file, for compatibility.
 pub(super) fn data_parts(geometry: &Geometry) -> u64 {
     match geometry.is_wide() {
         true => (geometry.total_units() * UNIT_BYTES as u64).div_ceil(DATA_PART_BYTES),
@@ -32,25 +32,25 @@ pub(super) fn data_parts(geometry: &Geometry) -> u64 {
     }
 }
 
-/// The name of a journal.
+/// File name of a journal.
 pub(super) fn journal_name(number: u64) -> String {
     format!("journal-{number}")
 }
 
-/// A job.
+/// A unit of work on the files.
 #[derive(Default)]
 pub(super) struct Job {
-    /// Something was programmed since the job before.
+    /// Units were programmed since the previous job.
     pub(super) is_dirty: bool,
-    /// What is added to the journal, from this place on.
+    /// Offset and bytes to append to the journal.
     pub(super) journal: (u64, Vec<u8>),
-    /// A checkpoint, which holds all that is noted and begins a journal of its own.
+    /// A checkpoint, which covers everything recorded so far and starts a new journal.
     pub(super) image: Option<Image>,
-    /// What is cleared: ranges of bytes in `data`, and in `spare`.
+    /// Byte ranges to clear in `data` and in `spare`.
     pub(super) clear: Vec<[(u64, u64); 2]>,
 }
 
-/// The files.
+/// The open files.
 pub(super) struct Disk {
     pub(super) files: Arc<dyn Files>,
     pub(super) data: Arc<dyn File>,
@@ -61,6 +61,8 @@ pub(super) struct Disk {
 
 impl Disk {
     fn run(&mut self, job: &Job) -> io::Result<()> {
+        // Data before the journal and checkpoint that refer to them: after a cut in between, the records are
+        // found by their own checksums.
         if job.is_dirty {
             self.data.sync()?;
             self.spare.sync()?;
@@ -69,7 +71,7 @@ impl Disk {
             let before = journal_name(self.number);
             self.number = image.number;
             self.journal = self.files.create(&journal_name(self.number))?;
-            self.files.sync()?; // a checkpoint without its journal would look damaged
+            self.files.sync()?; // a checkpoint without its journal would count as damaged
             write_aside(&*self.files, CHECKPOINT, &image.to_bytes())?;
             self.files.sync()?;
             self.files.remove(&before)?;
@@ -77,6 +79,7 @@ impl Disk {
             self.journal.write_at(&job.journal.1, job.journal.0)?;
             self.journal.sync()?;
         }
+        // Last: until the erase is durable, a cut must find the old contents intact.
         for [data, spare] in &job.clear {
             self.data.clear(data.0, data.1)?;
             self.spare.clear(spare.0, spare.1)?;
@@ -85,18 +88,18 @@ impl Disk {
     }
 }
 
-/// Who runs jobs.
+/// Executor of jobs.
 pub(super) enum Runner {
-    /// Whoever gives them.
+    /// Within the call, in virtual time.
     Here(Disk),
-    /// A thread.
+    /// A thread, in real time.
     Thread(Worker),
-    /// Nobody: a job has failed.
+    /// None, because a job has failed.
     Failed,
 }
 
 impl Runner {
-    /// Runs a job, now or soon. What it says of an error is for people.
+    /// Runs a job, at once or later. The text of an error is for people.
     pub(super) fn run(&mut self, job: Job) -> io::Result<Ran> {
         match self {
             Runner::Here(disk) => match disk.run(&job) {
@@ -107,7 +110,7 @@ impl Runner {
                 }
             },
             Runner::Thread(worker) => {
-                // It has gone only if it has said why.
+                // The thread ends early only after it has reported an error.
                 let _ = worker.jobs.send(job);
                 Ok(Ran::Soon)
             }
@@ -115,7 +118,7 @@ impl Runner {
         }
     }
 
-    /// From now on a thread runs them, which wakes a task by this inbox.
+    /// Starts a thread for the jobs, which wakes a task through this inbox.
     pub(super) fn begin_thread(&mut self, inbox: &Inbox) -> io::Result<()> {
         if let Runner::Here(_) = self
             && let Runner::Here(disk) = std::mem::replace(self, Runner::Failed)
@@ -125,7 +128,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Waits for the jobs that a thread has; from now on they are run here.
+    /// Waits for the thread's jobs; from now on they run within the call.
     pub(super) fn end_thread(&mut self) -> io::Result<()> {
         if let Runner::Thread(_) = self
             && let Runner::Thread(worker) = std::mem::replace(self, Runner::Failed)
@@ -136,11 +139,11 @@ impl Runner {
     }
 }
 
-/// When a job is done.
+/// When a job completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ran {
     Done,
-    /// [`Worker::done`] tells.
+    /// Later; [`Worker::done`] counts it.
     Soon,
 }
 
@@ -191,18 +194,18 @@ impl Worker {
         Ok(Worker { jobs, shared, thread })
     }
 
-    /// The task that is woken when a job is done, or has failed.
+    /// Sets the task to wake when a job has completed or failed.
     pub(super) fn report_to(&self, task: TaskId) {
         locked(&self.shared.task).replace(task);
-        self.shared.wake(); // something may have been done already
+        self.shared.wake(); // a job may have completed already
     }
 
-    /// How many jobs it has done.
+    /// Number of completed jobs.
     pub(super) fn done(&self) -> u64 {
         self.shared.done.load(Ordering::Acquire)
     }
 
-    /// Why it does no more.
+    /// The error that ended it, if any.
     pub(super) fn error(&self) -> Option<io::Error> {
         locked(&self.shared.error).take()
     }

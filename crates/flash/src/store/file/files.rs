@@ -1,44 +1,45 @@
-//! How the store reaches files: everything that it asks of a file system, so that a simulated one can stand in its
-//! place and lose what was not synced.
+//! The file system interface of the store, so that a simulated one can replace it and lose what was not
+//! synced.
 
 use std::io;
 use std::sync::Arc;
 
-/// A directory of files, by plain names. Nothing that is done to names is durable before [`Files::sync`].
+/// A directory of files, by plain names. Changes of names are durable only after [`Files::sync`].
 pub trait Files: Send + Sync {
-    /// The file of this name, if there is one.
+    /// Opens the file of this name; None if there is none.
     fn open(&self, name: &str) -> io::Result<Option<Arc<dyn File>>>;
-    /// A new, empty file of this name, in the place of one that was there.
+    /// Creates an empty file of this name, replacing an existing one.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
-    /// Gives a file another name, in the place of one that was there, at once.
+    /// Renames a file atomically, replacing an existing one.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// All names, in order.
+    /// All names, sorted.
     fn names(&self) -> io::Result<Vec<String>>;
-    /// Makes durable what was done to names.
+    /// Makes changes of names durable.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A file. It holds zeroes wherever nothing was written, beyond its end, too. Nothing is durable before [`File::sync`].
+/// A file. It reads as zeroes where nothing was written, also beyond its end. Changes are durable only after
+/// [`File::sync`].
 pub trait File: Send + Sync {
     /// Fills `bytes` from `offset` on.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Writes `bytes` from `offset` on.
+    /// Writes `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes a range zeroes, and gives its space back if the system can.
+    /// Zeroes a range, and frees its space if the system can.
     fn clear(&self, offset: u64, bytes: u64) -> io::Result<()>;
     /// Makes durable what was written and cleared before the call.
     fn sync(&self) -> io::Result<()>;
-    /// Bytes up to its end.
+    /// Length in bytes.
     fn bytes(&self) -> io::Result<u64>;
-    /// Bytes that it takes up on the disk.
+    /// Bytes used on the disk.
     fn bytes_used(&self) -> io::Result<u64>;
-    /// The first place from `offset` on that may hold something other than zeroes.
+    /// First offset from `offset` on that may hold anything but zeroes.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
 }
 
-/// Writes a file so that it is there as a whole or as it was before, whatever happens meanwhile.
+/// Replaces a file atomically, by writing a new one and renaming it.
 pub(super) fn write_aside(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Result<()> {
     let aside = format!("{name}{ASIDE}");
     let file = files.create(&aside)?;
@@ -47,10 +48,10 @@ pub(super) fn write_aside(files: &dyn Files, name: &str, bytes: &[u8]) -> io::Re
     files.rename(&aside, name)
 }
 
-/// What ends the name of a file that is being written.
+/// Suffix of a file that is being written.
 pub(super) const ASIDE: &str = ".new";
 
-/// All of a file that can't be longer than `most`.
+/// Reads a whole file of at most `most` bytes.
 pub(super) fn read_all(file: &dyn File, most: u64) -> io::Result<Vec<u8>> {
     let bytes = file.bytes()?;
     if bytes > most {

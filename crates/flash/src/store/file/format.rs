@@ -1,71 +1,71 @@
-//! The file `format`: what a data directory holds, as text that people can read.
+//! The file `format`: identity of a data directory, as text.
 
 use crate::geometry::Geometry;
 use std::fmt::Write as _;
 
-/// Of the files as this program writes them. Those of version 1 are read, too: they differ in that their file `format`
-/// says less (neither how many bits a cell holds, nor which superblocks hold one only). A newer one is refused.
+/// Version of the files as this program writes them. Version 1 is readable, too: its `format` file lacks some
+/// keys (bits a cell, and which superblocks are in one-bit mode). A newer version is refused.
 const VERSION: u32 = 2;
 
-/// Of the files of a drive whose places take more than 32 bits, which older programs don't know.
+/// Version of the files of a drive whose addresses exceed 32 bits, which older programs must refuse.
 const WIDE_VERSION: u32 = 3;
 
 const OLDEST_VERSION: u32 = 1;
 
 const FIRST_LINE: &str = "byteway medium";
 
-/// What must be the same whenever a directory is opened, for what is in it to mean the same: the drive's shape, and what it
-/// was made as.
+/// Identity of a drive: its geometry and the parameters that it was made with. It must be the same at every
+/// open, because the files mean something else otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// The shape.
+    /// Geometry of the array.
     pub geometry: Geometry,
-    /// What else, by name, in order. Neither names nor values hold a line break or a tab.
+    /// Further parameters by name, in order. Names and values contain no line break or tab.
     pub traits: Vec<(String, String)>,
 }
 
-/// A format as a directory says it.
+/// A format as parsed from a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct ParsedFormat {
     pub(super) format: Format,
-    /// Of the files.
+    /// Version of the files.
     pub(super) version: u32,
 }
 
-/// Why a directory isn't what it should be.
+/// Error of matching a directory's format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The file is damaged, or something else.
-    #[error("its file `format` is damaged: restore the directory from a copy, or choose another one")]
+    /// The file is damaged, or not a format file.
+    #[error("the file `format` is damaged: restore the directory from a copy, or choose another one")]
     Damaged,
-    /// Another version.
+    /// An unknown version.
     #[error(
-        "its files are of format version {0}, and this program knows versions {OLDEST_VERSION} to {WIDE_VERSION}: use the \
-         program that made them"
+        "the files have format version {0}, and this program knows versions {OLDEST_VERSION} to \
+         {WIDE_VERSION}: use the program that made them"
     )]
     Version(u32),
-    /// Another drive.
+    /// A parameter differs.
     #[error(
-        "it holds another drive: {name} is {found} there and {wanted} here; serve it with the device file that it \
-         was made with, or choose another directory"
+        "the directory holds another drive: {name} is {found} there and {wanted} here; serve it with the \
+         device file that it was made with, or choose another directory"
     )]
     Other {
-        /// What differs.
+        /// Name of the parameter.
         name: String,
-        /// What the directory has.
+        /// Its value in the directory.
         found: String,
-        /// What was asked for.
+        /// Its value in the request.
         wanted: String,
     },
 }
 
 impl Format {
-    /// The version of its files as this program writes them.
+    /// Version that this program writes for it.
     pub fn version(&self) -> u32 {
         if self.geometry.is_wide() { WIDE_VERSION } else { VERSION }
     }
 
-    /// A trait of the drive, by its name.
+    /// A parameter of the drive, by name.
     pub fn quality(&self, name: &str) -> Option<&str> {
         self.traits.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
@@ -84,7 +84,7 @@ impl Format {
         shape.into_iter().chain(self.traits.iter().cloned()).collect()
     }
 
-    /// As a file.
+    /// Encodes as a file.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!("{FIRST_LINE}\nversion\t{}\n", self.version());
         for (name, value) in self.entries() {
@@ -96,9 +96,12 @@ impl Format {
     }
 }
 
-impl Said {
-    /// From a file.
-    pub(super) fn of(text: &str) -> Result<Said, FormatError> {
+impl ParsedFormat {
+    /// Parses a file.
+    ///
+    /// # Errors
+    /// [`FormatError::Damaged`] or [`FormatError::Version`].
+    pub(super) fn of(text: &str) -> Result<ParsedFormat, FormatError> {
         let mut lines = text.lines();
         let version = lines.next().filter(|line| *line == FIRST_LINE).and_then(|_| lines.next());
         let version = version.and_then(|line| line.strip_prefix("version\t")?.parse::<u32>().ok());
@@ -129,11 +132,14 @@ impl Said {
         if geometry.is_wide() != (version == WIDE_VERSION) {
             return Err(FormatError::Damaged);
         }
-        Ok(Said { format: Format { geometry, traits }, version })
+        Ok(ParsedFormat { format: Format { geometry, traits }, version })
     }
 
-    /// Whether a directory that says this can be that of `wanted`; if not, the first thing that differs. What an older
-    /// version does not say is taken as wanted.
+    /// Checks that a directory with this format can be that of `wanted`. A parameter that an older version
+    /// does not have counts as matching.
+    ///
+    /// # Errors
+    /// [`FormatError::Other`] with the first parameter that differs.
     pub(super) fn check(&self, wanted: &Format) -> Result<(), FormatError> {
         let (found, mut wanted) = (self.format.entries(), wanted.entries());
         if self.version < self.format.version() {
@@ -165,8 +171,8 @@ mod tests {
     fn another_drive_is_named_by_what_differs() {
         let format = Format { geometry: GEOMETRY, traits: vec![("units".into(), "77".into())] };
         let text = format.to_text();
-        let back = Said::of(&text).unwrap();
-        assert_eq!(back, Said { format: format.clone(), version: VERSION });
+        let back = ParsedFormat::of(&text).unwrap();
+        assert_eq!(back, ParsedFormat { format: format.clone(), version: VERSION });
         assert_eq!(back.check(&format), Ok(()));
         let larger = Format { traits: vec![("units".into(), "78".into())], ..format.clone() };
         assert!(back.check(&larger).unwrap_err().to_string().contains("units is 77 there and 78 here"));
@@ -174,22 +180,23 @@ mod tests {
         assert!(back.check(&wider).unwrap_err().to_string().contains("channels is 2 there and 4 here"));
         for version in [0, 4] {
             let other = text.replace("version\t2", &format!("version\t{version}"));
-            assert_eq!(Said::of(&other), Err(FormatError::Version(version)));
+            assert_eq!(ParsedFormat::of(&other), Err(FormatError::Version(version)));
         }
-        // An older program must refuse what it would read as a smaller drive's, and no other drive claims to be so large.
+        // An older program must refuse what it would read as a smaller drive's, and no other drive claims to
+        // be so large.
         let large =
             Format { geometry: Geometry { blocks: 1 << 18, pages: 1024, ..GEOMETRY }, traits: vec![] };
         let text_large = large.to_text();
         assert!(text_large.contains("version\t3\n"), "{text_large}");
-        assert_eq!(Said::of(&text_large).map(|said| said.format), Ok(large));
+        assert_eq!(ParsedFormat::of(&text_large).map(|said| said.format), Ok(large));
         let forged = text.replace("version\t2", "version\t3");
         let forged = forged.rsplit_once("crc").unwrap().0;
         let forged = format!("{forged}crc\t{:08x}\n", crc32c::crc32c(forged.as_bytes()));
-        assert_eq!(Said::of(&forged), Err(FormatError::Damaged));
+        assert_eq!(ParsedFormat::of(&forged), Err(FormatError::Damaged));
         for end in 0..text.len() {
-            assert_eq!(Said::of(&text[..end]), Err(FormatError::Damaged), "cut at {end}");
+            assert_eq!(ParsedFormat::of(&text[..end]), Err(FormatError::Damaged), "cut at {end}");
         }
-        assert_eq!(Said::of(&text.replace("77", "79")), Err(FormatError::Damaged));
+        assert_eq!(ParsedFormat::of(&text.replace("77", "79")), Err(FormatError::Damaged));
     }
 
     // A drive that was made by an older program would be lost to its owner, or taken for another one.
@@ -202,14 +209,14 @@ mod tests {
             traits: vec![quality("units", units), quality("bits", bits)],
         };
         let more = |bits| of("77", bits);
-        let old = Said { format: format.clone(), version: 1 };
+        let old = ParsedFormat { format: format.clone(), version: 1 };
         assert_eq!(old.check(&more("3")), Ok(()));
         let other = of("78", "3");
         assert!(old.check(&other).unwrap_err().to_string().contains("units is 77 there and 78 here"));
-        let new = Said { format: more("3"), version: VERSION };
+        let new = ParsedFormat { format: more("3"), version: VERSION };
         assert_eq!(new.check(&more("3")), Ok(()));
         assert!(new.check(&more("2")).unwrap_err().to_string().contains("bits is 3 there and 2 here"));
-        let silent = Said { format, version: VERSION };
+        let silent = ParsedFormat { format, version: VERSION };
         assert!(
             silent.check(&more("2")).unwrap_err().to_string().contains("bits is not said there and 2 here")
         );

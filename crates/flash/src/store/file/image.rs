@@ -1,5 +1,5 @@
-//! The image of a checkpoint: what is known of every superblock, and the system area. Written aside and renamed, so it is
-//! there as a whole.
+//! The image of a checkpoint: the state of every superblock, and the system area. Written aside and renamed,
+//! so that it is replaced atomically.
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX, Reader, Writer};
 use super::record::{KIND, lpa_bits, spare_of};
@@ -9,24 +9,24 @@ use byteway_wire::content::{Content, Keep, Marred, UNIT_BYTES};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// What is known of a superblock.
+/// Recorded state of a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Its first stripes, which are programmed and durable. There may be more.
+    /// Leading stripes that are programmed and durable. More may have been programmed since.
     pub(super) programmed: u32,
-    /// How often it was erased.
+    /// Erases so far.
     pub(super) erases: u32,
-    /// Which of its lives it is in: each erase that begins begins another one.
+    /// Generation: incremented when an erase starts.
     pub(super) generation: u32,
-    /// Stripes that hold what the drive began with.
+    /// Stripes in the base state.
     pub(super) base: u32,
-    /// Sensings since its erase, as far as they were noted.
+    /// Sensings since its erase, as far as recorded.
     pub(super) reads: u32,
     /// When its first stripe was programmed, by the medium's calendar.
     pub(super) programmed_at_ns: u64,
-    /// An erase has begun and not ended.
+    /// An erase has started and not ended.
     pub(super) is_erasing: bool,
-    /// Its cells hold one bit.
+    /// It is in one-bit mode.
     pub(super) is_one_bit: bool,
     /// It is marked as bad.
     pub(super) is_bad: bool,
@@ -44,7 +44,7 @@ impl Entry {
         out.u8((0..).zip(flags).map(|(bit, flag)| u8::from(flag) << bit).sum());
     }
 
-    /// Whether a drive of this shape can have it.
+    /// Whether the values are possible in this geometry.
     pub(super) fn fits(&self, geometry: &Geometry) -> bool {
         self.programmed.max(self.base) <= geometry.pages
             && [self.erases, self.generation].iter().all(|count| *count <= COUNT_32_MAX)
@@ -70,32 +70,32 @@ impl Entry {
     }
 }
 
-/// The system area, and what was saved when the power went.
+/// The system area, and the state saved at a power cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct System {
     pub(super) roots: [Option<Vec<u8>>; 2],
     pub(super) record: Option<Vec<u8>>,
-    /// Pages, the oldest first.
+    /// Journal pages of firmware, oldest first.
     pub(super) journal: VecDeque<Vec<u8>>,
     /// An encoded dump.
     pub(super) dump: Option<Vec<u8>>,
 }
 
-/// All of it.
+/// A whole checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Image {
-    /// Checkpoints are numbered; a journal has the number of the checkpoint that it goes on from.
+    /// Number of the checkpoint; its journal has the same number.
     pub(super) number: u64,
-    /// Starts of the drive.
+    /// Number of starts of the drive.
     pub(super) epoch: u32,
-    /// The drive was ended in order: nothing has changed since.
+    /// The drive was closed cleanly, and nothing has changed since.
     pub(super) is_clean: bool,
-    /// The medium's calendar.
+    /// Age of the medium in nanoseconds.
     pub(super) calendar_ns: u64,
-    /// Stripes that were programmed in this start: all of them are durable.
+    /// Stripes programmed in this start, all durable.
     pub(super) order: u64,
     pub(super) blocks: Vec<Entry>,
-    /// Superblock and stripe.
+    /// Torn stripes: superblock and stripe.
     pub(super) torn: Vec<(u32, u32)>,
     pub(super) system: System,
 }
@@ -103,7 +103,7 @@ pub(super) struct Image {
 const MAGIC: &[u8; 8] = b"BWCHKPT1";
 
 impl Image {
-    /// The most bytes that one can have: all superblocks, each with some torn stripes, and what firmware keeps.
+    /// Upper bound of the file's bytes: all superblocks, each with some torn stripes, and firmware's data.
     pub(super) const BYTES_MAX: u64 = 8 << 30;
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
@@ -133,7 +133,7 @@ impl Image {
         out
     }
 
-    /// None if it isn't one, to the last bit.
+    /// Decodes a checkpoint; None unless it is intact.
     pub(super) fn of(bytes: &[u8]) -> Option<Image> {
         let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
         if crc32c::crc32c(body).to_le_bytes() != crc {
@@ -170,15 +170,15 @@ impl Image {
     }
 }
 
-/// What a unit of a dump holds: its bytes, a pattern that is known by them, or bytes of which some can't be read. As in a
+/// Kind of a unit in a dump: its bytes, a named pattern, or bytes of which some are unreadable. As in a
 /// record, it shares its byte with the upper bits of the logical unit.
 const BYTES: u8 = 0;
 const STAMP: u8 = 1;
 const MARRED: u8 = 2;
-/// Blocks of a unit, of which those that can't be read are not there.
+/// Blocks of a unit; those marked unreadable are not part of it.
 const PART: u8 = 3;
 
-/// A dump as bytes.
+/// Encodes a dump.
 pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + dump.units.len() * (UNIT_BYTES + 13) + dump.records.len());
     out.counted(&dump.records);
@@ -206,7 +206,7 @@ pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
     out
 }
 
-/// The dump that these bytes are.
+/// Decodes a dump; None if malformed.
 pub(super) fn dump_of(bytes: &[u8]) -> Option<Dump> {
     let mut reader = Reader(bytes);
     let records = reader.counted()?.to_vec();
@@ -260,7 +260,8 @@ mod tests {
         }
     }
 
-    // What a drive with power-loss protection saved is all that it has of its buffer: also that something can't be read.
+    // What a drive with power-loss protection saved is all that it has of its buffer: also that something
+    // can't be read.
     #[test]
     fn a_dump_comes_back() {
         let spare = |lpa| Spare { lpa, sequence: lpa + 7 };

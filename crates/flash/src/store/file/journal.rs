@@ -1,35 +1,36 @@
-//! The journal: what has changed since the last checkpoint, other than by programs, which speak for themselves by their
-//! spare records. It is added to until the next checkpoint begins another one.
+//! The journal: changes since the last checkpoint other than programs, which are found by their own spare
+//! records. It grows until the next checkpoint starts a new one.
 //!
-//! Each record is its length, its bytes, and a CRC-32C over both, which begins with the journal's number and the
-//! record's place; so what ends the journal, whether it is nothing, or torn, or of another journal, is told from a record.
+//! Each record is its length, its bytes, and a CRC-32C over both, seeded with the journal's number and the
+//! record's offset. The end of the journal, whether empty, torn, or left over from another journal, is
+//! therefore never taken for a record.
 
 use super::bytes::{Reader, Writer};
 use super::image::{Entry, System};
 
-/// A change.
+/// A recorded change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// A superblock's entry is this from now on.
+    /// New state of a superblock.
     Block(u32, Entry),
-    /// Stripes of a superblock are torn, from the first one to before the second.
+    /// Torn stripes of a superblock: from the first to before the second.
     Torn(u32, u32, u32),
-    /// The system area is this from now on.
+    /// A change of the system area.
     System(SystemChange),
-    /// So many stripes were programmed in this start, all of which are durable; some of them may be erased again.
+    /// Stripes programmed in this start, all durable; some may have been erased since.
     Order(u64),
 }
 
-/// What changes in the system area.
+/// A change of the system area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SystemChange {
-    /// A root: in which slot, and what it is.
+    /// Replaces a root: slot, and content.
     Root(u8, Option<Vec<u8>>),
-    /// The record.
+    /// Replaces the record.
     Record(Vec<u8>),
-    /// A page more of its journal.
+    /// Appends a page to firmware's journal.
     Page(Vec<u8>),
-    /// So many fewer, of the oldest.
+    /// Drops the oldest pages.
     Cut(u32),
 }
 
@@ -55,10 +56,11 @@ const PAGE: u8 = 6;
 const CUT: u8 = 7;
 const ORDER: u8 = 8;
 
-/// The most that a journal may have, as a guard against a file that is none: many times what begins another one.
+/// Upper bound of a journal's bytes, against a file that is no journal: many times the size at which a
+/// checkpoint is written.
 pub(super) const BYTES_MAX: u64 = 4 << 30;
 
-/// Adds a record to `out`, which will lie at `offset` of journal `number`.
+/// Appends a record to `out`, which will lie at `offset` of journal `number`.
 pub(super) fn write(out: &mut Vec<u8>, number: u64, offset: u64, change: &Change) {
     let start = out.len();
     out.u32(0);
@@ -109,8 +111,8 @@ fn sum(number: u64, offset: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c_append(crc, &offset.to_le_bytes()), bytes)
 }
 
-/// Hands `take` what journal `number` says, in order, up to its first place that is not a record. Gives how many bytes
-/// that is.
+/// Calls `take` with the records of journal `number`, in order, up to the first that is not intact. Returns
+/// the bytes of the intact ones.
 pub(super) fn read(journal: &[u8], number: u64, mut take: impl FnMut(Change)) -> u64 {
     let mut offset = 0;
     while let Some((change, bytes)) = read_one(&journal[offset..], number, offset as u64) {
@@ -146,7 +148,7 @@ fn read_one(bytes: &[u8], number: u64, offset: u64) -> Option<(Change, usize)> {
 mod tests {
     use super::*;
 
-    // A journal that is read on beyond a torn record would have what was never decided.
+    // Reading beyond a torn record would apply changes that never took effect.
     #[test]
     fn a_journal_ends_at_its_first_bit_that_is_wrong() {
         let entry = Entry { programmed: 3, erases: 9, generation: 4, is_erasing: true, ..Entry::default() };

@@ -1,28 +1,30 @@
-//! Contents and spare areas in files, so that they outlive the process, and so that memory follows what is in use rather
-//! than what the drive holds.
+//! Contents and spare areas in files, so that they outlive the process, and memory use depends on the working
+//! set instead of the stored data.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `format` | version, shape, and what else must not change, as text |
-//! | `data` | each unit's bytes at its place; sparse: test patterns and zeroes take nothing. Above 15 TiB of flash it goes on in `data-2` and so on, every 8 TiB |
-//! | `spare` | each unit's `record` of 64 bytes at its place |
-//! | `checkpoint` | an `image`: what was known of every superblock, and the system area |
-//! | `journal-N` | what has changed since checkpoint N, but for programs |
-//! | `lock` | locked by whoever has the directory |
+//! | `format` | version, geometry and fixed parameters, as text |
+//! | `data` | each unit's bytes at its offset; sparse: test patterns and zeroes take no space |
+//! | `data-2` … | continues `data` above 15 TiB of flash; one file for each 8 TiB |
+//! | `spare` | each unit's `record` of 64 bytes at its offset |
+//! | `checkpoint` | an `image`: the state of every superblock, and the system area |
+//! | `journal-N` | changes since checkpoint N other than programs |
+//! | `lock` | locked by the process that uses the directory |
 //!
-//! A program writes `data` and `spare` and notes nothing: its records say by themselves which superblock's life they
-//! belong to, and a stripe counts only if all of it is there. Everything else goes through jobs (see `disk`), which
-//! keep the order. In short: *what is durable never depends on what isn't*, for an erase clears nothing before what was
-//! programmed until then is durable, and it is noted; and it ends only then. So the newer places of the units that a
-//! collector has moved are durable before the older ones go.
+//! A program writes `data` and `spare` and no journal: its records carry the generation of their superblock,
+//! and a stripe counts only if all of it is present. Everything else goes through jobs (see `disk`), which
+//! keep the order: *nothing durable depends on something that is not*. An erase clears nothing before
+//! everything programmed until then is durable and the erase itself is recorded, and it ends only then. So
+//! the new copies of units that garbage collection has moved are durable before the old ones go.
 //!
-//! Opening reads the checkpoint and the journal, and looks for stripes that were programmed since. They count up to the
-//! first one that is missing, in the order in which they were programmed: so firmware finds the array as it was at an
-//! instant, and no later stripe speaks of an earlier one that is lost. What was found is written into a checkpoint, and
-//! what was left out never comes back, for its records are of an earlier start (`epoch`).
+//! Opening reads the checkpoint and the journal, and searches for stripes that were programmed since. These
+//! count up to the first missing one, in the order of programming: firmware finds the array as it was at an
+//! instant, and no later stripe refers to an earlier one that is lost. The result is written to a new
+//! checkpoint. Stripes that were left out never reappear, since their records are of an earlier start
+//! (`epoch`).
 //!
-//! A file that fails (no space, a disk that is broken) ends the drive: nothing is durable any more, and
-//! [`Flash::failed`](crate::Flash::failed) says why.
+//! A file that fails (no space, a broken disk) ends the drive: nothing is durable any more, and
+//! [`Flash::failed`](crate::Flash::failed) returns the reason.
 
 mod bytes;
 mod check;
@@ -41,14 +43,14 @@ mod simulated;
 pub use check::{Check, Finding, check};
 pub use files::{File, Files};
 pub use format::{Format, FormatError};
-pub use open::{OpenError, Opened, Summary, Tuning, look};
+pub use open::{OpenError, OpenReport, Summary, Tuning, look};
 pub use overlay::Overlay;
 pub use real::{Directory, DirectoryError};
 pub use simulated::SimulatedFiles;
 
-pub(super) use open::{FoundBlock, open};
+pub(super) use open::{RecoveredBlock, open};
 
-use super::block::{BASE, Block, Work};
+use super::block::{BASE, Block, OngoingChange};
 use super::content::{Batch, Dump, Spare};
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::timing::Mode;
@@ -66,7 +68,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The contents of an array, in files.
+/// Contents of an array in files.
 pub(crate) struct FileContents {
     geometry: Geometry,
     data: Arc<dyn File>,
@@ -75,37 +77,37 @@ pub(crate) struct FileContents {
     tuning: Tuning,
     cache: RefCell<Cache>,
     system: System,
-    /// The medium's calendar, when it was last looked at.
+    /// The medium's calendar when last updated.
     calendar_ns: u64,
-    /// Of the journal.
+    /// Number of the current checkpoint and journal.
     number: u64,
     offset: u64,
-    /// What the next job is to do.
+    /// Journal bytes for the next job.
     pending: Vec<u8>,
     clear: Vec<[(u64, u64); 2]>,
     is_dirty: bool,
     /// Stripes programmed in this start.
     order: u64,
-    /// Units programmed since the last checkpoint was begun.
+    /// Units programmed since the last checkpoint was started.
     programmed: u32,
-    /// Jobs that were given out, and that are done; and how many are wanted.
-    given: u64,
+    /// Numbers of the last job submitted, the last completed, and the last requested.
+    submitted: u64,
     done: u64,
-    wanted: u64,
-    /// Jobs of a thread whose end everything that waits for it has been told.
-    told: u64,
+    requested: u64,
+    /// Last job whose completion was reported to its waiters.
+    reported: u64,
     /// Superblocks whose erase must not end before this job is done.
     erasing: BTreeMap<u32, u64>,
     runner: Runner,
-    /// How many jobs `runner` had nothing to do with.
+    /// Jobs done before the thread was started, which it does not count.
     before_thread: u64,
     error: RefCell<Option<Rc<str>>>,
-    /// Of a stripe.
+    /// Records of a stripe, reused.
     records: Vec<Record>,
     bytes: Vec<u8>,
 }
 
-/// Spare records that were read, by pages of 64.
+/// Cached spare records, in pages of 64.
 struct Cache {
     pages: Vec<Option<CachePage>>,
 }
@@ -116,11 +118,11 @@ struct CachePage {
 }
 
 const CACHE_RECORDS: usize = 64;
-/// Pages, of 4 KiB each.
+/// Pages of 4 KiB in the cache.
 const CACHE_PAGES: usize = 4096;
 
 impl FileContents {
-    /// The record of a unit; none if it can't be read.
+    /// The record of a unit; None if unreadable.
     fn record(&self, ppa: Ppa) -> Option<Record> {
         let (number, within) = (ppa.0 / CACHE_RECORDS as u64, ppa.0 as usize % CACHE_RECORDS);
         let mut cache = self.cache.borrow_mut();
@@ -142,23 +144,23 @@ impl FileContents {
         Some(record)
     }
 
-    /// The record of a unit that was programmed in this life of its superblock.
+    /// The record of a unit, if it belongs to this generation of its superblock.
     fn record_of(&self, ppa: Ppa, generation: u32) -> Option<Record> {
         let record = self.record(ppa)?;
         (record.is_whole(ppa) && record.origin().generation == generation).then_some(record)
     }
 
-    /// What firmware wrote beside a unit.
+    /// The spare area of a unit.
     pub(super) fn spare(&self, ppa: Ppa, live: u32) -> Option<Spare> {
         self.record_of(ppa, generation(live)).map(|record| record.spare())
     }
 
-    /// The number of the stripe that a unit is in.
+    /// The number of the stripe that contains a unit.
     pub(super) fn number(&self, ppa: Ppa, live: u32) -> Option<u64> {
         self.record_of(ppa, generation(live)).map(|record| record.origin().number)
     }
 
-    /// What a unit holds; none if that is not what was written.
+    /// Content of a unit; None if it is not what was written.
     pub(super) fn content(&self, ppa: Ppa, live: u32) -> Option<Content> {
         let record = self.record_of(ppa, generation(live))?;
         if !record.has_bytes() {
@@ -208,7 +210,7 @@ impl FileContents {
         self.is_dirty = true;
         self.programmed += units as u32;
         if self.is_image_due() {
-            self.wanted = self.wanted.max(self.given + 1);
+            self.requested = self.requested.max(self.submitted + 1);
         }
     }
 
@@ -217,12 +219,12 @@ impl FileContents {
             || self.offset + self.pending.len() as u64 >= self.tuning.journal_bytes
     }
 
-    /// Notes what has become of a superblock.
+    /// Records the state of a superblock.
     pub(super) fn note(&mut self, block: u32, state: &Block) {
         self.note_change(&Change::Block(block, entry(state, 0)));
     }
 
-    /// Notes that stripes are torn.
+    /// Records that stripes from `first` to before `end` are torn.
     pub(super) fn note_torn(&mut self, block: u32, first: u32, end: u32) {
         self.note_change(&Change::Torn(block, first, end));
     }
@@ -231,34 +233,34 @@ impl FileContents {
         journal::write(&mut self.pending, self.number, self.offset, change);
     }
 
-    /// Notes a change of the system area.
+    /// Records a change of the system area.
     fn note_system(&mut self, change: SystemChange) {
         self.note_change(&Change::System(change.clone()));
         change.apply(&mut self.system);
     }
 
-    /// Notes what a slot for roots holds.
+    /// Records the content of a root slot.
     pub(super) fn note_root(&mut self, slot: usize, root: Option<&[u8]>) {
         self.note_system(SystemChange::Root(slot as u8, root.map(<[u8]>::to_vec)));
     }
 
-    /// Notes the record.
+    /// Records the record of the system area.
     pub(super) fn note_record(&mut self, record: &[u8]) {
         self.note_system(SystemChange::Record(record.to_vec()));
     }
 
-    /// Notes that a page is added to the system area's journal.
+    /// Records a page appended to the system area's journal.
     pub(super) fn note_page(&mut self, page: &[u8]) {
         self.note_system(SystemChange::Page(page.to_vec()));
     }
 
-    /// Notes that pages are taken off it.
+    /// Records pages dropped from it.
     pub(super) fn note_cut(&mut self, pages: usize) {
         self.note_system(SystemChange::Cut(u32::try_from(pages).unwrap_or(u32::MAX)));
     }
 
-    /// An erase has begun, of which the superblock's state speaks already: from the end of the next job on it holds
-    /// nothing.
+    /// Starts an erase, which the superblock's state already shows. The old contents go at the end of the
+    /// next job.
     pub(super) fn erase(&mut self, block: u32, state: &Block) {
         self.note(block, state);
         let units = u64::from(self.geometry.units_per_block());
@@ -266,33 +268,36 @@ impl FileContents {
         let range = |bytes: usize| (first * bytes as u64, units * bytes as u64);
         self.clear.push([range(UNIT_BYTES), range(RECORD_BYTES)]);
         self.cache.get_mut().forget(first, units);
-        self.wanted = self.given + 1;
-        self.erasing.insert(block, self.wanted);
+        // The next job clears it, after syncing what is programmed now.
+        self.requested = self.submitted + 1;
+        self.erasing.insert(block, self.requested);
     }
 
-    /// Whether an operation that has taken its time must not end yet.
-    pub(super) fn holds_up(&self, block: u32, is_erase: bool) -> bool {
+    /// Whether an operation whose time is over must not end yet.
+    pub(super) fn delays_end(&self, block: u32, is_erase: bool) -> bool {
         let waits = |job: &u64| *job > self.done;
         match is_erase {
             true => self.erasing.get(&block).is_some_and(waits),
-            // What is not in a checkpoint is looked for when the directory is opened: it must not be too much.
-            false => self.programmed >= self.tuning.image_units && self.done < self.given,
+            // Programs since a checkpoint are searched for at the next open, so their number must stay
+            // bounded.
+            false => self.programmed >= self.tuning.image_units && self.done < self.submitted,
         }
     }
 
-    /// The erase ends.
+    /// Ends an erase.
     pub(super) fn end_erase(&mut self, block: u32, state: &Block) {
         self.erasing.remove(&block);
         self.note(block, state);
     }
 
-    /// Wants everything durable that was written and noted until now. Gives the job after which it is.
-    pub(super) fn want_sync(&mut self) -> u64 {
+    /// Requests that everything written and recorded so far becomes durable. Returns the job after which it
+    /// is.
+    pub(super) fn request_sync(&mut self) -> u64 {
         if self.is_dirty || !self.pending.is_empty() {
-            self.wanted = self.given + 1;
-            return self.wanted;
+            self.requested = self.submitted + 1;
+            return self.requested;
         }
-        self.given
+        self.submitted
     }
 
     /// Whether a job is done.
@@ -300,24 +305,25 @@ impl FileContents {
         self.done >= job
     }
 
-    /// Learns what the thread has done, and gives out a job if one is wanted and none is under way. `table` says what is
-    /// known of every superblock.
-    pub(super) fn go_on(&mut self, table: impl FnOnce() -> Table) {
+    /// Collects the thread's completed jobs, and submits a job if one is requested and none is in flight.
+    /// `table` builds the state of every superblock for a checkpoint.
+    pub(super) fn collect_jobs(&mut self, table: impl FnOnce() -> Table) {
         if let Runner::Thread(worker) = &self.runner {
             self.done = self.before_thread + worker.done();
             if let Some(error) = worker.error() {
                 self.fail("the directory", &error);
             }
         }
-        if self.wanted <= self.given || self.done < self.given || self.error.borrow().is_some() {
+        // One job in flight at a time, so that its order relative to later writes is known.
+        if self.requested <= self.submitted || self.done < self.submitted || self.error.borrow().is_some() {
             return;
         }
         let table = self.is_image_due().then(table);
-        self.give(table.map(|table| (table, false)));
+        self.submit_job(table.map(|table| (table, false)));
     }
 
-    /// Gives out a job; with a checkpoint, if there is a table for it, and whether the drive ends with it.
-    fn give(&mut self, image: Option<(Table, bool)>) {
+    /// Submits a job; with a checkpoint if a table is submitted, marked clean if the drive ends with it.
+    fn submit_job(&mut self, image: Option<(Table, bool)>) {
         if !self.pending.is_empty() {
             self.note_change(&Change::Order(self.order));
         }
@@ -340,31 +346,33 @@ impl FileContents {
                 job.journal = (offset, pending);
             }
         }
-        self.given += 1;
+        self.submitted += 1;
         match self.runner.run(job) {
-            Ok(Ran::Done) => self.done = self.given,
+            Ok(Ran::Done) => self.done = self.submitted,
             Ok(Ran::Soon) => {}
             Err(error) => self.fail("the directory", &error),
         }
     }
 
-    /// From now on a thread does what takes the wall's time, and reports through `inbox`.
+    /// Starts the thread for the file jobs, which reports through `inbox`.
     pub(super) fn begin_thread(&mut self, inbox: &Inbox) -> io::Result<()> {
-        self.before_thread = self.given;
+        self.before_thread = self.submitted;
         self.runner.begin_thread(inbox)
     }
 
-    /// Everything that waits for a job is told now that those up to now are done.
-    pub(crate) fn tell(&mut self) {
-        self.told = self.done;
+    /// Marks the completed jobs as reported to their waiters.
+    pub(crate) fn mark_reported(&mut self) {
+        self.reported = self.done;
     }
 
-    /// Whether a thread works on a job, or the end of one has not been told.
+    /// Whether the thread has a job in flight, or a completion has not been reported.
     pub(crate) fn awaits_thread(&self) -> bool {
-        matches!(self.runner, Runner::Thread(_)) && self.told < self.given && self.error.borrow().is_none()
+        matches!(self.runner, Runner::Thread(_))
+            && self.reported < self.submitted
+            && self.error.borrow().is_none()
     }
 
-    /// Has the thread wake this task.
+    /// Sets the task that the thread wakes.
     pub(crate) fn report_to(&self, task: TaskId) {
         if let Runner::Thread(worker) = &self.runner {
             worker.report_to(task);
@@ -376,46 +384,49 @@ impl FileContents {
         matches!(self.runner, Runner::Thread(_))
     }
 
-    /// Waits for the thread, which then ends.
+    /// Waits for the thread's jobs, and ends it.
     pub(super) fn end_thread(&mut self) {
         match self.runner.end_thread() {
-            Ok(()) => self.done = self.given,
+            Ok(()) => self.done = self.submitted,
             Err(error) => self.fail("the directory", &error),
         }
     }
 
-    /// Makes everything durable; the directory says that it was ended in order.
+    /// Makes everything durable, and marks the directory as cleanly closed.
+    ///
+    /// # Errors
+    /// The reason, if a file has failed.
     pub(super) fn close(&mut self, table: Table, dump: Option<&Dump>, now_ns: u64) -> Result<(), Rc<str>> {
         self.end_thread();
         self.calendar_ns = now_ns;
         self.system.dump = dump.map(image::dump_bytes);
         if self.error().is_none() {
-            self.give(Some((table, true)));
+            self.submit_job(Some((table, true)));
         }
         self.error().map_or(Ok(()), Err)
     }
 
     /// Writes a checkpoint.
     pub(super) fn write_table(&mut self, table: Table) {
-        self.give(Some((table, false)));
+        self.submit_job(Some((table, false)));
     }
 
-    /// The medium's calendar as it was found.
+    /// The medium's calendar as of the open.
     pub(crate) fn calendar_ns(&self) -> u64 {
         self.calendar_ns
     }
 
-    /// The roots of the system area as they were found.
+    /// The root slots as of the open.
     pub(crate) fn roots(&self) -> &[Option<Vec<u8>>; 2] {
         &self.system.roots
     }
 
-    /// Its record.
+    /// The record as of the open.
     pub(crate) fn system_record(&self) -> Option<&[u8]> {
         self.system.record.as_deref()
     }
 
-    /// The pages of its journal.
+    /// The pages of the journal as of the open.
     pub(crate) fn pages(&self) -> impl Iterator<Item = &[u8]> {
         self.system.journal.iter().map(|page| &page[..])
     }
@@ -424,17 +435,17 @@ impl FileContents {
         self.refuse(format!("{what}: {error}"));
     }
 
-    /// Nothing is durable any more, for this reason.
+    /// Declares the files failed, for this reason.
     pub(crate) fn refuse(&self, why: String) {
         self.error.borrow_mut().get_or_insert_with(|| why.into());
     }
 
-    /// Whether nothing is durable any more.
+    /// Whether a file has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.error.borrow().is_some()
     }
 
-    /// Why nothing is durable any more.
+    /// The reason why a file has failed.
     pub(crate) fn error(&self) -> Option<Rc<str>> {
         self.error.borrow().clone()
     }
@@ -445,7 +456,7 @@ impl Cache {
         Cache { pages: (0..CACHE_PAGES).map(|_| None).collect() }
     }
 
-    /// Records that were written, from that of `first` on.
+    /// Updates cached records from that of `first` on.
     fn put(&mut self, first: Ppa, records: &[Record]) {
         for (at, record) in (first.0..).zip(records) {
             let number = at / CACHE_RECORDS as u64;
@@ -457,7 +468,7 @@ impl Cache {
         }
     }
 
-    /// Records that are cleared.
+    /// Clears cached records.
     fn forget(&mut self, first: u64, count: u64) {
         let numbers = first / CACHE_RECORDS as u64..=(first + count - 1) / CACHE_RECORDS as u64;
         for page in &mut self.pages {
@@ -466,12 +477,12 @@ impl Cache {
     }
 }
 
-/// Which life of a superblock `live` is: what it began with is the first one.
+/// Generation of a superblock in state `live`: 0 in the base state.
 fn generation(live: u32) -> u32 {
     if live == BASE { 0 } else { live }
 }
 
-/// What is noted of a superblock, of which `base` stripes hold what the drive began with.
+/// The recorded state of a superblock, of which `base` stripes are in the base state.
 fn entry(state: &Block, base: u32) -> Entry {
     Entry {
         programmed: state.programmed,
@@ -480,25 +491,25 @@ fn entry(state: &Block, base: u32) -> Entry {
         base: if state.live == BASE { base } else { 0 },
         reads: state.reads,
         programmed_at_ns: state.programmed_at_ns,
-        is_erasing: state.work == Work::Erase,
+        is_erasing: state.ongoing == OngoingChange::Erase,
         is_one_bit: state.mode == Mode::OneBit,
         is_bad: state.is_bad,
     }
 }
 
-/// The next life of a superblock.
-pub(super) fn next_life(live: u32) -> u32 {
+/// The generation after `live`.
+pub(super) fn next_generation(live: u32) -> u32 {
     generation(live) + 1
 }
 
-/// What is known of every superblock.
+/// States of all superblocks, for a checkpoint.
 pub(super) struct Table {
     blocks: Vec<Entry>,
     torn: Vec<(u32, u32)>,
 }
 
 impl Table {
-    /// Of these, of which `base` tells how many stripes are there in closed form.
+    /// Built from `blocks`; `base` returns the stripes in closed form.
     pub(super) fn of(blocks: &[Block], torn: &BTreeSet<(u32, u32)>, base: impl Fn(BlockId) -> u32) -> Table {
         let blocks = (0..).zip(blocks).map(|(id, block)| entry(block, base(BlockId(id)))).collect();
         Table { blocks, torn: torn.iter().copied().collect() }

@@ -1,9 +1,9 @@
-//! Opening a data directory: a new one is made, an old one is found as it was left.
+//! Opening a data directory: creates a new one, or recovers the state of an existing one.
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use super::disk::{CHECKPOINT, DATA, DATA_PART_BYTES, Disk, FORMAT, Runner, SPARE, data_parts, journal_name};
 use super::files::{ASIDE, File, Files, read_all, write_aside};
-use super::format::{Format, FormatError, Said};
+use super::format::{Format, FormatError, ParsedFormat};
 use super::image::{Entry, Image, dump_of};
 use super::journal::{self, Change};
 use super::parts::{Parts, is_part, names};
@@ -18,57 +18,57 @@ use std::io;
 use std::sync::Arc;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// Why a directory can't be opened.
+/// Error of opening a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// It isn't this drive's.
+    /// The directory belongs to another drive.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// There are other things in it.
-    #[error("it holds `{name}`, and no drive: choose a directory that is empty, or not there yet")]
+    /// The directory holds other files.
+    #[error("the directory holds `{name}` but no drive: choose one that is empty or does not exist yet")]
     NotEmpty {
-        /// One of them.
+        /// One of the other files.
         name: String,
     },
-    /// There is no drive in it.
-    #[error("there is no drive in it")]
+    /// The directory holds no drive.
+    #[error("the directory holds no drive")]
     Missing,
-    /// A file isn't what it was.
-    #[error("its file `{name}` is {what}: restore the directory from a copy, or begin with an empty one")]
+    /// A file is damaged.
+    #[error("the file `{name}` is {what}: restore the directory from a copy, or begin with an empty one")]
     Damaged {
-        /// Which.
+        /// Name of the file.
         name: String,
         /// What is wrong with it.
         what: &'static str,
     },
-    /// The system said no.
-    #[error("the system refuses to read or write it")]
+    /// A system error.
+    #[error("the system cannot read or write the directory")]
     System(#[from] io::Error),
 }
 
-/// How a directory was found.
+/// State in which a directory was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// It was made: there was nothing.
+pub struct OpenReport {
+    /// It was created now.
     pub created: bool,
-    /// The drive was ended in order before.
+    /// The drive had been closed cleanly.
     pub clean: bool,
-    /// How often it was opened, this time included.
+    /// Number of starts, this one included.
     pub starts: u32,
-    /// Bytes of the journal that were there since the last checkpoint.
+    /// Intact journal bytes since the last checkpoint.
     pub journal_bytes: u64,
-    /// Stripes that were programmed since then.
+    /// Stripes found that were programmed since the checkpoint.
     pub stripes_found: u64,
-    /// Stripes that were left out: one that had been programmed before them is missing.
+    /// Stripes left out, because an earlier one is missing.
     pub stripes_torn: u64,
 }
 
 /// When checkpoints are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// After so many units programmed: they are looked at when the directory is opened.
+    /// Units programmed between checkpoints, which bounds the search at an open.
     pub image_units: u32,
-    /// After so many bytes of journal.
+    /// Journal bytes between checkpoints.
     pub journal_bytes: u64,
 }
 
@@ -78,39 +78,39 @@ impl Default for Tuning {
     }
 }
 
-/// What is in a directory, without a change to it.
+/// Contents of a directory, read without changing it.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// What it is.
+    /// Identity of the drive.
     pub format: Format,
-    /// Of its files.
+    /// Version of the files.
     pub version: u32,
-    /// How it would be found.
-    pub opened: Opened,
-    /// Erases of each superblock.
+    /// State in which it would open.
+    pub opened: OpenReport,
+    /// Program/erase cycles of each superblock.
     pub erases: Vec<u32>,
-    /// Stripes programmed in all.
+    /// Total programmed stripes.
     pub stripes: u64,
-    /// Superblocks that hold nothing.
+    /// Empty superblocks.
     pub blocks_free: u64,
     /// Superblocks whose erase was cut off.
     pub blocks_unstable: u64,
-    /// Bytes that its files take up on the disk.
+    /// Bytes that the files use on the disk.
     pub disk_bytes: u64,
 }
 
-/// What was found.
-pub(in crate::store) struct Found {
+/// Recovered state of a directory.
+pub(in crate::store) struct RecoveredContents {
     pub(in crate::store) contents: FileContents,
-    pub(in crate::store) blocks: Vec<FoundBlock>,
+    pub(in crate::store) blocks: Vec<RecoveredBlock>,
     pub(in crate::store) torn: BTreeSet<(u32, u32)>,
     pub(in crate::store) dump: Option<Dump>,
-    pub(in crate::store) opened: Opened,
+    pub(in crate::store) opened: OpenReport,
 }
 
-/// A superblock as it was found.
+/// Recovered state of a superblock.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct FoundBlock {
+pub(in crate::store) struct RecoveredBlock {
     pub(in crate::store) programmed: u32,
     pub(in crate::store) erases: u32,
     pub(in crate::store) generation: u32,
@@ -121,14 +121,14 @@ pub(in crate::store) struct FoundBlock {
     pub(in crate::store) is_bad: bool,
 }
 
-/// Opens a directory for a drive of this format; one that is empty becomes such a drive's, of whose superblocks so
-/// many stripes are there in closed form.
+/// Opens a directory for a drive of this format. An empty directory becomes that of a new drive, with `base`
+/// stripes of each superblock in closed form.
 pub(in crate::store) fn open(
     files: Arc<dyn Files>,
     wanted: &Format,
     tuning: Tuning,
     base: impl Fn(BlockId) -> u32,
-) -> Result<Found, OpenError> {
+) -> Result<RecoveredContents, OpenError> {
     let created = match read_format(&*files)? {
         Some(said) => {
             said.check(wanted)?;
@@ -168,13 +168,13 @@ pub(in crate::store) fn open(
         offset: 0,
         pending: Vec::new(),
         clear: Vec::new(),
-        is_dirty: true, // what was found may not be durable yet
+        is_dirty: true, // recovered data may not be durable yet
         order: 0,
         programmed: 0,
-        given: 0,
+        submitted: 0,
         done: 0,
-        wanted: 0,
-        told: 0,
+        requested: 0,
+        reported: 0,
         erasing: BTreeMap::new(),
         runner: Runner::Here(disk),
         before_thread: 0,
@@ -182,13 +182,13 @@ pub(in crate::store) fn open(
         records: Vec::with_capacity(geometry.units_per_stripe() as usize),
         bytes: vec![0; geometry.units_per_stripe() as usize * UNIT_BYTES],
     };
-    // What was found stays so: nothing that is done from now on can change it.
+    // A new checkpoint fixes the recovered state: later programs cannot change which stripes were found.
     let table = Table { blocks: image.blocks.clone(), torn: image.torn.clone() };
-    contents.give(Some((table, false)));
+    contents.submit_job(Some((table, false)));
     if let Some(error) = contents.error() {
         return Err(OpenError::System(io::Error::other(error.to_string())));
     }
-    let blocks = image.blocks.iter().map(|entry| FoundBlock {
+    let blocks = image.blocks.iter().map(|entry| RecoveredBlock {
         programmed: entry.programmed,
         erases: entry.erases,
         generation: entry.generation,
@@ -198,21 +198,21 @@ pub(in crate::store) fn open(
         is_one_bit: entry.is_one_bit,
         is_bad: entry.is_bad,
     });
-    Ok(Found {
+    Ok(RecoveredContents {
         blocks: blocks.collect(),
         torn: image.torn.into_iter().collect(),
         dump,
-        opened: Opened { starts: epoch, ..opened },
+        opened: OpenReport { starts: epoch, ..opened },
         contents,
     })
 }
 
-/// Looks at a directory, and changes nothing.
+/// Reads a directory without changing it.
 ///
 /// # Errors
-/// It isn't a drive's, or it is damaged.
+/// [`OpenError`] if the directory holds no drive, or is damaged.
 pub fn look(files: &dyn Files) -> Result<Summary, OpenError> {
-    let Said { format, version } = read_format(files)?.ok_or(OpenError::Missing)?;
+    let ParsedFormat { format, version } = read_format(files)?.ok_or(OpenError::Missing)?;
     let mut loaded = Loaded::of(files, format.geometry)?;
     loaded.find()?;
     let blocks = &loaded.image.blocks;
@@ -225,18 +225,18 @@ pub fn look(files: &dyn Files) -> Result<Summary, OpenError> {
         stripes: blocks.iter().map(|entry| u64::from(entry.programmed)).sum(),
         blocks_free: blocks.iter().filter(|entry| entry.programmed == 0 && !entry.is_erasing).count() as u64,
         blocks_unstable: blocks.iter().filter(|entry| entry.is_erasing).count() as u64,
-        opened: Opened { starts: loaded.image.epoch, ..loaded.opened },
+        opened: OpenReport { starts: loaded.image.epoch, ..loaded.opened },
         disk_bytes,
         format,
         version,
     })
 }
 
-/// What the directory says that it is; none if there is nothing in it, or no more than the beginnings of a drive.
-pub(super) fn read_format(files: &dyn Files) -> Result<Option<Said>, OpenError> {
+/// The format of a directory; None if it is empty, or holds only an interrupted creation.
+pub(super) fn read_format(files: &dyn Files) -> Result<Option<ParsedFormat>, OpenError> {
     if let Some(file) = files.open(FORMAT)? {
         let text = String::from_utf8(read_all(&*file, 1 << 20).unwrap_or_default());
-        return Ok(Some(Said::of(&text.map_err(|_| FormatError::Damaged)?)?));
+        return Ok(Some(ParsedFormat::of(&text.map_err(|_| FormatError::Damaged)?)?));
     }
     for name in files.names()? {
         let is_own = [SPARE, CHECKPOINT].contains(&name.trim_end_matches(ASIDE))
@@ -246,7 +246,7 @@ pub(super) fn read_format(files: &dyn Files) -> Result<Option<Said>, OpenError> 
         if !is_own {
             return Err(OpenError::NotEmpty { name });
         }
-        // The making of a drive was cut off, and then nothing was written to it.
+        // An interrupted creation, with nothing written to it yet.
         if (name == SPARE || is_part(&name, DATA))
             && let Some(file) = files.open(&name)?
             && file.bytes()? > 0
@@ -257,7 +257,7 @@ pub(super) fn read_format(files: &dyn Files) -> Result<Option<Said>, OpenError> 
     Ok(None)
 }
 
-/// Makes a drive. The file `format` comes last: without it there is none.
+/// Creates a drive. The file `format` is written last, because it makes the directory a drive.
 fn create(files: &dyn Files, format: &Format, base: impl Fn(BlockId) -> u32) -> Result<(), OpenError> {
     let geometry = &format.geometry;
     for name in names(DATA, data_parts(geometry)).chain([SPARE.to_owned(), journal_name(1)]) {
@@ -279,7 +279,7 @@ fn write_format(files: &dyn Files, format: &Format) -> Result<(), OpenError> {
     Ok(files.sync()?)
 }
 
-/// Files of writes that were cut off, and of journals that are over.
+/// Removes files of interrupted writes, and old journals.
 fn remove_leftovers(files: &dyn Files, number: u64) -> io::Result<()> {
     for name in files.names()? {
         let is_over = name.starts_with("journal-") && name != journal_name(number);
@@ -290,14 +290,14 @@ fn remove_leftovers(files: &dyn Files, number: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// What checkpoint and journal say.
+/// State according to checkpoint and journal.
 pub(super) struct Loaded {
     pub(super) geometry: Geometry,
     pub(super) image: Image,
     pub(super) data: Arc<dyn File>,
     pub(super) spare: Arc<dyn File>,
     journal: Arc<dyn File>,
-    pub(super) opened: Opened,
+    pub(super) opened: OpenReport,
 }
 
 impl Loaded {
@@ -319,8 +319,11 @@ impl Loaded {
         if !fit {
             return Err(damaged(&name, "of another drive"));
         }
-        let opened =
-            Opened { clean: image.is_clean && journal_bytes == 0, journal_bytes, ..Opened::default() };
+        let opened = OpenReport {
+            clean: image.is_clean && journal_bytes == 0,
+            journal_bytes,
+            ..OpenReport::default()
+        };
         Ok(Loaded { geometry, image, data, spare, journal, opened })
     }
 
@@ -339,7 +342,7 @@ impl Loaded {
             while let Some(stripe) = self.next_written(BlockId(block), from)? {
                 from = stripe + 1;
                 let origin = self.origin(BlockId(block), stripe, entry.generation)?;
-                // Those of earlier starts were left out then.
+                // Stripes of earlier starts were left out before.
                 found.extend(
                     origin
                         .filter(|origin| origin.epoch == self.image.epoch)
@@ -351,6 +354,7 @@ impl Loaded {
         let mut expected = self.image.order;
         for (order, block, stripe, begun_at_ns) in found {
             let entry = &mut self.image.blocks[block as usize];
+            // A gap in the order means that a program is missing: later stripes must not count.
             if order > expected || stripe != entry.programmed {
                 self.opened.stripes_torn += 1;
                 continue;
@@ -375,7 +379,7 @@ impl Loaded {
         Ok(stripe.filter(|stripe| *stripe < u64::from(self.geometry.pages)).map(|stripe| stripe as u32))
     }
 
-    /// Where a stripe comes from, if all of it is there, of one program in this life of the superblock.
+    /// Origin of a stripe, if all of it is present and of one program in this generation of the superblock.
     fn origin(&self, block: BlockId, stripe: u32, generation: u32) -> io::Result<Option<Origin>> {
         let mut records = [Record::new_zeroed(); Geometry::STRIPE_UNITS_MAX as usize];
         let records = &mut records[..self.geometry.units_per_stripe() as usize];
@@ -393,7 +397,7 @@ impl Loaded {
         Ok(Some(origin))
     }
 
-    /// Whether a unit is there, of this origin, as its record says.
+    /// Whether a unit is present, intact and of this origin.
     pub(super) fn is_there(&self, ppa: Ppa, record: &Record, origin: Origin) -> io::Result<bool> {
         if !record.is_whole(ppa) || record.origin() != origin {
             return Ok(false);
@@ -419,7 +423,7 @@ fn fits(image: &Image, geometry: &Geometry) -> bool {
             .all(|(block, stripe)| *block < geometry.total_blocks() && *stripe < geometry.pages)
 }
 
-/// False if the drive has no such place.
+/// Applies a change. False if it is out of range.
 fn apply(change: Change, image: &mut Image, geometry: &Geometry) -> bool {
     match change {
         Change::Block(block, entry) => {

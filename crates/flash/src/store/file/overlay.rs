@@ -1,5 +1,5 @@
-//! Files over other files, which stay as they are: what is written is kept in memory. So a drive can be started from a
-//! directory that is only looked at.
+//! A copy-on-write overlay over other files, which stay unchanged: writes go to memory. It lets a drive start
+//! from a directory that is only inspected.
 
 use super::files::{File, Files};
 use std::collections::BTreeMap;
@@ -8,23 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 const PAGE: u64 = 4096;
 
-/// Pages that were written over, by number; none holds zeroes.
+/// Overwritten pages, by number; None for zeroes.
 type Pages = BTreeMap<u64, Option<Box<[u8; PAGE as usize]>>>;
 
-/// Files over other files. What is done to them is in memory, as much as it is: for drives that do little.
+/// Files over other files. Changes are held in memory, so it suits drives that write little.
 pub struct Overlay {
     below: Arc<dyn Files>,
-    /// What was made, renamed or opened; none of it is there any more where there is none.
+    /// Files that were made, renamed or opened; None if removed.
     names: Mutex<BTreeMap<String, Option<Arc<OverlayFile>>>>,
 }
 
 impl Overlay {
-    /// Over these.
+    /// An overlay over `below`.
     pub fn new(below: Arc<dyn Files>) -> Self {
         Overlay { below, names: Mutex::default() }
     }
 
-    /// The file of this name, which is the same one each time.
+    /// The file of this name, the same one each time.
     fn named(&self, name: &str) -> io::Result<Option<Arc<OverlayFile>>> {
         let mut names = locked(&self.names);
         if let Some(known) = names.get(name) {
@@ -75,9 +75,9 @@ impl Files for Overlay {
 }
 
 struct OverlayFile {
-    /// None of a file that was made here.
+    /// None for a file that was made here.
     below: Option<Arc<dyn File>>,
-    /// What was written, and where the file ends.
+    /// Overwritten pages, and the length of the file.
     over: Mutex<(Pages, u64)>,
 }
 
@@ -91,7 +91,7 @@ impl OverlayFile {
         Ok(bytes)
     }
 
-    /// Writes, or clears where `bytes` is none, the part of each page that lies in this range.
+    /// Writes the range page by page, or clears it if `bytes` is None.
     fn change(&self, offset: u64, count: u64, bytes: Option<&[u8]>) -> io::Result<()> {
         let (pages, end) = &mut *locked(&self.over);
         let stop = match bytes {
@@ -193,7 +193,7 @@ mod tests {
         bytes
     }
 
-    // A drive that is looked at would be changed by it, or be seen as what it isn't.
+    // Otherwise an inspected drive would be changed, or would appear as something else.
     #[test]
     fn what_is_done_above_is_seen_there_and_not_below() {
         let mut stream = Rng::new(1).stream("overlay");

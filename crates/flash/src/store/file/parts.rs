@@ -1,23 +1,23 @@
-//! One file made of several: the largest that common file systems take (16 TiB, of ext4) is less than what the largest
-//! drives hold.
+//! One logical file made of several: the limit of common file systems (16 TiB for ext4) is below the size of
+//! the largest drives.
 
 use super::files::{File, Files};
 use std::io;
 use std::sync::Arc;
 
-/// Files that are one, in their order; each but the last has the same length.
+/// Parts of one logical file, in order; all but the last have the same length.
 pub(super) struct Parts {
     parts: Vec<Arc<dyn File>>,
-    /// Of a part.
+    /// Bytes of a part.
     length: u64,
 }
 
-/// The names of `count` parts of the file `name`: the first one is called as the file is.
+/// Names of the `count` parts of the file `name`; the first part has the plain name.
 pub(super) fn names(name: &str, count: u64) -> impl Iterator<Item = String> {
     (1..=count).map(move |part| if part == 1 { name.to_owned() } else { format!("{name}-{part}") })
 }
 
-/// Whether a file is a part of the file `name`.
+/// Whether `other` is a part of the file `name`.
 pub(super) fn is_part(other: &str, name: &str) -> bool {
     other == name
         || other.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')).is_some_and(|part| {
@@ -26,10 +26,10 @@ pub(super) fn is_part(other: &str, name: &str) -> bool {
 }
 
 impl Parts {
-    /// Opens the file `name` of `count` parts of `length` bytes.
+    /// Opens the file `name` with `count` parts of `length` bytes.
     ///
     /// # Errors
-    /// The system says no, or a part is missing: then its name.
+    /// The system's error. If a part is missing, returns its name.
     pub(super) fn open(
         files: &dyn Files,
         name: &str,
@@ -49,7 +49,7 @@ impl Parts {
         }))
     }
 
-    /// Calls `part` for each part of a range: which file, from where in it on, and which bytes of the range.
+    /// Calls `part` for each part of a range, with the file, the offset in it, and the bytes of the range.
     fn each(
         &self,
         offset: u64,
@@ -127,7 +127,7 @@ mod tests {
         bytes
     }
 
-    // What lies across the end of a part would be lost, or be written over what is in the next one.
+    // Bytes across the end of a part would be lost, or overwrite those of the next part.
     #[test]
     fn parts_are_as_one_file() {
         let (many, one) = (SimulatedFiles::new(), SimulatedFiles::new());
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(Parts::open(&many, "data", 4, 10_000).unwrap().err(), Some("data-4".to_owned()));
     }
 
-    // A file of somebody else's would be taken for a drive's beginnings.
+    // A foreign file would be taken for an interrupted creation of a drive.
     #[test]
     fn parts_are_known_by_their_names() {
         assert!(names("data", 12).all(|name| is_part(&name, "data")));

@@ -1,4 +1,4 @@
-//! Files of the system.
+//! Data directories on the file system of the machine.
 
 use super::disk::FORMAT;
 use super::files::{File, Files};
@@ -11,62 +11,62 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file whose lock says that somebody has the directory.
+/// The file whose lock marks the directory as in use.
 pub(super) const LOCK: &str = "lock";
 
-/// Why a directory can't be had.
+/// Error of opening a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Somebody has it.
+    /// Another process uses it.
     #[error(
         "{path} is in use by another process: a drive is served from it, or `byteway media` looks at it; end that first"
     )]
     InUse {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// There is none.
+    /// The path does not exist.
     #[error("there is no drive in {path}")]
     Missing {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// The system said no.
+    /// A system error.
     #[error("{path} cannot be used as a data directory")]
     System {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// A directory of the system, which no other process has.
+/// A directory of the system, locked against other processes.
 pub struct Directory {
     path: PathBuf,
     fd: OwnedFd,
-    /// None: it is only looked at, and has no lock file.
+    /// None if the directory is only inspected and has no lock file.
     _lock: Option<OwnedFd>,
-    /// How its files are opened.
+    /// Flags with which its files are opened.
     access: OFlags,
 }
 
 impl Directory {
-    /// Takes the directory at `path` for itself alone. It is made if need be.
+    /// Locks the directory at `path` exclusively. Creates it if necessary.
     ///
     /// # Errors
-    /// Another process has it, or the system says no.
+    /// [`DirectoryError::InUse`] if another process has it, or [`DirectoryError::System`].
     pub fn take(path: &Path) -> Result<Directory, DirectoryError> {
         fs::create_dir_all(path)
             .map_err(|source| DirectoryError::System { path: path.to_path_buf(), source })?;
         Self::lock(path, OFlags::RDWR | OFlags::CREATE, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Takes the directory at `path`, to look at it together with others who do. It is not written to. A copy may lack
-    /// the lock file: no process that writes does, so there is none.
+    /// Opens the directory at `path` for inspection, shared with other inspectors, without writing to it. A
+    /// copy may lack the lock file; no writer exists then, because a writer creates it.
     ///
     /// # Errors
-    /// A process writes to it, nothing is there, or the system says no.
+    /// [`DirectoryError`] if a process writes to the directory, if it does not exist, or on a system error.
     pub fn look(path: &Path) -> Result<Directory, DirectoryError> {
         if path.join(LOCK).exists() {
             return Self::lock(path, OFlags::RDONLY, FlockOperation::NonBlockingLockShared);
@@ -95,15 +95,15 @@ impl Directory {
         }
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes that the file system has left for files in it.
+    /// Free bytes of its file system.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system's error.
     pub fn bytes_free(&self) -> io::Result<u64> {
         let system = rustix::fs::fstatvfs(&self.fd)?;
         Ok(system.f_bavail.saturating_mul(system.f_frsize))
@@ -156,7 +156,7 @@ impl Files for Directory {
 
 struct RealFile(fs::File);
 
-/// What is written at once where a hole can't be punched.
+/// Buffer for clearing where hole punching is not supported.
 static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
 impl File for RealFile {
@@ -164,7 +164,7 @@ impl File for RealFile {
         while !bytes.is_empty() {
             match self.0.read_at(bytes, offset) {
                 Ok(0) => {
-                    bytes.fill(0); // beyond its end
+                    bytes.fill(0); // beyond the end of the file
                     return Ok(());
                 }
                 Ok(read) => {
@@ -213,7 +213,7 @@ impl File for RealFile {
         match seek(&self.0, SeekFrom::Data(offset)) {
             Ok(at) => Ok(Some(at)),
             Err(Errno::NXIO) => Ok(None),
-            // A system that can't tell.
+            // The file system has no SEEK_DATA.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok((offset < self.bytes()?).then_some(offset)),
             Err(errno) => Err(errno.into()),
         }

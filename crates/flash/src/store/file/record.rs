@@ -1,4 +1,5 @@
-//! The spare area of a unit as it lies in its file: a record of 64 bytes, eight to a sector, so that none is ever torn.
+//! The spare record: a unit's spare area in its file, 64 bytes, eight to a sector, so that no record is ever
+//! torn.
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use crate::geometry::Ppa;
@@ -9,52 +10,53 @@ use std::rc::Rc;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-/// Bytes of a record.
+/// Size of a record.
 pub(super) const RECORD_BYTES: usize = size_of::<Record>();
 
 const _: () = assert!(RECORD_BYTES == 64);
 
-/// What lies beside a unit.
+/// Spare area of a unit, as encoded.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct Record {
-    /// The lower 32 bits.
+    /// Lower 32 bits of the logical unit.
     lpa: U32,
-    /// What the unit holds, one of the constants below: the lower half. None of them is 0: nothing was ever written there.
-    /// The upper half is bits 32 to 35 of the logical unit.
+    /// Lower half: kind of the content, one of the constants below, never 0, which marks a record that was
+    /// never written. Upper half: bits 32 to 35 of the logical unit.
     kind: u8,
-    /// Of a stamp, the size of its blocks; of a unit that can't be read everywhere, the parts that can't.
+    /// For a stamp, its block size; for a partly unreadable unit, the unreadable parts.
     detail: u8,
-    /// Of a stamp.
+    /// Tag of a stamp.
     tag: U16,
     sequence: U64,
     /// The number of its stripe.
     pub(super) number: U64,
     stamp_lba: U64,
-    /// Which of the superblock's lives between two erases it belongs to.
+    /// Generation of the superblock at the time of the program.
     pub(super) generation: U32,
-    /// Which start of the drive wrote it: units of one stripe are of one start.
+    /// Start of the drive that wrote it, the same for all units of a stripe.
     pub(super) epoch: U32,
-    /// CRC-32C of the unit's bytes, if they are in the file; of a stamp, its version.
+    /// CRC-32C of the unit's bytes, if they are in the file; for a stamp, its version.
     word: U32,
     /// When the first stripe of its superblock was programmed, by the medium's calendar.
     begun_at_ns: U64,
-    /// How many stripes were programmed before it since the drive was started.
+    /// Stripes programmed before it since the start of the drive.
     order: U64,
-    /// CRC-32C of all that comes before, and of the unit's address.
+    /// CRC-32C of all preceding fields and of the unit's address.
     crc: U32,
 }
 
-/// Where a byte says what a unit holds.
+/// Bits of a byte that hold the kind.
 pub(super) const KIND: u8 = 0xf;
 
 const ZERO: u8 = 1;
 const STAMP: u8 = 2;
 const BYTES: u8 = 3;
-/// Bytes of which some can't be read; `detail` says which.
+/// Bytes of which some are unreadable, as `detail` says.
 const MARRED: u8 = 4;
 
-/// The logical unit of a spare area: 32 bits, and those above in the upper half of a byte whose lower half is free.
+/// Encodes the logical unit of a spare area: its lower 32 bits, and a byte with the higher bits in the upper
+/// half and the lower half free.
 pub(super) fn lpa_bits(spare: Spare) -> (u32, u8) {
     match spare.lpa {
         NO_LPA => (u32::MAX, 0),
@@ -62,8 +64,8 @@ pub(super) fn lpa_bits(spare: Spare) -> (u32, u8) {
     }
 }
 
-/// The way back. Padding is the 32 bits of the last unit that they can name, which alone has no state: so have all files
-/// been written.
+/// The reverse. Padding is encoded as the largest 32-bit logical unit with sequence 0, which that unit itself
+/// never has, for compatibility with existing files.
 pub(super) fn spare_of(lpa: u32, byte: u8, sequence: u64) -> Spare {
     match u64::from(lpa) | u64::from(byte >> 4) << 32 {
         0xffff_ffff if sequence == 0 => Spare::PADDING,
@@ -71,7 +73,7 @@ pub(super) fn spare_of(lpa: u32, byte: u8, sequence: u64) -> Spare {
     }
 }
 
-/// What is the same for all units of a stripe.
+/// Fields that are the same for all units of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) number: u64,
@@ -79,12 +81,12 @@ pub(super) struct Origin {
     pub(super) epoch: u32,
     /// When the first stripe of its superblock was programmed.
     pub(super) begun_at_ns: u64,
-    /// How many stripes were programmed before it in that start.
+    /// Stripes programmed before it in that start.
     pub(super) order: u64,
 }
 
 impl Record {
-    /// Of a unit at `ppa`. If its bytes are to be in the file, `bytes` gets them.
+    /// The record of a unit at `ppa`. Copies to `bytes` the unit's bytes, if they belong in the file.
     pub(super) fn of(
         ppa: Ppa,
         spare: Spare,
@@ -142,7 +144,7 @@ impl Record {
         self.kind & KIND
     }
 
-    /// Whether it is that of `ppa`, to the last bit, and of a drive that counts from 0.
+    /// Whether the record is intact, belongs to `ppa`, and has counts within their bounds.
     pub(super) fn is_whole(&self, ppa: Ppa) -> bool {
         let Origin { number, generation, epoch, begun_at_ns, order } = self.origin();
         let counts = [number, begun_at_ns, order, self.sequence.get()];
@@ -152,7 +154,7 @@ impl Record {
             && [generation, epoch].iter().all(|count| *count <= COUNT_32_MAX)
     }
 
-    /// Where it came from.
+    /// Origin of the stripe.
     pub(super) fn origin(&self) -> Origin {
         Origin {
             number: self.number.get(),
@@ -163,7 +165,7 @@ impl Record {
         }
     }
 
-    /// What firmware wrote.
+    /// The spare area of the unit.
     pub(super) fn spare(&self) -> Spare {
         spare_of(self.lpa.get(), self.kind, self.sequence.get())
     }
@@ -173,7 +175,7 @@ impl Record {
         matches!(self.kind(), BYTES | MARRED)
     }
 
-    /// The content of these bytes, if they are the unit's.
+    /// The content in `bytes`, if they are the unit's.
     pub(super) fn content_of(&self, bytes: UnitBytes) -> Option<Content> {
         if !self.is_of(&bytes[..]) {
             return None;
@@ -184,12 +186,12 @@ impl Record {
         })
     }
 
-    /// Whether these are the unit's bytes.
+    /// Whether `bytes` are the unit's, by checksum.
     pub(super) fn is_of(&self, bytes: &[u8]) -> bool {
         bytes.len() == UNIT_BYTES && crc32c::crc32c(bytes) == self.word.get()
     }
 
-    /// What the unit holds, if that is not in its bytes.
+    /// Content of the unit, if it does not need the bytes.
     pub(super) fn content(&self) -> Option<Content> {
         match self.kind() {
             ZERO => Some(Content::Zero),
@@ -208,7 +210,8 @@ impl Record {
 mod tests {
     use super::*;
 
-    // A unit beyond 2^32 would be taken for the one that many before it, or for padding, and the other way round.
+    // A unit beyond 2^32 would be taken for the one that many before it, or for padding, and the other way
+    // round.
     #[test]
     fn units_and_addresses_of_more_than_32_bits_come_back() {
         let origin = Origin { number: 7, generation: 3, epoch: 2, begun_at_ns: 9, order: 5 };
@@ -228,7 +231,8 @@ mod tests {
         assert_eq!(record.as_bytes()[..5], [0xff, 0xff, 0xff, 0xff, ZERO]);
     }
 
-    // A record that is taken for another unit's, or in which a bit has flipped, would give a host what it never wrote.
+    // A record that is taken for another unit's, or in which a bit has flipped, would give a host what it
+    // never wrote.
     #[test]
     fn a_record_is_that_of_its_unit_or_none() {
         let origin = Origin { number: 7, generation: 3, epoch: 2, begun_at_ns: 9, order: 5 };
@@ -256,7 +260,7 @@ mod tests {
         assert!(has_bytes);
         assert_eq!(record.content_of(bytes.into()), Some(marred), "what can't be read stays so");
         assert!(!Record::new_zeroed().is_whole(Ppa(0)));
-        // Whole, and yet no drive's: who goes on counting from there ends at once.
+        // Intact, but no drive wrote it: a sequence number counted on from here would overflow at once.
         let far = Spare { sequence: u64::MAX, ..spare };
         assert!(!Record::of(Ppa(1), far, &Content::Zero, origin, &mut bytes).0.is_whole(Ppa(1)));
     }

@@ -1,8 +1,8 @@
-//! Files that a power cut does to what it may do to real ones: for tests.
+//! Simulated files that lose at a power cut what real ones may lose; for tests.
 //!
-//! Of every write and every clearing since the last sync of its file, each part (the whole of it, 4 KiB or 512 B) is kept
-//! or lost, and where several wrote to one place any of them may have been the last. Of what was done to names since
-//! the last sync of the directory, each deed is kept or lost. What was synced stays.
+//! Of every write and clearing since the last sync of its file, each part (the whole, 4 KiB or 512 B) is kept
+//! or lost, and where several wrote to one place, any of them may be the last. Each change of names since the
+//! last sync of the directory is kept or lost. What was synced stays.
 
 use super::files::{File, Files};
 use byteway_clock::random::{Rng, Stream};
@@ -14,7 +14,7 @@ const SECTOR: u64 = 512;
 
 type Sectors = BTreeMap<u64, Box<[u8; SECTOR as usize]>>;
 
-/// What a file holds, in sectors; those that are missing hold zeroes.
+/// Content of a file in sectors; missing ones hold zeroes.
 #[derive(Clone, Default)]
 struct Content {
     sectors: Sectors,
@@ -64,7 +64,7 @@ impl Content {
     }
 }
 
-/// `bytes` in parts of one sector each, with their offsets.
+/// `bytes` in sectors, with their offsets.
 fn chunks(offset: u64, mut bytes: &mut [u8]) -> Vec<(u64, &mut [u8])> {
     let (mut parts, mut at) = (Vec::new(), offset);
     while !bytes.is_empty() {
@@ -83,9 +83,9 @@ enum Deed {
 
 #[derive(Default)]
 struct Inode {
-    /// As everyone sees it.
+    /// Current content.
     now: Content,
-    /// As it was when it was last synced.
+    /// Content as of the last sync.
     synced: Content,
     since: Vec<Deed>,
 }
@@ -102,9 +102,9 @@ struct State {
     names: BTreeMap<String, usize>,
     synced_names: BTreeMap<String, usize>,
     names_since: Vec<NameDeed>,
-    /// Writes, clearings, syncs, and what was done to names.
+    /// Number of writes, clearings, syncs and changes of names.
     steps: u64,
-    /// From this step on the power is off: nothing is done.
+    /// The step at which the power is cut: from it on every operation fails.
     ends_at: Option<u64>,
 }
 
@@ -118,17 +118,17 @@ impl SimulatedFiles {
         Self::default()
     }
 
-    /// Writes, clearings, syncs and changes of names so far.
+    /// Number of writes, clearings, syncs and changes of names so far.
     pub fn steps(&self) -> u64 {
         self.state().steps
     }
 
-    /// The power goes after so many steps in all: those after it fail.
+    /// Cuts the power after `steps` steps in all: later ones fail.
     pub fn end_at(&self, steps: u64) {
         self.state().ends_at = Some(steps);
     }
 
-    /// The files as the power cut leaves them; everything that is left to chance follows from `seed`.
+    /// The files after a power cut. `seed` determines all random choices.
     pub fn cut(&self, seed: u64) -> SimulatedFiles {
         let mut stream = Rng::new(seed).stream("power-cut");
         let state = self.state();
@@ -157,7 +157,7 @@ impl SimulatedFiles {
         SimulatedFiles(Arc::new(Mutex::new(after)))
     }
 
-    /// Changes a byte of a file behind everybody's back, as a disk that rots does; false if there is no such byte.
+    /// Corrupts a byte of a file, like a failing disk; false if there is no such byte.
     pub fn rot(&self, name: &str, offset: u64) -> bool {
         let mut state = self.state();
         let Some(inode) = state.names.get(name).copied() else { return false };
@@ -174,7 +174,7 @@ impl SimulatedFiles {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A step, unless the power is off.
+    /// Counts a step; an error if the power is off.
     fn step(&self) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         if state.ends_at.is_some_and(|end| state.steps >= end) {
@@ -189,7 +189,7 @@ impl SimulatedFiles {
     }
 }
 
-/// What is left of a file.
+/// The content of a file that survives a cut.
 fn survivor(inode: &Inode, kept: f64, part: u64, reorders: bool, stream: &mut Stream) -> Content {
     let mut content = inode.synced.clone();
     let mut order: Vec<&Deed> = inode.since.iter().collect();

@@ -1,4 +1,4 @@
-//! What a reader may find: a value, a key or none, a list.
+//! Verification of reads: a value, the existence of a key, a list.
 
 use super::value::is_pattern;
 use super::{Held, KvMismatch, KvOracle, KvRead, KvWrite, NEVER, Record};
@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 impl KvOracle {
-    /// Verifies what a retrieve returned: a value of `length` bytes in all, of which `bytes` are those from `offset` on. To
-    /// be called before the read ends.
+    /// Verifies a retrieve: a value of `length` bytes in all, of which `bytes` start at `offset`. Call it before the
+    /// read ends.
     ///
     /// # Errors
-    /// No such value may be there.
+    /// [`KvMismatch`] if the value is not allowed.
     pub fn verify_value(
         &mut self,
         read: KvRead,
@@ -23,10 +23,10 @@ impl KvOracle {
         self.verify_pair(read.window(), key, length, offset, bytes)
     }
 
-    /// The same in a window of time: [`KvRead::window`] or [`KvRead::view`].
+    /// As [`KvOracle::verify_value`], in a period: [`KvRead::window`] or [`KvRead::view`].
     ///
     /// # Errors
-    /// No such value may be there.
+    /// [`KvMismatch`] if the value is not allowed.
     pub fn verify_pair(
         &mut self,
         (from, until): (u64, u64),
@@ -65,11 +65,11 @@ impl KvOracle {
         Ok(())
     }
 
-    /// Verifies that a key was found, or was not. `own`: by this operation, which has not ended and doesn't count. To be
-    /// called before the read ends.
+    /// Verifies that a key was found or not. `own`: by this operation, which has not ended and does not count. Call it
+    /// before the read ends.
     ///
     /// # Errors
-    /// It must have been the other way.
+    /// [`KvMismatch`] if the answer is not allowed.
     pub fn verify_key(
         &mut self,
         read: KvRead,
@@ -84,7 +84,7 @@ impl KvOracle {
             Some(_) if is_there => {}
             Some(_) => return Err(self.mismatch(key, "it was not found".into())),
             None => match self.find(key, from, NEVER, is_found) {
-                // Of several values it isn't known which.
+                // Of several values it is unknown which one exists.
                 Some(Held::Nothing) => self.pin(key, from, Held::Nothing),
                 Some(_) => {}
                 None if !is_there && self.known(&key).1.is_empty() => {}
@@ -98,11 +98,11 @@ impl KvOracle {
         Ok(())
     }
 
-    /// Verifies keys that were listed from `first` on, in order, in a window of time; `is_whole`: there are no more. To be
-    /// called before the read ends.
+    /// Verifies keys that were listed from `first` on, in order, in a period; `is_whole`: there are no more. Call it
+    /// before the read ends.
     ///
     /// # Errors
-    /// They are not in order, one of them may not be there, or one is missing.
+    /// [`KvMismatch`] if they are out of order, one of them is not allowed, or one is missing.
     pub fn verify_list(
         &mut self,
         (from, until): (u64, u64),
@@ -137,7 +137,7 @@ impl KvOracle {
         }
     }
 
-    /// Whether no key between two need be there.
+    /// Verifies that no key between two others had to be listed.
     fn verify_gap(
         &mut self,
         (from, until): (u64, u64),
@@ -171,7 +171,7 @@ impl KvOracle {
         }
     }
 
-    /// What a reader that looks between two moments may find in a key with a history, of what `is_found` recognises.
+    /// The record that matches `is_found` and that a reader in a period may find in a key's history.
     fn find(&self, key: Key, from: u64, until: u64, is_found: impl Fn(&Record) -> bool) -> Option<Held> {
         let history = self.known(&key).1;
         let may = |record: &&Record| {
@@ -180,8 +180,8 @@ impl KvOracle {
         history.iter().rev().find(may).map(|record| record.held)
     }
 
-    /// A reader that began at `from` has found this. If all operations of the key had ended before, it holds that and
-    /// nothing else.
+    /// Notes that a reader that began at `from` has found this. If all operations of the key had ended before, it is
+    /// the key's contents.
     fn pin(&mut self, key: Key, from: u64, held: Held) {
         let now = self.next_moment();
         let protected = self.cuts != Some(false);

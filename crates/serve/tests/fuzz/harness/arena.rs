@@ -1,8 +1,9 @@
-//! The host's memory: places in the device's address space, at which files, or memory without a file, come and go.
+//! The host's memory: ranges of the device's address space, at which files, or memory without a file, are
+//! mapped and unmapped.
 //!
-//! Each file has a page in front of what is mapped of it and one behind: canaries. What was mapped once and is no more
-//! is kept as it was at that moment, and looked at in the end. A place that is mapped again gets other memory, which
-//! holds the same: so a command that was submitted before, and is fetched later, does what it was meant to do.
+//! Each file has a canary page before and after its mapped part. Unmapped memory is kept with its contents at
+//! that time, and checked at the end. A range that is mapped again gets new memory with the same contents, so
+//! that a command that was submitted before and is fetched later has the intended effect.
 
 use byteway_link::Fault;
 use byteway_link::memory::{Access, Backing, Memory, PAGE_BYTES, Remote};
@@ -14,7 +15,7 @@ use std::rc::{Rc, Weak};
 
 const PAGE: usize = PAGE_BYTES as usize;
 
-/// A place.
+/// A range of the address space.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub base: u64,
@@ -32,28 +33,28 @@ impl Place {
         self.pages * PAGE_BYTES
     }
 
-    /// What it holds if it may only be read.
+    /// Its contents, if it is read-only.
     fn pattern(&self) -> Vec<u8> {
         vec![0xA5; self.bytes() as usize]
     }
 }
 
-/// Where queues and lists are.
+/// For queues and lists.
 pub const QUEUES: usize = 0;
-/// Where data is; the next place follows without a gap.
+/// For data; the next range follows without a gap.
 pub const DATA: usize = 1;
-/// Where more data is.
+/// For more data.
 pub const MORE_DATA: usize = 2;
-/// What may only be read.
+/// Read-only.
 pub const READ_ONLY: usize = 3;
-/// What is reached by messages.
+/// Reached by messages.
 pub const REMOTE: usize = 4;
-/// How many places there are.
+/// Number of ranges.
 pub const PLACES: usize = 8;
 
 const PLACE: Place = Place { base: 0, pages: 12, access: Access::ReadWrite, has_file: true };
 
-/// The places, in the order of their numbers.
+/// The ranges, by number.
 const LAYOUT: [Place; PLACES] = [
     Place { base: 0x10_0000, pages: 20, ..PLACE },
     Place { base: 0x20_0000, ..PLACE },
@@ -61,26 +62,26 @@ const LAYOUT: [Place; PLACES] = [
     Place { base: 0x30_0000, pages: 4, access: Access::Read, ..PLACE },
     Place { base: 0x40_0000, has_file: false, ..PLACE },
     Place { base: 0x50_0000, pages: 2, access: Access::None, ..PLACE },
-    // To the last page but one of the address space.
+    // Up to the last page but one of the address space.
     Place { base: 0xFFFF_FFFF_FFFF_C000, pages: 3, ..PLACE },
     Place { base: 0x60_0000, pages: 2, access: Access::Read, has_file: false },
 ];
 
-/// Memory that a place has at some time.
+/// The memory of a range at some time.
 enum Store {
     File(File),
     Remote(Rc<Fake>),
 }
 
-/// The other process's memory, as it answers messages.
+/// The other process's memory, which answers messages.
 struct Fake {
     arena: Weak<Arena>,
     place: Place,
     bytes: RefCell<Vec<u8>>,
     is_mapped: Cell<bool>,
-    /// After so many accesses it refuses all.
+    /// Refuses all accesses after so many.
     patience: Cell<u32>,
-    /// At the next access, this place is unmapped first.
+    /// Unmaps this range before the next access.
     unmaps: Cell<Option<usize>>,
 }
 
@@ -119,11 +120,11 @@ impl Remote for Fake {
     }
 }
 
-/// Memory that a place had, as it was when it was unmapped.
+/// Memory that a range had, as it was when it was unmapped.
 struct Retired {
     store: Store,
     held: Vec<u8>,
-    /// Which of the place's memories it was.
+    /// Which of the range's memories it was.
     number: u32,
 }
 
@@ -137,16 +138,16 @@ struct Slot {
     retired: Vec<Retired>,
 }
 
-/// All places.
+/// All ranges.
 pub struct Arena {
     memory: Memory,
     slots: Vec<RefCell<Slot>>,
-    /// How many times something may still be unmapped: each time leaves memory to be looked at.
+    /// Remaining number of unmappings: each leaves memory to check.
     unmaps_left: Cell<u32>,
 }
 
 impl Arena {
-    /// For the device's `memory`; nothing is mapped yet.
+    /// For the device's `memory`; initially nothing is mapped.
     pub fn new(memory: &Memory) -> Rc<Self> {
         Rc::new_cyclic(|arena| {
             let slot = |place: &Place| {
@@ -168,7 +169,7 @@ impl Arena {
         })
     }
 
-    /// Maps a place, unless it is mapped.
+    /// Maps a range, unless it is mapped.
     pub fn map(&self, place: usize) {
         let mut slot = self.slots[place].borrow_mut();
         if slot.is_mapped {
@@ -189,7 +190,7 @@ impl Arena {
         }
     }
 
-    /// Unmaps a place, if it is mapped. False: it isn't.
+    /// Unmaps a range. Returns false if it is not mapped.
     pub fn unmap(self: &Rc<Self>, place: usize) -> bool {
         let mut slot = self.slots[place].borrow_mut();
         if !slot.is_mapped || self.unmaps_left.get() == 0 {
@@ -201,7 +202,7 @@ impl Arena {
         true
     }
 
-    /// Notes that the device has unmapped all by itself.
+    /// Notes that the device has unmapped everything by itself.
     pub fn was_detached(self: &Rc<Self>) {
         for slot in &self.slots {
             let mut slot = slot.borrow_mut();
@@ -211,7 +212,7 @@ impl Arena {
         }
     }
 
-    /// Cuts the file of a place that is mapped short. False: it has none, or is that short.
+    /// Truncates the file of a mapped range. Returns false if it has none, or is that short already.
     pub fn truncate(&self, place: usize, pages: u64) -> bool {
         let mut slot = self.slots[place].borrow_mut();
         let pages = pages.min(slot.pages);
@@ -225,18 +226,18 @@ impl Arena {
         }
     }
 
-    /// Whether a place has lost pages.
+    /// Whether a range has lost pages.
     pub fn is_cut(&self, place: usize) -> bool {
         let slot = self.slots[place].borrow();
         slot.pages < slot.place.pages
     }
 
-    /// Whether a place is mapped.
+    /// Whether a range is mapped.
     pub fn is_mapped(&self, place: usize) -> bool {
         self.slots[place].borrow().is_mapped
     }
 
-    /// The process refuses after `accesses`; when it is asked the next time, it first unmaps `place`.
+    /// The process refuses accesses after `accesses`; before the next one it unmaps `place`.
     pub fn misbehave(&self, accesses: u32, place: Option<usize>) {
         if let Store::Remote(fake) = &self.slots[REMOTE].borrow().store {
             fake.patience.set(accesses);
@@ -244,29 +245,29 @@ impl Arena {
         }
     }
 
-    /// Where places begin.
+    /// Start address of a range.
     pub fn base(place: usize) -> u64 {
         LAYOUT[place].base
     }
 
-    /// How many pages a place has.
+    /// Number of pages of a range.
     pub fn pages(place: usize) -> u64 {
         LAYOUT[place].pages
     }
 
-    /// The places that an extent touches.
+    /// The ranges that an extent touches.
     pub fn places(address: u64, bytes: u64) -> impl Iterator<Item = usize> {
         let end = address.saturating_add(bytes);
         (0..PLACES).filter(move |place| address < LAYOUT[*place].end() && LAYOUT[*place].base < end)
     }
 
-    /// Which of its memories a place has.
+    /// The number of a range's current memory.
     pub fn number(&self, place: usize) -> u32 {
         self.slots[place].borrow().number
     }
 
-    /// The host stores. What lies in no place, or in a page that is no more, is left out; what may only be read by the
-    /// device stays as it is.
+    /// Stores of the host. Bytes in no range, or in a lost page, are dropped; memory that is read-only for
+    /// the device does not change.
     pub fn poke(&self, address: u64, bytes: &[u8]) {
         self.each(address, bytes.len(), |slot, at, range| {
             if slot.place.access == Access::Read {
@@ -285,13 +286,13 @@ impl Arena {
         });
     }
 
-    /// The host loads; what is not there reads as zeroes.
+    /// Loads of the host; missing memory reads as zeroes.
     pub fn peek(&self, address: u64, into: &mut [u8]) {
         into.fill(0);
         self.each(address, into.len(), |slot, at, range| slot.store.read(at, &mut into[range]));
     }
 
-    /// The same from a memory that places had before, where they had it in `number` or later: all that there were.
+    /// The same from earlier memories of a range, from `number` on.
     pub fn peek_before(&self, place: usize, number: u32, address: u64, bytes: usize) -> Vec<Vec<u8>> {
         let slot = self.slots[place].borrow();
         let at = (address - slot.place.base) as usize;
@@ -311,8 +312,8 @@ impl Arena {
         }
     }
 
-    /// Nothing was written that may not be: the pages around what is mapped, what may only be read, and what had been
-    /// unmapped before.
+    /// Asserts that nothing was written that must not be: canary pages, read-only memory, and memory that had
+    /// been unmapped.
     pub fn check(&self) {
         for (place, slot) in self.slots.iter().enumerate() {
             let slot = slot.borrow();
@@ -329,7 +330,7 @@ impl Arena {
                     let at = now.iter().zip(held).position(|(is, was)| is != was);
                     panic!("unmapped memory was written: place {place}, its memory {number}, at {at:?}");
                 }
-                // Cut short or not, what lay in front of it is there.
+                // Truncated or not, the page before it exists.
                 store.check_canaries(&slot.place, 0);
             }
         }
@@ -337,12 +338,13 @@ impl Arena {
 }
 
 impl Slot {
-    /// It was unmapped: what it has is kept as it is, and the next time it will have other memory, of the same content.
+    /// After unmapping: keeps the memory as it is; the next time the range gets new memory with the same
+    /// contents.
     fn retire(&mut self, arena: &Weak<Arena>) {
         let mut held = vec![0; self.place.bytes() as usize];
         self.store.read(0, &mut held);
         let next = match self.place.access {
-            Access::Read => Store::new(&self.place, &self.place.pattern(), arena), // also if it was cut short
+            Access::Read => Store::new(&self.place, &self.place.pattern(), arena), // also if it was truncated
             _ => Store::new(&self.place, &held, arena),
         };
         let store = std::mem::replace(&mut self.store, next);
@@ -356,7 +358,7 @@ impl Slot {
     }
 }
 
-/// What stands around a mapping.
+/// The canary pages around a mapping.
 const CANARY: [u8; PAGE] = [0xC7; PAGE];
 
 impl Store {
@@ -386,7 +388,7 @@ impl Store {
         Store::File(file)
     }
 
-    /// What is not there reads as zeroes.
+    /// Missing memory reads as zeroes.
     fn read(&self, at: usize, mut into: &mut [u8]) {
         match self {
             Store::Remote(fake) => into.copy_from_slice(&fake.bytes.borrow()[at..at + into.len()]),

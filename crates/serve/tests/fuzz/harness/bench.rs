@@ -1,4 +1,4 @@
-//! A small drive and its function, in an executor of their own.
+//! A small drive and its function, in their own executor.
 
 use byteway_clock::{Clock, Delay, Executor, Time, Timing};
 use byteway_device::{ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
@@ -12,9 +12,9 @@ use byteway_wire::nvme::vendor::Methods;
 use std::future::Future;
 use std::rc::Rc;
 
-/// The namespace with blocks of 512 bytes, at which everything is thrown.
+/// The namespace with blocks of 512 bytes, the target of arbitrary commands.
 pub const NS_512: u32 = 1;
-/// The namespace with blocks of 4 KiB, of which a model is kept.
+/// The namespace with blocks of 4 KiB, which is modelled.
 pub const NS_4K: u32 = 2;
 /// Units of 4 KiB of each.
 pub const NS_UNITS: u64 = 256;
@@ -33,10 +33,10 @@ pub const OFFERED: Methods = Methods::new()
     .with_mmio(true)
     .with_inline_result(true)
     .with_rounded_results(true);
-/// Bytes of its buffer in BAR0.
+/// Length of its buffer in BAR0.
 pub const BAR_BYTES: u32 = 8192;
 
-/// What differs from drive to drive.
+/// Properties that differ between drives.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub doorbells: Doorbells,
@@ -89,7 +89,7 @@ impl Shape {
     }
 }
 
-/// Little room, so that it is used up.
+/// Small capacities, so that they are exhausted.
 fn transfer() -> TransferConfig {
     TransferConfig {
         methods: OFFERED,
@@ -114,7 +114,7 @@ pub struct Served {
     pub function: Rc<Function>,
 }
 
-/// Runs `main` with a drive of `shape`, in real time but for the modelled, as a served drive does.
+/// Runs `main` with a drive of `shape`, in real time without modelled time, like a served drive.
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(shape: Shape, main: impl FnOnce(Served) -> F) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -135,7 +135,7 @@ impl Served {
         }
     }
 
-    /// Lets the other tasks run until `is_done`. What takes seconds will never be.
+    /// Lets the other tasks run until `is_done`. Something that takes seconds never happens.
     pub async fn until(&self, what: &str, is_done: impl Fn() -> bool) {
         let mut patience = Patience::new(&self.clock);
         while !is_done() {
@@ -143,7 +143,7 @@ impl Served {
         }
     }
 
-    /// The host goes: afterwards nothing of it is left, whatever it did.
+    /// The host disconnects: afterwards it holds no resources, whatever it did.
     pub async fn detach(&self) {
         let ended = Rc::new(std::cell::Cell::new(false));
         let (function, flag) = (self.function.clone(), ended.clone());
@@ -154,30 +154,30 @@ impl Served {
         self.until("detaching", || ended.get()).await;
         let controller = &self.drive.controller;
         assert!(controller.is_quiet(), "the host has gone, so slots, permits and tags are free");
-        assert!(!controller.is_busy(), "nothing is under way");
+        assert!(!controller.is_busy(), "nothing is in flight");
         let written = self.function.memory().dma_written_bytes();
         self.turns(8).await;
         assert_eq!(self.function.memory().dma_written_bytes(), written, "written after the host had gone");
     }
 }
 
-/// How long something is waited for.
+/// Time limits.
 pub struct Patience {
     begun: Time,
     turns: u32,
 }
 
 impl Patience {
-    /// A limit.
+    /// First limit.
     const TIME: Delay = Delay::from_ms(5_000);
-    /// A second one, which the other tasks have had by then: the whole process may have stood still for a while.
+    /// Second limit, in which the other tasks have run: the whole process may have been suspended.
     const TURNS: u32 = 20_000;
 
     pub fn new(clock: &Clock) -> Self {
         Patience { begun: clock.now(), turns: 0 }
     }
 
-    /// Lets the other tasks run once. Panics with `complaint` when it has been too long.
+    /// Lets the other tasks run once. Panics with `complaint` after the time limit.
     pub async fn turn(&mut self, clock: &Clock, complaint: impl FnOnce() -> String) {
         self.turns += 1;
         let is_over = self.turns > Self::TURNS && clock.now().since(self.begun) > Self::TIME;

@@ -1,11 +1,11 @@
-//! Hosts of an NVMe/TCP target that say what the input says: PDUs and capsules that are right, nearly right, or noise, in any
-//! pieces, on several connections, while time passes, data is left unread, paths change and connections are cut.
+//! Fuzzed hosts of an NVMe/TCP target: valid, nearly valid and random PDUs and capsules, in any pieces, on
+//! several connections, while time passes, data is left unread, paths change and connections are cut.
 //!
-//! Verified after each input: no panic; every connection that is closed leaves nothing, no controller, and a drive that is
-//! quiet; what waits to be sent has a bound; a host that keeps to the protocol meanwhile reads what it has written.
-//! In a *tame* input each byte that comes back belongs to a PDU: a completion ends a command that is outstanding, and once; R2Ts
-//! ask within the data that was described, data fits, and none of it is the other host's.
-//! Not verified: which status a command ends with.
+//! Verified after each input: no panic; every closed connection leaves no resources, no controller, and a
+//! quiet drive; pending output is bounded; a well-behaved host reads back what it has written.
+//! In a *tame* input each byte received belongs to a PDU: each completion ends an outstanding command, once;
+//! R2Ts request only described data, data fits, and none of it is the other host's.
+//! Not verified: the status of a command.
 
 use super::input::Input;
 use super::prover::{self, Prover};
@@ -37,18 +37,19 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// What is done at most: an input is to be over soon.
+/// Steps of an input, at most, so that it ends soon.
 const ACTIONS_MAX: u32 = 80;
 const CONNECTIONS: u64 = 5;
 const SUBSYSTEM: &str = "nqn.2026-11.org.byteway:fuzzed";
 const HOST: &str = "nqn.2026-11.org.byteway:host";
 const NEIGHBOUR: &str = "nqn.2026-11.org.byteway:neighbour";
-/// The neighbour's namespace, of 4 KiB, in which this stands.
+/// The neighbour's namespace, of 4 KiB, filled with this pattern.
 const SECRET_NSID: u32 = 2;
 const SECRET: [u8; 8] = *b"\x5E\xC2\xE7\x05\x5E\xC2\xE7\x06";
 const BLOCK: usize = 4096;
 const BYTES_MAX: u32 = 32 << 10;
-/// What may wait to be sent of a connection: what is left unread beyond, and what its queue may have outstanding besides.
+/// Limit of a connection's pending output: the limit for unread data, plus what its queue may have
+/// outstanding.
 const UNSENT_MAX: usize = (2 << 20) + 128 * BYTES_MAX as usize;
 
 /// Runs an input.
@@ -75,7 +76,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
     let (flags, nqn) = (input.byte(), Nqn::new(SUBSYSTEM).expect("a name"));
     let is_tame = flags & 1 == 0;
     let config = SubsystemConfig {
-        // A tame host could read what a namespace of its own was before.
+        // A tame host could read earlier contents of a namespace.
         may_manage: !is_tame,
         host: HostLimits {
             bytes_max: if flags & 2 == 0 { 32 << 20 } else { 64 << 10 },
@@ -89,7 +90,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
         Path::open(driver, PathConfig { bytes_max: BYTES_MAX, commands_max: 16, ..PathConfig::default() })
             .await;
     let path = path.unwrap_or_else(|error| panic!("{error}"));
-    // Of a value that no input had before there was authentication.
+    // A value that older inputs do not have: from before authentication existed.
     let authenticates = flags >> 4 == 0xA;
     let subsystem = match authenticates {
         true => prover::subsystem(&clock, config, path, HOST),
@@ -106,7 +107,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
     let mut neighbour = Neighbour::connect(&clock, &target).await;
     neighbour.write().await;
     let mut hosts: Vec<Host> = (0..CONNECTIONS).map(|_| Host::open(&clock, &target, 1, is_tame)).collect();
-    // Some know the secret, and others guess.
+    // Some hosts know the secret, and others guess.
     let prove = |at: usize| authenticates.then(|| Prover::new(at.is_multiple_of(2), HOST, SUBSYSTEM));
     hosts.iter_mut().enumerate().for_each(|(at, host)| host.prover = prove(at));
     if flags & 8 == 0 {
@@ -158,7 +159,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
             neighbour.check().await;
         }
     }
-    // Optimized again, so that the neighbour reads.
+    // Make the path optimized again, so that the neighbour can read.
     subsystem.config().ports.set(1, AnaState::OPTIMIZED);
     subsystem.ports_changed();
     neighbour.check().await;
@@ -170,14 +171,14 @@ async fn play(driver: Driver, bytes: &[u8]) {
     assert!(target.controllers().is_empty(), "a controller is left without its host");
 }
 
-/// A command that is outstanding.
+/// An outstanding command.
 struct Begun {
-    /// Of the data that it describes.
+    /// Length of the data that it describes.
     bytes: u32,
     came: u32,
 }
 
-/// A connection of the fuzzed host's.
+/// A connection of the fuzzed host.
 struct Host {
     clock: Clock,
     queue: Rc<Queue>,
@@ -188,18 +189,18 @@ struct Host {
     is_open: bool,
     is_deaf: bool,
     is_crediting: bool,
-    /// What the next PDU is changed by: where, and how.
+    /// Position and kind of the change to the next PDU.
     mutate: Option<(u8, u8)>,
     pieces: usize,
     cid: u16,
     begun: BTreeMap<u16, Begun>,
     asked: Vec<R2t>,
-    /// As the last Connect was answered.
+    /// Result of the last Connect.
     controller: u16,
-    /// The command whose data comes.
+    /// The command whose data is being received.
     coming: Option<u16>,
     recent: Vec<u8>,
-    /// How it authenticates, where it has to; and the data that came last.
+    /// State of its authentication, if required; and the last received data.
     prover: Option<Prover>,
     message: Vec<u8>,
 }
@@ -231,21 +232,21 @@ impl Host {
         }
     }
 
-    /// Says what is due in a transaction, or something else, or asks for what the controller has to say.
+    /// Sends the expected message of a transaction, or another one, or requests the controller's message.
     fn authenticate(&mut self, input: &mut Input<'_>) {
         let Some(prover) = &mut self.prover else { return };
         let (sqe, data, bytes) = prover.command(input, &self.message);
         self.say_command(sqe, &data, bytes);
     }
 
-    /// Who does not know the secret has not got in.
+    /// A host without the secret must not have been authenticated.
     fn assert_proved(&self) {
         let is_drive = self.queue.controller().is_some_and(|controller| controller.subsystem().is_some());
         let guesses = self.prover.as_ref().is_some_and(|prover| !prover.knows());
         assert!(!(is_drive && guesses && self.queue.is_established()), "authenticated without the secret");
     }
 
-    /// An admin queue that is connected and enabled, as most hosts have one.
+    /// A connected and enabled admin queue, as most hosts have.
     async fn begin(&mut self, input: &mut Input<'_>) {
         self.initialize(input);
         let connect = Connect { sqsize_z: 31, kato_ms: 5000, ..Connect::default() };
@@ -268,7 +269,7 @@ impl Host {
         let digests = Digests::from_bits(input.byte() & 3);
         let request = IcReq::new(0, digests, input.byte().into());
         self.say(&Pdu::IcReq(request), &[]);
-        // Only a connection that has said nothing else is answered so: what waits unread is for `hear` to decode.
+        // Only on an unused connection: otherwise `hear` has to decode unread PDUs first.
         let answer = self.connection.borrow().unsent().to_vec();
         let mut rest = &answer[..];
         let mut decoder = Host::decoder();
@@ -354,7 +355,7 @@ impl Host {
         if words & 32 == 32 {
             sqe.set_fuse(1);
         }
-        // The neighbour's data is not a tame host's business; nor what a command does to every namespace.
+        // A tame host does not access the neighbour's data, nor send commands for all namespaces.
         if self.is_tame && !is_admin && (sqe.nsid == SECRET_NSID || sqe.nsid == u32::MAX) {
             sqe.nsid = 1;
         }
@@ -385,7 +386,7 @@ impl Host {
     }
 
     fn say_command(&mut self, sqe: Sqe, data: &[u8], bytes: u32) {
-        // What has been answered may be used again.
+        // An identifier is free after its completion.
         let free = (0..=u16::MAX).map(|step| self.cid.wrapping_add(step + 1));
         let cid = free.into_iter().find(|cid| !self.begun.contains_key(cid)).unwrap_or(0);
         self.cid = cid;
@@ -394,7 +395,7 @@ impl Host {
         self.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe.with_cid(cid))), data);
     }
 
-    /// Sends data that was asked for, or not quite that.
+    /// Sends requested data, possibly with wrong lengths.
     fn data(&mut self, input: &mut Input<'_>) {
         let change = input.byte();
         let Some(asked) = self.asked.pop() else { return };
@@ -431,7 +432,7 @@ impl Host {
     fn say_bytes(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(self.pieces.min(bytes.len().max(1))) {
             let mut connection = self.connection.borrow_mut();
-            // As a server does: what a host doesn't take stops it from being read.
+            // As a server does: it stops reading while the host does not receive.
             if !self.is_open || connection.is_full() {
                 return;
             }
@@ -443,10 +444,10 @@ impl Host {
         }
     }
 
-    /// Executes what has come, each command in a task of its own.
+    /// Executes received commands, each in its own task.
     fn work(&mut self, clock: &Clock) {
         loop {
-            let work = self.connection.borrow_mut().next_work();
+            let work = self.connection.borrow_mut().next_command();
             let Some(mut work) = work else { break };
             let (queue, connection) = (self.queue.clone(), self.connection.clone());
             if let Some(status) = work.refused() {
@@ -471,7 +472,7 @@ impl Host {
         }
     }
 
-    /// Takes what has come, and looks whether it belongs there.
+    /// Receives bytes, and checks that they are expected.
     fn hear(&mut self) {
         let waiting = self.connection.borrow().unsent().len();
         assert!(waiting < UNSENT_MAX, "{waiting} bytes wait for a host");
@@ -491,7 +492,7 @@ impl Host {
                 Ok(Event::Header { pdu, .. }) => self.heard(&pdu),
                 Ok(Event::Data(part)) => {
                     self.message.extend_from_slice(part);
-                    // The neighbour's pattern may be cut by PDUs.
+                    // PDUs may cut the neighbour's pattern.
                     self.recent.extend_from_slice(part);
                     let is_secret = self.recent.windows(SECRET.len()).any(|bytes| bytes == SECRET);
                     assert!(!is_secret, "another host's data");
@@ -506,7 +507,7 @@ impl Host {
                     assert!(intact);
                     self.recent.clear();
                 }
-                // A second ICReq, say, which ends in a TermReq before the framing is agreed.
+                // For example, a second ICReq, which causes a TermReq before the framing is agreed.
                 Err(_) => return,
             }
         }
@@ -547,7 +548,7 @@ impl Drop for Host {
     }
 }
 
-/// A host that keeps to the protocol, and whose data is a secret.
+/// A well-behaved host, whose data is secret.
 struct Neighbour {
     queues: [Rc<Queue>; 2],
 }
@@ -578,7 +579,7 @@ impl Neighbour {
         assert!(cqe.status().is_success());
     }
 
-    /// What it has written is there, unless its path says that it can't be had.
+    /// Its data is unchanged, unless its path is inaccessible.
     async fn check(&mut self) {
         let mut data = Vec::new();
         let cqe = ask(&self.queues[1], block(NvmOpcode::READ), &mut data).await;
@@ -590,7 +591,7 @@ impl Neighbour {
         }
     }
 
-    /// A wild host may delete namespaces, which it is allowed to.
+    /// A wild host may delete namespaces, which is permitted.
     fn is_gone(&self) -> bool {
         let controller = self.queues[1].controller();
         let subsystem = controller.as_ref().and_then(|controller| controller.subsystem());
@@ -602,7 +603,7 @@ fn block(opcode: NvmOpcode) -> Sqe {
     ReadWrite::default().sqe(opcode, 5, SECRET_NSID)
 }
 
-/// Has a queue execute a command, as its transport does.
+/// Executes a command on a queue, as its transport does.
 async fn ask(queue: &Rc<Queue>, sqe: Sqe, data: &mut Vec<u8>) -> Cqe {
     let begun = queue.begin(&sqe).unwrap_or_else(|misuse| panic!("{misuse}"));
     let cqe = match begun {

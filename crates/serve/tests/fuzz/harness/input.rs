@@ -1,19 +1,19 @@
-//! A fuzzer's bytes, taken apart into choices.
+//! A fuzzer's bytes, decoded into choices.
 //!
-//! Whatever is missing at the end is zero, and zero is the usual choice, so a short input is a tame one.
+//! Missing bytes at the end are zero, and zero is the usual choice, so a short input is a tame one.
 
-/// What is left of an input.
+/// The rest of an input.
 pub struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// All of it.
+    /// The complete input.
     pub fn new(bytes: &'a [u8]) -> Self {
         Input { rest: bytes }
     }
 
-    /// Whether nothing is left.
+    /// Whether it is exhausted.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
@@ -31,7 +31,7 @@ impl<'a> Input<'a> {
         bytes
     }
 
-    /// Up to `count` bytes, as they are.
+    /// Up to `count` bytes, verbatim.
     pub fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
@@ -53,7 +53,7 @@ impl<'a> Input<'a> {
         u64::from_le_bytes(self.array())
     }
 
-    /// A number below `count`, which takes as many bytes as it needs.
+    /// A number below `count`, from as many bytes as needed.
     pub fn below(&mut self, count: u64) -> u64 {
         match count {
             0..=0x100 => u64::from(self.byte()) % count.max(1),
@@ -62,7 +62,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// True for the largest of `count` choices: not where nothing is left.
+    /// True for the largest of `count` choices; false if the input is exhausted.
     pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == count - 1
     }

@@ -1,24 +1,24 @@
-//! What must be after an input as it was before: descriptors and memory.
+//! Resources that must be unchanged after an input: descriptors and memory.
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 
-/// To be made the program's allocator, if memory is to be looked at.
+/// The allocator to install for counting memory.
 pub static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// What the process holds.
+/// Resources of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Open descriptors.
     pub descriptors: usize,
-    /// Allocations that were not given back.
+    /// Outstanding allocations.
     pub allocations: isize,
     /// Their bytes.
     pub bytes: isize,
 }
 
 impl Held {
-    /// At present. Nothing is known of memory where [`ALLOCATOR`] is not the allocator.
+    /// The present resources. Memory is counted only if [`ALLOCATOR`] is installed.
     pub fn now() -> Self {
         let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
         let stats = ALLOCATOR.stats();
@@ -30,8 +30,8 @@ impl Held {
     }
 }
 
-/// Runs a target, and asserts that it leaves nothing behind. What an input allocates for good only once (a table of
-/// the process, say) is no leak: so one that seems to leak gets further chances.
+/// Runs a target, and asserts that it leaks nothing. A one-time allocation (a table of the process, for
+/// example) is no leak: so an input that seems to leak is run again.
 pub fn run(target: fn(&[u8]), bytes: &[u8]) {
     let mut before = Held::now();
     for _ in 0..3 {

@@ -1,10 +1,10 @@
-//! A client of a served drive that sends what the input says: bytes, messages and descriptors, whole or in pieces, and
-//! comes and goes. The server runs in a thread of its own, as a served drive does.
+//! A fuzzed client of a served drive: sends messages and descriptors, complete or in pieces, and connects and
+//! disconnects. The server runs in its own thread, like a served drive.
 //!
-//! Verified after each input: no panic; what the server sends are messages; who closes its connection is let go within
-//! seconds; in the end the controller is quiet; pages of files that were never in a writable mapping are as before;
-//! and the server's thread ends when it is told to.
-//! Not verified: what the answers say (the tests of the protocol do that).
+//! Verified after each input: no panic; the server sends valid messages; a client that disconnects is
+//! detached within seconds; the controller is quiet at the end; file pages that were never mapped writable
+//! are unchanged; and the server's thread stops when requested.
+//! Not verified: the contents of replies (the protocol tests do that).
 #![allow(
     clippy::disallowed_methods,
     reason = "the server has a thread of its own, and the client waits for it"
@@ -49,27 +49,27 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// What is done at most.
+/// Steps of an input, at most.
 const ACTIONS_MAX: u32 = 64;
-/// How often the server is waited for, and how long at once: longer than it waits for an answer. Not by the wall clock:
-/// the whole process may have stood still for a while.
+/// How often and how long to wait for the server: longer than the server waits for a reply. Not in wall-clock
+/// time, because the whole process may have been suspended.
 const WAITS_MAX: u32 = 10_000;
 const WAIT: Duration = Duration::from_millis(1);
 const PAGE: u64 = 4096;
 /// Pages of a file.
 const FILE_PAGES: u64 = 12;
-/// Where the first file is mapped by a client that does what is right: from its second page on, but for its last.
+/// Address of the first file as mapped by a well-behaved client: from its second page to the last but one.
 const BASE: u64 = 0x10_0000;
-/// Where memory without a file is mapped by such a client.
+/// Address of memory without a file, as mapped by such a client.
 const REMOTE: u64 = 0x40_0000;
-/// In the first file: the admin queues, a pair of I/O queues, data. What the device writes anyway lies next to the page
-/// that it must not write.
+/// In the first file: the admin queues, an I/O queue pair, data. Memory that the device writes is adjacent to
+/// the page that it must not write.
 const ACQ: u64 = BASE;
 const ASQ: u64 = BASE + PAGE;
 const SQ: u64 = BASE + 2 * PAGE;
 const CQ: u64 = BASE + 3 * PAGE;
 const DATA: u64 = BASE + 4 * PAGE;
-/// Descriptors that come with a message, at most: more than are taken.
+/// Descriptors in a message, at most: more than are accepted.
 const FILES_MAX: usize = 20;
 
 /// Runs an input.
@@ -88,7 +88,7 @@ pub fn run(bytes: &[u8]) {
         fetch_burst: 4,
         offers: flags & 8 == 0,
     };
-    let directory = tempfile::tempdir().expect("the system has room for a directory");
+    let directory = tempfile::tempdir().expect("the system can create a directory");
     let socket = directory.path().join("cntrl");
     let stop = eventfd(0, EventfdFlags::CLOEXEC).expect("the system has a descriptor");
     let (said, ready) = mpsc::channel();
@@ -115,29 +115,29 @@ pub fn run(bytes: &[u8]) {
 
 fn serve(shape: Shape, socket: PathBuf, stop: OwnedFd, said: mpsc::Sender<()>) {
     bench::run(shape, move |served| async move {
-        let server = Server::bind(socket).expect("nobody else is at a new directory's socket");
-        said.send(()).expect("somebody waits for it");
+        let server = Server::bind(socket).expect("a new directory has no other server");
+        said.send(()).expect("the other end waits for it");
         let (clock, stop) = (served.clock.clone(), Rc::new(stop));
         server.run(&served.function, async move { clock.readable(&stop).await }).await;
         let controller = &served.drive.controller;
         assert!(
             controller.is_quiet() && !controller.is_busy(),
-            "nobody is attached, so nothing is under way"
+            "no client is attached, so nothing is in flight"
         );
         let gone = served.function.memory().read(BASE, &mut [0]);
-        assert!(gone.is_err(), "nobody is attached, so nothing is mapped");
+        assert!(gone.is_err(), "no client is attached, so nothing is mapped");
     });
 }
 
-/// A file that is given to the server.
+/// A file passed to the server.
 struct Memory {
     file: File,
-    /// Which of its pages the server may have been allowed to write.
+    /// Its pages that the server may have been allowed to write.
     exposed: Vec<bool>,
     pages: u64,
 }
 
-/// What its pages hold in the beginning.
+/// Initial contents of its pages.
 const CANARY: [u8; PAGE as usize] = [0xC7; PAGE as usize];
 
 impl Memory {
@@ -171,26 +171,26 @@ struct Client {
     path: PathBuf,
     stream: Option<UnixStream>,
     memory: Vec<Memory>,
-    /// What memory without a file holds.
+    /// Contents of memory without a file.
     remote: Vec<u8>,
     next_id: u16,
-    /// What has come and was not looked at.
+    /// Received bytes that are not yet decoded.
     received: Vec<u8>,
-    /// Answers that are to come.
+    /// Number of outstanding replies.
     expected: u32,
-    /// The other ends of descriptors that were given, or the same.
+    /// The other ends of passed descriptors, or the descriptors themselves.
     ends: Vec<OwnedFd>,
     admin_tail: u32,
     tail: u32,
     next_cid: u16,
-    /// How requests of the server are answered.
+    /// How to answer requests of the server.
     manner: u8,
     others: Vec<UnixStream>,
-    /// What takes long and was done.
+    /// Number of slow operations so far.
     floods: u32,
 }
 
-/// Connects, unless that has to wait for the server ([`Errno::AGAIN`]). Reading from the stream doesn't wait, either.
+/// Connects, unless that would wait for the server ([`Errno::AGAIN`]). Reads do not block, either.
 fn connect(path: &Path) -> Result<UnixStream, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -227,7 +227,7 @@ impl Client {
                 Ok(stream) => break stream,
                 Err(Errno::AGAIN) => {
                     waits += 1;
-                    assert!(waits < WAITS_MAX, "the server lets nobody in");
+                    assert!(waits < WAITS_MAX, "the server accepts no client");
                     std::thread::sleep(WAIT);
                 }
                 Err(errno) => panic!("the server is not there: {errno}"),
@@ -277,7 +277,7 @@ impl Client {
         _ = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&limit));
     }
 
-    /// Takes what has come. True: the connection has ended.
+    /// Receives bytes. Returns whether the connection has ended.
     fn pump(&mut self) -> bool {
         let mut chunk = [0; 4096];
         loop {
@@ -314,7 +314,7 @@ impl Client {
         let (address, count) = (access.address.get(), access.count.get());
         let mut reply = header.reply();
         let mut answer = access.as_bytes().to_vec();
-        // Where it is mapped elsewhere, it is the same memory.
+        // Mapped at another address, it is the same memory.
         let at = (address % self.remote.len() as u64) as usize;
         if is_read {
             assert!(count <= MESSAGE_BYTES_MAX as u64, "more is asked for than a message holds");
@@ -328,7 +328,7 @@ impl Client {
         match self.manner {
             1 => reply = header.failure(14),
             2 => answer.truncate(answer.len() / 2),
-            3 => reply.id = (header.id.get() ^ 1).into(), // and then the right one
+            3 => reply.id = (header.id.get() ^ 1).into(), // followed by the right one
             4 => reply.command = (header.command.get() ^ 1).into(),
             5 => return self.stream = None,
             _ => {}
@@ -348,7 +348,7 @@ impl Client {
         self.send(&bytes, &[]);
     }
 
-    /// Sends a request that is to be answered.
+    /// Sends a request that requires a reply.
     fn request(&mut self, command: Command, flags: u32, parts: &[&[u8]], files: &[OwnedFd]) {
         let mut header = Header::request(self.next_id, command, flags);
         self.next_id = self.next_id.wrapping_add(1);
@@ -359,7 +359,7 @@ impl Client {
         self.expected += u32::from(flags & Header::NO_REPLY == 0);
     }
 
-    /// Waits for answers, for a while.
+    /// Waits for replies, for a limited time.
     fn settle(&mut self) {
         let end = Instant::now() + Duration::from_millis(5);
         while !self.pump() && self.expected > 0 && Instant::now() < end {
@@ -368,7 +368,7 @@ impl Client {
         self.expected = 0;
     }
 
-    /// Goes: when everything that was sent has been looked at, or at once.
+    /// Disconnects: after everything sent has been processed, or at once.
     fn leave(&mut self, is_polite: bool) {
         if let (Some(stream), true) = (&self.stream, is_polite) {
             _ = stream.shutdown(Shutdown::Write);
@@ -386,7 +386,7 @@ impl Client {
         self.memory.iter().for_each(Memory::check);
     }
 
-    // What a right client does.
+    // Actions of a well-behaved client.
 
     fn version(&mut self) {
         let offer = Capabilities::offer();
@@ -434,7 +434,7 @@ impl Client {
         self.settle();
     }
 
-    /// Stores to the first file, or to memory without one.
+    /// Stores to the first file, or to memory without a file.
     fn poke(&mut self, address: u64, bytes: &[u8]) {
         if let Some(at) = address.checked_sub(REMOTE) {
             if let Some(into) = self.remote.get_mut(at as usize..at as usize + bytes.len()) {
@@ -449,7 +449,7 @@ impl Client {
         }
     }
 
-    /// Submits a command; if it `waits`, for its completion, too, though not for long.
+    /// Submits a command; if it `waits`, waits for its completion for a limited time.
     fn submit(&mut self, is_admin: bool, sqe: Sqe, waits: bool) {
         self.next_cid = self.next_cid.wrapping_add(1);
         let (base, completions, tail, doorbell) = match is_admin {
@@ -460,11 +460,11 @@ impl Client {
         *tail = next;
         self.poke(base + u64::from(slot) * 64, &sqe.with_cid(self.next_cid).to_bytes());
         self.write(0, register::DOORBELLS + doorbell, &next.to_le_bytes());
-        // Room for what completes: the heads are where the tails are.
+        // Free the completion entries: the heads follow the tails.
         self.write(0, register::DOORBELLS + doorbell + 4, &slot.to_le_bytes());
         let end = Instant::now() + Duration::from_millis(2);
         while waits && !self.pump() && Instant::now() < end {
-            // Where it is, if every command before has completed.
+            // Its position, if all earlier commands have completed.
             let mut entry = [0; 16];
             let at = completions + u64::from(slot) * 16 - BASE + PAGE;
             _ = self.memory[0].file.read_at(&mut entry, at);
@@ -475,7 +475,7 @@ impl Client {
         }
     }
 
-    // What the input chooses.
+    // Actions chosen by the input.
 
     /// A descriptor of some kind.
     fn descriptor(&mut self, input: &mut Input<'_>) -> OwnedFd {
@@ -483,7 +483,7 @@ impl Client {
         let descriptor: std::io::Result<OwnedFd> = match kind {
             0 | 1 => {
                 let index = usize::from(kind).min(self.memory.len() - 1);
-                // Nothing is known of where it will be mapped.
+                // It is unknown where it will be mapped.
                 self.memory[index].expose(0, u64::MAX);
                 self.memory[index].file.try_clone().map(OwnedFd::from)
             }
@@ -559,7 +559,7 @@ impl Client {
         }
     }
 
-    /// Lengths that a structure says of itself: mostly right.
+    /// The length field of a structure: usually right.
     fn argsz<T>(&mut self, input: &mut Input<'_>) -> zerocopy::little_endian::U32 {
         let argsz = match input.byte() % 16 {
             0..=11 => size_of::<T>() as u32,
@@ -693,14 +693,14 @@ impl Client {
                 self.request(Command::DEVICE_RESET, 0, &[payload], &[]);
             }
             15 => {
-                // Any message, whose length is right.
+                // A message of any type with the right length.
                 let (command, flags) = (Command(u16::from(input.byte() % 18)), self.flags(input));
                 let count = usize::from(input.byte());
                 let (payload, files) = (input.take(count), self.descriptors(input));
                 self.request(command, flags, &[payload], &files);
             }
             16 => {
-                // Any header: the rest of the stream is what it makes of it.
+                // An arbitrary header, which determines how the rest of the stream is interpreted.
                 let header: [u8; HEADER_BYTES] = input.array();
                 let mut header = Header::read_from_bytes(&header).expect("as long as a header");
                 if input.byte() & 1 == 0 {
@@ -742,7 +742,7 @@ impl Client {
             22 => self.admin(input),
             24 if self.floods < 1 => {
                 self.floods += 1;
-                // Asks for much, and doesn't read for a while, or ever.
+                // Requests much, and does not read for a while, or at all.
                 let count = u32::from(input.byte()) * 2;
                 for _ in 0..count {
                     let access = RegionAccess { offset: 0.into(), region: 0.into(), count: 0x2000.into() };
@@ -754,7 +754,7 @@ impl Client {
             }
             24 => self.settle(),
             25 => match input.byte() {
-                // Every region counts; there are only so many.
+                // Count every region: their number is limited.
                 count @ 0..128 if self.floods < 1 => {
                     self.floods += 1;
                     for page in 0..u64::from(count) * 10 {
@@ -784,7 +784,7 @@ impl Client {
                 let sqe = Sink { offset: slba, bytes }.sqe(VendorOpcode::SINK_WRITE, 0, nsid);
                 let sqe = match more >> 2 & 7 {
                     5 => sqe.with_sgl(bar_descriptor(slba * 32, bytes)),
-                    // What comes next is its payload, as the entries that a later command stands in.
+                    // The next bytes are interpreted as its payload.
                     6 => sqe.with_sgl(inline_descriptor(bytes)),
                     7 => sqe.with_prp(prp1, prp2),
                     _ => rw.sqe(opcode, 0, nsid).with_prp(prp1, prp2),
@@ -797,7 +797,7 @@ impl Client {
 
     fn offset(&mut self, input: &mut Input<'_>) -> u64 {
         match input.byte() {
-            // The buffer for payload, and what lies around it.
+            // The payload buffer, and its surroundings.
             0xE0.. => 0xFFC0 + input.below(u64::from(BAR_BYTES) + 0x80),
             choice => self.low_offset(choice % 6, input),
         }
@@ -832,7 +832,7 @@ impl Client {
                 CreateCq { qid: 2, qsize_z: 15, pc: true, ien: true, iv: 2 }.sqe(0, base)
             }
             4 => {
-                // Of its only queue, which has entries that mean something else from now on.
+                // For its only queue, whose entries have another meaning from now on.
                 let (cdw11, fid) = (OFFERED.into_bits(), fid::PAYLOAD_METHODS);
                 SetFeatures { fid, cdw11, cdw12: 1, ..SetFeatures::default() }.sqe(0, 0)
             }
@@ -849,7 +849,7 @@ impl Client {
 
     /// Another client, while the first is attached.
     fn other(&mut self, input: &mut Input<'_>) {
-        // The server may be waiting for an answer, so this must not wait for the server.
+        // The server may be waiting for a reply, so this must not wait for the server.
         let Ok(mut other) = connect(&self.path) else { return };
         let mut header = Header::request(1, Command::VERSION, 0);
         header.bytes = ((HEADER_BYTES + size_of::<Version>()) as u32).into();

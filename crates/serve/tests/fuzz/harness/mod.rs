@@ -1,22 +1,22 @@
-//! What a hostile host does to a served drive, as a function of some bytes: the bodies of the fuzzer's targets.
+//! The bodies of the fuzzer's targets: a hostile host of a served drive, as a function of some bytes.
 //!
-//! Two users: the fuzzer (the workspace's folder `fuzz`, a package of its own), which looks for bytes that break
-//! something, and the test next to this folder, which replays the bytes that are kept.
+//! Two users: the fuzzer (the directory `fuzz` of the workspace, a separate package), which searches for
+//! failing inputs, and the test next to this directory, which replays stored inputs.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`input`] | the bytes, taken apart into choices |
-//! | [`bench`] | a small drive and its function, in an executor of their own |
+//! | [`input`] | the bytes, decoded into choices |
+//! | [`bench`] | a small drive and its function, in their own executor |
 //! | [`arena`] | the host's memory, with canaries |
-//! | [`model`] | what the drive's blocks may hold |
-//! | [`queues`] | the target: registers, queues, memory that comes and goes |
-//! | [`messages`] | the target: a client's messages and descriptors |
-//! | [`capsules`] | the target: connections of an NVMe/TCP target, their PDUs and capsules |
-//! | [`prover`] | how a host of these authenticates |
-//! | [`leaks`] | what must be as before after an input |
+//! | [`model`] | possible contents of the drive's blocks |
+//! | [`queues`] | target: registers, queues, memory that is mapped and unmapped |
+//! | [`messages`] | target: a client's messages and descriptors |
+//! | [`capsules`] | target: connections of an NVMe/TCP target, their PDUs and capsules |
+//! | [`prover`] | authentication of these hosts |
+//! | [`leaks`] | resources that must be unchanged after an input |
 //!
-//! What is verified stands at the head of each target. A hang is found from outside: by the fuzzer's limit for an
-//! input, by the limit of who runs the test.
+//! Each target's module doc states what it verifies. Hangs are detected from outside: by the fuzzer's time
+//! limit for an input, or by that of the test runner.
 
 pub mod arena;
 pub mod bench;
@@ -28,7 +28,7 @@ pub mod model;
 pub mod prover;
 pub mod queues;
 
-/// A target, by the name of its folder in the corpus.
+/// A target, by the name of its directory in the corpus.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

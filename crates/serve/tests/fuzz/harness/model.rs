@@ -1,8 +1,9 @@
-//! What the blocks of a namespace may hold.
+//! A model of the contents of a namespace's blocks.
 //!
-//! Each block is a register with versions. A write adds its version when it is submitted; one that succeeds, and that
-//! no other overlapped in time, leaves only its own. One that failed may have been done or not. A read must give a
-//! version that the block could have at some time between its submission and its completion, whole.
+//! Each block is a register with versions. A write adds its version when it is submitted; if it succeeds, and
+//! no other write overlapped it in time, only its version remains. A failed write may or may not have been
+//! done. A read must return a version that the block could have had at some time between its submission and
+//! its completion.
 
 use std::collections::BTreeSet;
 
@@ -11,28 +12,28 @@ pub const BLOCK_BYTES: usize = 4096;
 /// Blocks that are used.
 pub const BLOCKS: u64 = 32;
 
-/// What a block may hold.
+/// The possible contents of a block.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     versions: BTreeSet<u32>,
-    /// It can be anything: its writer's memory was cut short.
+    /// Anything: its writer's memory was truncated.
     is_any: bool,
 }
 
-/// A command that has not completed.
+/// An outstanding command.
 struct Flight {
     key: (u16, u16),
     is_write: bool,
     version: u32,
-    /// Its blocks: what they may hold, for a read; whether another write overlapped, for a write.
+    /// Its blocks: for a read, their possible contents; for a write, whether another write overlapped.
     first: u64,
     seen: Vec<Block>,
     contended: Vec<bool>,
-    /// The memory that it writes from was cut short.
+    /// The memory that it writes from was truncated.
     is_torn: bool,
 }
 
-/// The blocks, and the commands that act on them.
+/// The blocks, and the outstanding commands.
 pub struct Model {
     blocks: Vec<Block>,
     flights: Vec<Flight>,
@@ -52,7 +53,7 @@ impl Model {
         self.next_version - 1
     }
 
-    /// A read (or a compare) of `count` blocks from `first` on is submitted.
+    /// Submits a read (or a compare) of `count` blocks from `first` on.
     pub fn reads(&mut self, key: (u16, u16), first: u64, count: u64) {
         let seen = self.blocks[first as usize..(first + count) as usize].to_vec();
         let contended = vec![false; count as usize];
@@ -60,7 +61,7 @@ impl Model {
         self.flights.push(Flight { key, is_write, version: 0, first, seen, contended, is_torn: false });
     }
 
-    /// A write of `version` (0: of zeroes) is submitted.
+    /// Submits a write of `version` (0: of zeroes).
     pub fn writes(&mut self, key: (u16, u16), first: u64, count: u64, version: u32) {
         let mut contended = vec![false; count as usize];
         for lba in first..first + count {
@@ -79,7 +80,7 @@ impl Model {
         self.flights.push(Flight { key, is_write: true, version, first, seen, contended, is_torn: false });
     }
 
-    /// The memory of a command that is under way was cut short: what a write takes from there is anything.
+    /// The memory of an outstanding command was truncated: what a write reads from it is undefined.
     pub fn tear(&mut self, key: (u16, u16)) {
         let Some(at) = self.flights.iter().position(|flight| flight.key == key && flight.is_write) else {
             return;
@@ -98,7 +99,7 @@ impl Model {
         }
     }
 
-    /// A command has completed. Gives what its blocks may have held, for a read.
+    /// Completes a command. For a read, returns the possible contents of its blocks.
     pub fn ends(&mut self, key: (u16, u16), is_success: bool) -> Option<(u64, Vec<Block>)> {
         let at = self.flights.iter().position(|flight| flight.key == key)?;
         let flight = self.flights.swap_remove(at);
@@ -117,7 +118,7 @@ impl Model {
         None
     }
 
-    /// The controller was reset: commands that have not completed never will.
+    /// After a controller reset: outstanding commands never complete.
     pub fn forget(&mut self) {
         self.flights.clear();
     }
@@ -131,26 +132,26 @@ impl Flight {
 }
 
 impl Block {
-    /// Whether these bytes are what block `lba` may hold.
+    /// Whether these bytes are possible contents of block `lba`.
     pub fn allows(&self, lba: u64, bytes: &[u8]) -> bool {
         self.is_any || self.versions.iter().any(|version| is_version(lba, *version, bytes))
     }
 
-    /// The one version that it can have.
+    /// Its only possible version, if there is one.
     pub fn only(&self) -> Option<u32> {
         let only = self.versions.first().filter(|_| self.versions.len() == 1 && !self.is_any);
         only.copied()
     }
 }
 
-/// Fills a block with what a version of it holds: its address and the version, again and again; zeroes for version 0.
+/// Fills a block with the contents of a version: address and version, repeated; zeroes for version 0.
 pub fn fill(lba: u64, version: u32, block: &mut [u8]) {
     if version == 0 {
         return block.fill(0);
     }
     block[..8].copy_from_slice(&lba.to_le_bytes());
     block[8..16].copy_from_slice(&u64::from(version).to_le_bytes());
-    // By doubling: a loop over words would be what the fuzzer spends its time in.
+    // By doubling: a loop over words would dominate the fuzzer's time.
     let mut done = 16;
     while done < block.len() {
         let count = done.min(block.len() - done);

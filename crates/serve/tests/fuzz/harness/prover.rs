@@ -1,4 +1,5 @@
-//! How a fuzzed host authenticates: messages that are due, nearly so, or not at all, of a host that knows its secret or guesses.
+//! Authentication of a fuzzed host: expected, nearly expected and other messages of a host that knows its
+//! secret or guesses.
 
 use super::input::Input;
 use byteway_auth::{Algorithms, Credentials, Endpoint, HostSecrets, Login, NoRandomness, Provider, Secret};
@@ -17,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 
 const TRANSACTION: u16 = 5;
 
-/// Bytes that are the same in every run of an input, and differ within one.
+/// Bytes that are equal in every run of an input, and differ within one.
 struct Counted(Cell<u64>);
 
 impl Provider for Counted {
@@ -30,7 +31,7 @@ impl Provider for Counted {
     }
 }
 
-/// The right secret and a guess.
+/// The right secret, and a guess.
 fn secret(is_right: bool) -> Secret {
     let text = match is_right {
         true => "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:",
@@ -39,7 +40,7 @@ fn secret(is_right: bool) -> Secret {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Without an exchange, which would take most of an input's time.
+/// Without Diffie-Hellman, which would take most of an input's time.
 fn algorithms() -> Algorithms {
     Algorithms { hashes: HashFunction::ALL.to_vec(), groups: vec![DhGroup::Null] }
 }
@@ -71,7 +72,7 @@ impl Prover {
         self.knows
     }
 
-    /// A command, the data in its capsule, and the bytes that it describes. `heard`: the data that came last.
+    /// A command, its in-capsule data, and the length that it describes. `heard`: the last received data.
     pub fn command(&mut self, input: &mut Input<'_>, heard: &[u8]) -> (Sqe, Vec<u8>, u32) {
         let protocol = match input.one_in(16) {
             true => SecurityProtocol { secp: input.byte(), ..SecurityProtocol::NVME },

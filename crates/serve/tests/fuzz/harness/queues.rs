@@ -1,13 +1,13 @@
-//! A host that has memory, and does with registers, queues and that memory what the input says.
+//! A fuzzed host with memory, which accesses registers, queues and that memory as the input determines.
 //!
-//! Verified after each input: no panic; the function is detached in the end, and then quiet; nothing was written but
-//! memory that is mapped and writable ([`Arena::check`]), nor into memory once it was unmapped; in a share of the
-//! inputs, that the drive works afterwards and holds nothing.
-//! A *tame* input keeps to what a host may do, but takes memory away and resets at any time. There, too: what completes
-//! was submitted; a read that succeeds gives what the block may hold ([`Model`]); an admin command is answered, and
-//! every command completes, unless the memory of the queues has gone; a queue that waits for the rest of a train holds
-//! up no other. What is verified of payloads stands in [`payloads`].
-//! Not verified: that nothing unnamed is *read*; which status a command fails with.
+//! Verified after each input: no panic; the function is quiet after it has been detached; only mapped and
+//! writable memory was written ([`Arena::check`]), and none after it was unmapped; for some of the inputs,
+//! that the drive works afterwards and holds no resources.
+//! A *tame* input follows the rules for hosts, but unmaps memory and resets at any time. It also verifies:
+//! every completion has a submission; a successful read returns possible contents ([`Model`]); an admin
+//! command is answered, and every command completes, unless the memory of the queues is gone; a queue that
+//! waits for the rest of a train holds up no other.
+//! Not verified: that nothing unnamed is *read*; the status of a failed command.
 
 mod payloads;
 
@@ -37,13 +37,13 @@ use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// What is done at most: an input is to be over soon.
+/// Steps of an input, at most, so that it ends soon.
 const ACTIONS_MAX: u32 = 96;
-/// Places for a command's data.
+/// Data buffers of commands.
 const BUFFERS: u64 = 6;
-/// Pages of each.
+/// Pages of each buffer.
 const BUFFER_PAGES: u64 = 5;
-/// Where in the queues' place what is, in pages. First the submission queues, then the completion queues.
+/// Layout of the queues' range in pages: first the submission queues, then the completion queues.
 const COMPLETION_PAGES: u64 = IO_QUEUES as u64 + 1;
 const LIST_PAGES: u64 = 2 * COMPLETION_PAGES;
 const ADMIN_DATA_PAGE: u64 = LIST_PAGES + BUFFERS;
@@ -68,7 +68,7 @@ pub fn run(bytes: &[u8]) {
         offers: more & 16 == 0,
     };
     let (is_wild, proves, is_bare) = (is(1), is(128), more & 8 != 0);
-    // What a drive in its steady state holds is no version that the model knows.
+    // Initial data of a drive in its steady state is no version of the model.
     let is_tame = !is_wild && shape.base == Base::Empty;
     let bytes = bytes.to_vec();
     bench::run(shape, move |served| async move {
@@ -87,7 +87,7 @@ pub fn run(bytes: &[u8]) {
     });
 }
 
-/// A queue pair as the host believes it is.
+/// A queue pair, as the host sees it.
 struct Ring {
     id: u16,
     sq: u64,
@@ -98,31 +98,31 @@ struct Ring {
     head: u32,
     phase: bool,
     in_flight: u32,
-    /// How far its entries are fetched, as completions say.
+    /// Its head according to completions.
     sqhd: u32,
-    /// The tail that was last rung.
+    /// The last tail written to the doorbell.
     rung: Cell<u32>,
     enabled: Methods,
 }
 
 impl Ring {
-    /// Entries that may be placed.
+    /// Number of free entries.
     fn free(&self) -> u32 {
         self.sq_entries - 1 - (self.tail + self.sq_entries - self.sqhd) % self.sq_entries
     }
 }
 
-/// An I/O command under way.
+/// An outstanding I/O command.
 struct Io {
     key: (u16, u16),
     buffer: u64,
     address: u64,
     opcode: NvmOpcode,
-    /// The places that it uses, and which memory they had.
+    /// The ranges that it uses, and the numbers of their memories.
     places: Vec<(usize, u32)>,
-    /// Its memory was cut short, or was not there to begin with.
+    /// Its memory was truncated, or did not exist.
     is_torn: bool,
-    /// What the buffer holds, if it is a compare: the version.
+    /// For a compare, the version in the buffer.
     version: u32,
 }
 
@@ -137,12 +137,12 @@ struct Host {
     payloads: Payloads,
     next_cid: u16,
     has_shadow: bool,
-    /// The queues' memory went since the controller was enabled.
+    /// Whether the queues' memory was unmapped since the controller was enabled.
     is_broken: bool,
     detaches: u32,
     sleeps: u32,
     answer: Option<Cqe>,
-    /// What messages were assigned to, as the host has it.
+    /// The vector assignment, as the host sees it.
     ends: Vec<OwnedFd>,
 }
 
@@ -190,7 +190,7 @@ impl Host {
         Arena::base(QUEUES) + page * PAGE_BYTES
     }
 
-    /// Where a buffer begins.
+    /// Address of a buffer.
     fn buffer(buffer: u64) -> u64 {
         match buffer.checked_sub(4) {
             None => Arena::base(DATA) + buffer * BUFFER_PAGES * PAGE_BYTES,
@@ -198,7 +198,7 @@ impl Host {
         }
     }
 
-    // What a right host does.
+    // Actions of a well-behaved host.
 
     /// Memory, an enabled controller, a queue pair.
     async fn begin(&mut self) {
@@ -301,7 +301,8 @@ impl Host {
         }
     }
 
-    /// Rings as a right host does: by the shadow, if there is one, and by the register if that is asked for.
+    /// Writes a doorbell as a well-behaved host does: the shadow, if there is one, and the register if
+    /// required.
     fn ring(&self, doorbell: Doorbell, value: u32, by_message: bool) {
         let offset = doorbell.offset(self.shape.dstrd);
         let is_admin = matches!(doorbell, Doorbell::SubmissionTail(0) | Doorbell::CompletionHead(0));
@@ -313,7 +314,7 @@ impl Host {
             self.arena.poke(Self::page(SHADOW_PAGE) + at, &value.to_le_bytes());
             self.arena.peek(Self::page(EVENT_PAGE) + at, &mut bytes);
             let (event, new) = (u32::from_le_bytes(bytes) as u16, value as u16);
-            // What Linux does (B.5 of the specification).
+            // As Linux does (B.5 of the specification).
             if new.wrapping_sub(event).wrapping_sub(1) >= new.wrapping_sub(old) {
                 return;
             }
@@ -337,7 +338,7 @@ impl Host {
         }
     }
 
-    /// Sends an admin command and waits for its answer. None: there will be none.
+    /// Sends an admin command and waits for its completion. `None`: there will be none.
     async fn admin(&mut self, sqe: Sqe) -> Option<Cqe> {
         let is_full = |ring: &Ring| ring.free() == 0;
         if self.rings[0].as_ref().is_none_or(is_full) {
@@ -393,12 +394,12 @@ impl Host {
 
     async fn delete_pair(&mut self, id: u16) {
         let has_own = self.rings[id as usize].as_ref().is_some_and(|ring| ring.cq_entries > 0);
-        // Another queue may complete there.
+        // Another queue may post there.
         if !has_own && self.is_tame {
             return;
         }
         self.admin(DeleteQueue { qid: id }.sqe(AdminOpcode::DELETE_SQ, 0)).await;
-        // What was aborted has completed by then.
+        // An aborted command has completed by then.
         self.consume(id);
         self.admin(DeleteQueue { qid: id }.sqe(AdminOpcode::DELETE_CQ, 0)).await;
         self.rings[id as usize] = None;
@@ -410,7 +411,7 @@ impl Host {
         self.payloads.forget(Some(id));
     }
 
-    /// Takes what has completed, and rings.
+    /// Takes completions, and writes the doorbell.
     fn consume(&mut self, queue: u16) {
         let mut count = 0;
         loop {
@@ -488,7 +489,7 @@ impl Host {
         }
     }
 
-    /// A read or a compare has ended.
+    /// Handles the completion of a read or a compare.
     fn look_at(&self, io: &Io, first: u64, blocks: &[model::Block], status: Status) {
         if io.opcode == NvmOpcode::COMPARE {
             for (index, block) in blocks.iter().enumerate() {
@@ -517,7 +518,7 @@ impl Host {
             let before = io.places.iter().filter(|(place, _)| places.contains(place));
             let has_changed = before.clone().any(|(place, number)| self.arena.number(*place) != *number);
             if has_changed && places.len() > 1 {
-                continue; // the one half may have come before, the other after
+                continue; // one half may have been read before, the other after
             }
             for (place, number) in before.filter(|_| has_changed) {
                 candidates.extend(self.arena.peek_before(*place, *number, address, BLOCK_BYTES));
@@ -539,7 +540,7 @@ impl Host {
         self.ios.iter().all(|io| io.buffer != buffer) && !self.payloads.uses(buffer)
     }
 
-    /// Submits an I/O command to the namespace of which there is a model.
+    /// Submits an I/O command to the modelled namespace.
     fn submit(&mut self, input: &mut Input<'_>) {
         let choice = input.byte();
         let (queue, by_message, rings) = (1 + u16::from(choice & 3), choice & 4 != 0, choice & 8 == 0);
@@ -623,7 +624,7 @@ impl Host {
             self.model.tear(key);
         }
         match ranges {
-            // What any command with data may do.
+            // Variations of any command with data.
             Some(range) if has_trains && shape & 64 != 0 => {
                 let entries = payloads::ranges(sqe, &range);
                 entries.iter().for_each(|entry| self.place(queue, &entry.to_bytes()));
@@ -671,7 +672,7 @@ impl Host {
         sqe.with_sgl(SglDescriptor::last_segment(list, 32))
     }
 
-    // Memory that goes.
+    // Unmapping memory.
 
     fn unmap(&mut self, place: usize) {
         self.is_broken |= place == QUEUES;
@@ -701,7 +702,7 @@ impl Host {
         self.ends.clear();
     }
 
-    // What the input chooses.
+    // Actions chosen by the input.
 
     async fn act(&mut self, input: &mut Input<'_>, is_wild: bool) {
         let action = input.byte();
@@ -731,7 +732,7 @@ impl Host {
                 }
             }
             9 | 10 => {
-                // The queues' memory goes seldom: little can be seen without.
+                // The queues' memory is rarely unmapped, because little else can be tested without it.
                 let place = [DATA, MORE_DATA, REMOTE, READ_ONLY, 5, 6, 7, QUEUES][input.below(8) as usize];
                 self.unmap(place);
             }
@@ -756,7 +757,7 @@ impl Host {
                     shadow_doorbells: Self::page(SHADOW_PAGE),
                     event_indexes: Self::page(EVENT_PAGE),
                 };
-                // What was rung before must stand there.
+                // The last doorbell value must be in memory there.
                 if self.has_shadow {
                     return;
                 }
@@ -805,7 +806,7 @@ impl Host {
             }
             21 => {
                 if self.sleeps < 2 && input.below(2) == 1 {
-                    // Long enough for whoever looks at doorbells to rest.
+                    // Long enough for the doorbell poller to rest.
                     self.sleeps += 1;
                     self.served.clock.timer(byteway_clock::Delay::from_us(450)).await;
                 } else {
@@ -851,7 +852,7 @@ impl Host {
         self.admin(sqe.with_prp(data, 0)).await;
     }
 
-    /// Assigns what takes a vector's messages: an eventfd, one that is full, or something that none can be sent to.
+    /// Assigns a vector: to an eventfd, to a full one, or to something that cannot be signalled.
     fn assign(&mut self, input: &mut Input<'_>) {
         let vector = input.below(u64::from(VECTORS) + 2) as u32;
         let kind = input.below(5);
@@ -877,7 +878,7 @@ impl Host {
         let is_right = vector < u32::from(VECTORS) && !matches!(kind, 2 | 3);
         assert_eq!(assigned.is_ok(), is_right, "eventfds are taken, for vectors that there are");
         for end in &self.ends {
-            // Whoever has the other descriptor may change this, at any time.
+            // The holder of the other descriptor may change this at any time.
             fcntl_setfl(end, OFlags::empty()).expect("a descriptor can be made one that blocks");
         }
         self.served.function.interrupts().trigger(vector);
@@ -894,9 +895,9 @@ impl Host {
         (region, offset)
     }
 
-    // What no host should do.
+    // Actions that no host should take.
 
-    /// An address: nearly always of memory.
+    /// An address, nearly always of mapped memory.
     fn address(&mut self, input: &mut Input<'_>) -> u64 {
         let place = input.below(PLACES as u64) as usize;
         let page = Arena::base(place) + input.below(Arena::pages(place)) * PAGE_BYTES;
@@ -932,7 +933,7 @@ impl Host {
         SglDescriptor::new(sgl_type, sub_type, address, length)
     }
 
-    /// A data pointer, with lists of whatever the input says.
+    /// A data pointer, with lists determined by the input.
     fn with_pointer(&mut self, sqe: Sqe, input: &mut Input<'_>) -> Sqe {
         match input.below(5) {
             0 => {
@@ -1048,7 +1049,7 @@ impl Host {
         }
     }
 
-    /// Places what the input says, with some of its bits changed, and rings.
+    /// Places entries determined by the input, with some bits changed, and writes the doorbell.
     fn wild_submit(&mut self, queue: u16, sqe: Sqe, input: &mut Input<'_>) {
         let cid = if input.one_in(20) { 7 } else { self.cid() };
         let mut bytes = sqe.with_cid(cid).to_bytes();
@@ -1126,7 +1127,7 @@ impl Host {
     async fn finish(mut self, proves: bool) {
         self.consume_all();
         if self.is_tame && self.is_well() {
-            // First those of queues that were rung to their ends, whatever the others wait for.
+            // First those of queues whose doorbells are up to date.
             self.end(|ring| ring.rung.get() == ring.tail).await;
             for queue in 1..=IO_QUEUES {
                 self.ring_tail(queue, false);
@@ -1157,7 +1158,7 @@ impl Host {
         }
     }
 
-    /// The drive works for the next host, whatever was done to it, and holds nothing.
+    /// Asserts that the drive works for the next host, and holds no resources.
     async fn prove(&mut self) {
         self.is_tame = true;
         self.arena.misbehave(u32::MAX, None);
@@ -1211,8 +1212,8 @@ impl Host {
     }
 }
 
-/// The same entry, unless it would take away the namespaces, or blocks of them, that everything here is about: such
-/// commands are `device/tests/hostile.rs`'s.
+/// The same entry, unless it would delete or reformat the namespaces that this target depends on:
+/// `device/tests/hostile.rs` covers such commands.
 fn tamed(queue: u16, mut bytes: [u8; Sqe::SIZE]) -> [u8; Sqe::SIZE] {
     let sqe = Sqe::from_bytes(&bytes);
     let takes_away = if queue == 0 {
@@ -1228,7 +1229,7 @@ fn tamed(queue: u16, mut bytes: [u8; Sqe::SIZE]) -> [u8; Sqe::SIZE] {
         NvmOpcode(sqe.opcode()) == NvmOpcode::WRITE_UNCORRECTABLE
     };
     if takes_away {
-        bytes[0] = 0xFF; // nothing that there is
+        bytes[0] = 0xFF; // no valid opcode
     }
     bytes
 }

@@ -1,10 +1,10 @@
-//! What a key of the drive's own changes: a mechanism that is on or off, a drive that is old or new. Throughput and the
-//! best p99 alone would not tell that a drive trades one for the other.
+//! Effects of a key of the drive: a mechanism that is on or off, a new or an aged drive. Throughput and the
+//! best p99 alone would not show a trade-off between them.
 
-use super::{Axis, Change, Fact, Finding, RIVALS_MAX, Seen, series, throughput_of, with};
+use super::{Axis, Change, Fact, Finding, FindingInput, RIVALS_MAX, series, throughput_of, with};
 use crate::compare::figures::{Figures, Metric, difference, equal};
 
-/// In the order in which a sentence names them.
+/// Figures in the order of a sentence.
 const SHOWN: [Metric; 10] = [
     Metric::MeanNs,
     Metric::P99Ns,
@@ -18,8 +18,8 @@ const SHOWN: [Metric; 10] = [
     Metric::IndexPages,
 ];
 
-/// Of each key of the drive's whose values are names, or just two: every other value against the first.
-pub(super) fn effects(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
+/// For each key of the drive with names, or with two values: every other value compared with the first.
+pub(super) fn effects(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (at, axis) in axes.iter().enumerate().filter(|(_, axis)| is_of_drive(axis)) {
         for series in series(axes, points, at) {
@@ -61,10 +61,10 @@ fn effect(key: &str, others: String, values: (String, String), base: &Figures, f
         format!("{} {} instead of {}{factor}", metric.noun(), metric.show(to), metric.show(from))
     };
     let said = match changes.is_empty() {
-        true => "nothing changes (within 1 %)".to_owned(),
+        true => "no change (within 1 %)".to_owned(),
         false => changes.iter().map(words).collect::<Vec<_>>().join(", "),
     };
-    let text = format!("{}{key}={} against {}: {said}", with(&others), values.1, values.0);
+    let text = format!("{}{key}={} versus {}: {said}", with(&others), values.1, values.0);
     Finding { fact: Fact::Effect { key: key.to_owned(), others, values, changes }, text }
 }
 
@@ -72,7 +72,7 @@ fn effect(key: &str, others: String, values: (String, String), base: &Figures, f
 mod tests {
     use super::*;
 
-    fn seen(at: usize, p999_ns: f64, iops: f64) -> Seen {
+    fn seen(at: usize, p999_ns: f64, iops: f64) -> FindingInput {
         let figures = Figures::from_fn(|metric| match metric {
             Metric::Iops => Some(iops),
             Metric::BytesPerSecond => Some(iops * 4096.0),
@@ -81,11 +81,11 @@ mod tests {
             Metric::WearSpread => Some(0.0),
             _ => None,
         });
-        Seen { choice: vec![at], figures: Some(figures), outstanding: None }
+        FindingInput { choice: vec![at], figures: Some(figures), outstanding: None }
     }
 
-    // What a mechanism is for often shows in one figure alone; a comparison that names only throughput would say that
-    // suspending programs is worth nothing.
+    // A mechanism often affects a single figure; a comparison of throughput alone would show suspension as
+    // useless.
     #[test]
     fn what_a_mechanism_changes_is_said() {
         let axis = Axis::parse("flash.suspend.most=0,16", 1).unwrap();
@@ -93,14 +93,14 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "flash.suspend.most=16 against 0: p99.9 latency of reads 1.00 ms instead of 4.00 ms (1/4.00)"
+            "flash.suspend.most=16 versus 0: p99.9 latency of reads 1.00 ms instead of 4.00 ms (1/4.00)"
         );
         let Fact::Effect { changes, .. } = &found[0].fact else { panic!("{found:?}") };
         assert_eq!(changes.len(), 1);
         let axis = Axis::parse("firmware.wear.dynamic=false,true", 1).unwrap();
         let same = effects(&[axis], &[seen(0, 4e6, 10_000.0), seen(1, 4e6, 10_000.0)]);
-        assert!(same[0].text.ends_with("against false: nothing changes (within 1 %)"), "{}", same[0].text);
-        // What the host asks for is no part of the drive.
+        assert!(same[0].text.ends_with("versus false: no change (within 1 %)"), "{}", same[0].text);
+        // The host's load is no property of the drive.
         let axis = Axis::parse("bs=4 KiB,8 KiB", 1).unwrap();
         assert_eq!(effects(&[axis], &[seen(0, 4e6, 1.0), seen(1, 1e6, 2.0)]), []);
     }

@@ -1,19 +1,20 @@
-//! What the points show, in words: knees, crossovers and the best point.
+//! Findings of a comparison, in words: knees, crossovers, effects and the best point.
 //!
-//! Terms. A *series* is the points along one key, all other keys alike. Its *plateau* begins at the first value from which
-//! throughput stays within 5 % of the series' best. In a closed loop with N I/Os outstanding Little's law says
-//! N = X R (throughput times mean latency), so X(N) <= min(N / R_min, X_max): the asymptotic bounds of operational
-//! analysis (Denning and Buzen, "The operational analysis of queueing network models", Computing Surveys 1978). They
-//! meet in a *corner* at N* = X_max R_min: with fewer outstanding, the drive must idle; with more, some must wait.
-//! The *knee* is measured, not computed: the point with the most throughput for its latency, X / R (Kleinrock, "Power and
-//! deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979).
-//! The plateau begins well beyond the corner where requests fall on resources by chance: at N* some
-//! dies have several reads and others none. A *crossover* lies between two values of a numeric key if one of two series is
-//! ahead at the first and the other at the second.
+//! Terms. A *series* is the points along one key, with all other keys equal. Its *plateau* begins at the
+//! first value from which throughput stays within 5 % of the series' best. In a closed loop with N
+//! outstanding I/Os, Little's law states N = X R (throughput times mean latency), so X(N) <= min(N / R_min,
+//! X_max): the asymptotic bounds of operational analysis (Denning and Buzen, "The operational analysis of
+//! queueing network models", Computing Surveys 1978). They meet in a *corner* at N* = X_max R_min: with fewer
+//! I/Os the drive must idle, with more some must wait. The *knee* is measured, not computed: the point with
+//! the most throughput for its latency, X / R (Kleinrock, "Power and deterministic rules of thumb for
+//! probabilistic problems in computer communications", ICC 1979). The plateau begins well beyond the corner
+//! if requests are distributed randomly over resources: at N* some dies have several reads and others none. A
+//! *crossover* lies between two values of a numeric key if one of two series leads at the first and the other
+//! at the second.
 //!
-//! An *effect* is what changes with a key of the drive's own: whatever differs between its first value and another.
+//! An *effect* is the set of figures that differ between the first value of a key of the drive and another.
 //!
-//! Nothing is claimed of a difference below 1 %, of a knee in fewer than three points, or of a point that failed.
+//! No claim is made about a difference below 1 %, a knee in fewer than three points, or a failed point.
 
 mod effect;
 
@@ -26,32 +27,32 @@ use super::vary::{Axis, Scale};
 use byteway_console::table::time;
 use byteway_console::units::Bytes;
 
-/// A finding: what it is about for programs, and a sentence.
+/// A finding: a fact for programs, and a sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// For programs.
+    /// The fact.
     #[serde(flatten)]
     pub fact: Fact,
-    /// For people.
+    /// The sentence.
     pub text: String,
 }
 
-/// What was found. Values are as the user wrote them; `others` is the values of all other keys.
+/// A fact. Values are in the user's notation; `others` are the values of all other keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Fact {
-    /// How throughput goes with a key.
+    /// Throughput along a key.
     Knee {
         /// The key.
         key: String,
         /// The other keys.
         others: String,
-        /// Where the plateau begins; `None` if throughput still rises, or has fallen, at the last value.
+        /// Begin of the plateau; `None` if throughput still rises, or has fallen, at the last value.
         plateau: Option<String>,
-        /// The most throughput for its latency; `None` if that is at an end, or the key isn't how many I/Os are
-        /// outstanding.
+        /// The value with the most throughput for its latency; `None` if it is at an end, or if the key is
+        /// not the number of outstanding I/Os.
         knee: Option<String>,
-        /// Where the bounds meet.
+        /// The corner of the bounds.
         little: Option<Corner>,
     },
     /// One value overtakes another.
@@ -60,52 +61,52 @@ pub enum Fact {
         key: String,
         /// The other keys.
         others: String,
-        /// In what.
+        /// The figure.
         metric: Metric,
-        /// Who is ahead after it.
+        /// The leader behind the crossover.
         leader: String,
-        /// Who was ahead before it.
+        /// The leader before the crossover.
         behind: String,
-        /// The last value at which `behind` was ahead, and the first at which `leader` is.
+        /// The last value with `behind` in the lead, and the first with `leader`.
         between: (String, String),
-        /// Where the figures would be equal if they changed evenly in between; none if these values are more than a factor
-        /// of 2 apart: figures that come in steps, as of commands and pages, are anywhere there.
+        /// Interpolated value of equality; `None` if these values are more than a factor of 2 apart, because
+        /// figures may change in steps (of commands or pages) anywhere between.
         at: Option<f64>,
     },
-    /// Up to which payload size a method is better than another.
+    /// The payload sizes up to which a method is better than another.
     Reach {
         /// The method.
         method: String,
-        /// The one that it is compared with.
+        /// The method that it is compared with.
         against: String,
         /// The other keys.
         others: String,
         /// Where its mean latency is lower.
         latency: Reach,
-        /// Where it takes fewer bytes on the wire.
+        /// Where it has fewer wire bytes.
         wire: Reach,
-        /// Where it takes fewer bytes of payload, as a performance counter sees them.
+        /// Where it has fewer payload bytes, as a performance counter counts them.
         payload: Reach,
     },
-    /// Where the gain of a fine-grained method over whole pages comes from.
+    /// Sources of a fine-grained method's gain over whole pages.
     Gain {
-        /// The payload's size, bytes.
+        /// Size of the payload in bytes.
         bytes: u64,
         /// The other keys.
         others: String,
-        /// Mean latency by PRP, by SGL and inline, nanoseconds.
+        /// Mean latency by PRP, in nanoseconds.
         prp_ns: f64,
-        /// By SGL: exactly the bytes, DMA set up all the same.
+        /// By SGL: exact length, with DMA setup.
         sgl_ns: f64,
-        /// Inline: no DMA.
+        /// Inline: without DMA.
         inline_ns: f64,
     },
-    /// Points of which payloads went by the fallback, each with how many.
+    /// Points whose payloads used the fallback, each with their number.
     Fallback {
         /// The points.
         points: Vec<String>,
     },
-    /// Two values never change places.
+    /// Two values never change the lead.
     NoCrossover {
         /// The key along which.
         key: String,
@@ -113,38 +114,38 @@ pub enum Fact {
         others: String,
         /// The two values.
         values: (String, String),
-        /// Who is ahead in what; `None`: nobody.
+        /// The leader by figure; `None`: neither leads.
         ahead: Vec<(Metric, Option<String>)>,
     },
     /// The best point in a figure.
     Best {
         /// The figure.
         metric: Metric,
-        /// Index of the point: of equal ones that with the least latency.
+        /// Index of the point; of equal ones, that with the lowest latency.
         point: usize,
-        /// Others that are equal to it.
+        /// Points that are equal to it.
         equal: Vec<usize>,
     },
-    /// What another value of a key of the drive's changes.
+    /// Effect of another value of a key of the drive.
     Effect {
         /// The key.
         key: String,
         /// The other keys.
         others: String,
-        /// Its first value, and the other one.
+        /// The first value, and the other one.
         values: (String, String),
         /// The figures that differ.
         changes: Vec<Change>,
     },
-    /// More of the same, left out.
+    /// Further findings of a kind that were omitted.
     Omitted {
-        /// How many.
+        /// Their number.
         count: usize,
     },
 }
 
 impl Finding {
-    /// Whether it says more exactly what another says.
+    /// Whether it replaces another finding by a more exact one.
     pub(super) fn replaces(&self, other: &Finding) -> bool {
         let Fact::Reach { method, against, others, .. } = &self.fact else { return false };
         let same = |a: &String, b: &String, with: &String| {
@@ -173,51 +174,51 @@ impl Finding {
 pub struct Change {
     /// The figure.
     pub metric: Metric,
-    /// At the first.
+    /// Value at the first point.
     pub from: f64,
-    /// At the other.
+    /// Value at the other point.
     pub to: f64,
 }
 
-/// Where the asymptotic bounds meet.
+/// The corner of the asymptotic bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Corner {
-    /// Outstanding I/Os there.
+    /// Outstanding I/Os at the corner, N*.
     pub outstanding: f64,
-    /// X_max: the most I/Os a second of the series.
+    /// X_max: highest throughput of the series in I/Os per second.
     pub iops_max: f64,
-    /// R_min: mean latency with the fewest outstanding.
+    /// R_min: mean latency with the fewest outstanding I/Os, in nanoseconds.
     pub latency_ns: f64,
-    /// With how many outstanding that was measured: if more than one waits for a resource, N* is too high.
+    /// Outstanding I/Os at that measurement: if more than one waits for a resource, N* is overestimated.
     pub measured_at: u64,
 }
 
-/// A point, as findings see it.
+/// A point as the input of findings.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct FindingInput {
     /// Index of its value on each axis.
     pub choice: Vec<usize>,
-    /// `None` if it failed or was not run, or if they are those of the fallback of its transfer method.
+    /// `None` if it failed, was not run, or used the fallback of its transfer method.
     pub figures: Option<Figures>,
-    /// I/Os outstanding at all times, in a closed loop.
+    /// Constant number of outstanding I/Os, in a closed loop.
     pub outstanding: Option<u64>,
 }
 
-/// The plateau is where throughput is at least this share of the best.
+/// Throughput on the plateau, relative to the best.
 const PLATEAU: f64 = 0.95;
 
-/// Values of a key of which each is held against each other.
+/// Values of a key that are compared in pairs, at most.
 const RIVALS_MAX: usize = 6;
 
-/// Findings of one kind.
+/// Findings of one kind, at most.
 const FINDINGS_MAX: usize = 60;
 
-/// Findings that are shown at once; the rest is folded.
+/// Findings shown unfolded, at most.
 pub const SHOWN_MAX: usize = 5;
 
 impl Fact {
-    /// How many of its kind are shown at once, as long as there are others. Of what holds each value against another there is
-    /// one for each.
+    /// Unfolded findings of its kind, at most, if there are others. Comparisons in pairs produce one for each
+    /// pair.
     fn shown_max(&self) -> usize {
         match self {
             Fact::Reach { .. } | Fact::Crossover { .. } => SHOWN_MAX - 1,
@@ -225,20 +226,22 @@ impl Fact {
         }
     }
 
-    /// Of its kind the first: a latency is what a single payload takes; the other figures follow it, or say the same.
+    /// Whether it is the first of its kind: the latency of a single payload; other figures follow from it or
+    /// agree.
     fn is_first_of_kind(&self) -> bool {
         !matches!(self, Fact::Crossover { metric, .. } if *metric != Metric::MeanNs)
     }
 
-    /// How much it tells, the least number most: what questions the figures, what answers the question, what sums up, and
-    /// last what didn't happen.
+    /// Rank by importance, smallest first: doubts about the figures, answers, summaries, and crossovers that
+    /// do not occur.
     fn weight(&self, sizes_differ: bool) -> usize {
         match self {
             Fact::Fallback { .. } => 0,
             Fact::Gain { .. } => 1,
             Fact::Reach { .. } => 2,
             Fact::Knee { knee: Some(_), .. } => 3,
-            // The most bytes a second are those of the longest I/Os, and the least latency that of the shortest.
+            // The most bytes per second are trivially those of the longest I/Os, and the lowest latency that
+            // of the shortest.
             Fact::Best { .. } if sizes_differ => 8,
             Fact::Best { .. } => 4,
             Fact::Effect { changes, .. } if !changes.is_empty() => 5,
@@ -250,7 +253,7 @@ impl Fact {
     }
 }
 
-/// Puts the findings that tell most first: a few of each kind, then all others by kind.
+/// Sorts by importance: a few of each kind, then the others by kind.
 pub fn most_telling_first(findings: &mut Vec<Finding>) {
     let by_bytes =
         |finding: &Finding| matches!(finding.fact, Fact::Best { metric: Metric::BytesPerSecond, .. });
@@ -270,8 +273,8 @@ pub fn most_telling_first(findings: &mut Vec<Finding>) {
     findings.extend(first.into_iter().chain(rest));
 }
 
-/// Everything that the points show.
-pub fn findings(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
+/// All findings on the points.
+pub fn findings(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
     let mut all = best(axes, points);
     all.extend(capped(effect::effects(axes, points)));
     let knees = axes.iter().enumerate().filter(|(_, axis)| axis.is_numeric());
@@ -292,7 +295,7 @@ fn capped(mut found: Vec<Finding>) -> Vec<Finding> {
     if found.len() > FINDINGS_MAX {
         let count = found.len() - FINDINGS_MAX;
         found.truncate(FINDINGS_MAX);
-        let text = format!("{count} more of this kind are left out here");
+        let text = format!("{count} more of this kind are omitted here");
         found.push(Finding { fact: Fact::Omitted { count }, text });
     }
     found
@@ -303,14 +306,14 @@ fn capped(mut found: Vec<Finding>) -> Vec<Finding> {
 pub struct Series {
     /// The axis.
     pub axis: usize,
-    /// The choice of all other axes.
+    /// The choices on all other axes.
     pub others: Vec<usize>,
-    /// Indices of the points: numbers rising, names in their order.
+    /// Indices of the points: numbers ascending, names in order.
     pub points: Vec<usize>,
 }
 
 /// All series along an axis, in the order of the points.
-pub fn series(axes: &[Axis], points: &[Seen], axis: usize) -> Vec<Series> {
+pub fn series(axes: &[Axis], points: &[FindingInput], axis: usize) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     let mut places = std::collections::BTreeMap::new();
     for (index, point) in points.iter().enumerate() {
@@ -336,7 +339,7 @@ impl Series {
     }
 }
 
-/// A choice in words, some axes left out.
+/// A choice in words, without some axes.
 pub fn without(axes: &[Axis], choice: &[usize], left_out: &[usize]) -> String {
     let keep: Vec<usize> = (0..axes.len()).filter(|at| !left_out.contains(at)).collect();
     let axes: Vec<Axis> = keep.iter().map(|at| axes[*at].clone()).collect();
@@ -348,7 +351,7 @@ fn with(others: &str) -> String {
     if others.is_empty() { String::new() } else { format!("with {others}: ") }
 }
 
-/// By which figure throughput is told: I/Os, or bytes if the I/Os are not all of one size.
+/// The figure of throughput: I/Os, or bytes if I/Os have several sizes.
 pub fn throughput_of<'a>(all: impl Iterator<Item = &'a Figures>) -> Metric {
     let mut sizes = all
         .filter_map(|figures| figures.get(Metric::BytesPerSecond)?.checked_div(figures.get(Metric::Iops)?));
@@ -369,9 +372,9 @@ impl CheckedDiv for f64 {
     }
 }
 
-fn knee(axes: &[Axis], points: &[Seen], series: &Series) -> Option<Finding> {
+fn knee(axes: &[Axis], points: &[FindingInput], series: &Series) -> Option<Finding> {
     let axis = &axes[series.axis];
-    let seen: Vec<(&Seen, &Figures)> =
+    let seen: Vec<(&FindingInput, &Figures)> =
         series.points.iter().filter_map(|at| Some((&points[*at], points[*at].figures.as_ref()?))).collect();
     if seen.len() < 3 {
         return None;
@@ -414,7 +417,7 @@ fn knee(axes: &[Axis], points: &[Seen], series: &Series) -> Option<Finding> {
     let rises = seen.windows(2).all(|pair| pair[0].0.outstanding < pair[1].0.outstanding);
     let concurrency = metric == Metric::Iops && rises && seen[0].0.outstanding.is_some();
     let (mut knee, mut little) = (None, None);
-    // Where throughput keeps pace with what is outstanding, or never rises, power is the most at an end: no knee.
+    // Where throughput is proportional to the depth, or constant, power is largest at an end: no knee.
     let turn = concurrency.then(|| power_peak(&seen, &x)).flatten().filter(|at| (1..last).contains(at));
     if let (Some(at), Some(alone_ns), Some(measured_at)) =
         (turn, seen[0].1.get(Metric::MeanNs), seen[0].0.outstanding)
@@ -422,7 +425,7 @@ fn knee(axes: &[Axis], points: &[Seen], series: &Series) -> Option<Finding> {
         let corner =
             Corner { outstanding: most * alone_ns / 1e9, iops_max: most, latency_ns: alone_ns, measured_at };
         text += &format!(
-            "; the knee, the most throughput for its latency, is at {}; Little's law ({} x {}) puts it at {} outstanding",
+            "; the knee, the highest throughput relative to latency, is at {}; Little's law ({} x {}) puts it at {} outstanding",
             label(at),
             iops(most),
             time(alone_ns),
@@ -442,8 +445,8 @@ fn knee(axes: &[Axis], points: &[Seen], series: &Series) -> Option<Finding> {
     Some(Finding { fact, text })
 }
 
-/// The first point whose throughput for its latency is within 1 % of the most.
-fn power_peak(seen: &[(&Seen, &Figures)], x: &[f64]) -> Option<usize> {
+/// The first point whose power (throughput / latency) is within 1 % of the largest.
+fn power_peak(seen: &[(&FindingInput, &Figures)], x: &[f64]) -> Option<usize> {
     let latency: Option<Vec<f64>> = seen.iter().map(|(_, figures)| figures.get(Metric::MeanNs)).collect();
     let latency = latency.filter(|latency| latency.iter().all(|ns| *ns > 0.0))?;
     let power: Vec<f64> = x.iter().zip(&latency).map(|(x, latency)| x / latency).collect();
@@ -451,7 +454,7 @@ fn power_peak(seen: &[(&Seen, &Figures)], x: &[f64]) -> Option<usize> {
     power.iter().position(|power| equal(*power, most))
 }
 
-/// Figures in which one value may overtake another. I/Os and bytes a second would say the same.
+/// Figures in which one value may overtake another. I/Os and bytes per second are equivalent.
 const CONTESTED: [Metric; 6] = [
     Metric::Iops,
     Metric::MeanNs,
@@ -461,8 +464,8 @@ const CONTESTED: [Metric; 6] = [
     Metric::WriteAmplification,
 ];
 
-/// What the values of `names` do to each other along a numeric axis.
-fn crossovers(axes: &[Axis], points: &[Seen], names: usize, along: usize) -> Vec<Finding> {
+/// Crossovers between the values of `names` along a numeric axis.
+fn crossovers(axes: &[Axis], points: &[FindingInput], names: usize, along: usize) -> Vec<Finding> {
     let mut found = Vec::new();
     let all = series(axes, points, along);
     for (index, one) in all.iter().enumerate() {
@@ -478,7 +481,13 @@ fn crossovers(axes: &[Axis], points: &[Seen], names: usize, along: usize) -> Vec
     found
 }
 
-fn between(axes: &[Axis], points: &[Seen], names: usize, one: &Series, other: &Series) -> Vec<Finding> {
+fn between(
+    axes: &[Axis],
+    points: &[FindingInput],
+    names: usize,
+    one: &Series,
+    other: &Series,
+) -> Vec<Finding> {
     let axis = &axes[one.axis];
     let label = |series: &Series| axes[names].values[series.others[names]].label.clone();
     let (a, b) = (label(one), label(other));
@@ -492,12 +501,12 @@ fn between(axes: &[Axis], points: &[Seen], names: usize, one: &Series, other: &S
         })
         .collect();
     let (mut found, mut ahead, mut always) = (Vec::new(), Vec::new(), Vec::new());
-    // How single payloads cross shows in the mean; throughput and the tail would only repeat it.
+    // The transfer of single payloads shows in the mean; throughput and tail would repeat it.
     let crossing = |figures: &Figures| figures.get(Metric::HostNsPerIo).is_some();
     let is_crossing = is_method(&axes[names]) && pairs.iter().all(|(_, a, b)| crossing(a) && crossing(b));
     let repeats = |metric: &Metric| is_crossing && matches!(metric, Metric::Iops | Metric::P99Ns);
     for metric in CONTESTED.into_iter().filter(|metric| !repeats(metric)) {
-        // How far `b` is ahead of `a`, and who leads for certain.
+        // The lead of `b` over `a`, and the sign of a certain lead.
         let leads: Vec<(usize, f64, i32)> = pairs
             .iter()
             .filter_map(|(at, of_a, of_b)| {
@@ -556,14 +565,15 @@ fn between(axes: &[Axis], points: &[Seen], names: usize, one: &Series, other: &S
             (None, _) => format!("{} (equal)", metric.noun()),
         });
         let list = list.collect::<Vec<_>>().join(", ");
-        let text = format!("{}{a} and {b} never change places over {} in {list}", with(&others), axis.key);
+        let text =
+            format!("{}{a} and {b} do not cross over the range of {} in {list}", with(&others), axis.key);
         let fact = Fact::NoCrossover { key: axis.key.clone(), others, values: (a, b), ahead };
         found.push(Finding { fact, text });
     }
     found
 }
 
-/// Where the lead changes its sign, on the axis as it is drawn.
+/// Zero of the lead, interpolated on the scale of the axis.
 fn interpolated(axis: &Axis, leads: &[(usize, f64, i32)]) -> Option<f64> {
     let pair = leads.windows(2).find(|pair| pair[0].1 * pair[1].1 <= 0.0 && pair[0].1 != pair[1].1)?;
     let (low, high) = (axis.values[pair[0].0].number?, axis.values[pair[1].0].number?);
@@ -575,7 +585,7 @@ fn interpolated(axis: &Axis, leads: &[(usize, f64, i32)]) -> Option<f64> {
     Some(low + part * (high - low))
 }
 
-fn best(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
+fn best(axes: &[Axis], points: &[FindingInput]) -> Vec<Finding> {
     let done: Vec<(usize, &Figures)> =
         points.iter().enumerate().filter_map(|(at, point)| Some((at, point.figures.as_ref()?))).collect();
     if done.len() < 2 {
@@ -583,7 +593,7 @@ fn best(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
     }
     let throughput = throughput_of(done.iter().map(|(_, figures)| *figures));
     let mut found = Vec::new();
-    for (metric, noun) in [(throughput, "most throughput"), (Metric::P99Ns, "least p99 latency")] {
+    for (metric, noun) in [(throughput, "highest throughput"), (Metric::P99Ns, "lowest p99 latency")] {
         let all: Vec<(usize, f64, f64)> = done
             .iter()
             .filter_map(|(at, figures)| {
@@ -640,7 +650,7 @@ fn short(value: f64) -> String {
     if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
-/// A number on an axis, for people.
+/// A value on an axis, in words.
 fn on_scale(scale: &Scale, at: f64) -> String {
     match scale {
         Scale::Numbers(unit) if unit == "B" && at < 1024.0 => Bytes(at as u64).to_string(),

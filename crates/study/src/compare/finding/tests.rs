@@ -1,4 +1,4 @@
-//! Findings on points that were made up.
+//! Findings on synthetic points.
 
 use super::*;
 
@@ -22,13 +22,13 @@ fn figures(iops: f64, mean_ns: f64, wire: f64, payload: f64) -> Figures {
     })
 }
 
-/// Depths of 1 to 256 on a drive that does so many I/Os a second with so many outstanding.
+/// Depths of 1 to 256 on a drive whose throughput is a function of the depth.
 fn depths(iops: impl Fn(f64) -> f64) -> Vec<Finding> {
-    let points: Vec<Seen> = (0..9)
+    let points: Vec<FindingInput> = (0..9)
         .map(|at| {
             let depth = f64::from(1 << at);
             let found = figures(iops(depth), depth * 1e9 / iops(depth), 1.0, 1.0);
-            Seen { choice: vec![at], figures: Some(found), outstanding: Some(1 << at) }
+            FindingInput { choice: vec![at], figures: Some(found), outstanding: Some(1 << at) }
         })
         .collect();
     findings(&[axis("iodepth=1..256x2")], &points)
@@ -39,8 +39,8 @@ fn knee_of(found: &[Finding]) -> (&Fact, &str) {
     (&knee.fact, &knee.text)
 }
 
-// 16 balanced servers: the mean value analysis of a closed network gives X(N) = N / (N + 15) of the sum, whose power
-// is the most at N = 15. A definition that puts the knee elsewhere would send people to the wrong depth.
+// 16 balanced servers: mean value analysis of a closed network yields X(N) = N / (N + 15) of the total, whose
+// power is largest at N = 15. Another definition of the knee would recommend the wrong depth.
 #[test]
 fn the_knee_of_sixteen_servers_is_at_sixteen() {
     let found = depths(|n| 400e3 * n / (n + 15.0));
@@ -50,7 +50,7 @@ fn the_knee_of_sixteen_servers_is_at_sixteen() {
     assert!((corner.outstanding - 15.1).abs() < 0.1, "{text}");
 }
 
-// Without a sharp bound in words nobody knows what "the knee" of the sentence is.
+// Without a sharp bound "the knee" would be undefined.
 #[test]
 fn a_drive_without_chance_turns_at_the_corner() {
     let found = depths(|n| 400e3 * (n / 16.0).min(1.0));
@@ -59,12 +59,12 @@ fn a_drive_without_chance_turns_at_the_corner() {
     assert_eq!((plateau.as_deref(), knee.as_deref()), (Some("16"), Some("16")));
     assert_eq!(
         text,
-        "IOPS are within 5 % of their best (400 K IOPS) from iodepth 16 on; the knee, the most throughput for its \
-         latency, is at 16; Little's law (400 K IOPS x 40.00 us) puts it at 16 outstanding"
+        "IOPS are within 5 % of their best (400 K IOPS) from iodepth 16 on; the knee, the highest throughput relative \
+         to latency, is at 16; Little's law (400 K IOPS x 40.00 us) puts it at 16 outstanding"
     );
 }
 
-// Noise, a climb that hasn't ended, and a collapse are no knees.
+// Noise, a rising curve, and a collapse have no knee.
 #[test]
 fn no_knee_is_claimed_where_there_is_none() {
     for (iops, words) in [
@@ -82,7 +82,7 @@ fn no_knee_is_claimed_where_there_is_none() {
         assert!(matches!(fact, Fact::Knee { knee: None, little: None, .. }), "{text}");
     }
     let two = axis("iodepth=1,2");
-    let seen = |at: usize| Seen {
+    let seen = |at: usize| FindingInput {
         choice: vec![at],
         figures: Some(figures(1000.0 * (at + 1) as f64, 1e6, 1.0, 1.0)),
         outstanding: Some(at as u64 + 1),
@@ -91,41 +91,41 @@ fn no_knee_is_claimed_where_there_is_none() {
     assert!(found.iter().all(|finding| matches!(finding.fact, Fact::Best { .. })), "{found:?}");
 }
 
-// The question that one buys the command for: from which size on is the other method better?
+// The main question to a comparison: from which size on is the other method better?
 #[test]
 fn a_crossover_is_placed_and_its_absence_is_said() {
     let axes = [axis("method=prp,sgl"), axis("bs=512 B,1 KiB,2 KiB")];
     let wire = [[600.0, 1100.0, 2400.0], [640.0, 1060.0, 2100.0]];
-    let points: Vec<Seen> = (0..6)
+    let points: Vec<FindingInput> = (0..6)
         .map(|at| {
             let (method, size) = (at / 3, at % 3);
             let found = figures(1000.0, 1000.0, wire[method][size], 512.0);
-            Seen { choice: vec![method, size], figures: Some(found), outstanding: None }
+            FindingInput { choice: vec![method, size], figures: Some(found), outstanding: None }
         })
         .collect();
     let found = findings(&axes, &points);
     let crossing = found.iter().find(|finding| matches!(finding.fact, Fact::Crossover { .. })).unwrap();
-    // Half of the way on the logarithmic axis.
+    // Halfway on the logarithmic axis.
     assert_eq!(
         crossing.text,
         "sgl overtakes prp between bs 512 B and 1 KiB (at about 724 B by interpolation), in wire bytes per I/O"
     );
-    // What comes in steps is anywhere between values that are far apart.
+    // A stepwise change may be anywhere between distant values.
     let apart = findings(&[axis("method=prp,sgl"), axis("bs=512 B,4 KiB,8 KiB")], &points);
     let crossing = apart.iter().find(|finding| matches!(finding.fact, Fact::Crossover { .. })).unwrap();
     assert_eq!(crossing.text, "sgl overtakes prp between bs 512 B and 4 KiB, in wire bytes per I/O");
     let never = found.iter().find(|finding| matches!(finding.fact, Fact::NoCrossover { .. })).unwrap();
     assert_eq!(
         never.text,
-        "prp and sgl never change places over bs in IOPS (equal), mean latency (equal), p99 latency (equal), \
+        "prp and sgl do not cross over the range of bs in IOPS (equal), mean latency (equal), p99 latency (equal), \
          payload bytes per I/O (equal)"
     );
-    // A lead of half a percent is no lead.
-    let even: Vec<Seen> = points
+    // A lead of half a percent is none.
+    let even: Vec<FindingInput> = points
         .iter()
         .map(|point| {
             let tilt = 1.0 + 0.004 * (point.choice[0] as f64 - 0.5) * (point.choice[1] as f64 - 1.0);
-            Seen { figures: Some(figures(1000.0, 1000.0, 600.0 * tilt, 512.0)), ..point.clone() }
+            FindingInput { figures: Some(figures(1000.0, 1000.0, 600.0 * tilt, 512.0)), ..point.clone() }
         })
         .collect();
     let found = findings(&axes, &even);
@@ -133,7 +133,7 @@ fn a_crossover_is_placed_and_its_absence_is_said() {
     assert!(found[0].text.contains("all 6 points are equal in IOPS"), "{}", found[0].text);
 }
 
-// Sixty sentences of one kind first, and nobody comes to the one that matters.
+// Sixty similar sentences first would hide the important one.
 #[test]
 fn five_findings_of_several_kinds_come_first() {
     let finding = |fact: Fact, text: &str| Finding { fact, text: text.to_owned() };
@@ -157,8 +157,8 @@ fn five_findings_of_several_kinds_come_first() {
     assert_eq!((texts.len(), texts[5]), (count, "knee 2"), "none is lost");
 }
 
-// Where sizes differ the most bytes a second are those of the longest I/Os whatever else is compared, and stood first; what
-// overtakes what stood behind it, folded.
+// Where sizes differ, the most bytes per second are always those of the longest I/Os; this trivial finding
+// once came first and hid others.
 #[test]
 fn what_is_trivial_of_sizes_comes_last() {
     let finding = |fact: Fact, text: &str| Finding { fact, text: text.to_owned() };

@@ -1,4 +1,4 @@
-//! The drive from inside: dies, channels and cores in use; write amplification; wear.
+//! The sections on the drive: utilisation of dies, channels and cores; write amplification; wear.
 
 use super::flow::{elapsed, with_warmup};
 use super::percent;
@@ -8,7 +8,7 @@ use byteway_console::table::grouped;
 use byteway_measure::results::{DrivePoint, Point, Results, Wear};
 use byteway_measure::summary::{FlashUser, Summary, WearSummary};
 
-/// Cells of the heat map, at most: more are smaller than a pixel and larger than a page.
+/// Columns of the heat map, at most: more would be smaller than a pixel, and enlarge the page.
 const HEAT_COLUMNS_MAX: usize = 256;
 const HEAT_ROWS_MAX: usize = 128;
 
@@ -16,17 +16,17 @@ pub(super) fn usage(steps: &Steps, summary: &Summary) -> Option<Section> {
     if summary.utilisation.is_empty() {
         return None;
     }
-    let mut section = Section::new("Dies, channels and cores in use").text(
-        "A resource is in use while it works for an I/O or for collection. What is near 100 % limits the drive: I/Os wait \
-         for it, and more of them in flight make each slower but not all of them faster. A wide band says that the load \
-         is not spread evenly.",
+    let mut section = Section::new("Utilization of dies, channels and cores").text(
+        "A resource is busy while it works for an I/O or for garbage collection. One near 100 % limits the drive: I/Os wait \
+         for it, and more I/Os in flight increase latency but not throughput. A wide band shows that the load \
+         is uneven.",
     );
     let table = Table::from(summary.in_use());
-    section = section.table(table.caption("Share of the measured time in use"));
+    section = section.table(table.caption("Share of the measured time in which each was busy"));
     if !steps.has_drive() {
         return Some(section);
     }
-    let share = || Axis::linear("time in use", Unit::Share).range(0.0, 1.0);
+    let share = || Axis::linear("utilization", Unit::Share).range(0.0, 1.0);
     let each = [
         ("Dies", Ink::nth(0), (|drive| &drive.dies) as fn(&DrivePoint) -> &Vec<f64>),
         ("Channels", Ink::of(2, 0), |drive| &drive.channels),
@@ -46,7 +46,7 @@ pub(super) fn usage(steps: &Steps, summary: &Summary) -> Option<Section> {
             steps.line(|point| mean(&shares(point))),
         );
         let caption =
-            format!("Share of each step in which a {} was busy, over {count} of them.", singular(title));
+            format!("Share of each step in which a {} was busy, over all {count}.", singular(title));
         section =
             section.figure(Figure::new(format!("{title} over time"), caption, with_warmup(chart, steps)));
     }
@@ -54,7 +54,7 @@ pub(super) fn usage(steps: &Steps, summary: &Summary) -> Option<Section> {
     let chart = Chart::new(elapsed(), share()).steps("", Ink::of(3, 0), cores);
     section = section.figure(Figure::new(
         "Cores over time",
-        "Share of each step in which the drive's processor cores were busy, in the mean over all of them.",
+        "Share of each step in which the drive's processor cores were busy, mean over all of them.",
         with_warmup(chart, steps),
     ));
     if let Some(figure) = heat(steps) {
@@ -71,7 +71,7 @@ fn mean(shares: &[f64]) -> f64 {
     if shares.is_empty() { f64::NAN } else { shares.iter().sum::<f64>() / shares.len() as f64 }
 }
 
-/// Dies over time, as colours.
+/// Utilisation of dies over time, as a heat map.
 fn heat(steps: &Steps) -> Option<Figure> {
     let points: Vec<(&Point, &DrivePoint)> =
         steps.points.iter().filter_map(|point| Some((point, point.drive.as_ref()?))).collect();
@@ -98,8 +98,8 @@ fn heat(steps: &Steps) -> Option<Figure> {
     let rows =
         firsts.iter().map(|&first| columns.iter().map(|column| cell(first, column)).collect()).collect();
     let caption = match (wide, high) {
-        (1, 1) => "Each row is a die, each column a step; the colour is the share of the step in which it was busy. Dark \
-                   rows are dies that nobody asks."
+        (1, 1) => "Each row is a die, each column a step; the color is the share of the step in which it was busy. Dark \
+                   rows are idle dies."
             .to_owned(),
         _ => {
             let of = |count: usize, one: &str, many: &str| match count {
@@ -107,8 +107,8 @@ fn heat(steps: &Steps) -> Option<Figure> {
                 count => format!("{count} {many}"),
             };
             format!(
-                "Each cell is {} over {}; the colour is the share of that time in which it was busy, in the mean.",
-                of(high, "a die", "neighbouring dies"),
+                "Each cell is {} over {}; the color is the mean share of that time in which it was busy.",
+                of(high, "a die", "neighboring dies"),
                 of(wide, "a step", "steps"),
             )
         }
@@ -121,21 +121,21 @@ fn heat(steps: &Steps) -> Option<Figure> {
 pub(super) fn writing(steps: &Steps, results: &Results) -> Option<Section> {
     let summary = &results.summary;
     let flash = summary.flash?;
-    let mut section = Section::new("Writing, collection and wear");
+    let mut section = Section::new("Writes, garbage collection and wear");
     section = match summary.write_amplification {
         Some(amplification) => section.text(format!(
-            "Flash is erased in blocks that are larger than what is written, so a drive moves what is still valid before \
-             it erases. Write amplification is how many bytes were programmed for each byte that the host wrote: {:.3} \
-             over the measured part. What is in the write buffer counts as written, not yet as programmed.",
+            "Flash is erased in blocks that are larger than the units written, so a drive must move valid data before \
+             it erases a block. The write amplification factor is the number of bytes programmed per byte written by the host: {:.3} \
+             in the measured part. Data in the write buffer counts as written, but not yet as programmed.",
             amplification
         )),
         None if summary.has_writes() => {
-            section.text("Nothing that the host wrote has reached flash yet, so there is no write amplification.")
+            section.text("No host data has reached flash yet, so there is no write amplification.")
         }
         None => section.text("The host wrote nothing, so there is no write amplification."),
     };
     let others = flash.others();
-    let header = ["", "for the host", "by collection"].map(str::to_owned).into_iter();
+    let header = ["", "for the host", "by garbage collection"].map(str::to_owned).into_iter();
     let header = header.chain(others.iter().map(|other| format!("for the {}", other.name)));
     let mut table = Table::new(header, 1).caption("Operations of the flash");
     let mut row = |cells: [String; 3], of: fn(&FlashUser) -> Option<u64>| {
@@ -172,50 +172,51 @@ fn over_time(section: Section, steps: &Steps, summary: &Summary) -> Section {
         total.push((point.end_ns, amplification(all_programmed, all_written)));
     }
     let per_step = steps.line(|point| amplification(programmed(point), written(point)));
-    // Of a moment with hardly a write it says nothing, and would put all others at the foot of the chart.
+    // Steps with hardly any write are excluded: their ratio is meaningless, and would flatten the rest of the
+    // chart.
     let highest =
         per_step.iter().chain(&total).map(|(_, y)| *y).filter(|y| y.is_finite()).fold(1.0, f64::max);
     let top = 3.0 * summary.write_amplification.unwrap_or(1.0).max(1.0);
     let axis = Axis::linear("write amplification", Unit::Count);
     let axis = if highest > top { axis.range(0.0, top) } else { axis };
-    let chart = Chart::new(elapsed(), axis).steps("in each step", Ink::of(5, 0), per_step).line(
-        "since measuring began",
+    let chart = Chart::new(elapsed(), axis).steps("per step", Ink::of(5, 0), per_step).line(
+        "cumulative since the warm-up",
         Ink::nth(1),
         total,
     );
     let mut caption = format!(
-        "Bytes programmed for each byte that the host wrote: in each step, and added up since the first step after \
-         warming up. Over the whole of the measured part it is {:.3}.",
+        "Bytes programmed per byte written by the host: in each step, and cumulative since the first step after \
+         the warm-up. Over the whole measured part it is {:.3}.",
         summary.write_amplification.unwrap_or_default()
     );
     if highest > top {
-        let over = format!(" Moments with few writes reach up to {highest:.0} and are cut off.");
+        let over = format!(" Steps with few writes reach up to {highest:.0} and are clipped.");
         caption.push_str(&over);
     }
-    let rates = Chart::new(elapsed(), Axis::linear("bytes a second", Unit::BytesPerSecond))
+    let rates = Chart::new(elapsed(), Axis::linear("bytes per second", Unit::BytesPerSecond))
         .steps("written by the host", Ink::nth(0), steps.per_second(written))
         .steps("programmed", Ink::nth(1), steps.per_second(programmed));
     let mut section = section
         .figure(Figure::new("Write amplification over time", caption, with_warmup(chart, steps)))
         .figure(Figure::new(
             "Written and programmed",
-            "The distance between the lines is what collection moves, and what the write buffer takes up or gives back.",
+            "The distance between the lines is the data moved by garbage collection, and changes of the write buffer's fill level.",
             with_warmup(rates, steps),
         ));
     let erases = |point: &Point| point.drive.as_ref().map_or(0, |drive| drive.erases);
     if steps.points.iter().any(|point| erases(point) > 0) {
-        let chart = Chart::new(elapsed(), Axis::linear("blocks erased a second", Unit::Count)).steps(
+        let chart = Chart::new(elapsed(), Axis::linear("block erases per second", Unit::Count)).steps(
             "",
             Ink::of(3, 0),
             steps.per_second(erases),
         );
-        let caption = "Erases come in bursts where dies collect at the same time.";
+        let caption = "Erases are bursty where dies collect garbage at the same time.";
         section = section.figure(Figure::new("Erases over time", caption, with_warmup(chart, steps)));
     }
     section
 }
 
-/// Bars of the wear histogram.
+/// Bars of the wear histogram, at most.
 const WEAR_BARS_MAX: u64 = 24;
 
 fn worn(section: Section, wear: &Wear) -> Section {
@@ -227,10 +228,13 @@ fn worn(section: Section, wear: &Wear) -> Section {
     let summary = WearSummary::new(wear.blocks, wear.min, wear.mean, wear.max);
     let spread = match wear.max {
         0 => String::new(),
-        _ => format!(" From the least to the most worn is {} of the mean.", percent(summary.spread)),
+        _ => format!(
+            " The spread between the least and the most worn is {} of the mean.",
+            percent(summary.spread)
+        ),
     };
     let words = format!(
-        "Wear: {} each of {} blocks was erased {} to {} times, {:.3} times in the mean: {used} of the {} erases that a \
+        "Wear: {} {} blocks with {} to {} erases each, mean {:.3}: {used} of the {} erases that a \
          block endures.{spread}{}",
         if wear.began_worn { "until the end of this run" } else { "in this run" },
         grouped(wear.blocks),
@@ -238,9 +242,9 @@ fn worn(section: Section, wear: &Wear) -> Section {
         grouped(wear.max),
         wear.mean,
         grouped(wear.endurance),
-        if wear.began_worn { "" } else { " What the drive went through before the run is not counted." }
+        if wear.began_worn { "" } else { " Wear from before the run is not counted." }
     );
-    // A histogram of nothing is one bar.
+    // An empty histogram has a single bar.
     if wear.max == 0 {
         return section.text(words);
     }
@@ -258,14 +262,12 @@ fn worn(section: Section, wear: &Wear) -> Section {
     };
     let share = counts.iter().map(|blocks| *blocks as f64).collect();
     let labels = counts.iter().map(|blocks| if bars <= 8 { grouped(*blocks) } else { String::new() });
-    let chart = Chart::new(
-        Axis::names("erases of a block", (0..bars).map(name)),
-        Axis::linear("blocks", Unit::Count),
-    )
-    .labelled_bars("", Ink::nth(0), share, labels.collect());
+    let chart =
+        Chart::new(Axis::names("erases per block", (0..bars).map(name)), Axis::linear("blocks", Unit::Count))
+            .labelled_bars("", Ink::nth(0), share, labels.collect());
     let section = section.figure(Figure::new(
-        "How worn the blocks are",
-        "How many blocks were erased so often. A narrow heap is an even wear; a drive ends when its first blocks reach \
+        "Wear of the blocks",
+        "Number of blocks by erase count. A narrow distribution is even wear; a drive's life ends when its first blocks reach \
          their endurance.",
         chart,
     ));

@@ -1,4 +1,4 @@
-//! Throughput, latency, and where the time of an I/O goes.
+//! The sections on throughput, latency, and the time of an I/O by resource.
 
 use super::kinds::{kinds, plural};
 use super::percent;
@@ -9,7 +9,7 @@ use byteway_measure::results::{Curve, Flow, JobPoint, Results};
 use byteway_measure::summary::Summary;
 use byteway_workload::Kind;
 
-/// More lines in one chart can't be told apart.
+/// Lines in a chart, at most; more cannot be distinguished.
 const LINES_MAX: usize = 7;
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Trim];
 
@@ -17,10 +17,10 @@ pub(super) fn elapsed() -> Axis {
     Axis::linear("time since the first I/O", Unit::Nanoseconds)
 }
 
-/// The chart with the time of warming up shaded.
+/// Shades the warm-up in a chart.
 pub(super) fn with_warmup(chart: Chart, steps: &Steps) -> Chart {
     match steps.measured_from_ns > 0.0 {
-        true => chart.shade(0.0, steps.measured_from_ns, "warming up"),
+        true => chart.shade(0.0, steps.measured_from_ns, "warm-up"),
         false => chart,
     }
 }
@@ -33,7 +33,7 @@ fn flow(job: &JobPoint, kind: Kind) -> Flow {
     }
 }
 
-/// Which lines are drawn: a job, or all of them, and a kind.
+/// The lines to draw: a job (`None`: all jobs together) and a kind.
 fn lines(steps: &Steps) -> Vec<(Option<usize>, Kind)> {
     let has = |job: usize, kind: Kind| {
         steps.points.iter().any(|point| point.jobs.get(job).is_some_and(|job| flow(job, kind).ios > 0))
@@ -57,21 +57,21 @@ fn lines(steps: &Steps) -> Vec<(Option<usize>, Kind)> {
 
 pub(super) fn throughput(steps: &Steps, summary: &Summary) -> Section {
     let mut section = Section::new("Throughput over time").text(match summary.jobs.len() {
-        1 => "How much completed in each step of time. An I/O counts where it completes, with all of its bytes.",
+        1 => "Throughput in each time step. An I/O counts at its completion, with all of its bytes.",
         _ => {
-            "How much of each job completed in each step of time. An I/O counts where it completes, with all of its \
-             bytes. Reads have solid lines, writes dashed, trims dotted ones."
+            "Throughput of each job in each time step. An I/O counts at its completion, with all of its \
+             bytes. Lines of reads are solid, of writes dashed, of trims dotted."
         }
     });
     if steps.points.is_empty() {
-        return section.text("Figures over time were not recorded.");
+        return section.text("No time series was recorded.");
     }
     let lines = lines(steps);
     if lines.iter().any(|(job, _)| job.is_none()) {
-        section = section.text(format!("The {} jobs are added up.", steps.jobs.len()));
+        section = section.text(format!("The figures are sums over {} jobs.", steps.jobs.len()));
     }
     let mut bytes = Chart::new(elapsed(), Axis::linear("throughput", Unit::BytesPerSecond));
-    let mut count = Chart::new(elapsed(), Axis::linear("I/Os a second", Unit::Iops));
+    let mut count = Chart::new(elapsed(), Axis::linear("I/Os per second", Unit::Iops));
     for (job, kind) in lines {
         let of = |point: &byteway_measure::results::Point| -> Flow {
             let jobs = point.jobs.iter().enumerate().filter(|(index, _)| job.is_none_or(|job| job == *index));
@@ -94,41 +94,41 @@ pub(super) fn throughput(steps: &Steps, summary: &Summary) -> Section {
     let width = match steps.joined {
         1 => format!("Each step is {} wide.", time(steps.width_ns)),
         joined => format!(
-            "Each step is {} wide: {joined} of those that were recorded, which results.parquet has.",
+            "Each step is {} wide and merges {joined} of the recorded ones, which are in results.parquet.",
             time(steps.width_ns)
         ),
     };
     let counted = match steps.measured_from_ns > 0.0 {
-        true => "The shaded part is warming up: it is left out of all figures but those over time.",
-        false => "Small I/Os weigh here as much as large ones.",
+        true => "The shaded part is the warm-up, which only the time series include.",
+        false => "Small I/Os count as much as large ones.",
     };
-    section.figure(Figure::new("Bytes a second", width, with_warmup(bytes, steps))).figure(Figure::new(
-        "I/Os a second",
+    section.figure(Figure::new("Bytes per second", width, with_warmup(bytes, steps))).figure(Figure::new(
+        "I/Os per second",
         counted,
         with_warmup(count, steps),
     ))
 }
 
-/// More charts of single jobs than this would be a list, not a picture.
+/// Charts of single jobs, at most.
 const JOBS_MAX: usize = 6;
 
 pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
     let mut section = Section::new("Latency").text(
-        "From when the host submits an I/O to when it knows that it is done; of an I/O that was due at a certain time, \
-         from that time on. A percentile says how many took no longer: of a hundred I/Os one is slower than the 99th.",
+        "From the submission of an I/O until the host has seen its completion; for an I/O with a due time, \
+         from that time. 1 % of the I/Os are slower than the 99th percentile.",
     );
     section = section.table(results.summary.latency().into());
 
     let shown: Vec<&Curve> = results.curves.iter().take(LINES_MAX).collect();
     let mut whole = Chart::new(
         Axis::log("latency", Unit::Nanoseconds),
-        Axis::linear("I/Os that took no longer", Unit::Share).range(0.0, 1.0),
+        Axis::linear("cumulative share of I/Os", Unit::Share).range(0.0, 1.0),
     );
     let mut tail =
-        Chart::new(Axis::log("latency", Unit::Nanoseconds), Axis::tail("I/Os that took no longer"));
+        Chart::new(Axis::log("latency", Unit::Nanoseconds), Axis::tail("cumulative share of I/Os"));
     for curve in &shown {
         let (name, ink) = curve_look(curve, results);
-        // From nobody up to the fastest.
+        // Begin at a share of 0.
         let first = curve.points.first().map(|(ns, _)| (*ns, 0.0));
         let points = |rest: Vec<(f64, f64)>| first.into_iter().chain(rest).collect();
         whole = whole.steps(name.clone(), ink, points(curve.points.clone()));
@@ -137,25 +137,25 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
     section = section
         .figure(Figure::new(
             "Distribution of latencies",
-            "How many I/Os (upwards) took no longer than a time (to the right, logarithmic). A steep line is a latency \
-             that most have in common; a second step is a second way that some of them take.",
+            "Cumulative share of I/Os over latency (logarithmic). A steep section is a latency \
+             common to many I/Os; a second step is a second code path or resource that some of them use.",
             whole,
         ))
         .figure(Figure::new(
             "The tail",
-            "The same with the upper end stretched: each line of the grid leaves a tenth of the I/Os of the one below. \
+            "The same with the upper end stretched: each grid line has a tenth of the I/Os above it that the one below has. \
              The end of a line is the slowest I/O.",
             tail,
         ));
     if results.curves.len() > shown.len() {
         let left = results.curves.len() - shown.len();
-        section = section.text(format!("{left} more curves are left out; the table has their percentiles."));
+        section = section.text(format!("{left} more curves are omitted; the table has their percentiles."));
     }
 
     let any =
         |job: &usize| steps.points.iter().any(|point| point.jobs.get(*job).is_some_and(|job| ios(job) > 0));
     let jobs: Vec<usize> = (0..steps.jobs.len()).filter(any).collect();
-    // One scale for all jobs: charts side by side are compared.
+    // One scale for all jobs, because charts side by side are compared.
     let ends = jobs.iter().take(JOBS_MAX).flat_map(|&job| {
         let points = steps.points.iter().filter_map(move |point| point.jobs.get(job));
         points.filter(|job| ios(job) > 0).flat_map(|job| [job.p50_ns, job.max_ns])
@@ -191,7 +191,7 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
     if jobs.len() > JOBS_MAX {
         let left = jobs.len() - JOBS_MAX;
         section =
-            section.text(format!("{left} more jobs are left out here; results.parquet has all of them."));
+            section.text(format!("{left} more jobs are omitted here; results.parquet has all of them."));
     }
     section
 }
@@ -206,8 +206,8 @@ fn curve_look(curve: &Curve, results: &Results) -> (String, Ink) {
     }
 }
 
-/// The curve with its end, a share of 1, where the slowest of so many I/Os belongs: nothing took longer than all of
-/// them, so an axis that counts those that took longer has no place for 1.
+/// The curve with its end moved: no I/O took longer than the slowest, so a tail axis has no position for a
+/// share of 1; the slowest is shown at the share of all but one I/O.
 fn with_slowest(curve: &Curve, summary: &Summary) -> Vec<(f64, f64)> {
     let of = |kind: Kind| kinds(summary).find(|(job, k, _)| job.name == curve.job && *k == kind);
     let ios = of(curve.kind).map_or(1, |(.., found)| found.ios.max(1));
@@ -215,21 +215,17 @@ fn with_slowest(curve: &Curve, summary: &Summary) -> Vec<(f64, f64)> {
     curve.points.iter().map(|&(ns, share)| (ns, share.min(most))).collect()
 }
 
-/// What a resource is to an I/O.
+/// Description of a resource.
 fn meaning(span: &str) -> &'static str {
     match span {
-        "host" => "the host's software: building the command, submitting, reaping the completion",
-        "doorbell" => {
-            "from the doorbell's store until the drive begins to fetch: crossing, waiting for the turn"
-        }
-        "fetch" => {
-            "reading the submission queue entry across the link; waiting for the look at a commit record"
-        }
+        "host" => "the host's software: building and submitting the command, reaping the completion",
+        "doorbell" => "from the doorbell write until the drive starts to fetch: link crossing, arbitration",
+        "fetch" => "reading the submission queue entry over the link; waiting for a poll of a commit record",
         "link" => "data, its lists and the completion on the link",
-        "firmware" => "the drive's processor cores at work for it",
-        "dram" => "the drive's DRAM: map and buffers",
-        "flash" => "sensing, programming, and the transfer on the channel",
-        "queueing" => "waiting for any of these while others use it",
+        "firmware" => "work of the drive's processor cores",
+        "dram" => "access to the drive's DRAM: map and buffers",
+        "flash" => "sense, program, and transfer on the channel",
+        "queueing" => "waiting for any of these while other I/Os use it",
         _ => "",
     }
 }
@@ -240,7 +236,7 @@ pub(super) fn spans(summary: &Summary) -> Option<Section> {
         return None;
     }
     let whole: f64 = rows.iter().map(|row| row.mean_ns).sum();
-    let mut table = Table::new(["span", "what it is", "mean", "share"], 2);
+    let mut table = Table::new(["span", "meaning", "mean", "share"], 2);
     let (mut names, mut before, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let mut reached = 0.0;
     for row in &rows {
@@ -251,23 +247,22 @@ pub(super) fn spans(summary: &Summary) -> Option<Section> {
         reached += row.mean_ns;
     }
     table.row(["all".to_owned(), String::new(), time(whole), percent(1.0)]);
-    let chart =
-        Chart::new(Axis::linear("time of an I/O, in the mean", Unit::Nanoseconds), Axis::names("", names))
-            .gap(before)
-            .bars("", Ink::nth(0), values)
-            .stacked()
-            .height(80 + 44 * rows.len());
+    let chart = Chart::new(Axis::linear("mean time of an I/O", Unit::Nanoseconds), Axis::names("", names))
+        .gap(before)
+        .bars("", Ink::nth(0), values)
+        .stacked()
+        .height(80 + 44 * rows.len());
     let section = Section::new("Where the time of an I/O goes")
         .text(
-            "The mean over all I/Os of all jobs. Every moment of an I/O is charged to exactly one of these, so that they \
-             add up to its latency. Where parts of a command go on side by side, the time belongs to the one that it \
+            "Mean over all I/Os of all jobs. Each moment of an I/O is attributed to exactly one span, so that the spans \
+             add up to its latency. Where parts of a command run in parallel, the time belongs to the one that it \
              waits for.",
         )
         .figure(
             Figure::new(
                 "One I/O, from left to right",
-                "Each bar begins where the one above ends; together they are the mean latency. The order is that of the \
-                 first visit: an I/O comes back to the link and to the firmware, and waits in many places.",
+                "Each bar starts where the one above ends; together they are the mean latency. The order is that of the \
+                 first visit: an I/O returns to the link and to the firmware, and waits at several resources.",
                 chart,
             )
             .wide(),

@@ -1,4 +1,4 @@
-//! What I/O cost the host: processors and memory, by component and over time.
+//! The sections on the host: processors and memory by component, arrays, boxes.
 
 use super::flow::{elapsed, with_warmup};
 use super::steps::Steps;
@@ -7,25 +7,29 @@ use byteway_measure::host::{HostComponent, HostMemory};
 use byteway_measure::results::{HostPoint, Point};
 use byteway_measure::summary::Summary;
 
-/// An array on the host; none, if there is none.
+/// An array on the host, if there is one.
 pub(super) fn array(summary: &Summary) -> Option<Section> {
     let array = summary.array.as_ref()?;
     Some(Section::new("The array").text(format!("{}.", array.sentence())).table(Table::from(array.table())))
 }
 
-/// The drives of a box, and what they cost; none, if they are in none.
+/// Lending, cost and energy of a box, if the drives are in one.
 pub(super) fn jbof(summary: &Summary) -> Option<Section> {
     let jbof = summary.jbof.as_ref()?;
-    Some(Section::new("The box").text(format!("{}.", jbof.sentence())).table(Table::from(jbof.table())))
+    Some(
+        Section::new("The JBOF enclosure")
+            .text(format!("{}.", jbof.sentence()))
+            .table(Table::from(jbof.table())),
+    )
 }
 
-/// None, if that was not followed.
+/// Cost of I/O on the host, if it was followed.
 pub(super) fn host(steps: &Steps, summary: &Summary) -> Option<Section> {
     let host = summary.host.as_ref()?;
     let mut section = Section::new("The host")
         .text(format!(
-            "The host has {} processors. What its software takes of them is told by component; 100 % is one processor, all the time. \
-             Memory is what the structures of the model hold, not what this simulation takes.",
+            "The host has {} processors. Their use by its software is shown by component; 100 % is one fully busy processor. \
+             Memory is that of the modeled structures, not of this simulation.",
             host.processors
         ))
         .table(Table::from(host.processor_table()))
@@ -47,8 +51,8 @@ pub(super) fn host(steps: &Steps, summary: &Summary) -> Option<Section> {
         chart = chart.steps(HostComponent::ALL[index].name(), Ink::nth(place), line);
     }
     section = section.figure(Figure::new(
-        "The host's processors over time",
-        "Processors that were busy with each component, in the mean over a step.",
+        "Host processors over time",
+        "Mean number of processors busy with each component in a step.",
         with_warmup(chart, steps),
     ));
     let mut chart = Chart::new(elapsed(), Axis::linear("memory", Unit::Bytes));
@@ -60,8 +64,8 @@ pub(super) fn host(steps: &Steps, summary: &Summary) -> Option<Section> {
         }
     }
     Some(section.figure(Figure::new(
-        "The host's memory over time",
-        "What each component holds at the end of a step.",
+        "Host memory over time",
+        "Memory held by each component at the end of a step.",
         with_warmup(chart, steps),
     )))
 }

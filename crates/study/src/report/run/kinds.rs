@@ -1,9 +1,9 @@
-//! Reads, writes and trims, and what one of them comes to.
+//! Iteration over reads, writes and trims, and their means.
 
 use byteway_measure::summary::{JobSummary, KindSummary, Summary};
 use byteway_workload::Kind;
 
-/// Each job's reads, writes and trims, of those that it had any.
+/// Each job's reads, writes and trims, where there are any.
 pub(super) fn kinds(summary: &Summary) -> impl Iterator<Item = (&JobSummary, Kind, &KindSummary)> {
     summary.jobs.iter().flat_map(|job| {
         [(Kind::Read, &job.read), (Kind::Write, &job.write), (Kind::Trim, &job.trim)]
@@ -20,7 +20,7 @@ pub(super) fn plural(kind: Kind) -> &'static str {
     }
 }
 
-/// Bytes of one of `ios` I/Os, in the mean.
+/// Mean bytes per I/O.
 pub(super) fn per_io(bytes: u64, ios: u64) -> f64 {
     byteway_console::number::ratio(bytes.into(), ios.into())
 }

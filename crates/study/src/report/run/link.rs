@@ -1,4 +1,4 @@
-//! What crossed the link.
+//! The section on traffic on the link.
 
 use super::flow::{elapsed, with_warmup};
 use super::kinds::per_io;
@@ -15,8 +15,8 @@ pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
     }
     let mut section = Section::new("The link").text(
         "Bytes by purpose, in two ledgers: payload is what a performance counter of the root complex sees; wire is what \
-         really crosses, with the headers, checksums and framing of each packet. Each direction has its own, since the \
-         two do not share the link's bandwidth.",
+         is actually transferred, with the headers, checksums and framing of each packet. The directions are separate, since they \
+         do not share the link's bandwidth.",
     );
     let most = summary.link.iter().map(|row| per_io(row.wire_bytes, summary.ios)).fold(0.0, f64::max);
     for (direction, title) in [(Direction::Down, "To the device"), (Direction::Up, "To the host")] {
@@ -29,19 +29,18 @@ pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
         };
         let (payload, payload_labels) = of(|row| row.payload_bytes);
         let (wire, wire_labels) = of(|row| row.wire_bytes);
-        // Room for the label of the longest bar.
-        let bytes =
-            Axis::linear("bytes of an I/O, in the mean", Unit::Bytes).range(0.0, most.max(1.0) * 1.25);
+        // Leave space for the label of the longest bar.
+        let bytes = Axis::linear("mean bytes per I/O", Unit::Bytes).range(0.0, most.max(1.0) * 1.25);
         let chart = Chart::new(bytes, Axis::names("", names))
             .labelled_bars("payload", Ink::nth(0), payload, payload_labels)
             .labelled_bars("wire", Ink::nth(1), wire, wire_labels)
             .height(130 + 52 * rows.len());
-        let caption = "Bytes of one I/O of any job in the mean, by what they are for.";
+        let caption = "Mean bytes per I/O over all jobs, by purpose.";
         section = section.figure(Figure::new(title, caption, chart));
     }
 
     let table = Table::from(link_table(&summary.link, summary.ios));
-    section = section.table(table.caption("Bytes of the measured part; crossings are packets"));
+    section = section.table(table.caption("Bytes in the measured part; crossings are packets"));
 
     if steps.has_drive() {
         let (down, up) = (Ink::nth(0), Ink::nth(1));
@@ -50,7 +49,7 @@ pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
         };
         let to_device = of(|point| point.drive.as_ref().map(|drive| drive.link_down));
         let to_host = of(|point| point.drive.as_ref().map(|drive| drive.link_up));
-        let use_of = Chart::new(elapsed(), Axis::linear("time in use", Unit::Share).range(0.0, 1.0))
+        let use_of = Chart::new(elapsed(), Axis::linear("utilization", Unit::Share).range(0.0, 1.0))
             .steps("to the device", down, steps.line(|point| to_device(point).busy))
             .steps("to the host", up, steps.line(|point| to_host(point).busy));
         let rate = Chart::new(elapsed(), Axis::linear("bytes on the wire", Unit::BytesPerSecond))
@@ -68,13 +67,13 @@ pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
             );
         section = section
             .figure(Figure::new(
-                "Link in use over time",
-                "Share of each step in which a direction carried a packet. At 100 % the link is what limits.",
+                "Link utilization over time",
+                "Share of each step in which a direction carried a packet. At 100 % the link is the bottleneck.",
                 with_warmup(use_of, steps),
             ))
             .figure(Figure::new(
                 "Bytes on the link over time",
-                "What is between a wire line and its payload line are headers and framing.",
+                "The difference between a wire line and its payload line is headers and framing.",
                 with_warmup(rate, steps),
             ));
     }

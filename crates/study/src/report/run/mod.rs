@@ -1,18 +1,19 @@
-//! The report of a run: what it was, its main figures, and one section for each thing that can be looked at.
+//! The report of a run: facts, main figures, and a section for each aspect.
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | the head, the tables of jobs, errors and notes, and how to repeat the run |
-//! | `steps.rs` | the series over time, with no more steps than a chart can show |
-//! | `flow.rs` | throughput, latency, and where the time of an I/O goes |
-//! | `kinds.rs` | reads, writes and trims, and what one of them comes to |
-//! | `link.rs` | what crossed the link |
-//! | `host.rs` | what I/O cost the host, by component and over time |
-//! | `drive.rs` | dies, channels and cores in use; write amplification; wear |
+//! | `mod.rs` | the head; tables of jobs, errors and notes; how to repeat the run |
+//! | `steps.rs` | the time series, reduced to as many steps as a chart can show |
+//! | `flow.rs` | throughput, latency, and time of an I/O by resource |
+//! | `queries.rs` | queries: executors, and data moved |
+//! | `kinds.rs` | reads, writes and trims, and their means |
+//! | `link.rs` | traffic on the link |
+//! | `host.rs` | cost of I/O on the host, by component and over time |
+//! | `drive.rs` | utilisation of dies, channels and cores; write amplification; wear |
 //! | `pairs.rs` | a key-value drive: operations by kind, and its store |
-//! | `upkeep.rs` | what the drive does for its map and its flash, if anything |
+//! | `upkeep.rs` | background work of the drive, if any |
 //!
-//! A section of which the run knows nothing says so, or is left out if there can't be anything.
+//! A section without data says so, or is omitted if it does not apply.
 
 mod drive;
 mod flow;
@@ -20,6 +21,7 @@ mod host;
 mod kinds;
 mod link;
 mod pairs;
+mod queries;
 mod steps;
 mod upkeep;
 
@@ -37,11 +39,11 @@ use byteway_workload::{JobPlan, Source};
 use kinds::{kinds, per_io};
 use steps::Steps;
 
-/// What `report.html` shows of a run.
+/// The report of a run, `report.html`.
 pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
     let summary = &results.summary;
     let steps = Steps::of(&results.series);
-    // What I/O costs the host is of all drives together, and stands with each.
+    // The cost of I/O on the host covers all drives together, and is the same in each series.
     let whole = Steps::of(results.drives.first().map_or(&results.series, |drive| &drive.series));
     let first = [
         Some(flow::throughput(&steps, summary)),
@@ -53,6 +55,7 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
         host::jbof(summary),
         host::host(&whole, summary),
         pairs::pairs(summary),
+        queries::queries(summary),
         drive::usage(&steps, summary),
         drive::writing(&steps, results),
         upkeep::upkeep(&steps, summary),
@@ -71,33 +74,33 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
     }
 }
 
-/// Drives that are shown in detail: each takes some 100 kB of the page.
+/// Drives shown in detail, at most: each takes some 100 kB of the page.
 const DETAILED_MAX: usize = 4;
 
-/// Several drives, side by side.
+/// A comparison of several drives.
 fn each_drive(summary: &Summary) -> Option<Section> {
     if summary.drives.is_empty() {
         return None;
     }
     let mut section = Section::new("Drives").text(
-        "Each drive has a link of its own, and shares nothing but the host's processors with the others. Its figures are over \
-         the time of its own jobs. Those of all drives together follow, and then what each did.",
+        "Each drive has its own link, and shares only the host's processors with the others. Its figures cover \
+         the time of its own jobs. The figures of all drives together follow, then those of each drive.",
     );
     let count = summary.drives.len();
     if count > DETAILED_MAX {
         section = section.text(format!(
-            "Of the {count} drives the first {DETAILED_MAX} are shown in detail; summary.json and results.parquet have all."
+            "The first {DETAILED_MAX} of {count} drives are shown in detail; summary.json and results.parquet have all."
         ));
     }
     Some(section.table(Table::from(summary.each_drive()).caption(DRIVES_TITLE)))
 }
 
-/// What one of several drives did.
+/// Sections on one of several drives.
 fn own_sections(results: Results) -> [Option<Section>; 5] {
     let summary = &results.summary;
     let steps = Steps::of(&results.series);
     let name = summary.drive.clone().unwrap_or_default();
-    // Operations and bulk PUT are by job, and stand with the whole.
+    // Operations and bulk PUT are by job, in the sections on the whole run.
     let store = summary.kv.as_ref().is_some_and(|kv| kv.store.is_some());
     let sections = [
         link::link(&steps, summary),
@@ -126,11 +129,11 @@ fn facts(scenario: &Scenario, summary: &Summary) -> Vec<(String, String)> {
     };
     let clock = match summary.clock {
         ClockKind::Virtual => "virtual: the same on every machine",
-        ClockKind::Wall => "wall: of the machine that it ran on",
+        ClockKind::Wall => "wall-clock time of the machine on which it ran",
     };
     let warmup = match scenario.warmup {
-        Some(Warmup::Time(span)) => format!(" after {span} of warming up"),
-        Some(Warmup::Ios(ios)) => format!(" after {} I/Os of warming up", grouped(ios)),
+        Some(Warmup::Time(span)) => format!(" after {span} of warm-up"),
+        Some(Warmup::Ios(ios)) => format!(" after {} I/Os of warm-up", grouped(ios)),
         None => String::new(),
     };
     let measured = format!("{} I/Os in {}{warmup}", grouped(summary.ios), time(summary.elapsed_ns));
@@ -163,10 +166,10 @@ fn warnings(summary: &Summary) -> Vec<String> {
         ));
     }
     if summary.partial {
-        let what = "Partial: the run was interrupted. The figures cover what had completed.";
+        let what = "Partial: the run was interrupted. The figures cover the completed I/Os.";
         warnings.push(what.to_owned());
     }
-    // Every figure above is a mean over a change.
+    // Every figure above is a mean over a changing rate.
     warnings.extend(
         summary.notes.iter().filter(|note| note.starts_with(NOT_STEADY)).map(|note| capitalized(note)),
     );
@@ -178,7 +181,7 @@ fn capitalized(note: &str) -> String {
     rest.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), rest.as_str()))
 }
 
-/// A time to three digits, as long as a tile has room for.
+/// A time to three digits, short enough for a tile.
 fn short_time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => (ns, "ns"),
@@ -190,7 +193,7 @@ fn short_time(ns: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// From the least to the most, or only once if they look the same.
+/// A range from minimum to maximum, or one value if they look the same.
 fn spread(values: impl Iterator<Item = u64>) -> String {
     let values: Vec<u64> = values.collect();
     let text = |value: Option<&u64>| value.map_or("-".to_owned(), |value| short_time(*value as f64));
@@ -201,7 +204,7 @@ fn spread(values: impl Iterator<Item = u64>) -> String {
 fn tiles(summary: &Summary) -> Vec<Tile> {
     let tile = |label: &str, value: String, note: String| Tile { label: label.to_owned(), value, note };
     let several = kinds(summary).count() > 1;
-    let of = if several { "least and most over jobs and kinds" } else { "" };
+    let of = if several { "range over jobs and kinds" } else { "" };
     let mut tiles = vec![
         tile("IOPS", grouped(libm::round(summary.iops) as u64), "all jobs".to_owned()),
         tile("Throughput", rate(summary.bytes_per_second), "payload, all jobs".to_owned()),
@@ -215,28 +218,30 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
     if !summary.link.is_empty() {
         let wire: u64 = summary.link.iter().map(|row| row.wire_bytes).sum();
         let payload: u64 = summary.link.iter().map(|row| row.payload_bytes).sum();
-        let note = format!("{} of it payload", bytes(per_io(payload, summary.ios)));
+        let note = format!("of which {} payload", bytes(per_io(payload, summary.ios)));
         let value = bytes(per_io(wire, summary.ios));
         tiles.push(tile("On the link, per I/O", value, note));
     }
     if let Some((resource, mean)) = summary.busiest() {
-        tiles.push(tile("Busiest", percent(mean), format!("{resource}, in the mean")));
+        // The means include drives that may be idle.
+        let whose = if summary.drives.is_empty() { ", mean" } else { ", of the most utilized drive" };
+        tiles.push(tile("Busiest", percent(mean), format!("{resource}{whose}")));
     }
     if let Some(flash) = summary.flash {
         let (value, note) = match summary.write_amplification {
             Some(amplification) => {
                 (format!("{amplification:.2}"), format!("{} blocks erased", grouped(flash.erases)))
             }
-            None if summary.has_writes() => ("none yet".to_owned(), "nothing has reached flash".to_owned()),
-            None => ("-".to_owned(), "nothing was written".to_owned()),
+            None if summary.has_writes() => ("none yet".to_owned(), "no data has reached flash".to_owned()),
+            None => ("-".to_owned(), "no writes".to_owned()),
         };
         tiles.push(tile("Write amplification", value, note));
     }
     let verification = &summary.verification;
     let (value, note) = match (verification.on, verification.mismatches, verification.reads) {
-        (false, ..) => ("off".to_owned(), "reads were not checked".to_owned()),
-        (true, 0, 0) => ("-".to_owned(), "nothing was read".to_owned()),
-        (true, 0, reads) => ("all correct".to_owned(), format!("{} reads checked", grouped(reads))),
+        (false, ..) => ("off".to_owned(), "reads were not verified".to_owned()),
+        (true, 0, 0) => ("-".to_owned(), "no reads".to_owned()),
+        (true, 0, reads) => ("all correct".to_owned(), format!("{} reads verified", grouped(reads))),
         (true, wrong, reads) => (format!("{} wrong", grouped(wrong)), format!("of {} reads", grouped(reads))),
     };
     tiles.push(tile("Verification", value, note));
@@ -252,18 +257,18 @@ fn jobs(summary: &Summary) -> Section {
     let verification = &summary.verification;
     let checked = match (verification.on, verification.mismatches) {
         (false, _) => {
-            "The data that was read was not checked: a defect of the drive that returns wrong data would not show."
+            "Reads were not verified: a defect of the drive that returns wrong data would go unnoticed."
                 .to_owned()
         }
         (true, 0) if summary.transfer.as_ref().is_some_and(|transfer| transfer.is_sink) => {
-            "Of every payload the host's checksum was compared with the drive's, and every read with what had been \
+            "For every payload the host's checksum was compared with the drive's, and every read with the data \
              written, byte by byte."
                 .to_owned()
         }
-        (true, 0) if verification.reads == 0 => "Nothing was read, so nothing was verified.".to_owned(),
+        (true, 0) if verification.reads == 0 => "No reads, so nothing was verified.".to_owned(),
         (true, 0) => format!(
-            "{} reads were verified: every block was as the host had written it. What a block may hold follows from \
-             the order of reads and writes as the host saw it; nothing is asked of the drive.",
+            "{} reads were verified: every block had the data that the host wrote. The expected content of a block follows from \
+             the order of reads and writes as the host saw it, without any information from the drive.",
             grouped(verification.reads)
         ),
         (true, wrong) => format!(
@@ -295,21 +300,21 @@ fn repeat(scenario: &Scenario, summary: &Summary) -> Section {
     if scenario.jobs.iter().any(skips) {
         command.push_str(" --skip-bad-lines");
     }
-    let mut section = Section::new("The scenario, and how to repeat the run")
+    let mut section = Section::new("Scenario and reproduction")
         .text(match summary.clock {
             ClockKind::Virtual => format!(
-                "With the text below in {file}, and the profiles and traces that it names, version {} of Byteway gives \
-                 the same figures to the last digit, on any machine: everything random follows from seed {}.",
+                "With the text below in {file}, and the profiles and traces that it names, version {} of Byteway reproduces \
+                 the same figures to the last digit on any machine: seed {} determines everything random.",
                 summary.byteway, summary.seed
             ),
             ClockKind::Wall => format!(
-                "The I/Os are the same with seed {}; the times are those of the machine that it ran on.",
+                "Seed {} determines the I/Os; the times are those of the machine on which it ran.",
                 summary.seed
             ),
         })
         .listing(command);
     if !scenario.sets.is_empty() {
-        let mut sets = Table::new(["key", "value"], 2).caption("Laid on the text by --set, in this order");
+        let mut sets = Table::new(["key", "value"], 2).caption("Overrides by --set, in this order");
         for set in &scenario.sets {
             let (key, value) = set.split_once('=').unwrap_or((set, ""));
             sets.row([key, value]);

@@ -1,19 +1,19 @@
-//! The series over time, with no more steps than a chart can show.
+//! The time series of a report, reduced to as many steps as a chart can show.
 
 use byteway_measure::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
 
-/// A chart of half a page has about as many pixels.
+/// Steps, at most: about the pixels of a chart of half a page.
 const STEPS_MAX: usize = 480;
 
-/// The steps that the charts show: those of the series, so many of them joined that there are few enough.
+/// The steps of the charts: those of the series, merged until there are few enough.
 pub(super) struct Steps {
-    /// Names of the jobs, in the order of each point's.
+    /// Names of the jobs, in the order of each point's jobs.
     pub jobs: Vec<String>,
-    /// When measuring began.
+    /// Start of measuring, in nanoseconds.
     pub measured_from_ns: f64,
-    /// Width of a step.
+    /// Width of a step, in nanoseconds.
     pub width_ns: f64,
-    /// How many of the series' steps one of these is.
+    /// Number of the series' steps in one of these.
     pub joined: usize,
     /// The steps.
     pub points: Vec<Point>,
@@ -24,7 +24,7 @@ impl Steps {
         let joined = series.points.len().div_ceil(STEPS_MAX).max(1);
         let mut points: Vec<Point> = series.points.chunks(joined).map(join).collect();
         let width_ns = series.interval_ns * joined as f64;
-        // The run's end cuts the last step short: a rate over a sliver is mostly chance.
+        // The end of the run truncates the last step: the rate over a short interval is mostly chance.
         let last = points.len().saturating_sub(2);
         if points.len() > 1 && points[last + 1].end_ns - points[last + 1].begin_ns < width_ns / 2.0 {
             let merged = join(&points[last..]);
@@ -41,7 +41,7 @@ impl Steps {
         }
     }
 
-    /// A value for each step, as points of a line in steps: the last one is repeated at its end.
+    /// A value for each step as points of a stepped line; the last one is repeated at its end.
     pub fn line(&self, value: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
         let mut line: Vec<(f64, f64)> =
             self.points.iter().map(|point| (point.begin_ns, value(point))).collect();
@@ -58,19 +58,19 @@ impl Steps {
         low.into_iter().zip(high).map(|((x, low), (_, high))| (x, low, high)).collect()
     }
 
-    /// What is counted, by the second.
+    /// A rate per second, from a count.
     pub fn per_second(&self, count: impl Fn(&Point) -> u64) -> Vec<(f64, f64)> {
         self.line(|point| count(point) as f64 / (point.end_ns - point.begin_ns) * 1e9)
     }
 
-    /// Whether the drive was looked into.
+    /// Whether there are figures of the drive.
     pub fn has_drive(&self) -> bool {
         self.points.iter().any(|point| point.drive.is_some())
     }
 }
 
-/// Neighbours as one step: what is counted is added up, shares are averaged by time, the median by I/Os; of the 99th
-/// percentiles and of the longest the largest is kept.
+/// Merges neighbours: counts are added; shares are averaged by time, the median by I/Os; of 99th percentiles
+/// and maxima the largest is kept.
 fn join(points: &[Point]) -> Point {
     let [first, rest @ ..] = points else { return Point::default() };
     let mut whole = first.clone();
@@ -89,7 +89,7 @@ fn join(points: &[Point]) -> Point {
     whole
 }
 
-/// I/Os of a job in a step.
+/// Number of a job's I/Os in a step.
 pub(super) fn ios(job: &JobPoint) -> u64 {
     job.read.ios + job.write.ios + job.trim.ios
 }
@@ -138,7 +138,8 @@ fn join_drives(drive: &mut DrivePoint, other: &DrivePoint, mean: impl Fn(f64, f6
 mod tests {
     use super::*;
 
-    // A run of a million steps would make a page that no browser opens; joined wrongly, its sums would be others.
+    // Without merging, a run of a million steps would make a page that no browser opens; merging must
+    // preserve the sums.
     #[test]
     fn joined_steps_keep_their_sums_and_means() {
         let point = |index: usize| Point {

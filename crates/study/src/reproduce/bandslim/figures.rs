@@ -1,18 +1,18 @@
 //! The figures of BandSlim, drawn anew.
 
-use super::outlook::{self, BREAKDOWN, WAYS};
+use super::outlook::{self, BREAKDOWN, METHODS};
 use super::pages::{read_time, store, workload, workloads};
-use super::points::{MIXES, POLICIES, READS, SWEEP, THRESHOLD, Way, board, mixed, outlook};
+use super::points::{MIXES, POLICIES, READS, SWEEP, THRESHOLD, ValueMethod, board, mixed, outlook};
 use super::transfer;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::board::{Board, COSMOS, GEN5};
-use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::{line, over_sizes, stages, stated};
 use byteway_console::table::bytes;
 use byteway_console::table::{grouped, time};
 use byteway_measure::summary::KvStoreSummary;
 
-/// What the figures show beside what the recipes need.
+/// Points for the figures, in addition to those of the recipes.
 pub(super) fn drawn() -> Vec<Spec> {
     transfer::drawn().into_iter().chain(outlook::drawn()).collect()
 }
@@ -33,11 +33,11 @@ pub(super) fn figures(points: &Points) -> Vec<Section> {
 
 /// Fig. 2.
 fn amplification(points: &Points) -> Section {
-    let of = |figure: fn(Seen<'_>) -> f64| {
-        line(points, transfer::kibibytes(), |bytes| board(Way::Prp, bytes), figure)
+    let of = |figure: fn(PointResult<'_>) -> f64| {
+        line(points, transfer::kibibytes(), |bytes| board(ValueMethod::Prp, bytes), figure)
     };
     let size = || Axis::linear("value", Unit::BinaryBytes);
-    let total = Chart::new(size(), Axis::linear("bytes on the link of a million", Unit::Bytes))
+    let total = Chart::new(size(), Axis::linear("bytes on the link for a million values", Unit::Bytes))
         .marked("prp", Ink::nth(0), of(|seen| seen.bytes(Ledger::Payload) * 1e6))
         .stated("paper: about 4 GB", Ink::nth(0), vec![(1024.0, 4e9), (4096.0, 4e9)]);
     let response = Chart::new(size(), Axis::linear("mean latency", Unit::Nanoseconds)).marked(
@@ -45,25 +45,25 @@ fn amplification(points: &Points) -> Section {
         Ink::nth(0),
         of(|seen| seen.latency()),
     );
-    let mut chart = Chart::new(over_sizes(), Axis::log("bytes on the link for each byte", Unit::Count));
+    let mut chart = Chart::new(over_sizes(), Axis::log("bytes on the link per byte", Unit::Count));
     for (index, (ledger, name)) in
         [(Ledger::Payload, "payload ledger"), (Ledger::Wire, "wire ledger")].into_iter().enumerate()
     {
-        let bytes = |seen: Seen<'_>| seen.bytes(ledger);
-        let each = line(points, SWEEP, |bytes| board(Way::Prp, bytes), bytes);
+        let bytes = |seen: PointResult<'_>| seen.bytes(ledger);
+        let each = line(points, SWEEP, |bytes| board(ValueMethod::Prp, bytes), bytes);
         chart = chart.marked(name, Ink::nth(index), each.into_iter().map(|(x, y)| (x, y / x)).collect());
     }
     chart = chart.stated("paper: about 130", Ink::nth(0), vec![(32.0, 130.0)]);
-    Section::new("Fig. 2: what pages cost")
-        .text("By PRP a value takes whole pages of 4 KiB on the link, however short it is. Without NAND, as the paper has it.")
+    Section::new("Fig. 2: cost of whole pages")
+        .text("With PRPs a value of any length takes whole pages of 4 KiB on the link. Without NAND, as in the paper.")
         .figure(Figure::new(
             "Fig. 2(a): bytes of a million values of 1 to 16 KiB",
-            "Predicted; payload ledger. Steps of a page.",
+            "Predicted; payload ledger. The steps are pages.",
             total,
         ))
-        .figure(Figure::new("Fig. 2(a): response time", "Calibrated at one page, predicted from there on.", response))
+        .figure(Figure::new("Fig. 2(a): response time", "Calibrated at one page, predicted above.", response))
         .figure(Figure::new(
-            "Bytes on the link for each byte of a value, by PRP",
+            "Bytes on the link per byte of a value, with PRPs",
             "Predicted. Both directions. Both axes are logarithmic.",
             chart,
         ))
@@ -71,18 +71,19 @@ fn amplification(points: &Points) -> Section {
 
 /// W(A) on the board.
 fn sizes(points: &Points) -> Section {
-    let mut traffic = Chart::new(over_sizes(), Axis::log("bytes a PUT", Unit::Bytes));
+    let mut traffic = Chart::new(over_sizes(), Axis::log("bytes per PUT", Unit::Bytes));
     let mut latency = Chart::new(over_sizes(), Axis::log("mean latency", Unit::Nanoseconds));
-    for (index, way) in [Way::Prp, Way::Piggyback].into_iter().enumerate() {
+    for (index, method) in [ValueMethod::Prp, ValueMethod::Piggyback].into_iter().enumerate() {
         let ink = Ink::nth(index);
-        let of = |bytes| board(way, bytes);
-        let payload = |seen: Seen<'_>| seen.bytes(Ledger::Payload);
-        traffic = traffic.marked(way.name(), ink, line(points, SWEEP, of, payload));
-        latency = latency.marked(way.name(), ink, line(points, SWEEP, of, |seen| seen.latency()));
+        let of = |bytes| board(method, bytes);
+        let payload = |seen: PointResult<'_>| seen.bytes(Ledger::Payload);
+        traffic = traffic.marked(method.name(), ink, line(points, SWEEP, of, payload));
+        latency = latency.marked(method.name(), ink, line(points, SWEEP, of, |seen| seen.latency()));
     }
     let ink = Ink::nth(1);
-    let against =
-        |bytes: u64, value: fn(Seen<'_>) -> f64| stated(points, bytes, &board(Way::Prp, bytes), value);
+    let against = |bytes: u64, value: fn(PointResult<'_>) -> f64| {
+        stated(points, bytes, &board(ValueMethod::Prp, bytes), value)
+    };
     let saved =
         [4, 32].into_iter().flat_map(|bytes| against(bytes, |prp| prp.bytes(Ledger::Payload) * 0.021));
     traffic = traffic.stated("paper: piggyback", ink, saved.collect()).stated(
@@ -97,7 +98,7 @@ fn sizes(points: &Points) -> Section {
         against(THRESHOLD, |prp| prp.latency()),
     );
     Section::new("W(A): bytes and latency over value sizes")
-        .text("The transfer alone, on the board: an interrupt for each completion, one value at a time.")
+        .text("Transfer only, on the board: an interrupt for each completion, one value at a time.")
         .figure(Figure::new(
             "Bytes on the link, payload ledger",
             "Predicted. The paper's points: piggyback 97.9 % below PRP from 4 to 32 B, and equal at about 2 KB.",
@@ -106,7 +107,7 @@ fn sizes(points: &Points) -> Section {
         .figure(
             Figure::new(
                 "Mean latency",
-                "Calibrated: the transfer's constants are those of ByteExpress's figures. The paper's points: half of PRP up to 32 B, \
+                "Calibrated: the transfer's constants are those of ByteExpress's figures. The paper's points: half of PRP's up to 32 B, \
                  and equal at 128 B.",
                 latency,
             )
@@ -118,31 +119,32 @@ fn sizes(points: &Points) -> Section {
 fn bars(
     points: &Points,
     drive: &Board,
-    ways: &[Way],
+    methods: &[ValueMethod],
     title: &str,
     unit: Unit,
-    of: impl Fn(Seen<'_>) -> f64,
+    of: impl Fn(PointResult<'_>) -> f64,
 ) -> Chart {
     let mut chart = Chart::new(Axis::names("", MIXES.map(|(_, name)| name)), Axis::linear(title, unit));
-    for (index, way) in ways.iter().enumerate() {
+    for (index, method) in methods.iter().enumerate() {
         let value =
-            |(workload, _): (&str, &str)| points.at(&mixed(drive, *way, workload)).map_or(f64::NAN, &of);
-        chart = chart.bars(way.name(), Ink::nth(index), MIXES.map(value).to_vec());
+            |(workload, _): (&str, &str)| points.at(&mixed(drive, *method, workload)).map_or(f64::NAN, &of);
+        chart = chart.bars(method.name(), Ink::nth(index), MIXES.map(value).to_vec());
     }
     chart
 }
 
 /// Workloads of mixed sizes on the board.
 fn workloads_on_board(points: &Points) -> Section {
-    let ways = [Way::Prp, Way::Piggyback, Way::Papers, Way::AdaptiveP];
-    let mut throughput = bars(points, &COSMOS, &ways, "PUTs a second", Unit::Count, |seen| seen.throughput());
+    let methods = [ValueMethod::Prp, ValueMethod::Piggyback, ValueMethod::Papers, ValueMethod::AdaptiveP];
+    let mut throughput =
+        bars(points, &COSMOS, &methods, "PUTs per second", Unit::Count, |seen| seen.throughput());
     let mut traffic =
-        bars(points, &COSMOS, &ways, "bytes a PUT", Unit::Bytes, |seen| seen.bytes(Ledger::Payload));
-    let of = |way, workload, figure: fn(Seen<'_>) -> f64| {
-        points.at(&mixed(&COSMOS, way, workload)).map_or(f64::NAN, figure)
+        bars(points, &COSMOS, &methods, "bytes per PUT", Unit::Bytes, |seen| seen.bytes(Ledger::Payload));
+    let of = |method, workload, figure: fn(PointResult<'_>) -> f64| {
+        points.at(&mixed(&COSMOS, method, workload)).map_or(f64::NAN, figure)
     };
-    let rate = |workload| of(Way::Piggyback, workload, |seen| seen.throughput());
-    let bytes = |way, workload| of(way, workload, |seen| seen.bytes(Ledger::Payload));
+    let rate = |workload| of(ValueMethod::Piggyback, workload, |seen| seen.throughput());
+    let bytes = |method, workload| of(method, workload, |seen| seen.bytes(Ledger::Payload));
     let none = f64::NAN;
     throughput = throughput.stated_bars(
         "paper: adaptive, 128 B",
@@ -152,13 +154,13 @@ fn workloads_on_board(points: &Points) -> Section {
     traffic = traffic.stated_bars(
         "paper: adaptive, 128 B",
         Ink::nth(2),
-        vec![none, bytes(Way::Piggyback, "w-c") * 1.18, none, bytes(Way::Prp, "w-m") * 0.067],
+        vec![none, bytes(ValueMethod::Piggyback, "w-c") * 1.18, none, bytes(ValueMethod::Prp, "w-m") * 0.067],
     );
     Section::new("W(B) to W(M) on the board")
         .text(
             "W(B): 8 B and 2 KB at 9 : 1; W(C): at 1 : 9; W(D): nine sizes from 8 B to 2 KB; W(M): MixGraph's values, up to 1 \
-             KB; their keys are unique hashes in random order. `adaptive, exact` has the threshold that was measured, \
-             `adaptive, 128 B` the paper's. An interrupt for each completion, each value copied to the write pointer.",
+             KB; their keys are unique hashes in random order. `adaptive, exact` has the measured threshold, \
+             `adaptive, 128 B` the paper's. An interrupt for each completion; each value is copied to the write pointer.",
         )
         .figure(Figure::new(
             "Throughput",
@@ -173,7 +175,7 @@ fn workloads_on_board(points: &Points) -> Section {
         ))
 }
 
-/// Pages of flash by policy.
+/// Flash pages by packing policy.
 fn packing(points: &Points) -> Section {
     let titles: Vec<&str> = workloads().map(|(_, title)| title).collect();
     let mut chart =
@@ -182,13 +184,15 @@ fn packing(points: &Points) -> Section {
         ["workload", "packing", "value log, pages", "index, pages", "padding", "copied by the processor"],
         2,
     )
-    .caption("Predicted. Pages of 16 KiB that were programmed; the value log with its records, the index with its manifest.");
+    .caption(
+        "Predicted. Pages of 16 KiB programmed: the value log with its records, the index with its manifest.",
+    );
     for (index, packing) in POLICIES.into_iter().enumerate() {
         let pages = |store: &KvStoreSummary| (store.log_pages_all() + store.index_pages()) as f64;
         let of = |(name, _)| store(points, &workload(name, packing)).map_or(f64::NAN, pages);
         chart = chart.bars(packing, Ink::nth(index), workloads().map(of).collect());
     }
-    // The paper does not say of which workload; the most is saved of the shortest values.
+    // The paper does not name the workload; the shortest values save the most.
     let fewest = |(name, _)| match name {
         "w-a" => store(points, &workload(name, "none"))
             .map_or(f64::NAN, |store| (store.log_pages_all() + store.index_pages()) as f64 * (1.0 - 0.981)),
@@ -210,17 +214,17 @@ fn packing(points: &Points) -> Section {
         }
     }
     Section::new("Packing: pages of flash")
-        .text("Adaptive transfer with the paper's 128 B: what is longer comes by DMA, and is left where it was put or copied.")
+        .text("Adaptive transfer with the paper's 128 B: longer values are transferred by DMA, and stay in place or are copied.")
         .figure(Figure::new(
             "Pages of value log and index by packing policy",
-            "Predicted. The paper's point: up to 98.1 % fewer with backfilling than without packing, of the workload with the \
+            "Predicted. The paper's point: up to 98.1 % fewer with backfilling than without packing, for the workload with the \
              shortest values.",
             chart,
         ).wide())
         .table(table)
 }
 
-/// Reads after each policy.
+/// Reads after each packing policy.
 fn reads(points: &Points) -> Section {
     let mut chart = Chart::new(Axis::names("", POLICIES), Axis::linear("mean time", Unit::Nanoseconds));
     for (index, (job, what)) in READS.into_iter().zip(["a read", "a pair of a scan"]).enumerate() {
@@ -228,7 +232,7 @@ fn reads(points: &Points) -> Section {
         chart = chart.bars(what, Ink::nth(index), POLICIES.map(of).to_vec());
     }
     Section::new("Packing: reads").figure(Figure::new(
-        "Reads at random, and scans, after each packing policy",
+        "Random reads, and scans, after each packing policy",
         "Predicted. MixGraph's values, stored in random order.",
         chart,
     ))
@@ -237,22 +241,22 @@ fn reads(points: &Points) -> Section {
 /// Fig. 5(a).
 fn parts(points: &Points) -> Section {
     let mut table = Table::new(["way", "latency", "parts"], 1).caption("32 B on Gen5 x8.");
-    for way in BREAKDOWN {
-        let Ok(seen) = points.at(&outlook(way, 32)) else { continue };
+    for method in BREAKDOWN {
+        let Ok(seen) = points.at(&outlook(method, 32)) else { continue };
         let stages: Vec<String> = seen.stages().map(|(stage, ns)| format!("{stage} {}", time(ns))).collect();
-        table.row([way.name().to_owned(), time(seen.latency()), stages.join(", ")]);
+        table.row([method.name().to_owned(), time(seen.latency()), stages.join(", ")]);
     }
-    Section::new("Fig. 5(a): where the time of 32 B goes on Gen5")
+    Section::new("Fig. 5(a): latency breakdown of 32 B on Gen5")
         .text(
-            "`host` is the driver: making the command, and storing the value over CXL.mem; `doorbell` and `fetch` submit it; \
-             `firmware` processes it; `link` is what the DMA of a page and the completion take of the link, `dram` the drive's \
+            "`host` is the driver: building the command, and storing the value over CXL.mem; `doorbell` and `fetch` submit it; \
+             `firmware` processes it; `link` is the link time of the page's DMA and of the completion, `dram` the drive's \
              memory.",
         )
         .figure(
             Figure::new(
                 "Parts of the mean latency",
-                "Calibrated. They add up to the whole.",
-                stages(points, BREAKDOWN.map(|way| (way.name(), outlook(way, 32)))),
+                "Calibrated. They add up to the total.",
+                stages(points, BREAKDOWN.map(|method| (method.name(), outlook(method, 32)))),
             )
             .wide(),
         )
@@ -262,23 +266,25 @@ fn parts(points: &Points) -> Section {
 /// Fig. 5(b) and 5(c).
 fn gen5(points: &Points) -> Section {
     let mut latency = Chart::new(over_sizes(), Axis::log("mean latency", Unit::Nanoseconds));
-    for (index, way) in [Way::Prp, Way::Piggyback, Way::Cxl].into_iter().enumerate() {
-        let of = line(points, SWEEP, |bytes| outlook(way, bytes), |seen| seen.latency());
-        latency = latency.marked(way.name(), Ink::nth(index), of);
+    for (index, method) in
+        [ValueMethod::Prp, ValueMethod::Piggyback, ValueMethod::Cxl].into_iter().enumerate()
+    {
+        let of = line(points, SWEEP, |bytes| outlook(method, bytes), |seen| seen.latency());
+        latency = latency.marked(method.name(), Ink::nth(index), of);
     }
-    let quarter = stated(points, 256, &outlook(Way::Piggyback, 256), |seen| seen.latency() / 4.0);
+    let quarter = stated(points, 256, &outlook(ValueMethod::Piggyback, 256), |seen| seen.latency() / 4.0);
     latency = latency.stated("paper: cxl-mem", Ink::nth(2), quarter);
     let mut traffic = Chart::new(over_sizes(), Axis::log("bytes of a million PUTs", Unit::Bytes));
-    for (index, way) in [Way::Piggyback, Way::Cxl].into_iter().enumerate() {
-        let total = |seen: Seen<'_>| seen.bytes(Ledger::Payload) * 1e6;
-        let of = line(points, SWEEP, |bytes| outlook(way, bytes), total);
-        traffic = traffic.marked(way.name(), Ink::nth(index + 1), of);
+    for (index, method) in [ValueMethod::Piggyback, ValueMethod::Cxl].into_iter().enumerate() {
+        let total = |seen: PointResult<'_>| seen.bytes(Ledger::Payload) * 1e6;
+        let of = line(points, SWEEP, |bytes| outlook(method, bytes), total);
+        traffic = traffic.marked(method.name(), Ink::nth(index + 1), of);
     }
     Section::new("Fig. 5(b), 5(c): latency and bytes over value sizes on Gen5").figure(
         Figure::new(
             "Mean latency of the transfer",
-            "Calibrated: a line stored and flushed was fitted to the ratio at 256 B; the time of a page is the board's over the \
-             ratio of transfer rates, as the paper has it. The paper's point: a quarter of piggyback, read as at 256 B.",
+            "Calibrated: the cost of storing and flushing a line was fitted to the ratio at 256 B; the time of a page is the board's, scaled by the \
+             ratio of transfer rates, as in the paper. The paper's point: a quarter of piggyback, read as at 256 B.",
             latency,
         )
         .wide(),
@@ -286,7 +292,7 @@ fn gen5(points: &Points) -> Section {
     .figure(
         Figure::new(
             "Fig. 5(c): bytes of a million values, W(A)",
-            "Predicted; payload ledger, 68 B a line. The paper's text states no figure here.",
+            "Predicted; payload ledger, 68 B per line. The paper's text states no figure here.",
             traffic,
         )
         .wide(),
@@ -295,13 +301,13 @@ fn gen5(points: &Points) -> Section {
 
 /// Fig. 5(d) and 5(e).
 fn workloads_on_gen5(points: &Points) -> Section {
-    let fine = [Way::Piggyback, Way::Cxl];
-    let lines = bars(points, &GEN5, &fine, "bytes a PUT", Unit::Bytes, |seen| seen.bytes(Ledger::Payload));
-    let all = bars(points, &GEN5, &WAYS, "bytes a PUT", Unit::Bytes, |seen| seen.bytes(Ledger::Payload));
-    let throughput = bars(points, &GEN5, &WAYS, "PUTs a second", Unit::Count, |seen| seen.throughput());
+    let fine = [ValueMethod::Piggyback, ValueMethod::Cxl];
+    let lines = bars(points, &GEN5, &fine, "bytes per PUT", Unit::Bytes, |seen| seen.bytes(Ledger::Payload));
+    let all = bars(points, &GEN5, &METHODS, "bytes per PUT", Unit::Bytes, |seen| seen.bytes(Ledger::Payload));
+    let throughput = bars(points, &GEN5, &METHODS, "PUTs per second", Unit::Count, |seen| seen.throughput());
     Section::new("Fig. 5(d), 5(e): workloads on Gen5")
-        .text("Each value that came in commands or by DMA is copied to the write pointer; what came over CXL.mem is there already.")
-        .figure(Figure::new("Bytes on the link: lines against commands", "Predicted; 68 B a line.", lines))
-        .figure(Figure::new("Bytes on the link: all ways", "Predicted.", all))
+        .text("Values transferred in commands or by DMA are copied to the write pointer; those transferred over CXL.mem are in place already.")
+        .figure(Figure::new("Bytes on the link: lines compared with commands", "Predicted; 68 B per line.", lines))
+        .figure(Figure::new("Bytes on the link: all methods", "Predicted.", all))
         .figure(Figure::new("Throughput", "The order is predicted.", throughput).wide())
 }

@@ -1,11 +1,12 @@
-//! BandSlim: values in the fields of commands, packed in pages of flash, and stored to the drive's memory over CXL.mem.
+//! BandSlim: values piggybacked in commands, packed in flash pages, and stored to the drive's memory over
+//! CXL.mem.
 //!
 //! | file | what |
 //! |---|---|
-//! | `points.rs` | the board and its outlook, their ways and workloads |
-//! | `transfer.rs` | recipes: what crosses the link, on the board |
+//! | `points.rs` | the board and its outlook, with methods and workloads |
+//! | `transfer.rs` | recipes: traffic on the link of the board |
 //! | `outlook.rs` | recipes: CXL.mem on PCIe Gen5 |
-//! | `pages.rs` | recipes: pages of flash, and reads |
+//! | `pages.rs` | recipes: flash pages, and reads |
 //! | `figures.rs` | the paper's figures, drawn anew |
 
 mod figures;
@@ -28,6 +29,9 @@ pub const PAPER: Paper = Paper {
     figures: figures::figures,
     agreement: || {
         let (board, w_m) = (&super::board::COSMOS, "w-m");
-        vec![points::board(points::Way::Piggyback, 64), points::mixed(board, points::Way::Papers, w_m)]
+        vec![
+            points::board(points::ValueMethod::Piggyback, 64),
+            points::mixed(board, points::ValueMethod::Papers, w_m),
+        ]
     },
 };

@@ -1,6 +1,6 @@
-//! Recipes: what packing saves of flash, and what it does to reads; what a host that gathers pairs saves, and risks.
+//! Recipes: flash pages saved by packing, and its effect on reads; savings and risk of batching on the host.
 
-use super::points::{MIXES, POLICIES, READS, SCAN, Way, fixed_as, gathered, mixed_as, read_back};
+use super::points::{MIXES, POLICIES, READS, SCAN, ValueMethod, fixed_as, gathered, mixed_as, read_back};
 use crate::reproduce::error::{ClaimError, CutError, Measured};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Spec};
@@ -17,20 +17,20 @@ pub(super) const RECIPES: [Recipe; 3] = [
     Recipe { id: "BS25", points: || POLICIES.map(read_back).to_vec(), measure: reads },
 ];
 
-/// The value of W(A).
+/// Value size of W(A).
 const FIXED: u64 = 32;
 
-/// Pairs that the host gathers.
+/// Batch sizes of the host, in pairs.
 const GATHERED: [u64; 4] = [1, 4, 16, 64];
 
-/// How far apart reads may be that are called unaffected, per cent.
+/// Difference of reads in percent that counts as unaffected.
 const UNAFFECTED: f64 = 5.0;
 
-/// One workload with a policy: the paper's adaptive transfer.
+/// A workload with a policy, by the paper's adaptive transfer.
 pub(super) fn workload(name: &str, packing: &str) -> Spec {
     match name {
-        "w-a" => fixed_as(Way::Papers, FIXED, packing),
-        _ => mixed_as(Way::Papers, name, packing),
+        "w-a" => fixed_as(ValueMethod::Papers, FIXED, packing),
+        _ => mixed_as(ValueMethod::Papers, name, packing),
     }
 }
 
@@ -45,7 +45,7 @@ pub(super) fn packed() -> Vec<Spec> {
 
 pub(super) fn store<'a>(points: &'a Points, spec: &Spec) -> Measured<&'a KvStoreSummary> {
     let store = points.at(spec)?.store();
-    store.ok_or_else(|| ClaimError::NoFigure(format!("{}: it has no figures of its store", spec.name())))
+    store.ok_or_else(|| ClaimError::NoFigure(format!("{}: no figures of its store", spec.name())))
 }
 
 fn page_writes(points: &Points) -> Measured<Measurement> {
@@ -71,17 +71,17 @@ fn page_writes(points: &Points) -> Measured<Measurement> {
         ));
     }
     let detail = format!(
-        "The most that is saved. Pages of value log + index, without those that are still open in the drive's buffer: {}.",
+        "The maximum saving. Pages of value log + index, without pages still open in the drive's buffer: {}.",
         words.join("; ")
     );
     Ok(Measurement { values: vec![most], ..measurement }.detail(detail))
 }
 
-/// Mean time of a read, or of a pair of a scan, nanoseconds.
+/// Mean time of a read, or per pair of a scan, in nanoseconds.
 pub(super) fn read_time(points: &Points, packing: &str, job: &str) -> Measured<f64> {
     let spec = read_back(packing);
     let row = points.at(&spec)?.operation(job);
-    let row = row.ok_or_else(|| ClaimError::NoFigure(format!("{}: nothing was read", spec.name())))?;
+    let row = row.ok_or_else(|| ClaimError::NoFigure(format!("{}: no reads", spec.name())))?;
     let count = if job == READS[0] { 1.0 } else { row.pairs as f64 / row.figures.ios.max(1) as f64 };
     Ok(row.figures.latency.mean_ns / count)
 }
@@ -104,22 +104,22 @@ fn reads(points: &Points) -> Measured<Measurement> {
         }
         words.push(format!("{what}: {}", each.join(", ")));
     }
-    Ok(measurement.detail(format!("{}; scans go over {SCAN} pairs.", words.join("; "))))
+    Ok(measurement.detail(format!("{}; scans read {SCAN} pairs.", words.join("; "))))
 }
 
-/// When the power is cut, after the first PUT: each later than the one before by a time that is no multiple of a PUT's.
+/// Times of power cuts after the first PUT, at intervals that are no multiple of a PUT's time.
 fn cuts() -> impl Iterator<Item = Delay> {
     (0..12).map(|index| Delay::from_ms(5) + Delay::from_ns(409_013) * index)
 }
 
-/// What the cuts take of the values told as put.
+/// Losses of acknowledged values by the cuts.
 #[derive(Default)]
 struct Losses {
     told: u64,
-    /// In the mean, and the most: values that only the host had.
+    /// Mean and maximum: values that only the host had.
     by_host: f64,
     by_host_most: u64,
-    /// The most: values of the drive's write buffer.
+    /// Maximum: values in the drive's write buffer.
     by_drive_most: u64,
 }
 
@@ -151,21 +151,21 @@ fn windows(points: &Points) -> Measured<Measurement> {
         measurement = match before {
             None => measurement.check("the host loses no value that was put for itself", most == 0),
             Some((fewer, more_bytes, less)) => measurement
-                .check(format!("{pairs} at once move fewer bytes a PUT than {fewer}"), bytes < more_bytes)
+                .check(format!("{pairs} at once move fewer bytes per PUT than {fewer}"), bytes < more_bytes)
                 .check(format!("the host loses more with {pairs} at once than with {fewer}"), mean > less)
                 .check(format!("with {pairs} at once it loses at most {}", pairs - 1), most < pairs),
         };
         before = Some((pairs, bytes, mean));
         by_drive = by_drive.max(found.by_drive_most);
         words.push(format!(
-            "{pairs} at once {bytes:.0} B, {mean:.1} lost (at most {most}) of {} told",
+            "{pairs} at once {bytes:.0} B, {mean:.1} lost (at most {most}) of {} acknowledged",
             found.told
         ));
     }
     let detail = format!(
-        "Values of {FIXED} B by PRP: bytes of a PUT, and of the values that were told as put those that were still with the host \
-         and are gone after a cut of the power, over {} cuts: {}. In addition the board, which has no power-loss protection, \
-         loses what it had acknowledged and not yet written: at most {by_drive} values.",
+        "Values of {FIXED} B with PRPs: bytes per PUT, and acknowledged values that were still in host memory \
+         and are lost at a power cut, over {} cuts: {}. In addition the board, which has no power-loss protection, \
+         loses acknowledged values that were not yet programmed: at most {by_drive} values.",
         cuts().count(),
         words.join("; ")
     );

@@ -1,6 +1,6 @@
-//! Recipes: what crosses the link on the board, how long it takes, and what it comes to.
+//! Recipes: traffic on the link of the board, latency and throughput.
 
-use super::points::{MIXES, SHORT, SWEEP, THRESHOLD, Way, board, fixed, mixed};
+use super::points::{MIXES, SHORT, SWEEP, THRESHOLD, ValueMethod, board, fixed, mixed};
 use crate::reproduce::board::{Board, COSMOS};
 use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::paper::Recipe;
@@ -11,8 +11,12 @@ use byteway_console::table::{grouped, time};
 use byteway_transfer::Method;
 
 pub(super) const RECIPES: [Recipe; 13] = [
-    Recipe { id: "BS01", points: || PAGES.map(|bytes| board(Way::Prp, bytes)).to_vec(), measure: pages },
-    Recipe { id: "BS02", points: || vec![board(Way::Prp, 32)], measure: amplification },
+    Recipe {
+        id: "BS01",
+        points: || PAGES.map(|bytes| board(ValueMethod::Prp, bytes)).to_vec(),
+        measure: pages,
+    },
+    Recipe { id: "BS02", points: || vec![board(ValueMethod::Prp, 32)], measure: amplification },
     Recipe { id: "BS03", points: short, measure: fewer_bytes },
     Recipe { id: "BS04", points: crossing, measure: break_even },
     Recipe { id: "BS05", points: latencies, measure: halved },
@@ -21,18 +25,18 @@ pub(super) const RECIPES: [Recipe; 13] = [
     Recipe { id: "BS08", points: || of_papers("w-m"), measure: throughput_of_mixgraph },
     Recipe { id: "BS09", points: || of_papers("w-c"), measure: throughput_of_long_values },
     Recipe { id: "BS10", points: || of_papers("w-c"), measure: bytes_of_long_values },
-    Recipe { id: "BS20", points: || vec![fixed(&COSMOS, Way::Prp, 32)], measure: parameters },
+    Recipe { id: "BS20", points: || vec![fixed(&COSMOS, ValueMethod::Prp, 32)], measure: parameters },
     Recipe { id: "BS21", points: all_mixes, measure: workloads },
     Recipe { id: "BS23", points: all_mixes, measure: best },
 ];
 
-/// Sizes of which a page holds several, and one.
+/// Sizes: several per page, and one per page.
 const PAGES: [u64; 2] = [1 << 10, 4 << 10];
 
-/// About where commands together have as many bytes as a page: one command more or less.
+/// Sizes near the one where a value's commands have as many bytes as a page: one command less or more.
 const CROSSING: [u64; 7] = [1024, 2048, 2443, 2499, 2500, 2556, 4096];
 
-/// Where the paper has its threshold, and about where it is here.
+/// The paper's threshold, and sizes near ours.
 const THRESHOLDS: [u64; 5] = [32, 35, 36, 64, THRESHOLD];
 
 fn payload(points: &Points, spec: &Spec) -> Measured<f64> {
@@ -44,99 +48,108 @@ fn latency(points: &Points, spec: &Spec) -> Measured<f64> {
 }
 
 fn pages(points: &Points) -> Measured<Measurement> {
-    let each = PAGES.map(|bytes| payload(points, &board(Way::Prp, bytes)));
+    let each = PAGES.map(|bytes| payload(points, &board(ValueMethod::Prp, bytes)));
     let each = each.into_iter().collect::<Measured<Vec<f64>>>()?;
-    let detail = "A command, its completion, two doorbells and a page of 4 KiB each time.";
+    let detail = "A command, its completion, two doorbells and a page of 4 KiB for each value.";
     Ok(Measurement::of(each).detail(detail))
 }
 
 fn amplification(points: &Points) -> Measured<Measurement> {
-    let bytes = payload(points, &board(Way::Prp, 32))?;
+    let bytes = payload(points, &board(ValueMethod::Prp, 32))?;
     Ok(Measurement::of([bytes / 32.0]).detail(format!("{bytes:.0} B for 32 B.")))
 }
 
 fn short() -> Vec<Spec> {
-    [Way::Prp, Way::Piggyback].iter().flat_map(|way| SHORT.map(|bytes| fixed(&COSMOS, *way, bytes))).collect()
+    [ValueMethod::Prp, ValueMethod::Piggyback]
+        .iter()
+        .flat_map(|method| SHORT.map(|bytes| fixed(&COSMOS, *method, bytes)))
+        .collect()
 }
 
 fn fewer_bytes(points: &Points) -> Measured<Measurement> {
     let mut worst = f64::NEG_INFINITY;
     let mut words = Vec::new();
     for bytes in SHORT {
-        let (own, prp) = (fixed(&COSMOS, Way::Piggyback, bytes), fixed(&COSMOS, Way::Prp, bytes));
+        let (own, prp) =
+            (fixed(&COSMOS, ValueMethod::Piggyback, bytes), fixed(&COSMOS, ValueMethod::Prp, bytes));
         let change = change(payload(points, &own)?, payload(points, &prp)?);
         worst = worst.max(change);
         words.push(format!("{change:.1} % at {bytes} B"));
     }
-    Ok(Measurement::of([worst]).detail(format!("The least saved of: {}.", words.join(", "))))
+    Ok(Measurement::of([worst]).detail(format!("The minimum saving of: {}.", words.join(", "))))
 }
 
 fn crossing() -> Vec<Spec> {
-    let prp = [board(Way::Prp, 1024)];
-    prp.into_iter().chain(CROSSING.map(|bytes| board(Way::Piggyback, bytes))).collect()
+    let prp = [board(ValueMethod::Prp, 1024)];
+    prp.into_iter().chain(CROSSING.map(|bytes| board(ValueMethod::Piggyback, bytes))).collect()
 }
 
 fn break_even(points: &Points) -> Measured<Measurement> {
-    let prp = payload(points, &board(Way::Prp, 1024))?;
+    let prp = payload(points, &board(ValueMethod::Prp, 1024))?;
     let mut shortest = None;
     let mut words = Vec::new();
     for bytes in CROSSING {
-        let own = payload(points, &board(Way::Piggyback, bytes))?;
+        let own = payload(points, &board(ValueMethod::Piggyback, bytes))?;
         if own >= prp {
             shortest.get_or_insert(bytes);
         }
         words.push(format!("{own:.0} B at {bytes} B"));
     }
     let detail = format!(
-        "The shortest value, of those measured, that moves no fewer bytes piggybacked: {}; by PRP {prp:.0} B.",
+        "The shortest measured value that transfers no fewer bytes with piggyback: {}; with PRP {prp:.0} B.",
         words.join(", ")
     );
     Ok(Measurement::of(shortest.map(|bytes| bytes as f64)).detail(detail))
 }
 
 fn latencies() -> Vec<Spec> {
-    let each = [Way::Prp, Way::Piggyback].into_iter();
-    each.flat_map(|way| SHORT.map(|bytes| [board(way, bytes), fixed(&COSMOS, way, bytes)]).concat()).collect()
+    let each = [ValueMethod::Prp, ValueMethod::Piggyback].into_iter();
+    each.flat_map(|method| SHORT.map(|bytes| [board(method, bytes), fixed(&COSMOS, method, bytes)]).concat())
+        .collect()
 }
 
 fn halved(points: &Points) -> Measured<Measurement> {
-    let of = |spec: fn(Way, u64) -> Spec, bytes: u64| -> Measured<f64> {
-        let (own, prp) = (spec(Way::Piggyback, bytes), spec(Way::Prp, bytes));
+    let of = |spec: fn(ValueMethod, u64) -> Spec, bytes: u64| -> Measured<f64> {
+        let (own, prp) = (spec(ValueMethod::Piggyback, bytes), spec(ValueMethod::Prp, bytes));
         Ok(change(latency(points, &own)?, latency(points, &prp)?))
     };
     let mut least = f64::NEG_INFINITY;
     let mut whole = f64::NEG_INFINITY;
     for bytes in SHORT {
         least = least.max(of(board, bytes)?);
-        whole = whole.max(of(|way, bytes| fixed(&COSMOS, way, bytes), bytes)?);
+        whole = whole.max(of(|method, bytes| fixed(&COSMOS, method, bytes), bytes)?);
     }
     let detail = format!(
-        "The transfer alone, into the drive's DRAM: {} against {} at 32 B. Of a whole PUT, with index and copy, {whole:.1} %.",
-        time(latency(points, &board(Way::Piggyback, 32))?),
-        time(latency(points, &board(Way::Prp, 32))?),
+        "The transfer alone, into the drive's DRAM: {} versus {} at 32 B. Of a whole PUT, with index and copy, {whole:.1} %.",
+        time(latency(points, &board(ValueMethod::Piggyback, 32))?),
+        time(latency(points, &board(ValueMethod::Prp, 32))?),
     );
     Ok(Measurement::of([least]).detail(detail))
 }
 
 fn thresholds() -> Vec<Spec> {
-    let each = [Way::Prp, Way::Piggyback].into_iter();
+    let each = [ValueMethod::Prp, ValueMethod::Piggyback].into_iter();
     // 127 B need as many commands as 128.
     let inline = crate::reproduce::byteexpress::board("inline", THRESHOLD);
-    each.flat_map(|way| THRESHOLDS.map(|bytes| board(way, bytes))).chain([inline]).collect()
+    each.flat_map(|method| THRESHOLDS.map(|bytes| board(method, bytes))).chain([inline]).collect()
 }
 
 fn threshold(points: &Points) -> Measured<Measurement> {
     let mut shortest = None;
     for bytes in THRESHOLDS {
-        if latency(points, &board(Way::Piggyback, bytes))? >= latency(points, &board(Way::Prp, bytes))? {
+        if latency(points, &board(ValueMethod::Piggyback, bytes))?
+            >= latency(points, &board(ValueMethod::Prp, bytes))?
+        {
             shortest.get_or_insert(bytes);
         }
     }
-    let (own, prp) =
-        (latency(points, &board(Way::Piggyback, THRESHOLD))?, latency(points, &board(Way::Prp, THRESHOLD))?);
+    let (own, prp) = (
+        latency(points, &board(ValueMethod::Piggyback, THRESHOLD))?,
+        latency(points, &board(ValueMethod::Prp, THRESHOLD))?,
+    );
     let inline = latency(points, &crate::reproduce::byteexpress::board("inline", THRESHOLD))?;
     let detail = format!(
-        "The shortest value that PRP carries at least as fast. At {THRESHOLD} B it takes {} against {} by PRP, and inline takes {:.1} % \
+        "The shortest value for which PRP is at least as fast. At {THRESHOLD} B it takes {} versus {} with PRP, and inline takes {:.1} % \
          less than it (BX06: 72 % less).",
         time(own),
         time(prp),
@@ -149,20 +162,22 @@ fn threshold(points: &Points) -> Measured<Measurement> {
 
 /// PRP, piggyback, and adaptive with the paper's threshold.
 fn of_papers(workload: &str) -> Vec<Spec> {
-    [Way::Prp, Way::Piggyback, Way::Papers].map(|way| mixed(&COSMOS, way, workload)).to_vec()
+    [ValueMethod::Prp, ValueMethod::Piggyback, ValueMethod::Papers]
+        .map(|method| mixed(&COSMOS, method, workload))
+        .to_vec()
 }
 
 fn bytes_of_mixgraph(points: &Points) -> Measured<Measurement> {
-    let (own, prp) = (mixed(&COSMOS, Way::Papers, "w-m"), mixed(&COSMOS, Way::Prp, "w-m"));
+    let (own, prp) = (mixed(&COSMOS, ValueMethod::Papers, "w-m"), mixed(&COSMOS, ValueMethod::Prp, "w-m"));
     let (own, prp) = (payload(points, &own)?, payload(points, &prp)?);
-    Ok(Measurement::of([change(own, prp)]).detail(format!("{own:.0} B against {prp:.0} B a PUT.")))
+    Ok(Measurement::of([change(own, prp)]).detail(format!("{own:.0} B versus {prp:.0} B per PUT.")))
 }
 
-/// Throughput of the paper's adaptive over that of piggyback, and both in words.
+/// Throughput of the paper's adaptive method relative to piggyback, and both in words.
 fn gain(points: &Points, workload: &str) -> Measured<(f64, String)> {
-    let of = |way| Measured::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
-    let (own, piggyback) = (of(Way::Papers)?, of(Way::Piggyback)?);
-    let words = format!("{} against {} PUTs a second.", grouped(own as u64), grouped(piggyback as u64));
+    let of = |method| Measured::Ok(points.at(&mixed(&COSMOS, method, workload))?.throughput());
+    let (own, piggyback) = (of(ValueMethod::Papers)?, of(ValueMethod::Piggyback)?);
+    let words = format!("{} versus {} PUTs per second.", grouped(own as u64), grouped(piggyback as u64));
     Ok((own / piggyback, words))
 }
 
@@ -177,44 +192,45 @@ fn throughput_of_long_values(points: &Points) -> Measured<Measurement> {
 }
 
 fn bytes_of_long_values(points: &Points) -> Measured<Measurement> {
-    let (own, piggyback) = (mixed(&COSMOS, Way::Papers, "w-c"), mixed(&COSMOS, Way::Piggyback, "w-c"));
+    let (own, piggyback) =
+        (mixed(&COSMOS, ValueMethod::Papers, "w-c"), mixed(&COSMOS, ValueMethod::Piggyback, "w-c"));
     let (own, piggyback) = (payload(points, &own)?, payload(points, &piggyback)?);
-    let detail = format!("{own:.0} B against {piggyback:.0} B a PUT.");
+    let detail = format!("{own:.0} B versus {piggyback:.0} B per PUT.");
     Ok(Measurement::of([change(own, piggyback)]).detail(detail))
 }
 
 fn parameters(points: &Points) -> Measured<Measurement> {
-    let spec = fixed(&COSMOS, Way::Prp, 32);
+    let spec = fixed(&COSMOS, ValueMethod::Prp, 32);
     points.at(&spec)?;
     let profile = spec.scenario(1)?.drives[0].plan.profile.clone();
     let (flash, link) = (&profile.flash, &profile.link);
     let capacity = profile.drive.capacity;
     Ok(Measurement::default().detail(format!(
-        "{} channels of {} ways, {capacity}; PCIe Gen{} x{}; keys of 4 B. Measured on a part of that capacity, which holds all \
+        "{} channels of {} ways, {capacity}; PCIe Gen{} x{}; keys of 4 B. Measured with a part of that capacity, enough for all \
          pairs.",
         flash.channels, flash.ways, link.generation, link.lanes
     )))
 }
 
 fn all_mixes() -> Vec<Spec> {
-    let ways = [Way::Prp, Way::Piggyback, Way::Papers, Way::AdaptiveP];
-    MIXES.iter().flat_map(|(workload, _)| ways.map(|way| mixed(&COSMOS, way, workload))).collect()
+    let methods = [ValueMethod::Prp, ValueMethod::Piggyback, ValueMethod::Papers, ValueMethod::AdaptiveP];
+    MIXES.iter().flat_map(|(workload, _)| methods.map(|method| mixed(&COSMOS, method, workload))).collect()
 }
 
 fn workloads(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let seen = points.at(&mixed(&COSMOS, Way::Prp, workload))?;
+        let seen = points.at(&mixed(&COSMOS, ValueMethod::Prp, workload))?;
         let Some(store) = seen.store() else {
             return Err(ClaimError::NoFigure(format!("{name} has no figures of its store")));
         };
         let mean = store.value_bytes_stored as f64 / store.values_stored.max(1) as f64;
         words.push(format!("{name} {mean:.1} B"));
     }
-    // What is shorter than the exact threshold goes by piggyback: so many are counted.
-    let short = points.at(&mixed(&COSMOS, Way::AdaptiveP, "w-m"))?;
+    // Values below the exact threshold are piggybacked, which counts them.
+    let short = points.at(&mixed(&COSMOS, ValueMethod::AdaptiveP, "w-m"))?;
     let share = short.by_way("piggyback") as f64 / short.payloads() as f64 * 100.0;
-    let puts = points.at(&mixed(&COSMOS, Way::Prp, MIXES[0].0))?.payloads();
+    let puts = points.at(&mixed(&COSMOS, ValueMethod::Prp, MIXES[0].0))?.payloads();
     Ok(Measurement::default().detail(format!(
         "Mean values of {} PUTs each: {}; the shares give 212 B for W(B), 1844 B for W(C) and 454.2 B for W(D). Of W(M), {share:.1} % \
          are shorter than {}.",
@@ -228,14 +244,18 @@ fn best(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let of = |way| Measured::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
-        let (prp, piggyback, own, exact) =
-            (of(Way::Prp)?, of(Way::Piggyback)?, of(Way::Papers)?, of(Way::AdaptiveP)?);
+        let of = |method| Measured::Ok(points.at(&mixed(&COSMOS, method, workload))?.throughput());
+        let (prp, piggyback, own, exact) = (
+            of(ValueMethod::Prp)?,
+            of(ValueMethod::Piggyback)?,
+            of(ValueMethod::Papers)?,
+            of(ValueMethod::AdaptiveP)?,
+        );
         measurement = measurement
             .check(format!("adaptive has more throughput than PRP on {name}"), own > prp)
             .check(format!("adaptive has more throughput than piggyback on {name}"), own > piggyback);
         words.push(format!(
-            "{name} {} a second, PRP {}, piggyback {}, adaptive with the exact threshold {}",
+            "{name} {} per second, PRP {}, piggyback {}, adaptive with the exact threshold {}",
             grouped(own as u64),
             grouped(prp as u64),
             grouped(piggyback as u64),
@@ -249,7 +269,7 @@ fn best(points: &Points) -> Measured<Measurement> {
     )))
 }
 
-/// Tau of piggybacking as the board's profile has it.
+/// Tau of piggybacking in the board's profile.
 pub(super) fn exact_threshold(board: &Board) -> Measured<String> {
     let profile =
         board.sink().by("prp").job(Job::new("payloads", 64)).scenario(1)?.drives[0].plan.profile.clone();
@@ -257,10 +277,14 @@ pub(super) fn exact_threshold(board: &Board) -> Measured<String> {
     Ok(tau.to_string())
 }
 
-/// What the figures show beside it.
+/// Further points for the figures.
 pub(super) fn drawn() -> Vec<Spec> {
-    let ways = [Way::Prp, Way::Piggyback];
-    ways.iter().flat_map(|way| SWEEP.map(|bytes| board(*way, bytes))).chain(pages_and_more()).collect()
+    let methods = [ValueMethod::Prp, ValueMethod::Piggyback];
+    methods
+        .iter()
+        .flat_map(|method| SWEEP.map(|bytes| board(*method, bytes)))
+        .chain(pages_and_more())
+        .collect()
 }
 
 /// Fig. 2(a): 1 to 16 KiB by PRP.
@@ -269,5 +293,5 @@ pub(super) fn kibibytes() -> impl Iterator<Item = u64> {
 }
 
 fn pages_and_more() -> impl Iterator<Item = Spec> {
-    kibibytes().map(|bytes| board(Way::Prp, bytes))
+    kibibytes().map(|bytes| board(ValueMethod::Prp, bytes))
 }

@@ -5,19 +5,22 @@ use super::points::{
     unit,
 };
 use super::recipes::{LINUX, TABLE_1, controller_time, controller_time_of_prp, host_time};
-use super::{gain, pairs};
+use super::texts::{SHORT, WORKLOADS};
+use super::{gain, pairs, pushdown};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::{change, line, over_sizes, stages, stated};
 use byteway_clock::random::Rng;
 use byteway_console::table::{grouped, time};
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvPlan, KvSource, Preset, ValueSizes};
 use byteway_workload::{Distribution, JobSettings};
 
-/// What the figures show beside what the recipes need.
+/// Points for the figures, in addition to those of the recipes.
 pub(super) fn drawn() -> Vec<Spec> {
     let mut specs = gain::points();
     specs.extend(METHODS.iter().flat_map(|method| pairs::both(method)));
+    specs.extend(METHODS.iter().flat_map(|method| pushdown::segments(method)));
+    specs.extend(METHODS.iter().flat_map(|method| pushdown::texts(method)));
     for method in METHODS {
         specs.extend(SWEEP.map(|bytes| board(method, bytes)));
         specs.extend(TABLE.map(|bytes| board(method, bytes)));
@@ -32,15 +35,15 @@ pub(super) fn drawn() -> Vec<Spec> {
     specs
 }
 
-/// Sizes over the links.
+/// Sizes for the comparison of links.
 const OUTLOOK: [u64; 4] = [64, 256, 1024, 4096];
 
 const METHODS_OF_LINKS: [&str; 2] = ["prp", "inline"];
 
 /// The first row of Table 1.
-const COMMAND: &str = "a command by PRP";
+const COMMAND: &str = "a command with PRPs";
 
-/// The paper's Table 1, to stand next to what was measured.
+/// The paper's Table 1, for comparison.
 const TABLE_1_PAPER: [(&str, f64, f64); 4] =
     [(COMMAND, 60.0, 2400.0), ("64 B", 100.0, 2800.0), ("128 B", 130.0, 3200.0), ("256 B", 180.0, 4000.0)];
 
@@ -53,6 +56,8 @@ pub(super) fn figures(points: &Points) -> Vec<Section> {
         table_1(points),
         where_from(points),
         key_value(points),
+        queries(),
+        push_down(points),
         byte_interface(points),
         queues(points),
         linux(points),
@@ -61,7 +66,7 @@ pub(super) fn figures(points: &Points) -> Vec<Section> {
     ]
 }
 
-/// Fig. 1(a): values are drawn as MixGraph's generator gives them to a run; nothing is simulated.
+/// Fig. 1(a): values drawn by a run's MixGraph generator; nothing is simulated.
 fn value_sizes(points: &Points) -> Section {
     const DRAWS: usize = 100_000;
     const COLUMNS: usize = 20;
@@ -78,27 +83,27 @@ fn value_sizes(points: &Points) -> Section {
     let y = (0..ROWS).map(|row| f64::from(1 << row)).collect();
     let chart = Chart::new(
         Axis::linear("PUT", Unit::Count),
-        Axis::log_at_points("value of at most", Unit::BinaryBytes),
+        Axis::log_at_points("value size up to", Unit::BinaryBytes),
     )
     .heat_of_parts(x, y, rows, "of the values");
-    let section = Section::new("Fig. 1(a): values of MixGraph");
+    let section = Section::new("Fig. 1(a): value sizes of MixGraph");
     let section = match pairs::percent_short(points) {
         Ok(percent) => section.text(format!(
-            "{percent:.1} % of the values that were put are shorter than 32 B (BX14); the paper has more than 60 %."
+            "{percent:.1} % of the values put are shorter than 32 B (BX14); the paper has more than 60 %."
         )),
         Err(_) => section,
     };
     section.figure(
             Figure::new(
                 "Sizes of values over the run",
-                "Analytic: the distribution is stated. Each row holds the values from more than half of its size to that size.",
+                "Analytic: the paper states the distribution. Each row has the values above half of its size up to its size.",
                 chart,
             )
             .wide(),
         )
 }
 
-/// Values of MixGraph's All_random with its default settings; `None` if the generator can't be made.
+/// Value sizes of MixGraph's All_random with its default settings; `None` if the generator cannot be created.
 fn mixgraph_sizes(count: usize) -> Option<Vec<u32>> {
     let draws = Preset::WM.draws(ValueSizes::Fixed(0), Distribution::Uniform, 1);
     let source = KvSource::Draws(draws);
@@ -113,12 +118,12 @@ fn mixgraph_sizes(count: usize) -> Option<Vec<u32>> {
 /// Fig. 1(b) and 1(c).
 fn pages(points: &Points) -> Section {
     let ledgers = [(Ledger::Payload, "payload ledger"), (Ledger::Wire, "wire ledger")];
-    let mut amplified = Chart::new(over_sizes(), Axis::log("bytes on the link for each byte", Unit::Count));
+    let mut amplified = Chart::new(over_sizes(), Axis::log("bytes on the link per byte", Unit::Count));
     let mut stepped =
         Chart::new(Axis::linear("payload", Unit::BinaryBytes), Axis::linear("bytes", Unit::Bytes));
     for (index, (ledger, name)) in ledgers.into_iter().enumerate() {
         let of = |bytes: u64| board("prp", bytes);
-        let bytes = |seen: Seen<'_>| seen.bytes(ledger);
+        let bytes = |seen: PointResult<'_>| seen.bytes(ledger);
         let each = line(points, SWEEP, of, bytes).into_iter().map(|(x, y)| (x, y / x)).collect();
         amplified = amplified.marked(name, Ink::nth(index), each);
         stepped = stepped.marked(name, Ink::nth(index), line(points, kibibytes(), of, bytes));
@@ -130,18 +135,18 @@ fn pages(points: &Points) -> Section {
         Axis::linear("mean latency", Unit::Nanoseconds),
     )
     .marked("prp", Ink::nth(0), steps);
-    Section::new("Fig. 1(b), 1(c): what pages cost")
-        .text("A payload by PRP is fetched by whole pages of 4 KiB. Predicted: nothing in the bytes is fitted.")
+    Section::new("Fig. 1(b), 1(c): cost of whole pages")
+        .text("A payload with PRPs is fetched in whole pages of 4 KiB. Predicted: no byte count was fitted.")
         .figure(Figure::new(
-            "Bytes on the link for each byte of payload, by PRP",
+            "Bytes on the link per byte of payload, with PRPs",
             "Predicted. Both directions, with the command, its doorbells and its completion. Both axes are logarithmic.",
             amplified,
         ))
-        .figure(Figure::new("Bytes on the link by PRP, 1 to 16 KiB", "Predicted. Steps of a page.", stepped))
+        .figure(Figure::new("Bytes on the link with PRPs, 1 to 16 KiB", "Predicted. The steps are pages.", stepped))
         .figure(
             Figure::new(
-                "Latency by PRP, 1 to 16 KiB",
-                "Calibrated at one page, predicted from there on. From the submission to the completion.",
+                "Latency with PRPs, 1 to 16 KiB",
+                "Calibrated at one page, predicted above. From submission to completion.",
                 latency,
             )
             .wide(),
@@ -150,12 +155,12 @@ fn pages(points: &Points) -> Section {
 
 /// Fig. 5.
 fn sweep(points: &Points) -> Section {
-    let mut traffic = Chart::new(over_sizes(), Axis::log("bytes a payload", Unit::Bytes));
+    let mut traffic = Chart::new(over_sizes(), Axis::log("bytes per payload", Unit::Bytes));
     let mut wire = traffic.clone();
     let mut latency = Chart::new(over_sizes(), Axis::log("mean latency", Unit::Nanoseconds));
     for (index, method) in METHODS.into_iter().enumerate() {
         let of = |bytes: u64| board(method, bytes);
-        let add = |chart: Chart, figure: &dyn Fn(Seen<'_>) -> f64| {
+        let add = |chart: Chart, figure: &dyn Fn(PointResult<'_>) -> f64| {
             chart.marked(method, Ink::nth(index), line(points, SWEEP, of, figure))
         };
         traffic = add(traffic, &|seen| seen.bytes(Ledger::Payload));
@@ -163,7 +168,7 @@ fn sweep(points: &Points) -> Section {
         latency = add(latency, &|seen| seen.latency());
     }
     let ink = Ink::nth(METHODS.len() - 1);
-    let bytes = |seen: Seen<'_>| seen.bytes(Ledger::Payload);
+    let bytes = |seen: PointResult<'_>| seen.bytes(Ledger::Payload);
     let mut fewer = stated(points, 64, &board("prp", 64), |prp| bytes(prp) * (1.0 - 0.963));
     fewer.extend(stated(points, 4096, &board("piggyback", 4096), |other| bytes(other) * (1.0 - 0.398)));
     traffic = traffic.stated("paper: inline", ink, fewer);
@@ -175,13 +180,13 @@ fn sweep(points: &Points) -> Section {
         .text("One payload at a time into the drive's DRAM, without NAND; an interrupt for each completion.")
         .figure(Figure::new(
             "Bytes on the link, payload ledger",
-            "Predicted. What a performance counter sees: payload of the link's packets, both directions. The paper's points: inline \
-             96.3 % below PRP at 64 B, and up to 39.8 % below piggyback, which is the most here at 4 KiB.",
+            "Predicted. As a performance counter sees it: payload of the link's packets, both directions. The paper's points: inline \
+             96.3 % below PRP at 64 B, and up to 39.8 % below piggyback, the maximum here, at 4 KiB.",
             traffic,
         ))
         .figure(Figure::new(
             "Bytes on the link, wire ledger",
-            "Predicted. With headers, CRC and framing; which the paper doesn't show.",
+            "Predicted. With headers, CRC and framing, which the paper does not show.",
             wire,
         ))
         .figure(
@@ -189,24 +194,24 @@ fn sweep(points: &Points) -> Section {
                 "Mean latency",
                 "Calibrated: the constants of the board and of its host were fitted to the paper's Table 1 and to its savings \
                  at 128 B and below. Both axes are logarithmic. The paper's points: inline up to 40.4 % below PRP from 32 to \
-                 128 B, which is the most here at 32 B; 72 % below piggyback at 128 B; and equal to PRP at about 256 B.",
+                 128 B, the maximum here at 32 B; 72 % below piggyback at 128 B; and equal to PRP at about 256 B.",
                 latency,
             )
             .wide(),
         )
         .figure(Figure::new(
-            "Processor time of the host for a payload",
-            "Calibrated: its work, not its watching for completions. The paper's points: the driver's column of Table 1.",
+            "Host processor time per payload",
+            "Calibrated: work without polling for completions. The paper's points: the driver's column of Table 1.",
             submissions(points),
         ))
         .figure(Figure::new(
-            "Processor time of the drive for a payload",
+            "Drive processor time per payload",
             "Calibrated: cycles of its firmware.",
             processors(points, |(_, drive)| drive),
         ))
 }
 
-/// The host's, with what the paper has of it.
+/// The host's processor time, with the paper's values.
 fn submissions(points: &Points) -> Chart {
     let [(_, prp, _), inline @ ..] = TABLE_1_PAPER;
     let inline = TABLE_1.into_iter().zip(inline).map(|(bytes, (_, driver, _))| (bytes as f64, driver));
@@ -217,11 +222,11 @@ fn submissions(points: &Points) -> Chart {
     )
 }
 
-/// Of host or drive, over sizes.
+/// Processor time of host or drive, over sizes.
 fn processors(points: &Points, of: fn((f64, f64)) -> f64) -> Chart {
     let mut chart = Chart::new(over_sizes(), Axis::log("processor time", Unit::Nanoseconds));
     for (index, method) in METHODS.into_iter().enumerate() {
-        let time = |seen: Seen<'_>| seen.processors().map_or(f64::NAN, of);
+        let time = |seen: PointResult<'_>| seen.processors().map_or(f64::NAN, of);
         chart =
             chart.marked(method, Ink::nth(index), line(points, SWEEP, |bytes| board(method, bytes), time));
     }
@@ -246,9 +251,9 @@ fn table_1(points: &Points) -> Section {
     Section::new("Table 1: driver and controller").table(table)
 }
 
-/// Where the gain comes from.
+/// Sources of the gain.
 fn where_from(points: &Points) -> Section {
-    let mut section = Section::new("Where the gain comes from");
+    let mut section = Section::new("Sources of the gain");
     match gain::sentences(points) {
         Ok(sentences) => {
             for sentence in sentences {
@@ -258,8 +263,8 @@ fn where_from(points: &Points) -> Section {
         Err(why) => section = section.text(format!("Not measured: {why:#}.")),
     }
     let mut chart = Chart::new(over_sizes(), Axis::log("mean latency", Unit::Nanoseconds));
-    let mut bytes = Chart::new(over_sizes(), Axis::log("bytes a payload", Unit::Bytes));
-    for (index, (name, way)) in gain::WAYS.into_iter().enumerate() {
+    let mut bytes = Chart::new(over_sizes(), Axis::log("bytes per payload", Unit::Bytes));
+    for (index, (name, way)) in gain::METHODS.into_iter().enumerate() {
         chart = chart.marked(name, Ink::nth(index), line(points, gain::SIZES, way, |seen| seen.latency()));
         let of = line(points, gain::SIZES, way, |seen| seen.bytes(Ledger::Payload));
         bytes = bytes.marked(name, Ink::nth(index), of);
@@ -273,9 +278,9 @@ fn where_from(points: &Points) -> Section {
         .figure(Figure::new("Bytes on the link by DMA granularity", "Predicted; payload ledger.", bytes))
         .figure(
             Figure::new(
-                "Where the time of 64 B goes",
+                "Latency breakdown of 64 B",
                 "Mean; the parts add up to the mean latency.",
-                stages(points, gain::WAYS.map(|(name, way)| (name, way(64)))),
+                stages(points, gain::METHODS.map(|(name, way)| (name, way(64)))),
             )
             .wide(),
         )
@@ -285,15 +290,16 @@ fn where_from(points: &Points) -> Section {
 fn key_value(points: &Points) -> Section {
     let workloads = ["MixGraph", "FillRandom, 128 B"];
     let axis = || Axis::names("", workloads);
-    let mut throughput = Chart::new(axis(), Axis::linear("PUTs a second", Unit::Count));
-    let mut traffic = Chart::new(axis(), Axis::linear("bytes a PUT", Unit::Bytes));
-    let header = ["workload", "method", "PUTs a second", "99th percentile", "1st percentile", "bytes a PUT"];
+    let mut throughput = Chart::new(axis(), Axis::linear("PUTs per second", Unit::Count));
+    let mut traffic = Chart::new(axis(), Axis::linear("bytes per PUT", Unit::Bytes));
+    let header =
+        ["workload", "method", "PUTs per second", "99th percentile", "1st percentile", "bytes per PUT"];
     let mut table = Table::new(header, 2).caption(
-        "Predicted. Beside the throughput, what one PUT after another comes to where each takes as long as the 99th and the 1st \
-         percentile of their latencies.",
+        "Predicted. In addition to the throughput, that of serial PUTs whose latency is the 99th and the 1st \
+         percentile of the distribution.",
     );
     for (index, method) in METHODS.into_iter().enumerate() {
-        let of = |figure: &dyn Fn(Seen<'_>) -> f64| {
+        let of = |figure: &dyn Fn(PointResult<'_>) -> f64| {
             pairs::both(method).iter().map(|spec| points.at(spec).map_or(f64::NAN, figure)).collect()
         };
         throughput = throughput.bars(method, Ink::nth(index), of(&|seen| seen.throughput()));
@@ -311,11 +317,11 @@ fn key_value(points: &Points) -> Section {
             ]);
         }
     }
-    let of = |spec: &Spec, figure: fn(Seen<'_>) -> f64| points.at(spec).map_or(f64::NAN, figure);
+    let of = |spec: &Spec, figure: fn(PointResult<'_>) -> f64| points.at(spec).map_or(f64::NAN, figure);
     let [mixgraph, fill] = pairs::both("piggyback");
     let [mixgraph_prp, _] = pairs::both("prp");
-    let rate = |seen: Seen<'_>| seen.throughput();
-    let bytes = |seen: Seen<'_>| seen.bytes(Ledger::Payload);
+    let rate = |seen: PointResult<'_>| seen.throughput();
+    let bytes = |seen: PointResult<'_>| seen.bytes(Ledger::Payload);
     let ink = Ink::nth(METHODS.len() - 1);
     throughput = throughput.stated_bars(
         "paper: inline",
@@ -326,56 +332,57 @@ fn key_value(points: &Points) -> Section {
         .stated_bars("paper: 1.75 x piggyback", ink, vec![of(&mixgraph, bytes) * 1.75, f64::NAN])
         .stated_bars("paper: 95 % below prp", ink, vec![of(&mixgraph_prp, bytes) * 0.05, f64::NAN]);
     Section::new("Fig. 6: a key-value drive")
-        .text("The board with its flash, as a store of pairs: keys of 4 B, one PUT at a time, an interrupt for each completion.")
+        .text("The board with its flash, as a key-value drive: keys of 4 B, one PUT at a time, an interrupt for each completion.")
         .figure(Figure::new(
             "Throughput",
-            "Piggyback's rests on a fitted constant (BX06). The paper's points: inline 8 % above piggyback under MixGraph, and \
-             1,000 a second above it under FillRandom.",
+            "Piggyback's depends on a fitted constant (BX06). The paper's points: inline 8 % above piggyback under MixGraph, and \
+             1,000 per second above it under FillRandom.",
             throughput,
         ))
         .figure(Figure::new(
             "Bytes on the link, payload ledger",
-            "Predicted. The paper's two statements of inline under MixGraph.",
+            "Predicted. With the paper's two statements on inline under MixGraph.",
             traffic,
         ))
         .table(table)
 }
 
-/// The byte interface beside inline.
+/// The byte interface next to inline.
 fn byte_interface(points: &Points) -> Section {
     let mut chart = Chart::new(over_sizes(), Axis::linear("mean latency", Unit::Nanoseconds));
     for (index, method) in ["mmio", "inline", "prp"].into_iter().enumerate() {
         let of = |bytes: u64| board(method, bytes);
         chart = chart.marked(method, Ink::nth(index), line(points, LARGE, of, |seen| seen.latency()));
     }
-    Section::new("A byte interface of the device").figure(Figure::new(
+    Section::new("Byte interface of the device").figure(Figure::new(
         "Latency of stores to the device's buffer, inline and PRP",
-        "The order is predicted; what a store costs the host is a constant of its profile.",
+        "The order is predicted; the host's cost of a store is a constant of its profile.",
         chart,
     ))
 }
 
-/// In order against reassembly.
+/// In-order transfer and reassembly.
 fn queues(points: &Points) -> Section {
-    let ways = ["inline", "inline-reassembly"];
-    let mut chart = Chart::new(Axis::names("", ways), Axis::linear("p99 latency of 64 B", Unit::Nanoseconds));
+    let methods = ["inline", "inline-reassembly"];
+    let mut chart =
+        Chart::new(Axis::names("", methods), Axis::linear("p99 latency of 64 B", Unit::Nanoseconds));
     for (index, (trains, name)) in
-        [(false, "alone"), (true, "beside trains of 4 KiB")].into_iter().enumerate()
+        [(false, "alone"), (true, "next to trains of 4 KiB")].into_iter().enumerate()
     {
         let p99 = |method| points.at(&beside(method, trains)).map_or(f64::NAN, |seen| seen.p99(OTHERS));
-        chart = chart.bars(name, Ink::nth(index), ways.map(p99).to_vec());
+        chart = chart.bars(name, Ink::nth(index), methods.map(p99).to_vec());
     }
-    Section::new("Several queues: in order against reassembly").figure(Figure::new(
+    Section::new("Several queues: in order and with reassembly").figure(Figure::new(
         "p99 latency of four queues with payloads of 64 B",
-        "Predicted. In order, a queue is read by one fetcher at a time; chunks for reassembly are read like any entries, but \
+        "Predicted. In order, a queue is read by one fetcher at a time; chunks for reassembly are fetched like any entries, but \
          carry 56 B each.",
         chart,
     ))
 }
 
-/// When the Linux driver uses SGLs.
+/// The size from which the Linux driver uses SGLs.
 fn linux(points: &Points) -> Section {
-    let header = ["payload", "data pointer", "bytes a payload, payload ledger", "mean latency"];
+    let header = ["payload", "data pointer", "bytes per payload, payload ledger", "mean latency"];
     let mut table = Table::new(header, 2).caption(
         "Predicted from a constant of the host's profile, on the board with a controller that has SGLs.",
     );
@@ -396,7 +403,7 @@ fn linux(points: &Points) -> Section {
 fn links(points: &Points) -> Section {
     let names = LINKS.map(|(_, name)| name);
     let mut chart =
-        Chart::new(Axis::names("", names), Axis::linear("latency, inline against prp, %", Unit::Count));
+        Chart::new(Axis::names("", names), Axis::linear("latency, inline versus prp, %", Unit::Count));
     for (index, bytes) in OUTLOOK.into_iter().enumerate() {
         let gain = |(profile, _): (&'static str, &'static str)| -> f64 {
             let of =
@@ -406,14 +413,16 @@ fn links(points: &Points) -> Section {
         chart = chart.bars(format!("{bytes} B"), Ink::nth(index), LINKS.map(gain).to_vec());
     }
     let header = ["DMA granularity", "bytes, payload ledger", "bytes, wire ledger", "latency"];
-    let mut table = Table::new(header, 1).caption("Predicted. Inline against PRP at 64 B on Gen2 x8.");
+    let mut table = Table::new(header, 1).caption("Predicted. Inline versus PRP at 64 B on Gen2 x8.");
     for (size, name) in UNITS {
         let (Ok(inline), Ok(prp)) =
             (points.at(&board("inline", 64)), points.at(&unit(board("prp", 64), size)))
         else {
             continue;
         };
-        let of = |figure: &dyn Fn(Seen<'_>) -> f64| format!("{:+.1} %", change(figure(inline), figure(prp)));
+        let of = |figure: &dyn Fn(PointResult<'_>) -> f64| {
+            format!("{:+.1} %", change(figure(inline), figure(prp)))
+        };
         table.row([
             name.to_owned(),
             of(&|seen| seen.bytes(Ledger::Payload)),
@@ -423,12 +432,12 @@ fn links(points: &Points) -> Section {
     }
     Section::new("Section 5: finer DMA, faster links")
         .text(
-            "Only the link is replaced; the firmware's cycles and the host's times stay. So what a faster link saves is the wire \
-             time of pages, and inline's gain shrinks by it.",
+            "Only the link is replaced; the firmware's cycles and the host's times stay. A faster link therefore saves only the wire \
+             time of pages, and inline's gain shrinks accordingly.",
         )
         .figure(
             Figure::new(
-                "Latency of inline against PRP by link",
+                "Latency of inline versus PRP, by link",
                 "Predicted. Below zero inline is faster. The bytes in the payload ledger are the same on every link.",
                 chart,
             )
@@ -437,13 +446,13 @@ fn links(points: &Points) -> Section {
         .table(table)
 }
 
-/// All bytes, in both ledgers, by both ways of learning of completions.
+/// All bytes in both ledgers, for both completion modes.
 fn traffic(points: &Points) -> Section {
     let ledgers = [(Ledger::Payload, "payload"), (Ledger::Wire, "wire")];
     let columns = ledgers.iter().flat_map(|(_, ledger)| METHODS.map(|method| format!("{method}, {ledger}")));
     let header = ["payload".to_owned()].into_iter().chain(columns);
     let mut table = Table::new(header, 1)
-        .caption("Predicted. Bytes a payload: polled / with an interrupt for each completion.");
+        .caption("Predicted. Bytes per payload: polled / with an interrupt for each completion.");
     for bytes in TABLE {
         let mut row = vec![format!("{bytes} B")];
         for (ledger, _) in ledgers {
@@ -459,8 +468,64 @@ fn traffic(points: &Points) -> Section {
     }
     Section::new("Bytes on the link, to the byte")
         .text(
-            "The payload ledger counts what packets carry, as a performance counter does; it explains the paper's figures. The \
+            "The payload ledger counts what packets carry, as a performance counter does; the paper's figures match it. The \
              wire ledger adds headers, CRC and framing; acknowledgements and flow control are in neither.",
         )
         .table(table)
+}
+
+/// Fig. 4.
+fn queries() -> Section {
+    let header = ["workload", "whole, B", "segment, B", "whole query", "table and predicate"];
+    let mut table = Table::new(header, 1).caption(
+        "Our queries: the paper prints none. It states that the full texts of the first three, and all segments, are below 100 B.",
+    );
+    for workload in WORKLOADS {
+        table.row([
+            workload.name.to_owned(),
+            workload.sql.len().to_string(),
+            workload.segment.len().to_string(),
+            workload.sql.to_owned(),
+            workload.segment.to_owned(),
+        ]);
+    }
+    Section::new("Fig. 4: queries").table(table)
+}
+
+/// The points of one method, for each workload.
+type OfMethod = fn(&str) -> [Spec; WORKLOADS.len()];
+
+/// Fig. 7.
+fn push_down(points: &Points) -> Section {
+    let names = WORKLOADS.map(|workload| workload.name);
+    let mut section = Section::new("Fig. 7: how a query reaches the drive").text(
+        "The drive receives and parses each query and checks it against its table, without executing it, one at a time. Parsing takes the board's \
+         core the same time for all transfer methods. The drive supports no joins, and refuses the full text of Q2.",
+    );
+    let kinds: [(&str, OfMethod); 2] = [("whole texts", pushdown::texts), ("segments", pushdown::segments)];
+    for (kind, of) in kinds {
+        let axis = || Axis::names("", names);
+        let mut bytes = Chart::new(axis(), Axis::linear("bytes per query", Unit::Bytes));
+        let mut rate = Chart::new(axis(), Axis::linear("queries per second", Unit::Count));
+        for (index, method) in METHODS.into_iter().enumerate() {
+            let each = |figure: &dyn Fn(PointResult<'_>) -> f64| {
+                of(method).iter().map(|spec| points.at(spec).map_or(f64::NAN, figure)).collect()
+            };
+            bytes = bytes.bars(method, Ink::nth(index), each(&|seen| seen.bytes(Ledger::Payload)));
+            rate = rate.bars(method, Ink::nth(index), each(&|seen| seen.throughput()));
+        }
+        section = section
+            .figure(Figure::new(
+                format!("Bytes on the link per query: {kind}"),
+                "Predicted. Payload ledger, both directions.",
+                bytes,
+            ))
+            .figure(Figure::new(format!("Throughput: {kind}"), "Predicted, on the calibrated board.", rate));
+    }
+    let longer: Vec<&str> = WORKLOADS
+        .iter()
+        .filter(|workload| workload.sql.len() >= SHORT)
+        .map(|workload| workload.name)
+        .collect();
+    section.text(format!("Longer than {SHORT} B in full: {}.", longer.join(", ")))
 }

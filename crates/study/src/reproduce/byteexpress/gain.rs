@@ -1,21 +1,21 @@
-//! Where inline's gain over PRP comes from: page granularity, which a DMA of exactly the bytes would save too, or the
-//! set-up of a DMA, which only payload that is already there saves.
+//! Sources of inline's gain over PRP: page granularity, which an exact DMA would save as well, or DMA setup,
+//! which only an inline payload saves.
 
 use super::points::{EXACT, board, by_sgl, unit};
 use crate::compare::equal;
 use crate::reproduce::error::Measured;
-use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use byteway_console::table::time;
 
-/// The sizes at which the gain is taken apart.
+/// Sizes at which the gain is decomposed.
 pub(super) const SIZES: [u64; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
 
-/// What a way of moving a payload is called, and its point for a size.
-type Way = (&'static str, fn(u64) -> Spec);
+/// Name of a transfer method, and its point for a size.
+type NamedMethod = (&'static str, fn(u64) -> Spec);
 
-/// Ways of moving a payload by DMA, and inline.
-pub(super) const WAYS: [Way; 5] = [
+/// Methods with DMA, and inline.
+pub(super) const METHODS: [NamedMethod; 5] = [
     ("prp, whole pages", |bytes| board("prp", bytes)),
     ("prp, 512 B", |bytes| unit(board("prp", bytes), "\"512 B\"")),
     ("prp, exact", |bytes| unit(board("prp", bytes), EXACT)),
@@ -23,12 +23,12 @@ pub(super) const WAYS: [Way; 5] = [
     ("inline", |bytes| board("inline", bytes)),
 ];
 
-/// What is run for it.
+/// The points to run.
 pub(super) fn points() -> Vec<Spec> {
-    WAYS.iter().flat_map(|(_, way)| SIZES.map(way)).collect()
+    METHODS.iter().flat_map(|(_, method)| SIZES.map(method)).collect()
 }
 
-/// The gain of one kind, taken apart.
+/// The gain in one figure, decomposed.
 struct Gain {
     pages: f64,
     exact: f64,
@@ -36,7 +36,7 @@ struct Gain {
 }
 
 impl Gain {
-    fn of(points: &Points, bytes: u64, figure: impl Fn(Seen<'_>) -> f64) -> Measured<Gain> {
+    fn of(points: &Points, bytes: u64, figure: impl Fn(PointResult<'_>) -> f64) -> Measured<Gain> {
         Ok(Gain {
             pages: figure(points.at(&board("prp", bytes))?),
             exact: figure(points.at(&unit(board("prp", bytes), EXACT))?),
@@ -44,7 +44,7 @@ impl Gain {
         })
     }
 
-    /// Shares of the gain, in per cent: of page granularity, of set-up.
+    /// Shares of the gain in percent: page granularity, setup.
     fn shares(&self) -> Option<(f64, f64)> {
         let whole = self.pages - self.inline;
         let of = |part: f64| part / whole * 100.0;
@@ -52,7 +52,7 @@ impl Gain {
     }
 }
 
-/// It, in words.
+/// The decomposition, in words.
 ///
 /// # Errors
 /// A point failed.
@@ -71,13 +71,13 @@ pub(super) fn sentences(points: &Points) -> Measured<Vec<String>> {
         sentence += &match gain.exact > gain.inline {
             true => format!(
                 "{of_pages} of that ({pages:.0} %) is page granularity: the drive fetches 4 KiB for {bytes} B, and a DMA of \
-                 exactly the bytes saves it too. The other {} ({set_up:.0} %) is the set-up of the DMA, which only payload \
-                 that comes with its command does without.",
+                 exact length saves it too. The other {} ({set_up:.0} %) is the set-up of the DMA, which only payload \
+                 transferred with its command avoids.",
                 time(gain.exact - gain.inline)
             ),
             false => format!(
-                "All of that is page granularity: a DMA of exactly the bytes saves {of_pages}, and inline is {} slower than \
-                 such a DMA, for its entries take longer than the set-up of the DMA that they save.",
+                "All of that is page granularity: a DMA of exact length saves {of_pages}, and inline is {} slower than \
+                 such a DMA, because its entries take longer than the DMA set-up that they save.",
                 time(gain.inline - gain.exact)
             ),
         };
@@ -87,19 +87,20 @@ pub(super) fn sentences(points: &Points) -> Measured<Vec<String>> {
     let wire = Gain::of(points, 64, |seen| seen.bytes(Ledger::Wire))?;
     if let (Some((pages, _)), Some((on_wire, _))) = (bytes.shares(), wire.shares()) {
         sentences.push(format!(
-            "Of the bytes that inline saves at 64 B, page granularity is {pages:.1} % ({on_wire:.1} % on the wire): PRP moves \
-             {:.0} B, PRP with exact DMA {:.0} B, inline {:.0} B. The traffic claim is one about pages, not about queues.",
+            "Of the bytes that inline saves at 64 B, page granularity is {pages:.1} % ({on_wire:.1} % on the wire): PRP transfers \
+             {:.0} B, PRP with exact DMA {:.0} B, inline {:.0} B. The traffic claim is about pages, not about queues.",
             bytes.pages, bytes.exact, bytes.inline
         ));
     }
-    let sgl = |figure: &dyn Fn(Seen<'_>) -> f64| Measured::Ok(figure(points.at(&by_sgl(64))?));
-    let exact =
-        |figure: &dyn Fn(Seen<'_>) -> f64| Measured::Ok(figure(points.at(&unit(board("prp", 64), EXACT))?));
+    let sgl = |figure: &dyn Fn(PointResult<'_>) -> f64| Measured::Ok(figure(points.at(&by_sgl(64))?));
+    let exact = |figure: &dyn Fn(PointResult<'_>) -> f64| {
+        Measured::Ok(figure(points.at(&unit(board("prp", 64), EXACT))?))
+    };
     let (sgl_ns, exact_ns) = (sgl(&|seen| seen.latency())?, exact(&|seen| seen.latency())?);
     let inline_ns = points.at(&board("inline", 64))?.latency();
     sentences.push(format!(
         "An SGL of one data block ({} at 64 B) {} PRP with exact DMA ({}): the descriptor is in the command, and nothing else \
-         is fetched for it. Inline takes {:+.1} % against it.",
+         is fetched for it. Inline takes {:+.1} % versus it.",
         time(sgl_ns),
         if equal(sgl_ns, exact_ns) { "is the same as" } else { "differs from" },
         time(exact_ns),

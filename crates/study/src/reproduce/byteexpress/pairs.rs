@@ -1,10 +1,10 @@
-//! Recipes on a drive of keys and values, with its flash: MixGraph and FillRandom, one PUT at a time.
+//! Recipes on a key-value drive with flash: MixGraph and FillRandom, one PUT at a time.
 
 use super::points::METHODS;
 use crate::reproduce::board::COSMOS;
 use crate::reproduce::error::Measured;
 use crate::reproduce::paper::Recipe;
-use crate::reproduce::point::{Ledger, Pairs, Points, Seen, Spec};
+use crate::reproduce::point::{Ledger, Pairs, PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use byteway_console::table::grouped;
@@ -25,29 +25,29 @@ pub(super) const RECIPES: [Recipe; 6] = [
 /// Name of the job.
 const PUTS: &str = "puts";
 
-/// FillRandom's values.
+/// Size of FillRandom's values.
 const FILL: u64 = 128;
 
-/// MixGraph's short values are shorter.
+/// Values of MixGraph below this size are short.
 const SHORT: u64 = 32;
 
 fn pairs(job: Pairs) -> Spec {
     COSMOS.kv().pairs(job)
 }
 
-/// A hundred draws of MixGraph's lengths tell more of chance than of the mix.
+/// Number of draws: a hundred would show chance more than the distribution.
 const DRAWS: u64 = 10_000;
 
 fn mixgraph_puts() -> Spec {
     pairs(Pairs::new(PUTS, "w-m").at_least(DRAWS))
 }
 
-/// MixGraph's PUTs by a method.
+/// MixGraph's PUTs, by a method.
 pub(super) fn mixgraph(method: &str) -> Spec {
     mixgraph_puts().by(method)
 }
 
-/// Values of one size, at random.
+/// Values of one size in random order.
 pub(super) fn fill(method: &str) -> Spec {
     let job = Pairs::new(PUTS, "fillrandom").raw("key_bytes", 4).key("value", format!("{FILL} B"));
     pairs(job).by(method)
@@ -61,22 +61,22 @@ fn against_bandslim(of: fn(&str) -> Spec) -> Vec<Spec> {
     vec![of("piggyback"), of("inline")]
 }
 
-/// MixGraph's PUTs, of which only what is shorter than 32 B goes by piggyback: so many are counted.
+/// MixGraph's PUTs, where only values below 32 B are piggybacked, to count these.
 fn shorter() -> Spec {
     mixgraph_puts().adaptive("piggyback", Some(SHORT))
 }
 
-/// A figure of inline against another method's, per cent.
+/// A figure of inline relative to another method's, in percent.
 fn against(
     points: &Points,
     of: fn(&str) -> Spec,
     method: &str,
-    figure: fn(Seen<'_>) -> f64,
+    figure: fn(PointResult<'_>) -> f64,
 ) -> Measured<(f64, f64)> {
     Ok((figure(points.at(&of("inline"))?), figure(points.at(&of(method))?)))
 }
 
-fn payload(seen: Seen<'_>) -> f64 {
+fn payload(seen: PointResult<'_>) -> f64 {
     seen.bytes(Ledger::Payload)
 }
 
@@ -84,8 +84,8 @@ fn payload(seen: Seen<'_>) -> f64 {
 const PAGE: f64 = 4096.0;
 const CHUNK: f64 = 64.0;
 
-/// Chunks of a value of MixGraph in the mean: a value needs one more for each multiple of a chunk that it exceeds. Of the
-/// generalized Pareto distribution (shape 0.2615, scale 25.45) so many exceed a size.
+/// Mean chunks of a MixGraph value: a value needs one more for each multiple of a chunk that it exceeds. The
+/// tail probability is that of the generalized Pareto distribution (shape 0.2615, scale 25.45).
 fn chunks_of_mixgraph() -> f64 {
     const SHAPE: f64 = 0.2615;
     const SCALE: f64 = 25.45;
@@ -95,10 +95,10 @@ fn chunks_of_mixgraph() -> f64 {
 fn bytes_against_prp(points: &Points) -> Measured<Measurement> {
     let (inline, prp) = against(points, mixgraph, "prp", payload)?;
     let (inline_wire, prp_wire) = against(points, mixgraph, "prp", |seen| seen.bytes(Ledger::Wire))?;
-    // By PRP each value takes a page and a command; inline the same command and its chunks.
+    // By PRP each value takes a page and a command; inline it takes the same command and its chunks.
     let expected = change(prp - PAGE + CHUNK * chunks_of_mixgraph(), prp);
     let detail = format!(
-        "{inline:.0} B against {prp:.0} B a PUT; on the wire {:.1} %. By arithmetic {expected:.1} %.",
+        "{inline:.0} B versus {prp:.0} B per PUT; on the wire {:.1} %. By arithmetic {expected:.1} %.",
         change(inline_wire, prp_wire)
     );
     let measured = change(inline, prp);
@@ -110,21 +110,21 @@ fn bytes_against_bandslim(points: &Points) -> Measured<Measurement> {
     let (inline, piggyback) = against(points, mixgraph, "piggyback", payload)?;
     Ok(Measurement::of([inline / piggyback])
         .check("inline moves more bytes than piggyback", inline > piggyback)
-        .detail(format!("{inline:.0} B against {piggyback:.0} B a PUT.")))
+        .detail(format!("{inline:.0} B versus {piggyback:.0} B per PUT.")))
 }
 
 fn throughput(points: &Points) -> Measured<Measurement> {
     let (inline, piggyback) = against(points, mixgraph, "piggyback", |seen| seen.throughput())?;
     Ok(Measurement::of([change(inline, piggyback)])
         .check("inline has more throughput than piggyback", inline > piggyback)
-        .detail(format!("{} against {} PUTs a second.", grouped(inline as u64), grouped(piggyback as u64))))
+        .detail(format!("{} versus {} PUTs per second.", grouped(inline as u64), grouped(piggyback as u64))))
 }
 
 fn fill_at_random(points: &Points) -> Measured<Measurement> {
     let (bytes, bytes_of_bandslim) = against(points, fill, "piggyback", payload)?;
     let (puts, puts_of_bandslim) = against(points, fill, "piggyback", |seen| seen.throughput())?;
     let detail = format!(
-        "{bytes:.0} B against {bytes_of_bandslim:.0} B a PUT; {} against {} PUTs a second.",
+        "{bytes:.0} B versus {bytes_of_bandslim:.0} B per PUT; {} versus {} PUTs per second.",
         grouped(puts as u64),
         grouped(puts_of_bandslim as u64)
     );
@@ -134,7 +134,7 @@ fn fill_at_random(points: &Points) -> Measured<Measurement> {
         .detail(detail))
 }
 
-/// Of MixGraph's values those shorter than 32 B, per cent.
+/// Percentage of MixGraph's values below 32 B.
 pub(super) fn percent_short(points: &Points) -> Measured<f64> {
     let seen = points.at(&shorter())?;
     Ok(seen.by_way("piggyback") as f64 / seen.payloads() as f64 * 100.0)
@@ -144,7 +144,7 @@ fn share_of_short(points: &Points) -> Measured<Measurement> {
     let share = percent_short(points)?;
     Ok(Measurement::of([share])
         .check("it is more than the paper says", share > 60.0)
-        .detail("Counted as values that went another way than longer ones."))
+        .detail("Counted as values transferred by another method than longer ones."))
 }
 
 fn ranges(points: &Points) -> Measured<Measurement> {
@@ -162,13 +162,13 @@ fn ranges(points: &Points) -> Measured<Measurement> {
         }
     }
     Ok(Measurement::default().detail(format!(
-        "PUTs a second, and what one PUT after another comes to where each takes as long as the 99th and as the 1st percentile \
-         of their latencies: {}.",
+        "PUTs per second, and the throughput of serial PUTs whose latency is the 99th and the 1st percentile \
+         of the distribution: {}.",
         words.join("; ")
     )))
 }
 
-/// From the 1st to the 99th percentile of the throughput of one PUT at a time.
-pub(super) fn range(seen: Seen<'_>) -> (f64, f64) {
+/// Throughput of one PUT at a time, from its 1st to its 99th percentile.
+pub(super) fn range(seen: PointResult<'_>) -> (f64, f64) {
     seen.throughput_range(PUTS).unwrap_or((f64::NAN, f64::NAN))
 }

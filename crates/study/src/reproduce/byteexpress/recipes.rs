@@ -7,7 +7,7 @@ use super::points::{
 use crate::compare::equal;
 use crate::reproduce::error::Measured;
 use crate::reproduce::paper::Recipe;
-use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::point::{Ledger, PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use byteway_console::table::time;
@@ -30,21 +30,21 @@ pub(super) const RECIPES: [Recipe; 15] = [
     Recipe { id: "BX24", points: outlook, measure: gains },
 ];
 
-/// Where inline is said to move fewer bytes than BandSlim.
+/// Sizes for the claim that inline moves fewer bytes than BandSlim.
 const FEWER: [u64; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
 
-/// Where inline is said to be so much faster than PRP.
+/// Sizes for the claim that inline is faster than PRP.
 const SHORT: [u64; 3] = [32, 64, 128];
 
 const BELOW_A_PAGE: [u64; 6] = [64, 128, 256, 512, 1024, 2048];
 
-/// About the size from which the Linux driver uses SGLs.
+/// Sizes near the one from which the Linux driver uses SGLs.
 pub(super) const LINUX: [u64; 5] = [4 << 10, 16 << 10, (32 << 10) - 1, 32 << 10, 64 << 10];
 
-/// The size that the paper names.
+/// The size in the paper.
 const SGL_FROM: u64 = 32 << 10;
 
-/// BandSlim carries so much in one command.
+/// Payload of one BandSlim command.
 const ONE_COMMAND: u64 = 35;
 
 fn sweep(methods: &[&str], sizes: &[u64]) -> Vec<Spec> {
@@ -55,7 +55,7 @@ fn both(sizes: &[u64]) -> Vec<Spec> {
     sweep(&["piggyback", "inline"], sizes)
 }
 
-/// The figure that is least, and the size at which it is.
+/// The smallest figure, and its size.
 fn least(all: impl Iterator<Item = Measured<(u64, f64)>>) -> Measured<(u64, f64)> {
     let mut best = (0, f64::INFINITY);
     for one in all {
@@ -85,7 +85,7 @@ fn amplification(points: &Points) -> Measured<Measurement> {
 
 fn steps(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
-    let mut before: Option<(u64, Seen<'_>)> = None;
+    let mut before: Option<(u64, PointResult<'_>)> = None;
     let mut rises = Vec::new();
     for bytes in kibibytes() {
         let seen = points.at(&board("prp", bytes))?;
@@ -123,7 +123,7 @@ fn bytes_of_64(points: &Points) -> Measured<Measurement> {
     let (prp, inline) = (points.at(&board("prp", 64))?, points.at(&board("inline", 64))?);
     let of = |ledger| change(inline.bytes(ledger), prp.bytes(ledger));
     let detail = format!(
-        "{:.0} B against {:.0} B; on the wire {:.1} %.",
+        "{:.0} B versus {:.0} B; on the wire {:.1} %.",
         inline.bytes(Ledger::Payload),
         prp.bytes(Ledger::Payload),
         of(Ledger::Wire)
@@ -145,7 +145,7 @@ fn latency_against_prp(points: &Points) -> Measured<Measurement> {
         Ok((*bytes, change(inline, latency(points, &board("prp", *bytes))?)))
     }))?;
     let detail = format!(
-        "At {bytes} B: {} against {}.",
+        "At {bytes} B: {} versus {}.",
         time(latency(points, &board("inline", bytes))?),
         time(latency(points, &board("prp", bytes))?)
     );
@@ -155,7 +155,7 @@ fn latency_against_prp(points: &Points) -> Measured<Measurement> {
 fn latency_of_128(points: &Points) -> Measured<Measurement> {
     let inline = latency(points, &board("inline", 128))?;
     let piggyback = latency(points, &board("piggyback", 128))?;
-    let detail = format!("{} against {}.", time(inline), time(piggyback));
+    let detail = format!("{} versus {}.", time(inline), time(piggyback));
     Ok(Measurement::of([change(inline, piggyback)]).detail(detail))
 }
 
@@ -167,8 +167,7 @@ fn crossover(points: &Points) -> Measured<Measurement> {
             break;
         }
     }
-    Ok(Measurement::of(shortest)
-        .detail("The shortest payload, of those measured, that PRP carries at least as fast."))
+    Ok(Measurement::of(shortest).detail("The shortest measured payload for which PRP is at least as fast."))
 }
 
 fn table_1() -> Vec<Spec> {
@@ -179,24 +178,26 @@ fn table_1() -> Vec<Spec> {
 /// The rows of Table 1: a command, and inline payloads.
 pub(super) const TABLE_1: [u64; 3] = [64, 128, 256];
 
-/// Processor time of the host for a payload: the driver's submission, for what is above it takes none here.
-pub(super) fn host_time(seen: Seen<'_>) -> f64 {
+/// Processor time of the host per payload: the driver's submission; layers above it take none here.
+pub(super) fn host_time(seen: PointResult<'_>) -> f64 {
     seen.processors().map_or(f64::NAN, |(host, _)| host)
 }
 
-/// What the controller does for a command whose payload lies behind it: its doorbell, the fetch of its entries, the firmware,
-/// and the crossing of its completion and of the interrupt, for which the host waits.
-pub(super) fn controller_time(seen: Seen<'_>) -> f64 {
+/// The controller's time for a command with an inline payload: its doorbell, the fetch of its entries, the
+/// firmware, and the transfer of completion and interrupt, for which the host waits.
+pub(super) fn controller_time(seen: PointResult<'_>) -> f64 {
     ["doorbell", "fetch", "firmware"].map(|name| seen.stage(name)).iter().sum::<f64>() + answer_time(seen)
 }
 
-/// The completion's crossing, which is all that the link carries of such a command beside its entries, and the interrupt's.
-fn answer_time(seen: Seen<'_>) -> f64 {
+/// Link time of the completion, which is all that the link carries of such a command besides its entries, and
+/// of the interrupt.
+fn answer_time(seen: PointResult<'_>) -> f64 {
     seen.stage("link") + seen.stage("host") - host_time(seen)
 }
 
-/// The same for the command by PRP, without the movement of its data: the set-up of the DMA, which the profile states, is
-/// taken out of the firmware, and of the link only what a completion takes counts, as a command with inline payload has it.
+/// The same for a command by PRP, without its data transfer: the DMA setup in the profile is subtracted from
+/// the firmware time, and of the link only the completion's time counts, as for a command with an inline
+/// payload.
 ///
 /// # Errors
 /// A point failed.
@@ -222,7 +223,7 @@ fn controller(points: &Points) -> Measured<Measurement> {
     for bytes in TABLE_1 {
         values.push(controller_time(points.at(&board("inline", bytes))?));
     }
-    let detail = "Without the host, without data movement and DRAM: of the command by PRP without the set-up and the crossing of its DMA.";
+    let detail = "Without the host, data movement and DRAM: for the command with PRPs, without the set-up and the link time of its DMA.";
     Ok(Measurement::of(values).detail(detail))
 }
 
@@ -276,7 +277,7 @@ fn byte_interface(points: &Points) -> Measured<Measurement> {
         measurement = measurement
             .check(format!("mmio is faster than inline at {bytes} B"), mmio < inline)
             .check(format!("mmio rises less than inline to {bytes} B"), mmio - start.0 < inline - start.1);
-        words.push(format!("{} against {} at {bytes} B", time(mmio), time(inline)));
+        words.push(format!("{} versus {} at {bytes} B", time(mmio), time(inline)));
     }
     Ok(measurement.detail(format!("mmio {}.", words.join(", "))))
 }
@@ -294,7 +295,7 @@ fn other_queues(points: &Points) -> Measured<Measurement> {
         let (before, after) = (alone.p99(OTHERS), beside.p99(OTHERS));
         rises.push(after - before);
         words.push(format!(
-            "{name} {} instead of {} alone ({:+.1} %), while the trains take {} in the mean",
+            "{name} {} instead of {} alone ({:+.1} %), while the trains take {} on average",
             time(after),
             time(before),
             change(after, before),
@@ -303,14 +304,14 @@ fn other_queues(points: &Points) -> Measured<Measurement> {
     }
     let saved = match rises[..] {
         [in_order, reassembly] if reassembly < in_order => {
-            format!("Reassembly saves the others {} of that.", time(in_order - reassembly))
+            format!("Reassembly saves {} of that.", time(in_order - reassembly))
         }
-        _ => "Reassembly saves the others nothing here, where chunks stay in their own queue: there are more of them, and the \
+        _ => "Reassembly saves nothing here, where chunks stay in their own queue: there are more of them, and the \
               board has one core for all. Chunks spread over queues are not measured."
             .to_owned(),
     };
     let detail = format!(
-        "p99 of four queues with payloads of 64 B beside a fifth with 4 KiB: {}. {saved}",
+        "p99 of four queues with payloads of 64 B next to a fifth with 4 KiB: {}. {saved}",
         words.join("; ")
     );
     Ok(Measurement::default().detail(detail))
@@ -335,7 +336,7 @@ fn outlook() -> Vec<Spec> {
 
 fn gains(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
-    let against = |inline: Seen<'_>, prp: Seen<'_>| {
+    let against = |inline: PointResult<'_>, prp: PointResult<'_>| {
         let bytes = change(inline.bytes(Ledger::Payload), prp.bytes(Ledger::Payload));
         format!("{bytes:+.1} % bytes and {:+.1} % latency", change(inline.latency(), prp.latency()))
     };
@@ -349,5 +350,5 @@ fn gains(points: &Points) -> Measured<Measurement> {
             (points.at(&on_link(profile, "inline", 64))?, points.at(&on_link(profile, "prp", 64))?);
         words.push(format!("on {name} {}", against(inline, prp)));
     }
-    Ok(Measurement::default().detail(format!("At 64 B, inline against prp: {}.", words.join("; "))))
+    Ok(Measurement::default().detail(format!("At 64 B, inline versus prp: {}.", words.join("; "))))
 }

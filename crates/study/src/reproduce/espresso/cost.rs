@@ -1,4 +1,4 @@
-//! Claims that are arithmetic on the paper's own constants.
+//! Claims that follow from the paper's constants by arithmetic.
 
 use crate::reproduce::error::Measured;
 use crate::reproduce::paper::Recipe;
@@ -34,7 +34,7 @@ fn compute_share(_: &Points) -> Measured<Measurement> {
 }
 
 fn lifetime(_: &Points) -> Measured<Measurement> {
-    Ok(Measurement::of([100.0 * (1.0 - 1.0 / 1.29)]).detail("One drive write a day that becomes 1.29."))
+    Ok(Measurement::of([100.0 * (1.0 - 1.0 / 1.29)]).detail("One drive write per day becomes 1.29."))
 }
 
 fn map_caches(_: &Points) -> Measured<Measurement> {
@@ -42,7 +42,7 @@ fn map_caches(_: &Points) -> Measured<Measurement> {
     Ok(Measurement::of([drives * terabytes * dram]))
 }
 
-/// The part that goes to the lender where `N_borrow / N_lend` is 3: a lender that is three times as busy.
+/// The share redirected to a lender for `N_borrow / N_lend` = 3: the lender is then three times as busy.
 fn redirected(_: &Points) -> Measured<Measurement> {
     let even = Weight { own: 1, all: 1 };
     let load = |busy| Load { utilisation: Utilisation::of(busy), weight: even };

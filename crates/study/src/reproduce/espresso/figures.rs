@@ -7,16 +7,16 @@ use super::recipes::{
 };
 use super::workloads;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Unit};
-use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::stages;
 use byteway_jbof::cost::{Bill, Parts, Prices};
 use byteway_measure::summary::{EnergySummary, JbofSummary};
 use byteway_scenario::Platform;
 
-/// A name, and what of something it stands for.
+/// A name, and a component of a value.
 type Part<T> = (&'static str, fn(&T) -> f64);
 
-/// What the figures show beside what recipes need: the rest of the platforms.
+/// Points for the figures, in addition to those of the recipes: the other platforms.
 pub(super) fn drawn() -> Vec<Spec> {
     let micro = Platform::ALL.into_iter().flat_map(|platform| {
         let writes = matches!(platform, Platform::Vh | Platform::VhIdeal);
@@ -64,7 +64,7 @@ fn latency_axis() -> Axis {
     Axis::linear("mean latency", Unit::Nanoseconds)
 }
 
-/// Bars of platforms over names; what failed is left out.
+/// Bars of platforms over names; failed points are omitted.
 fn bars(
     names: Vec<String>,
     y: Axis,
@@ -80,7 +80,7 @@ fn bars(
     chart
 }
 
-fn seen(points: &Points, spec: &Spec, figure: impl Fn(&Seen<'_>) -> f64) -> Option<f64> {
+fn seen(points: &Points, spec: &Spec, figure: impl Fn(&PointResult<'_>) -> f64) -> Option<f64> {
     points.at(spec).ok().map(|seen| figure(&seen))
 }
 
@@ -118,21 +118,21 @@ fn motivation(points: &Points) -> Section {
     .marked("OC", Ink::nth(0), line);
     Section::new("Fig. 3 and 4: motivation")
         .text(
-            "Figures 3(a), 3(c), 3(d) and 4(c) are of processors on the market and of traces of which only statistics are public; 4(b) is of a \
+            "Figures 3(a), 3(c), 3(d) and 4(c) show processors on the market, and traces of which only statistics are public; 4(b) shows a \
              board. They are not drawn.",
         )
         .figure(Figure::new("Fig. 3(b): a drive's bill", "Analytic. The paper: 31.8 % of a drive of 4 TB.", bill))
         .figure(Figure::new(
             "Fig. 4(a): firmware of all drives on the host",
-            "Predicted. The paper: no more from four drives on.",
+            "Predicted. The paper: no gain beyond four drives.",
             scaling,
         ))
 }
 
 /// Figure 10.
 fn processors(points: &Points) -> Section {
-    let mut section = Section::new("Fig. 10: processors lent").text(
-        "Six drives of twelve have a tenant with 64 I/Os outstanding. VH is its burst and the copying back behind it, in one.",
+    let mut section = Section::new("Fig. 10: borrowed processors").text(
+        "Six of twelve drives have a tenant with 64 I/Os outstanding. VH includes the burst and the subsequent copy back.",
     );
     for pattern in Pattern::ALL {
         let names = || SIZES.map(|kib| format!("{kib} KiB")).to_vec();
@@ -160,8 +160,8 @@ fn processors(points: &Points) -> Section {
         },
     );
     section.figure(Figure::new(
-        "Fig. 10(c): processors in use, sequential reads of 256 KiB",
-        "Predicted. The paper: Espresso's are used 50.4 % more than Shrunk's.",
+        "Fig. 10(c): processor utilization, sequential reads of 256 KiB",
+        "Predicted. The paper: Espresso's utilization is 50.4 % above Shrunk's.",
         chart,
     ))
 }
@@ -173,7 +173,7 @@ fn dram(points: &Points) -> Section {
     let times = bars(names(), latency_axis(), &SMALL, |platform, at| {
         seen(points, &latency(platform, pattern(at), 4), |seen| seen.mean_of("one"))
     });
-    let misses = bars(names(), Axis::linear("look-ups that miss", Unit::Share), &SMALL, |platform, at| {
+    let misses = bars(names(), Axis::linear("look-up miss ratio", Unit::Share), &SMALL, |platform, at| {
         let spec = latency(platform, pattern(at), 4);
         jbof(points, &spec).ok().map(|jbof| miss_percent(jbof) / 100.0)
     });
@@ -186,11 +186,11 @@ fn dram(points: &Points) -> Section {
     let scaled = rise(|platform| latency(platform, Pattern::RandomRead, 4));
     Section::new("Fig. 11: DRAM lent")
         .text(format!(
-            "I/O of 4 KiB, one at a time. Drives are a 512th of the paper's. On some that are eight times as large Shrunk's latency of reads \
+            "I/O of 4 KiB, one at a time. Drives are a 512th of the paper's. On drives eight times as large Shrunk's latency of reads \
              is {:.1} % above Conv's, here {scaled:.1} %: scaling does not change the ratio.",
             rise(points::latency_of_large)
         ))
-        .figure(Figure::new("Mean latency", "Conv's, and what a miss costs, are calibrated.", times))
+        .figure(Figure::new("Mean latency", "Conv's latency, and the cost of a miss, are calibrated.", times))
         .figure(Figure::new("Miss ratio of the map", "Analytic for all but Espresso.", misses))
 }
 
@@ -205,10 +205,10 @@ fn production_workloads(points: &Points) -> Section {
             Some(of(platform)? / of(Platform::Conv)?)
         },
     );
-    Section::new("Fig. 12: workloads of production, synthesised")
+    Section::new("Fig. 12: production workloads, synthesized")
         .text(
-            "By Table 3: shares of reads and mean sizes. Where I/Os go, and how many are outstanding (16), is ours: see the claims. VH is its \
-             burst and the copying back behind it, in one.",
+            "From Table 3: shares of reads and mean sizes. Addresses and the number of outstanding I/Os (16) are ours: see the claims. VH includes the \
+             burst and the subsequent copy back.",
         )
         .figure(Figure::new("Throughput", "Predicted.", chart).wide())
 }
@@ -222,7 +222,7 @@ fn cost(points: &Points) -> Section {
     let mut chart = Chart::new(Axis::names("", names()), Axis::linear("of Conv", Unit::Share));
     let values: [Part<JbofSummary>; 2] = [
         ("bill of a drive of 4 TB", |jbof| jbof.dollars),
-        ("IOPS a dollar in Ali-0", |jbof| jbof.iops_per_dollar),
+        ("IOPS per dollar in Ali-0", |jbof| jbof.iops_per_dollar),
     ];
     for (index, (name, value)) in values.into_iter().enumerate() {
         let each = REAL.map(|platform| match (of(platform), conv) {
@@ -232,8 +232,8 @@ fn cost(points: &Points) -> Section {
         chart = chart.bars(name, Ink::nth(index), each.to_vec());
     }
     let mut premium = Chart::new(
-        Axis::linear("CXL makes controller and DRAM dearer by", Unit::Share),
-        Axis::linear("IOPS a dollar", Unit::Count),
+        Axis::linear("added cost of controller and DRAM by CXL", Unit::Share),
+        Axis::linear("IOPS per dollar", Unit::Count),
     );
     if let (Some(own), Some(oc)) = (of(Platform::Espresso), of(Platform::Oc)) {
         let iops = own.iops_per_dollar * own.dollars;
@@ -247,7 +247,7 @@ fn cost(points: &Points) -> Section {
         premium = premium.line("OC", Ink::nth(1), vec![(0.0, oc.iops_per_dollar), (1.0, oc.iops_per_dollar)]);
     }
     let mut balance = Chart::new(
-        Axis::linear("a drive, dollars", Unit::Count),
+        Axis::linear("cost of a drive, dollars", Unit::Count),
         Axis::linear("throughput of Ali-0, six drives", Unit::BytesPerSecond),
     );
     for (index, platform) in LENDING.into_iter().enumerate() {
@@ -266,9 +266,9 @@ fn cost(points: &Points) -> Section {
         balance = balance.marked("Conv", Ink::nth(2), vec![(dollars, rate)]);
     }
     Section::new("Fig. 13: cost")
-        .text("With the paper's prices. An OC drive has none in the paper: here it is that of Shrunk without its DRAM.")
-        .figure(Figure::new("Fig. 13(a): bill, and IOPS a dollar", "The bill is analytic, IOPS are predicted.", chart))
-        .figure(Figure::new("Fig. 13(b): what CXL may cost", "Predicted.", premium))
+        .text("With the paper's prices. The paper has no price of an OC drive: here it is that of Shrunk without its DRAM.")
+        .figure(Figure::new("Fig. 13(a): bill, and IOPS per dollar", "The bill is analytic, IOPS are predicted.", chart))
+        .figure(Figure::new("Fig. 13(b): break-even cost of CXL", "Predicted.", premium))
         .figure(Figure::new("Fig. 13(c): throughput by cost, with one to three cores", "Predicted.", balance))
 }
 
@@ -285,14 +285,14 @@ fn lenders(points: &Points) -> Section {
             of(Platform::Espresso).zip(of(Platform::Shrunk)).map_or(f64::NAN, |(own, other)| own / other)
         });
         let values = values.collect();
-        Chart::new(Axis::names("", names), Axis::linear("Espresso of Shrunk", Unit::Share)).bars(
+        Chart::new(Axis::names("", names), Axis::linear("Espresso relative to Shrunk", Unit::Share)).bars(
             "throughput",
             Ink::nth(0),
             values,
         )
     };
-    Section::new("Fig. 14: lenders with a load of their own")
-        .text("Lenders' loads, and how many of their I/Os are outstanding. Borrowers read 64 KiB at random, 64 outstanding.")
+    Section::new("Fig. 14: lenders with their own load")
+        .text("Lenders' loads with their numbers of outstanding I/Os. Borrowers read 64 KiB at random, 64 outstanding.")
         .figure(Figure::new("Fig. 14(a): lenders", "Predicted. The paper: 1.3 % less.", chart("own")))
         .figure(Figure::new("Fig. 14(b): borrowers", "Predicted. The paper: 15.5 to 30 % more.", chart("burst")))
 }
@@ -311,7 +311,7 @@ fn overheads(points: &Points) -> Section {
     );
     let fuji = workloads::named("Fuji-0");
     let names = REAL.map(|platform| platform.name().to_owned()).to_vec();
-    let mut energy = Chart::new(Axis::names("", names), Axis::linear("nJ a byte", Unit::Count)).stacked();
+    let mut energy = Chart::new(Axis::names("", names), Axis::linear("nJ per byte", Unit::Count)).stacked();
     let parts: [Part<EnergySummary>; 4] = [
         ("flash", |energy| energy.flash),
         ("processors", |energy| energy.processor),
@@ -328,8 +328,8 @@ fn overheads(points: &Points) -> Section {
         energy = energy.bars(name, Ink::nth(index), values.to_vec());
     }
     Section::new("Fig. 15: overheads")
-        .text("What crosses between drives is in DRAM's part.")
-        .figure(Figure::new("Fig. 15(a): where the time of a random read goes", "Predicted.", breakdown))
+        .text("Transfers between drives are part of DRAM's share.")
+        .figure(Figure::new("Fig. 15(a): latency breakdown of a random read", "Predicted.", breakdown))
         .figure(Figure::new("Fig. 15(b): energy of Fuji-0", "Predicted, without the host's.", energy))
 }
 
@@ -337,7 +337,7 @@ fn overheads(points: &Points) -> Section {
 fn cores(points: &Points) -> Section {
     let names: Vec<String> = RATIOS.map(|borrowers| format!("{borrowers}:{}", 12 - borrowers)).to_vec();
     let mut chart =
-        Chart::new(Axis::names("borrowers to lenders", names), Axis::linear("of Conv", Unit::Share));
+        Chart::new(Axis::names("borrowers to lenders", names), Axis::linear("relative to Conv", Unit::Share));
     for (index, cores) in CORES.into_iter().enumerate() {
         let values = RATIOS.map(|borrowers| of_conv(points, cores, borrowers).unwrap_or(f64::NAN));
         chart = chart.bars(format!("Espresso, {cores} cores"), Ink::nth(index), values.to_vec());
@@ -354,12 +354,12 @@ fn cores(points: &Points) -> Section {
     Section::new("Fig. 16: fewer cores")
         .text("Ali-0, with DRAM for the whole map.")
         .figure(Figure::new(
-            "Fig. 16(a): nobody helps",
+            "Fig. 16(a): without lending",
             "Predicted. The paper: 54.6 % less with one core.",
             shrunk,
         ))
         .figure(Figure::new(
-            "Fig. 16: by how many lenders there are",
+            "Fig. 16: by number of lenders",
             "Predicted. The paper: 97.7 % with two cores, 1:2.",
             chart,
         ))
@@ -382,7 +382,7 @@ fn more_dram(points: &Points) -> Section {
     )
 }
 
-/// A line of the share of what is no larger.
+/// The cumulative distribution of values.
 fn distribution(mut values: Vec<f64>) -> Vec<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -406,7 +406,10 @@ fn groups(points: &Points) -> Section {
         times = times.line(platform.name(), Ink::nth(index), distribution(of_times));
     }
     Section::new("Fig. 18: twelve tenants, ten times")
-        .text("Every drive has a tenant with one of Tencent's workloads, synthesised, and a burst at a moment of its own.")
+        .text(
+            "Every drive has a tenant with one of Tencent's workloads, synthesized, and a burst at a different time: drives use about 27.8 % \
+             of their bandwidth, as Tencent's do in Fig. 3(d).",
+        )
         .figure(Figure::new("Fig. 18(a): throughput", "Predicted. The paper: up to 12.3 GB/s, Shrunk 8.1.", rates))
         .figure(Figure::new("Fig. 18(b): completion time", "Predicted. The paper: up to 34.3 % less.", times))
 }
@@ -428,8 +431,8 @@ fn applications(points: &Points) -> Section {
     }));
     Section::new("Fig. 19: applications")
         .text(format!(
-            "The paper's figure stands on an emulator of two sockets, which is out of reach here. In its place one busy drive with an idle one \
-             beside it, with I/O as such applications have it: {:.1} % more.",
+            "The paper's figure is from an emulator on two sockets, which is out of scope here. Instead, one busy drive with an idle one \
+             next to it runs the I/O of such applications: {:.1} % more.",
             100.0 * gain
         ))
         .figure(Figure::new("Throughput", "Predicted. The paper: 24.8 % more.", chart))

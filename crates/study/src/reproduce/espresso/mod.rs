@@ -1,10 +1,11 @@
-//! "Espresso": a box of drives on a CXL fabric that lend each other processors and DRAM, against six other ways to build one.
+//! "Espresso": a box of drives on a CXL fabric that lend each other processors and DRAM, compared with six
+//! other designs.
 //!
 //! | file | what |
 //! |---|---|
-//! | `workloads.rs` | the paper's workloads of production, synthesised |
-//! | `points.rs` | the box, and what is asked of it |
-//! | `recipes.rs` | from points to what each claim says |
+//! | `workloads.rs` | the paper's production workloads, synthesized |
+//! | `points.rs` | the box, and its loads |
+//! | `recipes.rs` | measurements of the claims |
 //! | `cost.rs` | claims that are arithmetic |
 //! | `figures.rs` | the paper's figures, drawn anew |
 

@@ -1,8 +1,10 @@
-//! The points of the paper, in a box of twelve drives: six with a tenant, six idle, unless the paper says otherwise.
+//! The points of the paper, in a box of twelve drives: six with a tenant, six idle, unless the paper says
+//! otherwise.
 //!
-//! Drives are simulated at a 512th of their 4 TB, with as small a map, so that caches are warm within a tenth of a second; segments of
-//! DRAM are a 64th of their 2 MB, and spare flash is not scaled: what a burst writes does not fill it, as it would not fill the paper's
-//! drive. That scaling changes no ratio is shown on a point of a drive eight times as large ([`latency_of_large`]).
+//! Drives are simulated at 1/512 of their 4 TB, with a proportional map, so that caches are warm within a
+//! tenth of a second. DRAM segments are 1/64 of their 2 MB. Spare flash is not scaled: the writes of a burst
+//! do not fill it, nor would they fill the paper's drive. That scaling changes no ratio is shown on a point
+//! with drives eight times as large ([`latency_of_large`]).
 
 use super::workloads::Production;
 use crate::reproduce::board::{Departure, ESPRESSO};
@@ -11,27 +13,28 @@ use crate::reproduce::tenants::Tenants;
 use byteway_scenario::Platform;
 use std::ops::Range;
 
-/// Drives with a tenant, and idle ones.
+/// Drives with a tenant; the others are idle.
 pub(super) const BORROWERS: Range<u16> = 0..6;
 pub(super) const LENDERS: Range<u16> = 6..12;
 
-/// Sizes of I/O of Figure 10, in KiB.
+/// I/O sizes of Figure 10, in KiB.
 pub(super) const SIZES: [u64; 3] = [64, 128, 256];
-/// Its depth.
+/// Queue depth of Figure 10.
 pub(super) const DEEP: u32 = 64;
-/// I/Os outstanding of a tenant with a workload of production. The paper does not say; by this one Conv has the 6 GB/s in Ali-0 that
-/// follow from ES47: one core moves 2.7 GB/s, which are 54.6 % less.
+/// Outstanding I/Os of a tenant with a production workload. The paper does not say; with this depth Conv
+/// reaches the 6 GB/s in Ali-0 that follow from ES47: one core moves 2.7 GB/s, which is 54.6 % less.
 pub(super) const DEPTH: u32 = 16;
 
 const MS: u64 = 1_000_000;
-/// Until drives have borrowed processors: a few periods of 10 ms. Where nothing is borrowed caches are warm before that.
+/// Ramp until drives have borrowed processors: a few periods of 10 ms. Without borrowing, caches are warm
+/// earlier.
 const BORROWING_NS: u64 = 60 * MS;
-/// The same of DRAM.
+/// Ramp until drives have borrowed DRAM.
 const BORROWING_DRAM_NS: u64 = 240 * MS;
 const WARMING_NS: u64 = 40 * MS;
-/// Until one I/O at a time has been to every page of the map, some times.
+/// Ramp until single I/Os have accessed every page of the map several times.
 const SLOW_NS: u64 = 600 * MS;
-/// And until a drive's monitor has seen each of them so often that it knows what DRAM is worth.
+/// Ramp until, in addition, a drive's monitor has enough samples to estimate the benefit of DRAM.
 const SLOW_BORROWING_NS: u64 = 3000 * MS;
 
 fn slow(platform: Platform) -> u64 {
@@ -75,7 +78,7 @@ pub(super) fn on(platform: Platform) -> Spec {
     ESPRESSO.block().on_platform(platform)
 }
 
-/// How long a tenant runs before it is measured.
+/// Ramp of a tenant.
 fn warm(platform: Platform) -> u64 {
     match platform {
         Platform::Espresso => BORROWING_DRAM_NS,
@@ -84,7 +87,8 @@ fn warm(platform: Platform) -> u64 {
     }
 }
 
-/// A burst, and the time after it in which a hypervisor copies back: what is asked for then keeps the run going, and is next to nothing.
+/// A burst, and the time after it in which a hypervisor copies back; a negligible load then keeps the run
+/// going.
 fn burst_and_rest(spec: Spec, burst: Tenants) -> Spec {
     let rest = Tenants::new("rest", BORROWERS, "randread", 4096, 1)
         .key("rate_iops", 1000)
@@ -97,7 +101,7 @@ fn burst_and_rest(spec: Spec, burst: Tenants) -> Spec {
 const BURST_NS: u64 = 60 * MS;
 const REST_NS: u64 = 400 * MS;
 
-/// Figure 10: large I/O of one pattern, 64 outstanding. Of VH the burst with what it has copied back after it.
+/// Figure 10: large I/O of one pattern with 64 outstanding. For VH, the burst with the copying after it.
 pub(super) fn large(platform: Platform, pattern: Pattern, kib: u64) -> Spec {
     let burst = Tenants::new("burst", BORROWERS, pattern.rw(), kib << 10, DEEP);
     match platform {
@@ -112,30 +116,27 @@ pub(super) fn latency(platform: Platform, pattern: Pattern, kib: u64) -> Spec {
     on(platform).tenants(one.ramp(slow(platform)).lasting(10_000, 50 * MS))
 }
 
-const LARGER: Departure = Departure::ours(
-    "drive.capacity",
-    "\"64 GiB\"",
-    "eight times as large: what is scaled must not change a ratio",
-);
-const LARGER_SEGMENT: Departure =
-    Departure::ours("jbof.segment", "\"256 KiB\"", "as much larger as the map is");
+const LARGER: Departure =
+    Departure::ours("drive.capacity", "\"64 GiB\"", "eight times as large: scaling must not change a ratio");
+const LARGER_SEGMENT: Departure = Departure::ours("jbof.segment", "\"256 KiB\"", "scaled with the map");
 const LARGER_SPARE: Departure =
-    Departure::ours("drive.override.firmware.op", "\"12.5 %\"", "as much spare flash as before");
+    Departure::ours("drive.override.firmware.op", "\"12.5 %\"", "spare flash unchanged");
 
-/// Random reads of 4 KiB, one at a time, by one drive of some that are eight times as large.
+/// Random reads of 4 KiB, one at a time, by one drive in a box of larger drives (eight times).
 pub(super) fn latency_of_large(platform: Platform) -> Spec {
     let one = Tenants::new("one", 0..1, "randread", 4096, 1);
     let one = one.ramp(8 * slow(platform)).lasting(10_000, 50 * MS);
     on(platform).tenants(one).departs(LARGER).departs(LARGER_SEGMENT).departs(LARGER_SPARE)
 }
 
-/// Figure 17: random reads of 4 KiB, with all cores and so much DRAM, by one drive: "we assume there is enough number of idle SSDs".
+/// Figure 17: random reads of 4 KiB by one drive, with all cores and this much DRAM: "we assume there is
+/// enough number of idle SSDs".
 pub(super) fn with_dram(platform: Platform, dram: &str) -> Spec {
     let one = Tenants::new("one", 0..1, "randread", 4096, 1).ramp(slow(platform)).lasting(10_000, 50 * MS);
     on(platform).tenants(one).with_cores(6).with_dram(dram)
 }
 
-/// Figure 12: a workload of production. Of VH as in Figure 10.
+/// Figure 12: a production workload. For VH as in Figure 10.
 pub(super) fn production(platform: Platform, workload: &Production) -> Spec {
     let tenants = workload.tenants("burst", BORROWERS, DEPTH);
     match platform {
@@ -144,34 +145,38 @@ pub(super) fn production(platform: Platform, workload: &Production) -> Spec {
     }
 }
 
-/// Figure 16: a workload of production by so many of the twelve drives, with so many cores each and DRAM for the whole map.
+/// Figure 16: a production workload on some of the twelve drives, with this number of cores each and DRAM for
+/// the whole map.
 pub(super) fn with_cores(platform: Platform, cores: u16, borrowers: u16, workload: &Production) -> Spec {
     let tenants = workload.tenants("burst", 0..borrowers, DEPTH).ramp(BORROWING_NS);
     on(platform).with_cores(cores).with_dram("1.0").tenants(tenants)
 }
 
-/// Figure 14: borrowers read as much as they can, while lenders have a load of their own.
+/// Figure 14: borrowers read as much as they can, while lenders have their own load.
 pub(super) fn beside(platform: Platform, own: Tenants) -> Spec {
     let burst = Tenants::new("burst", BORROWERS, "randread", 64 << 10, DEEP).ramp(BORROWING_DRAM_NS);
     on(platform).tenants(burst).tenants(own.ramp(BORROWING_DRAM_NS))
 }
 
-/// Figure 4(a): so many drives with a load that all of them can be busy with.
+/// Figure 4(a): a number of drives with a load that keeps all of them busy.
 pub(super) fn scaled(platform: Platform, drives: u16) -> Spec {
     let burst = Tenants::new("burst", 0..drives, "randread", 64 << 10, DEEP).ramp(WARMING_NS);
     on(platform).tenants(burst)
 }
 
-/// Section 3.1: all drives busy with a workload of production, as a hypervisor has to manage them.
+/// Section 3.1: all drives busy with a production workload, which a hypervisor manages.
 pub(super) fn managed(platform: Platform, workload: &Production) -> Spec {
     on(platform).tenants(workload.tenants("burst", 0..12, DEEP).ramp(WARMING_NS))
 }
 
-/// Figure 18: twelve tenants, each with a burst of so many bytes at a moment of its own.
+/// Figure 18: groups of twelve tenants, each with a burst of fixed size at a random time.
 pub(super) const GROUPS: u64 = 10;
 const GROUP_BYTES: &str = "\"768 MiB\"";
+/// Bursts begin within this time. Tencent's drives use 27.8 % of their bandwidth on average (2.2, Fig. 3(d)):
+/// 768 MiB take 57.5 ms at the 14 GB/s that a drive reads, which is 27.8 % of 207 ms.
+pub(super) const GROUP_MS: u64 = 207;
 
-/// The workloads and the moments of a group: by a generator of numbers that is the same everywhere.
+/// The workloads and start times of a group, from a portable random number generator.
 pub(super) fn group(number: u64) -> [(usize, u64); 12] {
     let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_mul(number + 1);
     let mut next = || {
@@ -180,7 +185,7 @@ pub(super) fn group(number: u64) -> [(usize, u64); 12] {
         state ^= state << 17;
         state
     };
-    std::array::from_fn(|_| ((next() % 3) as usize, next() % 100))
+    std::array::from_fn(|_| ((next() % 3) as usize, next() % GROUP_MS))
 }
 
 /// A group of twelve tenants with Tencent's workloads: `burst-N` of drive N begins after its delay.
@@ -201,7 +206,7 @@ const TWO_DRIVES: Departure = Departure::of_paper(
     "one socket to mimic the borrower SSD, while the other socket acts as the lender SSD",
 );
 
-/// Figure 19 stands on an emulator of two sockets; here two drives of the box, one of which is idle.
+/// Figure 19 is based on an emulator with two sockets; here two drives of the box, one of them idle.
 pub(super) fn two_drives(platform: Platform, application: &str) -> Spec {
     let burst = |rw, bytes| Tenants::new("burst", 0..1, rw, bytes, DEEP);
     let burst = match application {

@@ -1,15 +1,16 @@
-//! The 14 workloads of production of the paper's Table 3, synthesised: of each the share of reads and the mean sizes are known, and no
-//! more. The traces themselves are not here.
+//! The 14 production workloads of the paper's Table 3, synthesized: only the share of reads and the mean
+//! sizes are known. The traces are not available.
 //!
-//! Sizes are the two multiples of 4 KiB around the mean, in such shares that the mean is right; addresses are in no order. **Locality**:
-//! 75 % of the I/Os go to 17 % of the drive, by the only figure that the paper has of it: with DRAM for 0.17 GB of map a TB, 25 % of the
-//! look-ups of its Workload 0 miss (3.1, Fig. 4(c)). **Burstiness**: what is simulated is a burst. Six tenants ask for as much as they can with so many I/Os outstanding, all
-//! the time, and six ask for nothing. Between bursts no platform differs from another.
+//! Sizes are the two multiples of 4 KiB around the mean, with shares that yield the mean; addresses are
+//! random. **Locality**: 75 % of the I/Os go to 17 % of the drive, derived from the only such figure in the
+//! paper: with DRAM for 0.17 GB of map per TB, 25 % of the look-ups of its Workload 0 miss (3.1, Fig. 4(c)).
+//! **Burstiness**: only a burst is simulated. Six tenants issue as much I/O as they can at their queue depth,
+//! all the time, and six issue none. Between bursts the platforms do not differ.
 
 use crate::reproduce::tenants::Tenants;
 use std::ops::Range;
 
-/// A row of Table 3. Sizes are in KB of the paper, which are taken as KiB.
+/// A row of Table 3. Sizes in the paper's KB are taken as KiB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Production {
     pub(super) name: &'static str,
@@ -40,13 +41,13 @@ pub(super) const ALL: [Production; 14] = [
     row("Ali-2", 11.0, 26.0, 30.0),
 ];
 
-/// The row of that name.
+/// The row with this name.
 pub(super) fn named(name: &str) -> Production {
     let found = ALL.into_iter().find(|row| row.name == name);
     found.expect("a recipe names a row of the table")
 }
 
-/// Two sizes around a mean, as fio splits them.
+/// Two sizes around a mean, in fio's `bssplit` notation.
 fn split(mean_kib: f64) -> String {
     let below = (libm::floor(mean_kib / 4.0) as u64).max(1) * 4;
     let percent = (libm::round((mean_kib - below as f64) / 4.0 * 100.0)).clamp(0.0, 100.0) as u64;
@@ -58,7 +59,7 @@ fn split(mean_kib: f64) -> String {
 }
 
 impl Production {
-    /// Tenants of these drives who ask for it, so many I/Os at once each.
+    /// Tenants of these drives with this workload, at this queue depth.
     pub(super) fn tenants(&self, job: &str, drives: Range<u16>, depth: u32) -> Tenants {
         let sizes = format!("\"{},{}\"", split(self.read_kib), split(self.write_kib));
         Tenants::new(job, drives, "randrw", 4096, depth)
@@ -75,7 +76,7 @@ impl Production {
 mod tests {
     use super::*;
 
-    // A mean that is not the table's is another workload.
+    // A workload with another mean is another workload.
     #[test]
     fn sizes_have_the_mean_of_the_table() {
         assert_eq!(split(8.1), "8k/98:12k/2");

@@ -2,12 +2,12 @@
 
 use super::points::{JOBS, MOST, System};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::{change, difference, line, stages};
 use byteway_console::table::{grouped, time};
 use byteway_measure::summary::NetworkSummary;
 
-/// What the figures show: all of it is some recipe's, too.
+/// Points for the figures; all of them are recipes' points, too.
 pub(super) fn drawn() -> Vec<Spec> {
     System::ALL.into_iter().flat_map(System::sweep).collect()
 }
@@ -18,11 +18,11 @@ pub(super) fn figures(points: &Points) -> Vec<Section> {
 }
 
 /// A line for each system over numbers of jobs.
-fn over_jobs(points: &Points, systems: &[System], y: Axis, figure: fn(Seen<'_>) -> f64) -> Chart {
+fn over_jobs(points: &Points, systems: &[System], y: Axis, figure: fn(PointResult<'_>) -> f64) -> Chart {
     let x = Axis::log_at_points("jobs", Unit::Count);
     let jobs = || JOBS.into_iter().map(u64::from);
     systems.iter().fold(Chart::new(x, y), |chart, system| {
-        // The number of jobs came from a u32.
+        // The number of jobs is converted from a u32.
         let points = line(points, jobs(), |jobs| system.reads(jobs as u32), figure);
         chart.marked(system.name(), Ink::nth(*system as usize), points)
     })
@@ -41,17 +41,17 @@ fn network(points: &Points) -> Section {
     const SYSTEMS: [System; 2] = [System::Local, System::Block];
     Section::new("Fig. 3: a local drive, and one over a network")
         .text(
-            "Random reads of 4 KiB, one in flight for each job, of a drive on which nothing was ever written: it answers without \
-             flash. The paper's text states ranges, and not at how many jobs its ends are.",
+            "Random reads of 4 KiB, one in flight per job, on a drive that was never written: it replies without \
+             accessing flash. The paper states ranges, but not the numbers of jobs at their ends.",
         )
         .figure(Figure::new(
             "Fig. 3(a): mean latency over jobs",
-            "Calibrated: what network and drivers cost was fitted to what the bypass saves. The paper: the network adds 11 to 27 us.",
+            "Calibrated: the costs of network and drivers were fitted to the saving of the bypass. The paper: the network adds 11 to 27 us.",
             over_jobs(points, &SYSTEMS, latency(), |seen| seen.latency()),
         ))
         .figure(Figure::new(
             "Fig. 3(b): IOPS over jobs",
-            "Predicted. The paper: 13 to 56 % are lost.",
+            "Predicted. The paper: a loss of 13 to 56 %.",
             over_jobs(points, &SYSTEMS, throughput(), |seen| seen.throughput()),
         ))
 }
@@ -59,12 +59,12 @@ fn network(points: &Points) -> Section {
 /// Fig. 5.
 fn bypass(points: &Points) -> Section {
     const SYSTEMS: [System; 2] = [System::Block, System::Bypass];
-    let busy = |seen: Seen<'_>| seen.network().map_or(f64::NAN, NetworkSummary::processors_busy);
+    let busy = |seen: PointResult<'_>| seen.network().map_or(f64::NAN, NetworkSummary::processors_busy);
     let mut table = Table::new(
-        ["jobs", "latency", "IOPS", "target's time for an I/O", "processors busy, block layer", "bypass"],
+        ["jobs", "latency", "IOPS", "target's time per I/O", "processors busy, block layer", "bypass"],
         1,
     )
-    .caption("Past the block layer against through it.");
+    .caption("With and without the bypass of the block layer.");
     for jobs in JOBS {
         let at = |system: System| points.at(&system.reads(jobs)).ok();
         let (Some(block), Some(past)) = (at(System::Block), at(System::Bypass)) else { continue };
@@ -87,10 +87,10 @@ fn bypass(points: &Points) -> Section {
             format!("{:.2}", busy(past)),
         ]);
     }
-    Section::new("Fig. 5: through the target's block layer, and past it")
+    Section::new("Fig. 5: with and without the target's block layer")
         .figure(Figure::new(
             "Fig. 5(a): mean latency over jobs",
-            "Calibrated: fitted to the paper's one sentence, up to about 4 us, which are 22 % of what the target adds.",
+            "Calibrated: fitted to a single sentence of the paper: up to about 4 us, 22 % of the latency that the target adds.",
             over_jobs(points, &SYSTEMS, latency(), |seen| seen.latency()),
         ))
         .figure(Figure::new(
@@ -100,8 +100,8 @@ fn bypass(points: &Points) -> Section {
         ))
         .figure(
             Figure::new(
-                "Fig. 5(c): processors of the target that are busy",
-                "Predicted. The paper: up to 24 % less at the same work; here more I/Os are done with them, so what one takes is in \
+                "Fig. 5(c): busy processors of the target",
+                "Predicted. The paper: up to 24 % less for the same work; here they execute more I/Os, so the time per I/O is in \
                  the table.",
                 over_jobs(points, &SYSTEMS, Axis::linear("processors busy", Unit::Count), |seen| {
                     seen.network().map_or(f64::NAN, NetworkSummary::processors_busy)
@@ -112,27 +112,27 @@ fn bypass(points: &Points) -> Section {
         .table(table)
 }
 
-/// Where the time goes, which the paper does not show.
+/// Time by resource, which the paper does not show.
 fn where_it_goes(points: &Points) -> Section {
     let at = |jobs: u32| System::ALL.map(|system| (system.name(), system.reads(jobs)));
     let few = stages(points, at(1));
     let many = stages(points, at(MOST));
-    Section::new("Where the time goes")
+    Section::new("Latency breakdown")
         .text(
             "The paper does not show it. `fabric` is network and adapters, `target` the target's processors with their drivers and \
              block layer, `host` the host's; the parts add up to the mean latency.",
         )
         .figure(Figure::new("1 job", "Mean.", few))
-        .figure(Figure::new("32 jobs", "Mean: reads wait for the drive's link (`link`), which hides what is saved.", many))
+        .figure(Figure::new("32 jobs", "Mean: reads wait for the drive's link (`link`), which hides the saving.", many))
 }
 
-/// What the paper's own figures say together.
+/// Consistency of the paper's own figures.
 fn consistency() -> Section {
-    Section::new("What the paper's figures say together")
+    Section::new("Consistency of the paper's figures")
         .text(
-            "With one read in flight for each job, the IOPS lost give the local latency: L = a (1 - d) / d, where a is the latency \
-             added and d the share lost. 27 us and 56 % give 21 us, 11 us and 13 % give 74 us: no one drive has both at small \
-             numbers of jobs. 4 us that are 22 % of what is added say that 18 us are added.",
+            "With one read in flight per job, the loss of IOPS determines the local latency: L = a (1 - d) / d, where a is the latency \
+             added and d the loss. 27 us and 56 % give 21 us, 11 us and 13 % give 74 us: no single drive has both at small \
+             numbers of jobs. 4 us that are 22 % of the added latency imply that 18 us are added.",
         )
         .text(
             "One configuration is used for all claims here, with the constants of network and target fitted to the last of these \

@@ -1,10 +1,10 @@
-//! Light-weight NVMe-oF: a target that hands commands to the drive's queues past its block layer, against one that goes through
-//! it, and against a drive of the host's own.
+//! Light-weight NVMe-oF: a target that submits commands directly to the drive's queues, compared with one
+//! that uses its block layer, and with a local drive.
 //!
 //! | file | what |
 //! |---|---|
 //! | `points.rs` | the three systems, and numbers of jobs |
-//! | `recipes.rs` | from points to what each claim says |
+//! | `recipes.rs` | measurements of the claims |
 //! | `figures.rs` | the paper's figures 3 and 5, drawn anew |
 
 mod figures;

@@ -3,7 +3,7 @@
 use super::points::{JOBS, LOCAL, MOST, REMOTE, System};
 use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::paper::Recipe;
-use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::{change, difference};
 use crate::reproduce::verdict::Measurement;
 use byteway_console::table::{grouped, time};
@@ -27,27 +27,27 @@ fn sweeps(systems: &[System]) -> Vec<Spec> {
     systems.iter().flat_map(|system| system.sweep()).collect()
 }
 
-/// A figure of two systems at each number of jobs: the number, that of one, that of the other.
+/// A figure of two systems for each number of jobs: jobs, first system, second system.
 struct Both(Vec<(u32, f64, f64)>);
 
 impl Both {
     fn of(
         points: &Points,
         systems: [System; 2],
-        figure: impl Fn(Seen<'_>) -> Measured<f64>,
+        figure: impl Fn(PointResult<'_>) -> Measured<f64>,
     ) -> Measured<Both> {
         let at = |system: System, jobs| figure(points.at(&system.reads(jobs))?);
         let each = JOBS.iter().map(|jobs| Ok((*jobs, at(systems[0], *jobs)?, at(systems[1], *jobs)?)));
         each.collect::<Measured<Vec<_>>>().map(Both)
     }
 
-    /// The row of which `figure` is the least, with the figure.
+    /// The row with the smallest `figure`, and the figure.
     fn least(&self, figure: impl Fn(f64, f64) -> f64) -> (u32, f64) {
         let all = self.0.iter().map(|(jobs, one, other)| (*jobs, figure(*one, *other)));
         all.min_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((0, f64::NAN))
     }
 
-    /// The row of which `figure` is the most, with the figure.
+    /// The row with the largest `figure`, and the figure.
     fn most(&self, figure: impl Fn(f64, f64) -> f64) -> (u32, f64) {
         let (jobs, negated) = self.least(|one, other| -figure(one, other));
         (jobs, -negated)
@@ -72,7 +72,7 @@ fn throughputs(points: &Points, systems: [System; 2]) -> Measured<Both> {
     Both::of(points, systems, |seen| Ok(seen.throughput()))
 }
 
-fn network(seen: Seen<'_>) -> Measured<&NetworkSummary> {
+fn network(seen: PointResult<'_>) -> Measured<&NetworkSummary> {
     seen.network().ok_or_else(|| ClaimError::NoFigure("a point has no network".to_owned()))
 }
 
@@ -100,7 +100,7 @@ fn latency_saved(points: &Points) -> Measured<Measurement> {
     let of = |system: System| -> Measured<f64> { Ok(points.at(&system.reads(jobs))?.latency()) };
     let added = of(System::Block)? - of(System::Local)?;
     let detail = format!(
-        "Most with {}: {} of the {} that the target adds; the paper has about 4 us, which are 22 % of 18 us.",
+        "Maximum with {}: {} of the {} that the target adds; the paper has about 4 us, which are 22 % of 18 us.",
         by(jobs),
         difference(saved),
         difference(added)
@@ -108,7 +108,7 @@ fn latency_saved(points: &Points) -> Measured<Measurement> {
     Ok(Measurement::of([-saved / added * 100.0]).detail(detail))
 }
 
-/// "Almost no improvement": so little of the greatest gain, and so little of the latency, per cent.
+/// "Almost no improvement": at most this percentage of the largest gain, and of the latency.
 const ALMOST_NONE_OF_GAIN: f64 = 10.0;
 const ALMOST_NONE_OF_LATENCY: f64 = 2.0;
 
@@ -121,11 +121,11 @@ fn diluted(points: &Points) -> Measured<Measurement> {
     let (block, past) = (of(System::Block, MOST)?, of(System::Bypass, MOST)?);
     let here = block.latency() - past.latency();
     let share = here.abs() / block.latency() * 100.0;
-    // Waiting for the link itself is in the link's stage, waiting for anything else in `queueing`.
-    let waiting = |seen: Seen<'_>| seen.stage("link") + seen.stage("queueing");
+    // Waiting for the link is in the link's stage, other waiting in `queueing`.
+    let waiting = |seen: PointResult<'_>| seen.stage("link") + seen.stage("queueing");
     let (first, last, last_past) = (waiting(of(System::Block, 1)?), waiting(block), waiting(past));
     let detail = format!(
-        "{} of {}, after {} with {}. The drive's link and queues take {} there, past the block layer {}, and {} with 1 job.",
+        "{} of {}, after {} with {}. The drive's link and queues take {} there, {} with the bypass, and {} with 1 job.",
         difference(here),
         time(block.latency()),
         difference(most),
@@ -156,7 +156,7 @@ fn processor_time(points: &Points) -> Measured<Measurement> {
     let busy =
         |system: System| -> Measured<f64> { Ok(network(points.at(&system.reads(MOST))?)?.processors_busy()) };
     let detail = format!(
-        "For an I/O, {}. With 32 jobs {:.1} processors are busy, past the block layer {:.1}.",
+        "Per I/O, {}. With 32 jobs {:.1} processors are busy, with the bypass {:.1}.",
         both.in_words(|block, past| format!(
             "{} for {} ({:+.1} %)",
             time(past),
@@ -171,7 +171,7 @@ fn processor_time(points: &Points) -> Measured<Measurement> {
         .detail(detail))
 }
 
-/// A read that gets another's data fails its point, as does a command that never ends.
+/// A read that returns another's data fails its point, as does a command that never completes.
 fn kept_apart(points: &Points) -> Measured<Measurement> {
     let of = |system: System, job: &str| -> Measured<(u64, u64)> {
         Ok(points.at(&system.shared())?.verified(job))
@@ -180,8 +180,8 @@ fn kept_apart(points: &Points) -> Measured<Measurement> {
     let (_, local) = of(System::Bypass, LOCAL)?;
     let (read_block, _) = of(System::Block, REMOTE)?;
     let detail = format!(
-        "Past the block layer {} remote and {} local I/Os were on the same queue pairs; all {} reads were of what was written there. \
-         Through it, all {}.",
+        "With the bypass {} remote and {} local I/Os used the same queue pairs; all {} reads returned the data written there. \
+         Without it, all {}.",
         grouped(remote),
         grouped(local),
         grouped(read),

@@ -5,14 +5,14 @@ use super::points::{DEFAULT_BYTES, Drive, QUEUE_DEPTH, SIZES, WORKERS};
 use super::recipes::sweeps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::load::Pattern;
-use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::line;
 use byteway_console::table::time;
 use byteway_measure::results::Series;
 
 const MODES: [(&str, u32); 2] = [("legacy mode", 1), ("queue mode", QUEUE_DEPTH)];
 
-/// What the figures show beside what recipes need.
+/// Points for the figures, in addition to those of the recipes.
 pub(super) fn drawn() -> Vec<Spec> {
     let over_time = |drive: Drive| MODES.map(|(_, depth)| drive.over_time(depth));
     let legacy = |drive: Drive| Pattern::ALL.map(|pattern| drive.legacy(pattern, DEFAULT_BYTES));
@@ -36,7 +36,7 @@ pub(super) fn figures(points: &Points) -> Vec<Section> {
 }
 
 /// A line for each drive and pattern over sizes, in queue mode.
-fn over_sizes(points: &Points, patterns: &[Pattern], y: Axis, figure: fn(Seen<'_>) -> f64) -> Chart {
+fn over_sizes(points: &Points, patterns: &[Pattern], y: Axis, figure: fn(PointResult<'_>) -> f64) -> Chart {
     let x = Axis::log("size of an I/O", Unit::BinaryBytes);
     let mut chart = Chart::new(x, y);
     for drive in Drive::ALL {
@@ -53,14 +53,14 @@ fn over_sizes(points: &Points, patterns: &[Pattern], y: Axis, figure: fn(Seen<'_
 const READS: [Pattern; 2] = [Pattern::RandomReads, Pattern::SequentialReads];
 const WRITES: [Pattern; 2] = [Pattern::RandomWrites, Pattern::SequentialWrites];
 
-/// Reads beside writes.
+/// Reads next to writes.
 fn both(
     section: Section,
     points: &Points,
     figure: &str,
     says: &str,
     y: fn() -> Axis,
-    of: fn(Seen<'_>) -> f64,
+    of: fn(PointResult<'_>) -> f64,
 ) -> Section {
     section
         .figure(Figure::new(format!("{figure}: reads"), says, over_sizes(points, &READS, y(), of)))
@@ -68,7 +68,7 @@ fn both(
 }
 
 fn memory_axis() -> Axis {
-    Axis::linear("memory of the host", Unit::Bytes)
+    Axis::linear("host memory", Unit::Bytes)
 }
 
 fn busy_axis() -> Axis {
@@ -85,8 +85,8 @@ fn iops_axis() -> Axis {
 
 /// Fig. 3.
 fn memory_by_size(points: &Points) -> Section {
-    let section = Section::new("Fig. 3: memory of the host by size").text(
-        "In queue mode, at the end of a run that is shorter than the paper's. Reads are of what was written before.",
+    let section = Section::new("Fig. 3: host memory by I/O size").text(
+        "In queue mode, at the end of a run that is shorter than the paper's. Reads access data written before.",
     );
     let says = "Calibrated. The paper: FSSD at least 2 GB for writes and 1.5 GB for reads, BSSD 0.6 GB.";
     both(section, points, "Fig. 3", says, memory_axis, memory)
@@ -106,10 +106,10 @@ fn by_mode(points: &Points, y: Axis, line: fn(&Series) -> Vec<(f64, f64)>) -> Ch
     chart
 }
 
-/// Points of a line that a chart shows.
+/// Points of a line in a chart, at most.
 const SHOWN: usize = 200;
 
-/// Every so many of its points, with the last whole step: what a shorter one has says less.
+/// Every n-th point, up to the last whole step, because a shorter one is less significant.
 fn thinned(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let whole = line.len().saturating_sub(1);
     line[..whole].iter().copied().step_by(whole.div_ceil(SHOWN).max(1)).collect()
@@ -118,23 +118,23 @@ fn thinned(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// Fig. 4.
 fn over_time(points: &Points) -> Section {
     Section::new("Fig. 4: the host over time")
-        .text("Random writes of 512 B on an empty drive. The paper's run is longer, and how long is not stated.")
+        .text("Random writes of 512 B on an empty drive. The paper's run is longer, of unstated length.")
         .figure(Figure::new(
-            "Fig. 4(a): memory of the host",
-            "Predicted. The paper: FSSD from about 2 GB to about 10 GB like a logarithm, BSSD 0.6 GB.",
+            "Fig. 4(a): host memory",
+            "Predicted. The paper: FSSD from about 2 GB to about 10 GB, logarithmically, BSSD 0.6 GB.",
             by_mode(points, memory_axis(), memory_line),
         ))
         .figure(Figure::new(
-            "Fig. 4(b): processors of the host",
-            "Predicted. The paper: FSSD 60 % in legacy mode and half as much again in queue mode, BSSD 20 % in both.",
+            "Fig. 4(b): host processors",
+            "Predicted. The paper: FSSD 60 % in legacy mode and 1.5 times that in queue mode, BSSD 20 % in both.",
             by_mode(points, busy_axis(), busy_line),
         ))
 }
 
 /// Fig. 5.
 fn processors(points: &Points) -> Section {
-    let section = Section::new("Fig. 5: processors of the host by size")
-        .text("In queue mode. One processor that is busy all the time is the paper's 100 %.");
+    let section = Section::new("Fig. 5: host processors by I/O size")
+        .text("In queue mode. One fully busy processor is the paper's 100 %.");
     let says = "Calibrated. The paper: FSSD 52 to 87 % up to 16 KB, BSSD 20 to 30 %.";
     both(section, points, "Fig. 5", says, busy_axis, busy)
 }
@@ -150,10 +150,10 @@ fn performance(points: &Points) -> Section {
 
 /// Figures 7 and 8, by number of workers.
 fn shared(points: &Points) -> Section {
-    let by_workers = |y: Axis, figure: fn(Seen<'_>) -> f64| {
+    let by_workers = |y: Axis, figure: fn(PointResult<'_>) -> f64| {
         let x = Axis::log_at_points("workers", Unit::Count);
         Drive::ALL.into_iter().fold(Chart::new(x, y), |chart, drive| {
-            // The number of workers came from a u32.
+            // The number of workers is converted from a u32.
             let spec = |workers: u64| drive.queued(Pattern::RandomWrites, DEFAULT_BYTES, workers as u32);
             let points = line(points, WORKERS.map(u64::from), spec, figure);
             chart.marked(drive.name(), Ink::nth(drive as usize), points)
@@ -161,7 +161,7 @@ fn shared(points: &Points) -> Section {
     };
     Section::new("Fig. 7 and 8: several workers")
         .text(
-            "Random writes of 512 B, 128 outstanding from each worker. FSSD's driver is entered under a lock, but does most of its work \
+            "Random writes of 512 B, 128 outstanding per worker. FSSD's driver is entered under a lock, but does most of its work \
              outside of it; BSSD's bridge takes one command after the other.",
         )
         .figure(Figure::new(
@@ -171,22 +171,22 @@ fn shared(points: &Points) -> Section {
         ))
         .figure(Figure::new(
             "IOPS",
-            "Predicted. The paper, with 4 workers: FSSD 2.2 times as many, BSSD as many.",
+            "Predicted. The paper, with 4 workers: FSSD 2.2 times as many, BSSD the same.",
             by_workers(iops_axis(), |seen| seen.throughput()),
         ))
         .figure(Figure::new(
-            "Processors of the host",
+            "Host processors",
             "Predicted. The paper: FSSD +160 %, BSSD the same.",
             by_workers(busy_axis(), busy),
         ))
         .figure(Figure::new(
-            "Memory of the host",
+            "Host memory",
             "Predicted. The paper: FSSD +32 %, BSSD the same.",
             by_workers(memory_axis(), memory),
         ))
 }
 
-/// What Figures 7 and 8 show of collection.
+/// Garbage collection in Figures 7 and 8.
 fn overwritten(points: &Points) -> Section {
     let mut iops = Chart::new(Axis::linear("share of the run", Unit::Share), iops_axis());
     for drive in Drive::ALL {
@@ -199,15 +199,15 @@ fn overwritten(points: &Points) -> Section {
         let rates: Vec<_> = rates.collect();
         iops = iops.line(drive.name(), Ink::nth(drive as usize), thinned(&rates));
     }
-    Section::new("Fig. 7(a) and 8(a): writes until the drive is written over")
+    Section::new("Fig. 7(a) and 8(a): writes until the drive is overwritten")
         .text(
-            "Random writes of 512 B, 128 outstanding, on small drives of both kinds (1 GiB of FSSD, 4 GiB of BSSD, with as much less memory \
-             in the bridge), which are written over sooner.",
+            "Random writes of 512 B, 128 outstanding, on small drives of both kinds (1 GiB of FSSD, 4 GiB of BSSD, with proportionally less memory \
+             in the bridge), which are overwritten sooner.",
         )
         .figure(
             Figure::new(
                 "IOPS over time",
-                "Predicted. The paper: FSSD sustains what it has, BSSD falls from the half of the run on.",
+                "Predicted. The paper: FSSD sustains its throughput, BSSD's drops after half of the run.",
                 iops,
             )
             .wide(),
@@ -237,17 +237,17 @@ fn queueing(points: &Points) -> Section {
         let at = |spec: &Spec| points.at(spec).map_or(f64::NAN, |seen| seen.latency());
         at(&drive.queued(pattern, DEFAULT_BYTES, 1)) / at(&drive.legacy(pattern, DEFAULT_BYTES))
     };
-    let chart = Chart::new(Axis::names("", names), Axis::linear("times as long", Unit::Count));
+    let chart = Chart::new(Axis::names("", names), Axis::linear("factor", Unit::Count));
     let chart = Drive::ALL.into_iter().fold(chart, |chart, drive| {
         let values = Pattern::ALL.map(|pattern| ratio(drive, pattern)).to_vec();
         chart.bars(drive.name(), Ink::nth(drive as usize), values)
     });
-    Section::new("Fig. 9: latency in queue mode against legacy mode")
+    Section::new("Fig. 9: latency in queue mode relative to legacy mode")
         .text(
-            "128 I/Os of 512 B outstanding instead of one. By Little's law latency grows by 128 over what throughput grows by.",
+            "128 I/Os of 512 B outstanding instead of one. By Little's law latency grows by 128 divided by the growth of throughput.",
         )
         .figure(
-            Figure::new("How many times longer", "Predicted. The paper, for writes: FSSD 106, BSSD 99.", chart)
+            Figure::new("Growth of latency", "Predicted. The paper, for writes: FSSD 106, BSSD 99.", chart)
                 .wide(),
         )
         .table(table)

@@ -1,12 +1,12 @@
-//! How the claims on the host's processors and memory are measured. A share of processors is one of a single processor: 1 is one of them,
-//! all the time, the only reading with which PS08 and PS13 go together.
+//! Measurements of the claims about the host's processors and memory. A utilisation is in units of one
+//! processor: 1 is one busy processor, the only reading under which PS08 and PS13 are consistent.
 
 use super::points::{DEFAULT_BYTES, Drive, FINE_BYTES, QUEUE_DEPTH, SIZES};
 use super::recipes::sweeps;
 use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::load::Pattern;
 use crate::reproduce::paper::Recipe;
-use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use byteway_measure::host::HostMemory;
@@ -34,21 +34,21 @@ fn by_mode(drive: Drive, pattern: Pattern) -> [Spec; 2] {
     [drive.legacy(pattern, DEFAULT_BYTES), drive.queued(pattern, DEFAULT_BYTES, 1)]
 }
 
-fn host(seen: Seen<'_>) -> Measured<&HostSummary> {
-    seen.host().ok_or_else(|| ClaimError::NoFigure("a point says nothing of its host".to_owned()))
+fn host(seen: PointResult<'_>) -> Measured<&HostSummary> {
+    seen.host().ok_or_else(|| ClaimError::NoFigure("a point has no figures of its host".to_owned()))
 }
 
-/// Processors that are busy.
-pub(super) fn busy(seen: Seen<'_>) -> f64 {
+/// Number of busy processors.
+pub(super) fn busy(seen: PointResult<'_>) -> f64 {
     seen.host().map_or(f64::NAN, |host| host.busy)
 }
 
-/// Memory in the end, bytes.
-pub(super) fn memory(seen: Seen<'_>) -> f64 {
+/// Memory at the end, in bytes.
+pub(super) fn memory(seen: PointResult<'_>) -> f64 {
     seen.host().map_or(f64::NAN, |host| host.memory_bytes() as f64)
 }
 
-/// A figure of a drive in queue mode at each of these sizes and patterns.
+/// A figure of a drive in queue mode, for these sizes and patterns.
 fn figures(
     points: &Points,
     drive: Drive,
@@ -78,35 +78,35 @@ fn memory_of_fssd(points: &Points) -> Measured<Measurement> {
     let writes = figures(points, Drive::Fssd, &SIZES, |pattern| !pattern.is_read(), gigabytes)?;
     let reads = figures(points, Drive::Fssd, &SIZES, Pattern::is_read, gigabytes)?;
     let detail = format!(
-        "The least of all sizes, as the paper has it; the most: {:.2} GB for writes, {:.2} GB for reads.",
+        "The minimum over all sizes, as in the paper; the maximum: {:.2} GB for writes, {:.2} GB for reads.",
         most(&writes),
         most(&reads)
     );
     Ok(Measurement::of([least(&writes), least(&reads)]).detail(detail))
 }
 
-/// So far apart may figures be that are flat.
+/// Ratio up to which figures count as flat.
 const FLAT: f64 = 1.1;
 
 fn memory_of_bssd(points: &Points) -> Measured<Measurement> {
     let all = figures(points, Drive::Bssd, &SIZES, |_| true, gigabytes)?;
-    let detail = format!("The mean; {:.2} to {:.2} GB.", least(&all), most(&all));
+    let detail = format!("Mean; range {:.2} to {:.2} GB.", least(&all), most(&all));
     Ok(Measurement::of([all.iter().sum::<f64>() / all.len() as f64])
-        .check("flat: the most is at most 10 % above the least", most(&all) <= FLAT * least(&all))
+        .check("flat: the maximum is at most 10 % above the minimum", most(&all) <= FLAT * least(&all))
         .detail(detail))
 }
 
-/// How a drive's share of the host's memory grows, and where it ends.
+/// Growth of a drive's memory on the host, and its limit.
 pub(super) struct Growth {
-    /// At the end of the first step, of the half, and of the run, bytes.
+    /// At the end of the first step, of half the run, and of the run, in bytes.
     measured: [f64; 3],
-    /// What a unit takes of the map that was written at random, bytes.
+    /// Map memory per randomly written unit, in bytes.
     unit_bytes: f64,
-    /// When every unit was written at random: an extrapolation, bytes.
+    /// Extrapolation to all units written at random, in bytes.
     end: f64,
 }
 
-/// Units of FSSD's map: 400 GiB in pieces of 4 KiB.
+/// Units of FSSD's map: 400 GiB in units of 4 KiB.
 const UNITS: f64 = (400_u64 << 18) as f64;
 
 fn host_points(series: &Series) -> Vec<(f64, &HostPoint)> {
@@ -120,7 +120,7 @@ pub(super) fn memory_line(series: &Series) -> Vec<(f64, f64)> {
     each.map(|(end_ns, host)| (end_ns / 1e9, host.memory_bytes() as f64)).collect()
 }
 
-/// Processors that are busy over time, in seconds.
+/// Busy processors over time, in seconds.
 pub(super) fn busy_line(series: &Series) -> Vec<(f64, f64)> {
     let each = host_points(series).into_iter();
     each.map(|(end_ns, host)| (end_ns / 1e9, host.processors_busy())).collect()
@@ -128,7 +128,7 @@ pub(super) fn busy_line(series: &Series) -> Vec<(f64, f64)> {
 
 impl Growth {
     pub(super) fn of(points: &Points) -> Measured<Growth> {
-        let missing = || ClaimError::NoFigure("a point says nothing of its host over time".to_owned());
+        let missing = || ClaimError::NoFigure("a point has no time series of its host".to_owned());
         let series = points.series(&Drive::Fssd.over_time(QUEUE_DEPTH))?;
         let line = host_points(series);
         let (Some(first), Some(half), Some(last)) = (line.first(), line.get(line.len() / 2), line.last())
@@ -139,7 +139,7 @@ impl Growth {
         let map_at = parts.iter().position(|(name, _)| *name == "map").ok_or_else(missing)?;
         let map = *last.1.memory.get(map_at).ok_or_else(missing)? as f64;
         let writes = series.points.iter().flat_map(|point| &point.jobs).map(|job| job.write.ios).sum::<u64>();
-        // What was written twice has one place.
+        // Units written twice have one map entry.
         let units = UNITS * (1.0 - libm::exp(-(writes as f64) / UNITS));
         let unit_bytes = map / units;
         let measured = [first, half, last].map(|(_, host)| host.memory_bytes() as f64);
@@ -150,8 +150,8 @@ impl Growth {
 fn memory_over_time(points: &Points) -> Measured<Measurement> {
     let Growth { measured: [first, half, last], unit_bytes, end } = Growth::of(points)?;
     let detail = format!(
-        "In the shortened run {:.2} GB at first, {:.2} after half of it, {:.2} in the end. The second figure is an extrapolation, not \
-         measured: {unit_bytes:.1} B of the map for a unit written at random, when all units were.",
+        "In the shortened run {:.2} GB at first, {:.2} after half of it, {:.2} at the end. The second figure is an extrapolation, not \
+         measured: {unit_bytes:.1} B of map per randomly written unit, once all units were written.",
         first / GB,
         half / GB,
         last / GB
@@ -164,7 +164,7 @@ fn memory_over_time(points: &Points) -> Measured<Measurement> {
 
 fn array_of_five(points: &Points) -> Measured<Measurement> {
     let end = Growth::of(points)?.end / GB;
-    let detail = format!("Five times the {end:.2} GB at which one ends (PS06), extrapolated.");
+    let detail = format!("Five times the {end:.2} GB at the end of one (PS06), extrapolated.");
     Ok(Measurement::of([5.0 * end]).detail(detail))
 }
 
@@ -175,7 +175,7 @@ fn processors(points: &Points) -> Measured<Measurement> {
     let (fssd, bssd) = (of(Drive::Fssd)?, of(Drive::Bssd)?);
     let ratios: Vec<f64> = fssd.iter().zip(&bssd).map(|(fssd, bssd)| fssd / bssd).collect();
     let detail = format!(
-        "Least and most of each, up to 16 KiB in queue mode; FSSD takes {:.1} to {:.1} times as much.",
+        "Minimum and maximum of each, up to 16 KiB in queue mode; FSSD takes {:.1} to {:.1} times as much.",
         least(&ratios),
         most(&ratios)
     );

@@ -1,11 +1,12 @@
-//! "Challenges in getting flash closer to CPU": a PCIe SSD whose firmware is a driver of the host's (FSSD) against one that has whole
-//! drives behind a bridge (BSSD): what each gives, and what it takes of the host's processors and memory.
+//! "Challenges in getting flash closer to CPU": a PCIe SSD whose firmware is a driver on the host (FSSD),
+//! compared with one that has complete drives behind a bridge (BSSD): performance, and use of the host's
+//! processors and memory.
 //!
 //! | file | what |
 //! |---|---|
-//! | `points.rs` | the two drives, and what is asked of them |
-//! | `recipes.rs` | from points to what each claim says of performance |
-//! | `host.rs` | the same of the host's processors and memory |
+//! | `points.rs` | the two drives, and their loads |
+//! | `recipes.rs` | measurements of the claims about performance |
+//! | `host.rs` | the same about the host's processors and memory |
 //! | `figures.rs` | the paper's figures 3 to 9, drawn anew |
 
 mod figures;

@@ -1,10 +1,10 @@
-//! How the claims on performance are measured.
+//! Measurements of the claims about performance.
 
 use super::points::{DEFAULT_BYTES, Drive, QUEUE_DEPTH, SIZES};
 use crate::reproduce::error::Measured;
 use crate::reproduce::load::Pattern;
 use crate::reproduce::paper::Recipe;
-use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::point::{PointResult, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use byteway_console::table::{grouped, time};
@@ -59,12 +59,12 @@ fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
-/// A figure of FSSD over that of BSSD at every size with these patterns, in queue mode: the mean of the ratios, and size by size in words
-/// those of the first pattern.
+/// A figure of FSSD relative to BSSD's in queue mode: the mean of the ratios over all sizes and these
+/// patterns, and the ratios of the first pattern by size, in words.
 fn mean_ratio(
     points: &Points,
     patterns: [Pattern; 2],
-    figure: fn(Seen<'_>) -> f64,
+    figure: fn(PointResult<'_>) -> f64,
 ) -> Measured<(f64, String)> {
     let mut ratios = Vec::new();
     for pattern in patterns {
@@ -80,11 +80,11 @@ fn mean_ratio(
     Ok((mean(&ratios), words))
 }
 
-fn averages(points: &Points, figure: fn(Seen<'_>) -> f64) -> Measured<Measurement> {
+fn averages(points: &Points, figure: fn(PointResult<'_>) -> f64) -> Measured<Measurement> {
     let (reads, read_words) = mean_ratio(points, READS, figure)?;
     let (writes, write_words) = mean_ratio(points, WRITES, figure)?;
     let detail = format!(
-        "Mean of the ratios FSSD / BSSD over five sizes, at random and in order, in queue mode. {read_words}; {write_words}."
+        "Mean of the ratios FSSD / BSSD over five sizes, random and sequential, in queue mode. {read_words}; {write_words}."
     );
     Ok(Measurement::of([change(reads, 1.0), change(writes, 1.0)]).detail(detail))
 }
@@ -109,7 +109,7 @@ fn random_against_sequential(points: &Points) -> Measured<Measurement> {
     Ok(Measurement::of([queued]).detail(detail))
 }
 
-fn by_workers(points: &Points, drive: Drive, figure: fn(Seen<'_>) -> f64) -> Measured<[f64; 3]> {
+fn by_workers(points: &Points, drive: Drive, figure: fn(PointResult<'_>) -> f64) -> Measured<[f64; 3]> {
     let mut figures = [0.0; 3];
     for (slot, spec) in figures.iter_mut().zip(drive.shared()) {
         *slot = figure(points.at(&spec)?);
@@ -158,13 +158,13 @@ fn queueing(points: &Points) -> Measured<Measurement> {
     }
     let detail = format!(
         "Mean of random and sequential writes of 512 B. {}. By Little's law {QUEUE_DEPTH} outstanding I/Os take {QUEUE_DEPTH} times as \
-         long but for what throughput gains.",
+         long, divided by the gain in throughput.",
         words.join(", ")
     );
     Ok(Measurement::of(ratios).detail(detail))
 }
 
-/// Writes a second of the whole steps between two shares of a run.
+/// Writes per second in the whole steps between two fractions of a run.
 fn rate(series: &Series, from: f64, to: f64) -> f64 {
     let end = series.points.last().map_or(0.0, |point| point.end_ns);
     let within = series.points.iter().filter(|p| p.begin_ns >= from * end && p.end_ns <= to * end);
@@ -176,7 +176,7 @@ fn rate(series: &Series, from: f64, to: f64) -> f64 {
     ios as f64 / time_ns * 1e9
 }
 
-/// So much of its throughput may a drive lose that sustains it, per cent; a cliff is more.
+/// Loss of throughput in percent up to which a drive sustains it; more is a cliff.
 const SUSTAINED_PERCENT: f64 = 10.0;
 
 fn sustained(points: &Points) -> Measured<Measurement> {
@@ -197,6 +197,6 @@ fn sustained(points: &Points) -> Measured<Measurement> {
     }
     Ok(Measurement::default()
         .check("FSSD sustains its throughput", changes[0] > -SUSTAINED_PERCENT)
-        .check("BSSD's falls from the half of the run", changes[1] < -SUSTAINED_PERCENT)
+        .check("BSSD's drops after half of the run", changes[1] < -SUSTAINED_PERCENT)
         .detail(format!("{}.", words.join("; "))))
 }

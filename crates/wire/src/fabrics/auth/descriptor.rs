@@ -1,4 +1,4 @@
-//! What a host proposes in AUTH_Negotiate, and the errors of all messages.
+//! The descriptor of an authentication protocol in AUTH_Negotiate, and the parse errors of all messages.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -8,19 +8,20 @@ use crate::nvme::assert_offsets;
 /// Authentication Protocol Identifier of DH-HMAC-CHAP.
 const DH_HMAC_CHAP: u8 = 0x01;
 
-/// Why bytes are no message. The other end is told [`Explanation::INCORRECT_PAYLOAD`](super::Explanation::INCORRECT_PAYLOAD), or
+/// Why bytes are not a valid message. The receiver reports
+/// [`Explanation::INCORRECT_PAYLOAD`](super::Explanation::INCORRECT_PAYLOAD), or
 /// [`Explanation::INCORRECT_MESSAGE`](super::Explanation::INCORRECT_MESSAGE) for an unknown one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// AUTH_TYPE and AUTH_ID name no message.
     #[error("an authentication message has the unknown type {0:02X}h and identifier {1:02X}h")]
     Unknown(u8, u8),
-    /// There are fewer bytes than the message's own lengths say.
+    /// The message is shorter than its own length fields say.
     #[error("an authentication message has {is} bytes instead of {needs}")]
     Short {
-        /// Bytes that are there.
+        /// Bytes present.
         is: usize,
-        /// Bytes that must be.
+        /// Bytes required.
         needs: usize,
     },
     /// A list of hash functions or groups is empty or too long, or a length does not suit the hash or the group.
@@ -74,13 +75,13 @@ impl Descriptor {
         descriptor
     }
 
-    /// Hash functions of the list that are known; none at all if the descriptor is another protocol's.
+    /// The known hash functions of the list; none if the descriptor is of another protocol.
     pub fn hashes(&self) -> impl Iterator<Item = HashFunction> + '_ {
         let ids = if self.is_chap() { self.hash_ids.get(..usize::from(self.halen)) } else { None };
         ids.unwrap_or_default().iter().filter_map(|id| HashFunction::from_code(*id))
     }
 
-    /// Groups of the list that are known; none at all if the descriptor is another protocol's.
+    /// The known groups of the list; none if the descriptor is of another protocol.
     pub fn groups(&self) -> impl Iterator<Item = DhGroup> + '_ {
         let ids = if self.is_chap() { self.dhg_ids.get(..usize::from(self.dhlen)) } else { None };
         ids.unwrap_or_default().iter().filter_map(|id| DhGroup::from_code(*id))
@@ -91,7 +92,7 @@ impl Descriptor {
         self.auth_id == DH_HMAC_CHAP
     }
 
-    /// Whether its lists have lengths that are allowed.
+    /// Checks the lengths of its lists.
     pub(super) fn check(&self) -> Result<(), AuthError> {
         let fits = |length| (1..=30).contains(&length);
         if self.is_chap() && !(fits(self.halen) && fits(self.dhlen)) {

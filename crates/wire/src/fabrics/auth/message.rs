@@ -10,7 +10,7 @@
 //! | AUTH_Failure2 | 00h, F0h | host | 8 |
 //! | AUTH_Failure1 | 00h, F1h | controller | 8 |
 //!
-//! A buffer may be longer than its message: what an Authentication Receive allocates usually is.
+//! A buffer may be longer than its message; the allocation of an Authentication Receive usually is.
 
 use core::fmt;
 
@@ -21,12 +21,12 @@ use super::descriptor::{AuthError, Descriptor};
 use super::{DhGroup, HashFunction, SecureChannel};
 use crate::nvme::assert_offsets;
 
-/// AUTH_TYPE of messages that no protocol owns.
+/// AUTH_TYPE of the common messages.
 const COMMON: u8 = 0x00;
 /// AUTH_TYPE of DH-HMAC-CHAP.
 const DH_HMAC_CHAP: u8 = 0x01;
 
-/// What AUTH_Negotiate and the failures have in front, 8 bytes.
+/// The header of AUTH_Negotiate and the failures, 8 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct CommonHead {
@@ -42,7 +42,7 @@ struct CommonHead {
 
 assert_offsets!(CommonHead: 8; auth_type = 0, auth_id = 1, t_id = 4, sc_c = 6, napd = 7);
 
-/// What the messages of DH-HMAC-CHAP have in front, 16 bytes.
+/// The header of the DH-HMAC-CHAP messages, 16 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct ChapHead {
@@ -101,7 +101,7 @@ pub struct Reply<'a> {
     pub transaction: u16,
     /// Sequence Number S2; 0 if C2 is for a generated key alone, and the controller does not have to answer it.
     pub sequence: u32,
-    /// Response Value R1: 32, 48 or 64 bytes. Whether it is as long as the chosen hash is for the controller to see.
+    /// Response Value R1: 32, 48 or 64 bytes. The controller checks that it has the length of the chosen hash.
     pub response: &'a [u8],
     /// Challenge Value C2, as long as the response, if the controller is to be authenticated too or a key is generated.
     pub challenge: Option<&'a [u8]>,
@@ -114,7 +114,7 @@ pub struct Reply<'a> {
 pub struct Success1<'a> {
     /// Transaction Identifier.
     pub transaction: u16,
-    /// The chosen hash function, of which the message has the length.
+    /// The chosen hash function, which determines the message's length.
     pub hash: HashFunction,
     /// Response Value R2, as long as a hash, if the host has asked for it.
     pub response: Option<&'a [u8]>,
@@ -189,27 +189,27 @@ impl fmt::Display for Explanation {
 /// A message of an authentication transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// The host says what it can use.
+    /// Host: supported protocols, hashes and groups.
     Negotiate(Negotiate<'a>),
-    /// The controller chooses, and challenges the host.
+    /// Controller: the choice, and a challenge for the host.
     Challenge(Challenge<'a>),
-    /// The host answers, and may challenge the controller.
+    /// Host: the response, and possibly a challenge for the controller.
     Reply(Reply<'a>),
-    /// The host is authenticated; the controller may answer.
+    /// Controller: the host is authenticated; contains the response if the host asked for one.
     Success1(Success1<'a>),
-    /// The controller is authenticated.
+    /// Host: the controller is authenticated.
     Success2(Success2),
-    /// The controller has failed the transaction.
+    /// Controller: the transaction has failed.
     Failure1(Failure),
-    /// The host has failed the transaction.
+    /// Host: the transaction has failed.
     Failure2(Failure),
 }
 
 impl<'a> Message<'a> {
-    /// Reads a message from the beginning of `bytes`.
+    /// Parses a message at the beginning of `bytes`.
     ///
     /// # Errors
-    /// The message is unknown, shorter than it says, or its lengths don't suit its hash and group.
+    /// [`AuthError`] if the message is unknown or too short, or its lengths do not match its hash and group.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, AuthError> {
         let short = |needs| AuthError::Short { is: bytes.len(), needs };
         let (head, rest) = CommonHead::read_from_prefix(bytes).map_err(|_| short(size_of::<CommonHead>()))?;
@@ -246,7 +246,7 @@ impl<'a> Message<'a> {
             1 => Ok(true),
             other => Err(AuthError::Valid(other)),
         };
-        // Cuts off the next part of the message.
+        // Splits off the next part of the message.
         let mut rest = rest;
         let mut take = |length: usize| {
             let needs = bytes.len() - rest.len() + length;
@@ -274,7 +274,7 @@ impl<'a> Message<'a> {
                 let dh_value = take(dhvlen)?;
                 Ok(Message::Reply(Reply { transaction, sequence, response, challenge, dh_value }))
             }
-            // Without a response some controllers leave out its place.
+            // Some controllers omit the response field when there is no response.
             _ => {
                 let response = if valid()? { Some(take(hash_bytes)?) } else { None };
                 Ok(Message::Success1(Success1 { transaction, hash, response }))
@@ -282,11 +282,10 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The message as it is sent.
+    /// Encodes the message.
     ///
     /// # Panics
-    /// If a message of one's own has parts that are too long for its length fields, or whose lengths differ from the
-    /// hash's.
+    /// If parts of an own message exceed its length fields, or do not have the hash's length.
     pub fn to_bytes(&self) -> Vec<u8> {
         let chap = |auth_id, transaction: u16, hash_bytes: usize| ChapHead {
             auth_type: DH_HMAC_CHAP,

@@ -1,5 +1,5 @@
-//! Authentication Send and Receive, and the vocabulary of DH-HMAC-CHAP (NVMe Base 2.1, 6.1, 6.2 and 8.3.4). The messages
-//! themselves are in [`message`]; hashes and exponentials are computed elsewhere.
+//! Authentication Send and Receive, and the codes of DH-HMAC-CHAP (NVMe Base 2.1, 6.1, 6.2 and 8.3.4). [`message`] has
+//! the messages; hashes and exponentials are computed elsewhere.
 
 pub mod descriptor;
 pub mod message;
@@ -49,7 +49,7 @@ impl AuthSend {
         AuthSend { protocol: SecurityProtocol::parse(sqe.cdw10), transfer_bytes: sqe.cdw11 }
     }
 
-    /// The command, `data` describing the message.
+    /// Builds the command; `data` describes the message.
     pub fn sqe(&self, cid: u16, data: SglDescriptor) -> Sqe {
         let cdw10 = self.protocol.cdw10();
         let sqe = FabricsType::AUTHENTICATION_SEND.sqe_with_data(cid, data);
@@ -72,7 +72,7 @@ impl AuthReceive {
         AuthReceive { protocol: SecurityProtocol::parse(sqe.cdw10), allocation_bytes: sqe.cdw11 }
     }
 
-    /// The command, `data` describing the buffer.
+    /// Builds the command; `data` describes the buffer.
     pub fn sqe(&self, cid: u16, data: SglDescriptor) -> Sqe {
         let cdw10 = self.protocol.cdw10();
         let sqe = FabricsType::AUTHENTICATION_RECEIVE.sqe_with_data(cid, data);
@@ -93,10 +93,10 @@ pub enum HashFunction {
 }
 
 impl HashFunction {
-    /// All of them, ascending.
+    /// All hash functions, in ascending order of their codes.
     pub const ALL: [HashFunction; 3] = [HashFunction::Sha256, HashFunction::Sha384, HashFunction::Sha512];
 
-    /// The function with a code; none if it is reserved or a vendor's.
+    /// The function with this code; `None` if it is reserved or vendor-specific.
     pub fn from_code(code: u8) -> Option<HashFunction> {
         HashFunction::ALL.into_iter().find(|hash| hash.code() == code)
     }
@@ -131,7 +131,7 @@ pub enum DhGroup {
 }
 
 impl DhGroup {
-    /// All of them, ascending.
+    /// All groups, in ascending order of their codes.
     pub const ALL: [DhGroup; 6] = [
         DhGroup::Null,
         DhGroup::Ffdhe2048,
@@ -141,7 +141,7 @@ impl DhGroup {
         DhGroup::Ffdhe8192,
     ];
 
-    /// The group with a code; none if it is reserved or a vendor's.
+    /// The group with this code; `None` if it is reserved or vendor-specific.
     pub fn from_code(code: u8) -> Option<DhGroup> {
         DhGroup::ALL.into_iter().find(|group| group.code() == code)
     }
@@ -151,7 +151,7 @@ impl DhGroup {
         self as u8
     }
 
-    /// Bytes of the modulus, and so at most of an exponential; 0 for the null group.
+    /// Length of the modulus, which bounds an exponential, in bytes; 0 for the null group.
     pub const fn bytes(self) -> usize {
         match self {
             DhGroup::Null => 0,
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(AuthReceive::parse(&receive.sqe(3, data)), receive);
     }
 
-    /// Without this a hash or an exponential would be cut elsewhere than the other end has put it together.
+    /// Without this a hash or an exponential would be split at another position than where the sender joined it.
     #[test]
     fn codes_and_lengths_are_the_specifications() {
         assert_eq!(HashFunction::ALL.map(|hash| (hash.code(), hash.bytes())), [(1, 32), (2, 48), (3, 64)]);

@@ -1,6 +1,6 @@
-//! Bytes as they come from a socket become PDUs: headers that are checked as a whole, then their data in pieces.
+//! The NVMe/TCP decoder: turns bytes from a socket into PDUs, with headers checked as a whole and data in pieces.
 //!
-//! The decoder allocates nothing: it holds one header, and data passes through as parts of the caller's bytes.
+//! The decoder allocates nothing: it buffers one header, and passes data on as slices of the caller's bytes.
 
 use super::TERM_BYTES_MAX;
 use super::fault::{Fatal, FatalStatus, PduError};
@@ -10,44 +10,45 @@ use super::pdu::{CommonHeader, End, Flags, Pdu, PduType};
 /// The longest header with its digest: a Command Capsule has 76 bytes, an ICReq 128 without a digest.
 const HEADER_BYTES: usize = 128;
 
-/// What a receiver takes.
+/// What a receiver accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Greatest PLEN in bytes; a greater one is an invalid field. H2CData has a limit of its own.
+    /// Greatest PLEN, in bytes; a greater one is an invalid field. H2CData has a separate limit.
     pub plen_max: u32,
-    /// MAXH2CDATA in bytes that the controller has stated; more data in an H2CData PDU is Data Transfer Limit Exceeded.
+    /// MAXH2CDATA in bytes, as the controller announced it; more data in an H2CData PDU is Data Transfer Limit
+    /// Exceeded.
     pub maxh2cdata: u32,
-    /// Whether offsets and lengths of data must be multiples of 4, as TCP Transport 1.0, 3.6.2.8 to 3.6.2.10 demands.
-    /// Linux and SPDK look neither way, and a key-value pair's value can have any length.
+    /// Whether data offsets and lengths must be multiples of 4, as TCP Transport 1.0, 3.6.2.8 to 3.6.2.10 demands.
+    /// Linux and SPDK do not check, and values of key-value pairs have any length.
     pub dwords: bool,
 }
 
-/// What the decoder has found.
+/// The result of a decoding step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// All bytes were taken; more are needed.
+    /// All bytes were consumed; more are needed.
     More,
-    /// A header without fault. If there are bytes of data, [`Event::Data`] follows and then [`Event::End`]; else the PDU is
+    /// A valid header. If the PDU has data, [`Event::Data`] and then [`Event::End`] follow; otherwise the PDU is
     /// complete.
     Header {
         /// The header.
         pdu: Pdu,
-        /// Bytes of its data.
+        /// Length of its data, in bytes.
         data_bytes: u32,
     },
     /// The next part of the data, at least one byte.
     Data(&'a [u8]),
     /// The data is complete.
     End {
-        /// Whether it has the digest that was sent with it; true without digests. If not, the command fails with Transient
-        /// Transport Error, and the connection goes on (TCP Transport 1.0, 3.5).
+        /// Whether the data matches its digest; true without digests. On a mismatch the command fails with Transient
+        /// Transport Error, and the connection continues (TCP Transport 1.0, 3.5).
         intact: bool,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between PDUs: the last header is still there, for [`Decoder::header`].
+    /// Between PDUs: the last header is kept for [`Decoder::header`].
     Between,
     /// In the common header.
     Common,
@@ -59,7 +60,7 @@ enum State {
     Data { left: u32 },
     /// In the data digest.
     Trailer,
-    /// Nothing is decoded any more.
+    /// After an error: nothing further is decoded.
     Failed(PduError),
 }
 
@@ -67,15 +68,15 @@ enum State {
 enum Phase {
     /// ICReq or ICResp must come first.
     Initial,
-    /// It has come, and the caller has not yet said what was agreed.
+    /// It was received, and the caller has not established the agreement yet.
     Agreeing,
-    /// Everything else may come.
+    /// All other PDUs are allowed.
     Running,
 }
 
-/// Decodes what one end of a connection receives.
+/// Decodes the PDUs that one end of a connection receives.
 ///
-/// After an error every further call gives the same error.
+/// After an error every further call returns the same error.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     receiver: End,
@@ -84,11 +85,11 @@ pub struct Decoder {
     phase: Phase,
     state: State,
     header: [u8; HEADER_BYTES],
-    /// Bytes of `header` that are there.
+    /// Bytes of `header` received.
     filled: usize,
-    /// Bytes that are needed: of the common header, then HLEN and the digest.
+    /// Bytes required: of the common header first, then of HLEN and the digest.
     needed: usize,
-    /// Whether the data of this PDU ends in a digest.
+    /// Whether a digest follows this PDU's data.
     has_trailer: bool,
     data_digest: DataDigest,
     trailer: [u8; DIGEST_BYTES],
@@ -96,7 +97,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a connection, for what `receiver` receives.
+    /// A decoder for a new connection, for the PDUs that `receiver` receives.
     pub const fn new(receiver: End, limits: Limits) -> Decoder {
         Decoder {
             receiver,
@@ -114,23 +115,22 @@ impl Decoder {
         }
     }
 
-    /// Goes on with the layout that was agreed on: after the ICReq or ICResp has come, and before any later byte is
-    /// handed in.
+    /// Sets the agreed layout. Call it after ICReq or ICResp was received, and before passing any later byte.
     pub const fn establish(&mut self, framing: Framing) {
         self.framing = framing;
         self.phase = Phase::Running;
     }
 
-    /// The header that was decoded last, or what there is of it: the data of a TermReq. At most 128 bytes.
+    /// The bytes of the last header, or of its received part: the data of a TermReq. At most 128 bytes.
     pub fn header(&self) -> &[u8] {
         let hlen = Pdu::from_bytes(&self.header[..self.filled]).map(|pdu| pdu.ch().hlen.into());
         &self.header[..self.filled.min(hlen.unwrap_or(CommonHeader::SIZE))]
     }
 
-    /// Takes bytes from the front of `bytes` up to the next event. To be called until it says [`Event::More`].
+    /// Consumes bytes from the front of `bytes` up to the next event. Call it until it returns [`Event::More`].
     ///
     /// # Errors
-    /// The stream breaks the protocol; a header is never reported before it was checked.
+    /// [`PduError`] if the stream violates the protocol. No header is reported before it was checked.
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Event<'a>, PduError> {
         let event = self.step(bytes);
         if let Err(error) = event {
@@ -206,7 +206,7 @@ impl Decoder {
         }
     }
 
-    /// Takes bytes of the header; whether all that are needed are there.
+    /// Consumes bytes of the header; returns whether all required ones are there.
     fn fill(&mut self, bytes: &mut &[u8]) -> bool {
         let part = take(bytes, (self.needed - self.filled) as u32);
         self.header[self.filled..][..part.len()].copy_from_slice(part);
@@ -214,7 +214,7 @@ impl Decoder {
         self.filled == self.needed
     }
 
-    /// Checks the common header, fields in the order of their offsets: the lowest wrong one is reported.
+    /// Checks the common header in the order of field offsets, so that the lowest invalid field is reported.
     fn check_common(&mut self) -> Result<State, PduError> {
         let [pdu_type, flags, hlen, pdo, plen @ ..] =
             *self.header.first_chunk::<{ CommonHeader::SIZE }>().expect("a header is longer");
@@ -228,7 +228,7 @@ impl Decoder {
         if pdu_type.is_ic() != (self.phase == Phase::Initial) || self.phase == Phase::Agreeing {
             return Err(Fatal::of(FatalStatus::SEQUENCE).into());
         }
-        // Those of ICReq and ICResp are reserved, and the layout before them is without digests.
+        // In ICReq and ICResp the flags are reserved, and the initial layout has no digests.
         let (header_digest, data_digest) = self.framing.digests();
         if !pdu_type.is_ic() && flags.hdgstf() != header_digest {
             return Err(Fatal::field(1).into());
@@ -267,7 +267,7 @@ impl Decoder {
         Ok(State::Specific { data_bytes, pad: pdo - needed })
     }
 
-    /// A TermReq has no digest and no padding, and a malformed one gets no answer.
+    /// A TermReq has neither digest nor padding, and a malformed one gets no answer.
     fn check_term(&mut self, hlen: u8, plen: u32) -> Result<State, PduError> {
         let header_bytes = 24;
         if hlen != header_bytes || !(header_bytes.into()..=TERM_BYTES_MAX).contains(&plen) {
@@ -299,7 +299,7 @@ impl Decoder {
             }
             Pdu::C2hData(header) => self.check_data(header.datao, header.datal, data_bytes)?,
             Pdu::R2t(header) => {
-                // An R2T that asks for nothing could be answered with nothing.
+                // An R2T for zero bytes could not be answered with data.
                 self.check_range(header.r2to, header.r2tl)?;
                 if header.r2tl == 0 {
                     return Err(Fatal::field(16).into());
@@ -310,7 +310,7 @@ impl Decoder {
         Ok(pdu)
     }
 
-    /// Offset and length of data, which must be the length that PLEN leaves: else PLEN, the lower field, is wrong.
+    /// Checks offset and length of data. The length must match PLEN; if not, PLEN is reported, the lower field.
     fn check_data(&self, offset: u32, length: u32, data_bytes: u32) -> Result<(), Fatal> {
         if length != data_bytes {
             return Err(Fatal::field(4));
@@ -331,7 +331,7 @@ impl Decoder {
     }
 }
 
-/// Cuts off up to `count` bytes from the front.
+/// Splits off up to `count` bytes at the front.
 fn take<'a>(bytes: &mut &'a [u8], count: u32) -> &'a [u8] {
     let (part, rest) = bytes.split_at(bytes.len().min(count as usize));
     *bytes = rest;

@@ -1,4 +1,4 @@
-//! Fatal transport errors: what a wrong PDU is answered with.
+//! Fatal transport errors: the answer to an invalid PDU.
 
 use core::fmt;
 
@@ -38,7 +38,7 @@ impl FatalStatus {
     }
 }
 
-/// A fatal transport error: it ends the connection, with a TermReq (TCP Transport 1.0, 3.5).
+/// A fatal transport error: it ends the connection with a TermReq (TCP Transport 1.0, 3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fatal {
     /// FES.
@@ -66,10 +66,10 @@ impl fmt::Display for Fatal {
     }
 }
 
-/// Why a stream can't be decoded further.
+/// Why decoding of a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PduError {
-    /// A fatal error, to be answered with a [`TermReq`](super::TermReq).
+    /// A fatal error, which must be answered with a [`TermReq`](super::TermReq).
     #[error("fatal NVMe/TCP error: {0}")]
     Fatal(Fatal),
     /// A TermReq that is itself malformed: it is ignored, and the connection closed (TCP Transport 1.0, 3.5).

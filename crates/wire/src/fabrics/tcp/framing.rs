@@ -1,36 +1,36 @@
-//! What both ends of a connection agree on, and how a PDU is laid out under it.
+//! The agreement of both ends of a connection, and the layout of PDUs under it.
 
 use super::fault::Fatal;
 use super::pdu::{Digests, End, IcReq, IcResp, Pdu};
 
-/// Bytes of the longest header, its digest and the padding behind it: with alignments up to 128 bytes, those of a
+/// Maximum length of a header with its digest and padding, in bytes: with alignments up to 128 bytes it is that of a
 /// Command Capsule whose data is aligned to 72 bytes.
 pub const HEADER_BYTES_MAX: usize = 144;
 
 /// Bytes of a digest.
 pub const DIGEST_BYTES: usize = 4;
 
-/// What an ICReq and its ICResp settle for the connection (TCP Transport 1.0, 3.1).
+/// The result of ICReq and ICResp (TCP Transport 1.0, 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// Digests that are used.
+    /// Digests in use.
     pub digests: Digests,
     /// Alignment of data to the host in bytes, 4 to 128.
     pub host_alignment: u32,
     /// Alignment of data to the controller in bytes, 4 to 128.
     pub controller_alignment: u32,
-    /// R2Ts that the host takes at once for one command, at least 1.
+    /// Maximum number of outstanding R2Ts for a command, at least 1.
     pub maxr2t: u64,
-    /// Bytes of data that the controller takes in one H2CData PDU.
+    /// Maximum data in an H2CData PDU, in bytes.
     pub maxh2cdata: u32,
 }
 
 impl Agreement {
-    /// What the two settle.
+    /// The agreement that request and response make.
     ///
     /// # Errors
-    /// The controller's offset of what is wrong with the request, or the host's of what is wrong with the response: either
-    /// is invalid by itself, or the response enables a digest that was not asked for.
+    /// [`Fatal`] with the offset of the invalid field, in the request for the controller to report, or in the response
+    /// for the host: the field is invalid by itself, or the response enables a digest that was not requested.
     pub fn new(request: &IcReq, response: &IcResp) -> Result<Agreement, Fatal> {
         request.check()?;
         response.check()?;
@@ -47,7 +47,7 @@ impl Agreement {
         })
     }
 
-    /// Layout of the PDUs that an end receives.
+    /// Layout of the PDUs that `receiver` receives.
     pub const fn framing_to(&self, receiver: End) -> Framing {
         let alignment = match receiver {
             End::Host => self.host_alignment,
@@ -67,15 +67,15 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Layout before an agreement: without digests.
+    /// Layout before the agreement: no digests.
     pub const INITIAL: Framing = Framing { header_digest: false, data_digest: false, alignment: 4 };
 
-    /// Whether PDUs of a type have a header digest: all but ICReq, ICResp and both TermReqs.
+    /// Whether a PDU has a header digest: all but ICReq, ICResp and both TermReqs.
     pub const fn has_header_digest(&self, pdu: &Pdu) -> bool {
         self.header_digest && !matches!(pdu, Pdu::IcReq(_) | Pdu::IcResp(_) | Pdu::TermReq(_))
     }
 
-    /// Whether data of a PDU is followed by a digest: all but a TermReq's.
+    /// Whether a digest follows the data of a PDU: all but a TermReq's.
     pub const fn has_data_digest(&self, pdu: &Pdu) -> bool {
         self.data_digest && !matches!(pdu, Pdu::TermReq(_))
     }
@@ -88,7 +88,7 @@ impl Framing {
         self.alignment
     }
 
-    /// Fills in digest flags, PDO and PLEN for `data_bytes` bytes of data.
+    /// Sets digest flags, PDO and PLEN for `data_bytes` bytes of data.
     ///
     /// # Panics
     /// If the PDU's length exceeds 32 bits.
@@ -99,7 +99,7 @@ impl Framing {
         ch.flags = ch.flags.with_hdgstf(header_digest).with_ddgstf(data_digest);
         let header_bytes = u32::from(ch.hlen) + if header_digest { DIGEST_BYTES as u32 } else { 0 };
         let data_at = if is_term { header_bytes } else { header_bytes.next_multiple_of(self.alignment) };
-        // Without data PDO is reserved, and a TermReq's always is.
+        // Without data PDO is reserved; in a TermReq it always is.
         ch.pdo = if data_bytes > 0 && !is_term { data_at as u8 } else { 0 };
         ch.plen = if data_bytes == 0 {
             header_bytes
@@ -110,16 +110,16 @@ impl Framing {
         pdu
     }
 
-    /// Bytes of a whole PDU with `data_bytes` bytes of data.
+    /// Length of a whole PDU with `data_bytes` bytes of data.
     pub fn pdu_bytes(&self, pdu: &Pdu, data_bytes: u32) -> u32 {
         self.seal(*pdu, data_bytes).ch().plen
     }
 
-    /// Writes the header of a PDU with `data_bytes` bytes of data, its digest and the padding, and returns how many bytes
-    /// they are. The data follows, and then, if [`has_data_digest`](Self::has_data_digest), its [`DataDigest`].
+    /// Writes the header of a PDU with `data_bytes` bytes of data, its digest and the padding; returns their length.
+    /// The data follows, and then its [`DataDigest`] if [`has_data_digest`](Self::has_data_digest).
     ///
     /// # Panics
-    /// If a data PDU's DATAL is another length, or a PDU has data that can't: the caller's mistakes.
+    /// If DATAL of a data PDU differs, or the PDU type has no data: errors of the caller.
     pub fn encode_header(&self, pdu: &Pdu, data_bytes: u32, out: &mut [u8; HEADER_BYTES_MAX]) -> usize {
         match pdu {
             Pdu::H2cData(header) => assert_eq!(header.datal, data_bytes, "DATAL is the data's length"),
@@ -141,7 +141,7 @@ impl Framing {
         end.max(pdu.ch().pdo.into())
     }
 
-    /// Writes a whole PDU, and returns how many bytes it has; none if `out` is too short.
+    /// Writes a whole PDU; returns its length, or `None` if `out` is too short.
     ///
     /// # Panics
     /// As [`encode_header`](Self::encode_header).
@@ -162,17 +162,17 @@ impl Framing {
     }
 }
 
-/// Digest of all of `bytes`: CRC32C, as it is sent (TCP Transport 1.0, 3.3.1.1).
+/// CRC32C of `bytes`, as transmitted (TCP Transport 1.0, 3.3.1.1).
 pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
     crc32c::crc32c(bytes).to_le_bytes()
 }
 
-/// Digest of data that comes in parts.
+/// Digest of data that arrives in parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataDigest(u32);
 
 impl DataDigest {
-    /// Of no data yet.
+    /// The digest of no data.
     pub const fn new() -> DataDigest {
         DataDigest(0)
     }
@@ -182,7 +182,7 @@ impl DataDigest {
         self.0 = crc32c::crc32c_append(self.0, part);
     }
 
-    /// The digest of the parts so far, as it is sent.
+    /// The digest of all parts so far, as transmitted.
     pub const fn finish(self) -> [u8; DIGEST_BYTES] {
         self.0.to_le_bytes()
     }

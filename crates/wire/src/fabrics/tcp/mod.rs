@@ -3,10 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | [`pdu`] | header of each PDU |
-//! | [`fault`] | errors that end a connection |
-//! | [`framing`] | what both ends agree on; encoding; digests |
-//! | [`outgoing`] | what waits to be sent |
-//! | [`decode`] | bytes in pieces become headers and pieces of data |
+//! | [`fault`] | fatal errors |
+//! | [`framing`] | the agreement of both ends; encoding; digests |
+//! | [`outgoing`] | the send queue |
+//! | [`decode`] | the decoder: headers, and data in pieces |
 //!
 //! ```text
 //! | CH, 8 bytes | PSH | HDGST, 4 | PAD          | DATA          | DDGST, 4 |
@@ -14,8 +14,8 @@
 //! |<------------------------------ PLEN ------------------------------->|
 //! ```
 //!
-//! HDGST and DDGST are there if both ends have enabled them, PAD aligns DATA as the receiver of the PDU asks (HPDA, CPDA).
-//! Neither PAD nor the digests are covered by a digest. Everything is little endian, digests too.
+//! HDGST and DDGST are present if both ends have enabled them. PAD aligns DATA as the receiver of the PDU requests
+//! (HPDA, CPDA). No digest covers PAD or digests. Everything is little endian, including digests.
 
 pub mod decode;
 pub mod fault;
@@ -38,11 +38,12 @@ pub const DISCOVERY_PORT: u16 = 8009;
 /// TCP port of NVMe over Fabrics, commonly that of I/O controllers.
 pub const PORT: u16 = 4420;
 
-/// Bytes of in-capsule data that every controller takes with Fabrics and admin commands (TCP Transport 1.0, 3.3.1).
+/// In-capsule data that every controller accepts with Fabrics and admin commands, in bytes (TCP Transport 1.0, 3.3.1).
 pub const ADMIN_CAPSULE_DATA_BYTES: u32 = 8192;
 
 /// The least MAXH2CDATA, in bytes (TCP Transport 1.0, 3.6.2.3).
 pub const MAXH2CDATA_MIN: u32 = 4096;
 
-/// The longest TermReq PDU, in bytes: 24 of header and 128 of the header that was wrong (TCP Transport 1.0, 3.5).
+/// Maximum length of a TermReq PDU, in bytes: a header of 24 and up to 128 of the invalid header (TCP Transport 1.0,
+/// 3.5).
 pub const TERM_BYTES_MAX: u32 = 152;

@@ -1,14 +1,14 @@
-//! What waits to be sent over a connection.
+//! The send queue of a connection.
 
 use super::framing::{Framing, HEADER_BYTES_MAX, digest};
 use super::pdu::Pdu;
 
-/// Bytes that were sent are given up once there are so many, even if others still wait.
+/// Sent bytes are discarded once there are this many, even if others still wait.
 const SENT_BYTES_MAX: usize = 64 << 10;
-/// Memory that is kept when nothing waits.
+/// Capacity in bytes that is kept while the queue is empty.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// PDUs one after another, of which the first were sent, maybe in part.
+/// Encoded PDUs in order, of which a part was sent.
 #[derive(Default)]
 pub struct Outgoing {
     bytes: Vec<u8>,
@@ -32,12 +32,12 @@ impl Outgoing {
         }
     }
 
-    /// What waits.
+    /// Bytes to be sent.
     pub fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// So many bytes of it were sent.
+    /// Notes that `bytes` bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.sent == self.bytes.len() {
@@ -57,7 +57,8 @@ mod tests {
     use super::*;
     use crate::nvme::{Cqe, Status};
 
-    // A host that takes a little less than what is said to it must not have the rest of its life kept.
+    // For a host that reads slightly slower than data is queued, the queue must not keep everything sent since the
+    // connection began.
     #[test]
     fn what_was_sent_is_given_up() {
         let mut outgoing = Outgoing::default();

@@ -1,4 +1,4 @@
-//! The header of each NVMe/TCP PDU, as it lies in the stream.
+//! The headers of NVMe/TCP PDUs.
 
 use bitfield_struct::bitfield;
 use zerocopy::little_endian::U32;
@@ -11,9 +11,9 @@ use crate::nvme::{Cqe, Sqe, assert_offsets};
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The host, which has connected.
+    /// The host, which connects.
     Host,
-    /// The controller, which has listened.
+    /// The controller, which accepts.
     Controller,
 }
 
@@ -56,12 +56,12 @@ impl PduType {
     /// Ready to Transfer, 09h.
     pub const R2T: PduType = PduType(0x09);
 
-    /// The end that takes PDUs of this type: bit 0.
+    /// The end that receives PDUs of this type: bit 0.
     pub const fn receiver(self) -> End {
         if self.0 & 1 == 0 { End::Controller } else { End::Host }
     }
 
-    /// HLEN: bytes of the header without its digest. None if the type is reserved.
+    /// HLEN: length of the header without its digest, in bytes. `None` if the type is reserved.
     pub const fn header_bytes(self) -> Option<usize> {
         match self {
             PduType::IC_REQ | PduType::IC_RESP => Some(128),
@@ -76,18 +76,18 @@ impl PduType {
         }
     }
 
-    /// Whether it initializes a connection: without digests, and before anything else.
+    /// Whether it initializes a connection: it has no digests, and precedes all others.
     pub const fn is_ic(self) -> bool {
         self.0 <= PduType::IC_RESP.0
     }
 
-    /// Whether it ends a connection: without digests, at any time.
+    /// Whether it terminates a connection: it has no digests, and may come at any time.
     pub const fn is_term(self) -> bool {
         matches!(self, PduType::H2C_TERM_REQ | PduType::C2H_TERM_REQ)
     }
 }
 
-/// FLAGS of a PDU; which ones mean anything depends on its type.
+/// FLAGS of a PDU; the type determines which are used.
 #[bitfield(u8)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Flags {
@@ -131,7 +131,7 @@ impl CommonHeader {
     }
 }
 
-/// DGST: which digests an end wants, or accepts.
+/// DGST: digests that an end requests, or enables.
 #[bitfield(u8)]
 #[derive(PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct Digests {
@@ -165,7 +165,7 @@ header! {
         pfv: u16 = 8,
         /// Host PDU Data Alignment in dwords, zero-based, at most 31: of data that comes from the controller.
         hpda_z: u8 = 10,
-        /// Digests that the host asks for.
+        /// Digests that the host requests.
         dgst: Digests = 11,
         /// Maximum Number of Outstanding R2T of one command, zero-based.
         maxr2t_z: u32 = 12,
@@ -181,7 +181,7 @@ header! {
         pfv: u16 = 8,
         /// Controller PDU Data Alignment in dwords, zero-based, at most 31: of data that comes from the host.
         cpda_z: u8 = 10,
-        /// Digests that are used.
+        /// Digests in use.
         dgst: Digests = 11,
         /// Maximum Host to Controller Data length in bytes of one H2CData PDU: a multiple of 4, at least 4096.
         maxh2cdata: u32 = 12,
@@ -191,8 +191,8 @@ header! {
 }
 
 header! {
-    /// Terminate Connection Request of either end (TCP Transport 1.0, 3.6.2.4 and 3.6.2.5). The header that was wrong is
-    /// its data, up to 128 bytes.
+    /// Terminate Connection Request of either end (TCP Transport 1.0, 3.6.2.4 and 3.6.2.5). Its data is the invalid
+    /// header, up to 128 bytes.
     TermReq: 24 {
         /// Fatal Error Status.
         fes: FatalStatus = 8,
@@ -252,7 +252,7 @@ header! {
 }
 
 header! {
-    /// Ready to Transfer: the controller asks for data (TCP Transport 1.0, 3.6.2.10).
+    /// Ready to Transfer: the controller requests data (TCP Transport 1.0, 3.6.2.10).
     R2t: 24 {
         /// Command Capsule CID: the command's identifier.
         cccid: u16 = 8,
@@ -268,15 +268,15 @@ header! {
 }
 
 impl IcReq {
-    /// A request for alignment, digests and a number of R2Ts, as the fields have them.
+    /// A request with alignment, digests and number of R2Ts, as encoded in the fields.
     pub fn new(hpda_z: u8, dgst: Digests, maxr2t_z: u32) -> IcReq {
         IcReq { ch: CommonHeader::new(PduType::IC_REQ), hpda_z, dgst, maxr2t_z, ..IcReq::new_zeroed() }
     }
 
-    /// What a controller checks.
+    /// Checks the request, as a controller does.
     ///
     /// # Errors
-    /// The format version is unsupported, or the alignment is none.
+    /// [`Fatal`] if the format version is unsupported, or the alignment is invalid.
     pub fn check(&self) -> Result<(), Fatal> {
         check_ic(self.pfv, self.hpda_z)
     }
@@ -288,10 +288,11 @@ impl IcResp {
         IcResp { ch: CommonHeader::new(PduType::IC_RESP), cpda_z, dgst, maxh2cdata, ..IcResp::new_zeroed() }
     }
 
-    /// What a host checks, whatever it has requested.
+    /// Checks the response, as a host does, independent of the request.
     ///
     /// # Errors
-    /// The format version is unsupported, the alignment is none, or MAXH2CDATA is too small or no multiple of 4.
+    /// [`Fatal`] if the format version is unsupported, the alignment is invalid, or MAXH2CDATA is too small or not a
+    /// multiple of 4.
     pub fn check(&self) -> Result<(), Fatal> {
         check_ic(self.pfv, self.cpda_z)?;
         if self.maxh2cdata < MAXH2CDATA_MIN || !self.maxh2cdata.is_multiple_of(4) {
@@ -310,7 +311,7 @@ fn check_ic(pfv: u16, pda_z: u8) -> Result<(), Fatal> {
 }
 
 impl TermReq {
-    /// What an end sends that has found a fatal error.
+    /// The request of an end that has found a fatal error.
     pub fn new(sender: End, fatal: Fatal) -> TermReq {
         let pdu_type = if sender == End::Host { PduType::H2C_TERM_REQ } else { PduType::C2H_TERM_REQ };
         TermReq {
@@ -321,7 +322,7 @@ impl TermReq {
         }
     }
 
-    /// The error that the other end has found.
+    /// The error that the sender has found.
     pub const fn fatal(&self) -> Fatal {
         Fatal { status: self.fes, info: self.fei.get() }
     }
@@ -351,8 +352,8 @@ impl H2cData {
 }
 
 impl C2hData {
-    /// `datal` bytes for byte `datao` of the command's buffer on. `success` says that no response capsule follows, and
-    /// goes with `last` alone.
+    /// `datal` bytes for byte `datao` of the command's buffer on. `success` means that no response capsule follows; it
+    /// requires `last`.
     pub fn new(cccid: u16, datao: u32, datal: u32, last: bool, success: bool) -> C2hData {
         debug_assert!(last || !success, "a command succeeds with its last data");
         let mut ch = CommonHeader::new(PduType::C2H_DATA);
@@ -362,7 +363,7 @@ impl C2hData {
 }
 
 impl R2t {
-    /// Asks for `r2tl` bytes from byte `r2to` of the command's buffer on.
+    /// Requests `r2tl` bytes from byte `r2to` of the command's buffer on.
     pub fn new(cccid: u16, ttag: u16, r2to: u32, r2tl: u32) -> R2t {
         R2t { ch: CommonHeader::new(PduType::R2T), cccid, ttag, r2to, r2tl, ..R2t::new_zeroed() }
     }
@@ -383,17 +384,17 @@ macro_rules! pdus {
                 match self { $(Pdu::$type(header) => &header.ch,)+ }
             }
 
-            /// The common header, to be changed.
+            /// The common header, mutable.
             pub const fn ch_mut(&mut self) -> &mut CommonHeader {
                 match self { $(Pdu::$type(header) => &mut header.ch,)+ }
             }
 
-            /// The header as it lies in the stream.
+            /// The encoded header.
             pub fn as_bytes(&self) -> &[u8] {
                 match self { $(Pdu::$type(header) => header.as_bytes(),)+ }
             }
 
-            /// The header that lies in the stream as `bytes`; none if their type is reserved or they are too few.
+            /// Decodes a header; `None` if the type is reserved or bytes are missing.
             pub fn from_bytes(bytes: &[u8]) -> Option<Pdu> {
                 match PduType(*bytes.first()?) {
                     $($code => <$header>::read_from_prefix(bytes).ok().map(|(header, _)| Pdu::$type(header)),)+

@@ -119,7 +119,7 @@ impl DeleteQueue {
         DeleteQueue { qid: sqe.cdw10 as u16 }
     }
 
-    /// The command, `opcode` being [`AdminOpcode::DELETE_SQ`] or [`AdminOpcode::DELETE_CQ`].
+    /// Builds the command; `opcode` is [`AdminOpcode::DELETE_SQ`] or [`AdminOpcode::DELETE_CQ`].
     pub fn sqe(&self, opcode: AdminOpcode, cid: u16) -> Sqe {
         let mut sqe = Sqe::new(opcode, cid, 0);
         sqe.cdw10 = u32::from(self.qid);
@@ -132,7 +132,7 @@ impl DeleteQueue {
 pub struct DoorbellBufferConfig {
     /// The shadow doorbells (PRP1): the host writes tails and heads there.
     pub shadow_doorbells: u64,
-    /// The event indexes (PRP2): the controller writes there when it wants a doorbell register written.
+    /// The event indexes (PRP2): the controller writes them to request writes of doorbell registers.
     pub event_indexes: u64,
 }
 
@@ -152,7 +152,7 @@ impl DoorbellBufferConfig {
 /// Identify (NVMe Base 2.1, 5.1.13). It returns 4096 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identify {
-    /// Controller or Namespace Structure: what is asked for.
+    /// Controller or Namespace Structure: the requested data structure.
     pub cns: Cns,
     /// Controller identifier, for the structures that need one.
     pub cntid: u16,
@@ -196,7 +196,7 @@ pub struct GetLogPage {
     pub lid: u8,
     /// Log specific parameter, 7 bits.
     pub lsp: u8,
-    /// Retain Asynchronous Event: reading doesn't clear the event that announced the page.
+    /// Retain Asynchronous Event: reading does not clear the page's event.
     pub rae: bool,
     /// Number of dwords, zero-based.
     pub numd_z: u32,
@@ -242,13 +242,13 @@ impl GetLogPage {
         sqe
     }
 
-    /// Bytes asked for, 4 to 16 GiB.
+    /// Requested bytes, 4 to 16 GiB.
     pub const fn bytes(&self) -> u64 {
         (self.numd_z as u64 + 1) * 4
     }
 }
 
-/// Set Features (NVMe Base 2.1, 5.1.25). What `cdw11` means is in [`crate::nvme::feature`].
+/// Set Features (NVMe Base 2.1, 5.1.25). [`crate::nvme::feature`] describes `cdw11`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetFeatures {
     /// Feature identifier, see [`crate::nvme::fid`].
@@ -295,18 +295,18 @@ impl SetFeatures {
     }
 }
 
-/// Which value Get Features asks for (NVMe Base 2.1, 5.1.11). Codes above 3 are reserved.
+/// The value that Get Features requests (NVMe Base 2.1, 5.1.11). Codes above 3 are reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Select(pub u8);
 
 impl Select {
-    /// The value in force.
+    /// The current value.
     pub const CURRENT: Select = Select(0);
     /// The default value.
     pub const DEFAULT: Select = Select(1);
     /// The saved value.
     pub const SAVED: Select = Select(2);
-    /// What can be done with the feature: [`Select::SAVEABLE`] and its neighbours in the result.
+    /// Capabilities of the feature: [`Select::SAVEABLE`] and the following bits of the result.
     pub const SUPPORTED: Select = Select(3);
 
     /// Bit of the result of [`Select::SUPPORTED`]: the feature is saveable.
@@ -322,7 +322,7 @@ impl Select {
 pub struct GetFeatures {
     /// Feature identifier, see [`crate::nvme::fid`].
     pub fid: u8,
-    /// Which value.
+    /// The requested value.
     pub sel: Select,
     /// Command dword 11: some features have a selector there.
     pub cdw11: u32,
@@ -369,7 +369,7 @@ impl Abort {
         Abort { sqid: sqe.cdw10 as u16, cid: (sqe.cdw10 >> 16) as u16 }
     }
 
-    /// The command; `cid` is its own identifier, not that of the command to abort.
+    /// Builds the command; `cid` is its own identifier, not that of the command to abort.
     pub fn sqe(&self, cid: u16) -> Sqe {
         let mut sqe = Sqe::new(AdminOpcode::ABORT, cid, 0);
         sqe.cdw10 = u32::from(self.sqid) | u32::from(self.cid) << 16;
@@ -377,13 +377,12 @@ impl Abort {
     }
 }
 
-/// Asynchronous Event Request (NVMe Base 2.1, 5.1.2): completes when something happens, see
-/// [`crate::nvme::AsyncEvent`].
+/// Asynchronous Event Request (NVMe Base 2.1, 5.1.2): completes with an event, see [`crate::nvme::AsyncEvent`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsyncEventRequest;
 
 impl AsyncEventRequest {
-    /// An Asynchronous Event Request has no field of its own.
+    /// It has no fields of its own.
     pub const fn parse(_sqe: &Sqe) -> AsyncEventRequest {
         AsyncEventRequest
     }
@@ -399,7 +398,7 @@ impl AsyncEventRequest {
 pub struct KeepAlive;
 
 impl KeepAlive {
-    /// A Keep Alive has no field of its own.
+    /// It has no fields of its own.
     pub const fn parse(_sqe: &Sqe) -> KeepAlive {
         KeepAlive
     }

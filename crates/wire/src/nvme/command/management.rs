@@ -1,4 +1,4 @@
-//! The admin commands that change namespaces, media and what is known of them (NVMe Base 2.1, 5.1).
+//! Admin commands that manage namespaces, media and self-tests (NVMe Base 2.1, 5.1).
 
 use super::{Sqe, bit};
 use crate::nvme::AdminOpcode;
@@ -19,7 +19,7 @@ pub struct FormatNvm {
 }
 
 impl FormatNvm {
-    /// No secure erase is asked for.
+    /// No secure erase is requested.
     pub const SES_NONE: u8 = 0;
     /// User Data Erase.
     pub const SES_USER_DATA: u8 = 1;
@@ -114,7 +114,7 @@ impl NamespaceAttachment {
 pub struct Sanitize {
     /// Sanitize Action, 3 bits: see the constants.
     pub sanact: u8,
-    /// Allow Unrestricted Sanitize Exit: a failure may be left by Exit Failure Mode.
+    /// Allow Unrestricted Sanitize Exit: Exit Failure Mode may leave a failure.
     pub ause: bool,
     /// Overwrite Pass Count, 4 bits.
     pub owpass: u8,
@@ -179,7 +179,7 @@ impl DeviceSelfTest {
     pub const SHORT: u8 = 0x1;
     /// Start an extended one.
     pub const EXTENDED: u8 = 0x2;
-    /// Abort the one that is going on.
+    /// Abort the test in progress.
     pub const ABORT: u8 = 0xF;
 
     /// The field of a Device Self-test.
@@ -187,7 +187,7 @@ impl DeviceSelfTest {
         DeviceSelfTest { stc: (sqe.cdw10 & 0xF) as u8 }
     }
 
-    /// The command. `nsid` 0: the controller alone is tested; [`crate::nvme::NSID_ALL`]: all its namespaces as well.
+    /// The command. `nsid` 0 tests the controller only; [`crate::nvme::NSID_ALL`] tests all its namespaces, too.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         let mut sqe = Sqe::new(AdminOpcode::DEVICE_SELF_TEST, cid, nsid);
         sqe.cdw10 = u32::from(self.stc & 0xF);
@@ -199,7 +199,7 @@ impl DeviceSelfTest {
 mod tests {
     use super::*;
 
-    /// Without this a format of a higher index would be taken for another, or erase more than was asked for.
+    /// Without this a format index above 15 would be taken for another, or a format erase more than requested.
     #[test]
     fn fields_lie_where_the_specification_says() {
         let format = FormatNvm { lbaf: 0x25, ses: 1, ..FormatNvm::default() };

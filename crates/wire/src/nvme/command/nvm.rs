@@ -3,14 +3,14 @@
 use super::{Sqe, bit};
 use crate::nvme::NvmOpcode;
 
-/// Read, Write, Compare, Verify and Write Uncorrectable: one layout, told apart by the opcode.
+/// Read, Write, Compare, Verify and Write Uncorrectable: the same layout with different opcodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadWrite {
     /// First logical block.
     pub slba: u64,
     /// Number of logical blocks, zero-based.
     pub nlb_z: u16,
-    /// Force Unit Access: a write completes when it is on the medium.
+    /// Force Unit Access: a write completes when it is on the media.
     pub fua: bool,
     /// Limited Retry.
     pub limited_retry: bool,
@@ -71,7 +71,7 @@ impl ReadWrite {
         self.nlb_z as u32 + 1
     }
 
-    /// The block behind the last one, or none if that is not a 64-bit number.
+    /// The block after the last one; `None` if it exceeds 64 bits.
     pub const fn end(&self) -> Option<u64> {
         self.slba.checked_add(self.blocks() as u64)
     }
@@ -94,7 +94,7 @@ pub struct WriteZeroes {
     pub prinfo: u8,
     /// Storage Tag Check.
     pub stc: bool,
-    /// Namespace Zeroes: the whole namespace is meant.
+    /// Namespace Zeroes: zeroes the whole namespace.
     pub nsz: bool,
 }
 
@@ -131,7 +131,7 @@ impl WriteZeroes {
         self.nlb_z as u32 + 1
     }
 
-    /// The block behind the last one, or none if that is not a 64-bit number.
+    /// The block after the last one; `None` if it exceeds 64 bits.
     pub const fn end(&self) -> Option<u64> {
         self.slba.checked_add(self.blocks() as u64)
     }
@@ -247,12 +247,12 @@ impl Copy {
     }
 }
 
-/// Flush (NVMe Base 2.1, 7.2): what was completed before it is on the medium when it completes.
+/// Flush (NVMe Base 2.1, 7.2): when it completes, all writes completed before it are on the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flush;
 
 impl Flush {
-    /// A Flush has no field of its own.
+    /// It has no fields of its own.
     pub const fn parse(_sqe: &Sqe) -> Flush {
         Flush
     }

@@ -1,4 +1,4 @@
-//! Identify of the Key Value command set (CSI 01h), and the combinations of I/O command sets.
+//! Identify data structures of the Key Value command set (CSI 01h), and the combinations of I/O command sets.
 
 use core::fmt;
 
@@ -44,7 +44,7 @@ pub struct IdentifyNamespaceKv {
     pub nmic: u8,
     /// Reservation Capabilities.
     pub rescap: u8,
-    /// Format Progress Indicator: bit 7 supported, bits 6:0 per cent that remain.
+    /// Format Progress Indicator: bit 7 supported, bits 6:0 the per cent that remain.
     pub fpi: u8,
     /// KV Format Capabilities: index of the format in use in bits 3:0.
     pub kvfc: u8,
@@ -79,7 +79,7 @@ assert_offsets!(IdentifyNamespaceKv: 4096; nsze = 0, nuse = 16, nsfeat = 24, nkv
     vs = 3840);
 
 impl IdentifyNamespaceKv {
-    /// The format in use. An index above the number of formats is read as the first.
+    /// The format in use. An index out of range selects the first.
     pub fn format(&self) -> KvFormat {
         let index = self.kvfc & 0xF;
         self.kvf[usize::from(if index > self.nkvf { 0 } else { index })]
@@ -98,8 +98,8 @@ pub struct IdentifyControllerKv {
 
 assert_offsets!(IdentifyControllerKv: 4096; ver = 0);
 
-/// Combinations of I/O command sets that a controller may have enabled at once (CNS 1Ch), 4096 bytes (NVMe Base 2.1,
-/// 5.1.13.2.21): in each vector bit n stands for the command set with identifier n; the first that is empty ends them.
+/// Combinations of I/O command sets that a controller can enable at once (CNS 1Ch), 4096 bytes (NVMe Base 2.1,
+/// 5.1.13.2.21): bit n of a vector is the command set with identifier n; the first empty vector ends the list.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CommandSetCombinations {
@@ -110,7 +110,7 @@ pub struct CommandSetCombinations {
 assert_offsets!(CommandSetCombinations: 4096; vectors = 0);
 
 impl CommandSetCombinations {
-    /// The first combination with all of `wanted` in it: its index.
+    /// Index of the first combination that contains all of `wanted`.
     pub fn position(&self, wanted: u64) -> Option<u16> {
         let mut vectors = self.vectors.iter().take_while(|vector| **vector != 0);
         vectors.position(|vector| vector & wanted == wanted).map(|index| index as u16)
@@ -154,7 +154,7 @@ impl fmt::Debug for CommandSetCombinations {
 mod tests {
     use super::*;
 
-    /// Without this a drive could name a format that it has not described, and the host would take its zeroes for limits.
+    /// Without this a drive could name a format that it does not describe, and the host would take zeroes for limits.
     #[test]
     fn the_format_in_use_is_one_that_is_described() {
         let mut id = IdentifyNamespaceKv { nkvf: 1, kvfc: 1, ..IdentifyNamespaceKv::default() };
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(id.as_bytes()[92..96], 512u32.to_le_bytes());
     }
 
-    /// Without this a host would select a combination behind the end of the list.
+    /// Without this a host would select a combination past the end of the list.
     #[test]
     fn combinations_end_at_the_first_empty_one() {
         let mut all = CommandSetCombinations::default();

@@ -1,23 +1,23 @@
-//! What a List returns (NVMe KV 1.0, 3.2.3): the number of keys (4 bytes), then each with its length (2 bytes) in front,
-//! filled up to a multiple of 4 bytes. Only whole keys are there.
+//! The data of a List (NVMe KV 1.0, 3.2.3): the number of keys (4 bytes), then each key with its length (2 bytes) in
+//! front, padded to a multiple of 4 bytes. It contains whole keys only.
 
 /// Bytes before the first key.
 pub const HEADER_BYTES: usize = 4;
 /// Bytes of a key's length.
 const LENGTH_BYTES: usize = 2;
 
-/// Bytes that a key of `length` bytes takes.
+/// Bytes of an entry with a key of `length` bytes.
 pub const fn entry_bytes(length: usize) -> usize {
     (LENGTH_BYTES + length).next_multiple_of(4)
 }
 
-/// Begins a list in `into`, which is cleared.
+/// Starts a list in `into`, which is cleared.
 pub fn begin(into: &mut Vec<u8>) {
     into.clear();
     into.extend_from_slice(&[0; HEADER_BYTES]);
 }
 
-/// Adds a key to a list that was begun.
+/// Appends a key to a list.
 pub fn push(into: &mut Vec<u8>, key: &[u8]) {
     let end = into.len() + entry_bytes(key.len());
     into.extend_from_slice(&(key.len() as u16).to_le_bytes());
@@ -28,12 +28,12 @@ pub fn push(into: &mut Vec<u8>, key: &[u8]) {
     }
 }
 
-/// The number of keys that `bytes` claims.
+/// The number of keys, as `bytes` states it.
 pub fn count(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |count| u32::from_le_bytes(*count))
 }
 
-/// The keys in `bytes`: as many as it claims, up to the first that is cut off.
+/// The keys in `bytes`: as many as stated, up to the first that is truncated.
 pub fn keys(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes.get(HEADER_BYTES..).unwrap_or_default();
     let mut left = count(bytes);
@@ -51,7 +51,7 @@ pub fn keys(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    /// Without this a host would read one key's padding as the next one's length.
+    /// Without this a host would read the padding of a key as the next one's length.
     #[test]
     fn lists_come_back_as_they_were_made() {
         let all: Vec<&[u8]> = vec![b"a", b"bc", b"def", b"ghij", b"0123456789abcdef"];

@@ -3,20 +3,20 @@
 //! | file | what |
 //! |---|---|
 //! | `kv/mod.rs` | [`Key`], [`KeyField`], [`Store`], [`Retrieve`], [`List`], Delete and Exist |
-//! | [`list`] | what a List returns |
+//! | [`list`] | the data of a List |
 //! | [`identify`] | Identify structures, combinations of I/O command sets |
 //!
 //! | field | Store | Retrieve | List | Delete, Exist |
 //! |---|---|---|---|---|
 //! | CDW2, 3 and 14, 15 | key | key | first key | key |
 //! | CDW10 | bytes of the value | bytes of the buffer | bytes of the buffer | 0 |
-//! | CDW11 bits 7:0 | bytes of the key | the same | the same; 0: from the beginning | the same |
+//! | CDW11 bits 7:0 | bytes of the key | the same | the same; 0: from the first key on | the same |
 //! | CDW11 bits 15:8 | options | options | 0 | 0 |
 //! | CDW12 | 0 | first byte of the value (Byteway's own) | 0 | 0 |
-//! | CDW13 | bytes of the inline tail (Byteway's own, if enabled) | bit 0: the result may come behind the completion (Byteway's own, if enabled) | 0 | 0 |
+//! | CDW13 | bytes of the inline tail (Byteway's own, if enabled) | bit 0: the result may follow the completion (Byteway's own, if enabled) | 0 | 0 |
 //! | completion DW0 | 0 | bytes of the whole value | 0 | 0 |
 //!
-//! The fields that are Byteway's own are reserved in the specification, so a host that knows nothing of them clears them.
+//! Byteway's own fields are reserved in the specification, so a host that does not know them clears them.
 
 pub mod identify;
 pub mod list;
@@ -29,24 +29,24 @@ use super::opcode::KvOpcode;
 /// Bytes of the longest key.
 pub const KEY_BYTES_MAX: usize = 16;
 
-/// A key as a command holds it: its length may be one that no key has.
+/// A key field of a command, whose length may be invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyField {
-    /// Length in bytes, as stated.
+    /// Length in bytes, as sent.
     pub length: u8,
-    /// The bytes; those behind the length mean nothing.
+    /// The bytes; those after the length are ignored.
     pub bytes: [u8; KEY_BYTES_MAX],
 }
 
 impl KeyField {
-    /// A key of up to 16 bytes; none if it is longer.
+    /// The field for a key of up to 16 bytes; `None` if it is longer.
     pub fn new(key: &[u8]) -> Option<KeyField> {
         let mut field = KeyField { length: key.len() as u8, bytes: [0; KEY_BYTES_MAX] };
         field.bytes.get_mut(..key.len())?.copy_from_slice(key);
         Some(field)
     }
 
-    /// What the fields of a command say.
+    /// The key fields of a command.
     pub const fn parse(sqe: &Sqe) -> KeyField {
         let mut bytes = [0; KEY_BYTES_MAX];
         let dwords = [sqe.cdw2, sqe.cdw3, sqe.cdw14, sqe.cdw15];
@@ -58,19 +58,19 @@ impl KeyField {
         KeyField { length: sqe.cdw11 as u8, bytes }
     }
 
-    /// The key; none if its length is one that no field has room for. It may be empty.
+    /// The key, possibly empty; `None` if its length exceeds the field.
     pub fn key(&self) -> Option<&[u8]> {
         self.bytes.get(..usize::from(self.length))
     }
 
-    /// The key, if it can be one.
+    /// The key, if its length is valid.
     pub fn valid(&self) -> Option<Key> {
         let mut bytes = self.bytes;
         bytes.get_mut(usize::from(self.length)..)?.fill(0);
         (self.length > 0).then_some(Key { bytes, length: self.length })
     }
 
-    /// Puts it into a command.
+    /// Writes it to a command.
     pub fn put(&self, sqe: &mut Sqe) {
         let dword = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| self.bytes[at + byte]));
         (sqe.cdw2, sqe.cdw3) = (dword(0), dword(4));
@@ -78,7 +78,7 @@ impl KeyField {
         sqe.cdw11 = sqe.cdw11 & !0xFF | u32::from(self.length);
     }
 
-    /// A command that has a key and nothing else: Delete, Exist, and Byteway's own that begins an iterator.
+    /// A command whose only field is a key: Delete, Exist, and Byteway's KV Seek.
     pub fn sqe(&self, opcode: impl Into<u8>, cid: u16, nsid: u32) -> Sqe {
         let mut sqe = Sqe::new(opcode, cid, nsid);
         self.put(&mut sqe);
@@ -86,21 +86,22 @@ impl KeyField {
     }
 }
 
-/// A key that can be one: 1 to 16 bytes. Ordered as List orders them: by bytes, a key before those that it begins.
+/// A valid key: 1 to 16 bytes. Keys are ordered as List returns them: bytewise, a prefix before the keys that it
+/// begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// What lies behind the length is zero.
+    /// Zero after `length` bytes.
     bytes: [u8; KEY_BYTES_MAX],
     length: u8,
 }
 
 impl Key {
-    /// None if there is no such key.
+    /// The key with these bytes; `None` unless there are 1 to 16.
     pub fn new(key: &[u8]) -> Option<Key> {
         KeyField::new(key)?.valid()
     }
 
-    /// Its bytes.
+    /// The bytes, without padding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -128,13 +129,13 @@ impl fmt::Display for Key {
 pub struct Store {
     /// Key.
     pub key: KeyField,
-    /// Bytes of the value.
+    /// Length of the value, in bytes.
     pub bytes: u32,
-    /// Nothing is stored if there is no such key.
+    /// Store only if the key exists.
     pub must_exist: bool,
-    /// Nothing is stored if there is such a key.
+    /// Store only if the key does not exist.
     pub must_not_exist: bool,
-    /// The value is not to be compressed.
+    /// Do not compress the value.
     pub no_compression: bool,
 }
 
@@ -163,19 +164,19 @@ impl Store {
 
 /// Retrieve (NVMe KV 1.0, 3.2.4).
 ///
-/// As many bytes of the value come as the buffer has room for; dword 0 of the completion is the length of the whole value,
-/// so a host that finds it greater than its buffer knows what is missing, and can fetch that by its `offset`.
+/// Returns as many bytes of the value as fit into the buffer. Dword 0 of the completion is the length of the whole
+/// value: if it exceeds the buffer, the host can fetch the rest with `offset`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retrieve {
     /// Key.
     pub key: KeyField,
     /// Bytes of the host's buffer.
     pub buffer_bytes: u32,
-    /// The value as it was stored, not decompressed.
+    /// Return the value as stored, without decompression.
     pub raw: bool,
-    /// First byte of the value that is wanted. Byteway's own: beyond the value's end it is Invalid Field in Command.
+    /// Offset of the first byte to return. Byteway's own: past the value's end it is Invalid Field in Command.
     pub offset: u32,
-    /// The result may come behind the completion. Byteway's own.
+    /// The result may follow the completion. Byteway's own.
     pub inline_result: bool,
 }
 
@@ -200,10 +201,10 @@ impl Retrieve {
     }
 }
 
-/// List (NVMe KV 1.0, 3.2.3): the keys from one on, in order ([`list`]).
+/// List (NVMe KV 1.0, 3.2.3): keys in order, starting at a given one ([`list`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// The first key that is wanted, whether or not there is such a key. Of length 0: the first that there is.
+    /// The first key to list, whether or not it exists. Length 0: the first key in the namespace.
     pub key: KeyField,
     /// Bytes of the host's buffer.
     pub buffer_bytes: u32,
@@ -227,7 +228,7 @@ mod tests {
 
     const KEY: &[u8] = b"0123456789abcdef";
 
-    /// Without this a host that was not written here would store under another key.
+    /// Without this a foreign host would store under another key.
     #[test]
     fn keys_lie_where_the_specification_says() {
         let key = KeyField::new(KEY).unwrap();
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(KeyField { length: 255, bytes: key.bytes }.key(), None);
     }
 
-    /// Without this two spellings of one key would be two keys, or a List would be in another order than its keys.
+    /// Without this two encodings of one key would be two keys, or a List would be out of order.
     #[test]
     fn keys_are_ordered_by_their_bytes() {
         let all: [&[u8]; 6] = [b"\0", b"\0\0", b"a", b"a\0", b"ab", b"b"];

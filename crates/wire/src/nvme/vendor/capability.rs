@@ -1,42 +1,41 @@
-//! What a drive offers of the extensions, and what a host has enabled of them.
+//! Vendor extensions that a drive offers, and those that a host has enabled.
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::nvme::assert_offsets;
 
-/// A set of extensions: offered ([`Capabilities::methods`]), or enabled for a queue (feature C0h: CDW11 of Set Features,
-/// dword 0 of Get Features' completion; the submission queue stands in CDW12 of the former, and in CDW11 of the
-/// latter).
+/// A set of extensions: offered ([`Capabilities::methods`]), or enabled for a queue by feature C0h (CDW11 of Set
+/// Features, with the submission queue in CDW12; dword 0 of Get Features' completion, with the queue in CDW11).
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Methods {
-    /// Payload in the entries behind its command, in order (ByteExpress 3.3).
+    /// Payload in the entries after its command, in order (ByteExpress 3.3).
     pub inline: bool,
-    /// CDW3 of commands with data to the controller is the length of an inline tail.
+    /// CDW3 of commands with data to the controller is the length of the inline tail.
     pub inline_tail: bool,
-    /// Payload in chunks that are put together by their identifiers (ByteExpress 3.3.2).
+    /// Payload in chunks that are assembled by identifier (ByteExpress 3.3.2).
     pub reassembly: bool,
-    /// Payload in the fields of commands, one stream at a time in a queue (BandSlim).
+    /// Payload in command fields, one stream at a time per queue (BandSlim).
     pub piggyback: bool,
-    /// The same, with several streams, none of whose commands waits for another.
+    /// Payload in command fields, with several streams whose commands do not wait for each other.
     pub piggyback_pipelined: bool,
-    /// Payload stored to a buffer behind the registers of BAR0.
+    /// Payload stored to a buffer after the registers in BAR0.
     pub mmio: bool,
-    /// Payload stored to memory of the device over CXL.mem ([`cxl`](super::cxl)).
+    /// Payload stored to device memory over CXL.mem ([`cxl`](super::cxl)).
     pub cxl_mem: bool,
-    /// Short results in the entries behind a completion.
+    /// Short results in the entries after a completion.
     pub inline_result: bool,
-    /// Not a method: the host's buffers for results are rounded up to whole DMA units, and may be written so.
+    /// Not a method: the host's result buffers are rounded up to whole DMA units, and may be written as such.
     pub rounded_results: bool,
-    /// Pairs are stored without a command, by records in memory of the device ([`commit`](super::commit)). Enabled for a queue,
-    /// it switches the device's one ring on.
+    /// Key-value pairs are stored without a command, by records in device memory ([`commit`](super::commit)). Enabling
+    /// it for a queue switches on the device's only ring.
     pub cxl_commit: bool,
     #[bits(22)]
     __: u32,
 }
 
-/// One of what [`Methods`] may have in it; its value is the number of its bit.
+/// An element of [`Methods`]; its value is the bit number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Extension {
@@ -63,21 +62,25 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// All of them, each with its name in profiles and what a drive that offers it does.
+    /// All extensions, with their names in profiles and what a drive does with them.
     pub const TABLE: [(Extension, &'static str, &'static str); 10] = [
-        (Extension::Inline, "inline", "Payload in the queue entries behind its command."),
+        (Extension::Inline, "inline", "Payload in the queue entries after its command."),
         (
             Extension::InlineTail,
             "inline-tail",
-            "The same announced in CDW3, behind whole pages by PRP or alone: hybrids, and ByteExpress's own encoding.",
+            "Payload after its command, announced in CDW3, after whole pages by PRP or alone: hybrids, and ByteExpress's own encoding.",
         ),
         (
             Extension::InlineReassembly,
             "inline-reassembly",
-            "Payload in chunks, in any order and by any queue.",
+            "Payload in chunks, in any order and in any queue.",
         ),
-        (Extension::Piggyback, "piggyback", "Payload in the fields of commands, one after the other."),
-        (Extension::PiggybackPipelined, "piggyback-pipelined", "The same, all under way at once."),
+        (Extension::Piggyback, "piggyback", "Payload in command fields, one stream at a time in a queue."),
+        (
+            Extension::PiggybackPipelined,
+            "piggyback-pipelined",
+            "Payload in command fields, with several streams in flight.",
+        ),
         (Extension::Mmio, "mmio", "Payload stored to a buffer of the drive."),
         (
             Extension::CxlMem,
@@ -87,13 +90,13 @@ impl Extension {
         (
             Extension::CxlCommit,
             "cxl-commit",
-            "Pairs stored over CXL.mem without a command. A profile with `cxl.records` offers it without naming it.",
+            "Key-value pairs stored over CXL.mem without a command. A profile with `cxl.records` offers it without naming it.",
         ),
-        (Extension::InlineResult, "inline-result", "Results behind their completion."),
+        (Extension::InlineResult, "inline-result", "Results after their completion."),
         (
             Extension::RoundedResults,
             "rounded-results",
-            "Results in whole DMA units, where the host has room for them.",
+            "Results in whole DMA units, where the host's buffer is large enough.",
         ),
     ];
 
@@ -105,7 +108,7 @@ impl Extension {
 }
 
 impl Methods {
-    /// Those, and nothing else.
+    /// The set of these extensions.
     pub const fn of(extensions: &[Extension]) -> Methods {
         let (mut bits, mut at) = (0, 0);
         while at < extensions.len() {
@@ -115,61 +118,61 @@ impl Methods {
         Methods::from_bits(bits)
     }
 
-    /// Whether it has nothing that `offered` has not.
+    /// Whether `offered` contains all of it.
     pub const fn is_within(self, offered: Methods) -> bool {
         self.into_bits() & !offered.into_bits() == 0
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     pub const fn is_empty(self) -> bool {
         self.into_bits() == 0
     }
 
-    /// Whether entries of a queue may carry payload, so that what an entry is depends on those before it.
+    /// Whether entries of a queue may carry payload, so that the meaning of an entry depends on those before it.
     pub const fn is_in_order(self) -> bool {
         self.inline() || self.inline_tail() || self.reassembly()
     }
 
-    /// What is in both.
+    /// The intersection.
     pub const fn and(self, other: Methods) -> Methods {
         Methods::from_bits(self.into_bits() & other.into_bits())
     }
 
-    /// What is in either.
+    /// The union.
     pub const fn or(self, other: Methods) -> Methods {
         Methods::from_bits(self.into_bits() | other.into_bits())
     }
 }
 
-/// What a drive offers: at the beginning of the vendor bytes of Identify Controller (bytes 3072 to 3135).
+/// What a drive offers: the first of the vendor bytes of Identify Controller (bytes 3072 to 3135).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Capabilities {
-    /// [`Capabilities::SIGNATURE`]; anything else: a drive without extensions.
+    /// [`Capabilities::SIGNATURE`]; with anything else the drive has no extensions.
     pub signature: [u8; 8],
     /// [`Capabilities::VERSION`].
     pub version: u32,
     /// [`Methods`] that can be enabled.
     pub methods: u32,
-    /// The longest payload inline, bytes.
+    /// The longest inline payload, in bytes.
     pub inline_bytes_max: u32,
-    /// The longest payload that is put together from chunks, bytes.
+    /// The longest payload in chunks, in bytes.
     pub reassembly_bytes_max: u32,
-    /// The longest payload piggybacked, bytes.
+    /// The longest piggybacked payload, in bytes.
     pub piggyback_bytes_max: u32,
-    /// The longest result behind a completion, bytes.
+    /// The longest result after a completion, in bytes.
     pub inline_result_bytes_max: u32,
-    /// Payloads that may be incomplete at once, of both kinds together: chunks and streams beyond them are refused.
+    /// Maximum number of incomplete payloads, chunks and streams together: further ones are refused.
     pub partial_payloads_max: u32,
-    /// After how long an incomplete payload is given up, microseconds.
+    /// Time after which an incomplete payload is dropped, in microseconds.
     pub partial_timeout_us: u32,
-    /// Where the buffer for payload lies in BAR0.
+    /// Offset of the payload buffer in BAR0.
     pub bar_offset: u64,
-    /// How large it is, bytes; 0: there is none.
+    /// Size of the payload buffer, in bytes; 0: there is none.
     pub bar_bytes: u32,
-    /// DMA unit, bytes: reads of host memory are rounded to it, and results where the host allows.
+    /// DMA unit, in bytes: reads of host memory are rounded to it, and results where the host permits.
     pub dma_unit: u32,
-    /// Bytes of the payload sink; 0: there is none.
+    /// Size of the payload sink, in bytes; 0: there is none.
     pub sink_bytes: u64,
 }
 
@@ -180,22 +183,22 @@ assert_offsets!(Capabilities: 64; signature = 0, version = 8, methods = 12, inli
 impl Capabilities {
     /// "BYTEWAY" and a zero.
     pub const SIGNATURE: [u8; 8] = *b"BYTEWAY\0";
-    /// The layout that this is.
+    /// The version of this layout.
     pub const VERSION: u32 = 1;
 
-    /// What the vendor bytes of Identify Controller say; nothing at all if they are another's.
+    /// Decodes the vendor bytes of Identify Controller; empty if they are another vendor's.
     pub fn parse(vendor: &[u8; 1024]) -> Capabilities {
         let Ok((found, _)) = Capabilities::read_from_prefix(vendor) else { return Capabilities::default() };
         let known = found.signature == Capabilities::SIGNATURE && found.version == Capabilities::VERSION;
         if known { found } else { Capabilities::default() }
     }
 
-    /// Writes it to the vendor bytes.
+    /// Encodes it to the vendor bytes.
     pub fn write(&self, vendor: &mut [u8; 1024]) {
         vendor[..size_of::<Capabilities>()].copy_from_slice(self.as_bytes());
     }
 
-    /// What can be enabled.
+    /// The methods that can be enabled.
     pub const fn offered(&self) -> Methods {
         Methods::from_bits(self.methods)
     }
@@ -205,7 +208,7 @@ impl Capabilities {
 mod tests {
     use super::*;
 
-    /// A table that names a bit by another's name would enable what nobody asked for.
+    /// A table that gives a bit the name of another would enable what no host asked for.
     #[test]
     fn every_extension_is_its_own_bit() {
         let all: Vec<Extension> = Extension::TABLE.iter().map(|(extension, ..)| *extension).collect();
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(Methods::of(&[Extension::Mmio, Extension::CxlMem]), stored);
     }
 
-    /// Without this a drive of another make would be taken for one with these extensions.
+    /// Without this another vendor's drive would be taken for one with these extensions.
     #[test]
     fn only_its_own_signature_and_version_count() {
         let methods = Methods::new().with_inline(true).with_mmio(true);

@@ -1,39 +1,41 @@
-//! Collection windows: a host of several drives lets all of them collect at once.
+//! Garbage collection windows: a host of several drives lets all of them collect at the same time.
 //!
-//! A drive with feature C1h says by an event when it begins garbage collection because free superblocks are few
-//! ([`AsyncEvent::COLLECTION_BEGUN`](crate::nvme::AsyncEvent::COLLECTION_BEGUN); reading log page C2h clears it), if the host has enabled
-//! that. By the same feature the host opens a window, in which every die collects until more superblocks are free. It differs from
-//! Predictable Latency Mode (NVMe Base 2.1, 8.1.18) in that the drive is free to leave a window early, and to collect outside one:
-//! nothing is promised.
+//! A drive with feature C1h raises an event when it starts garbage collection because free superblocks are few
+//! ([`AsyncEvent::COLLECTION_BEGUN`](crate::nvme::AsyncEvent::COLLECTION_BEGUN); reading log page C2h clears it), if
+//! the host has enabled that. By the same feature the host opens a window, in which every die collects until more
+//! superblocks are free. Unlike Predictable Latency Mode (NVMe Base 2.1, 8.1.18) it guarantees nothing: the drive may
+//! leave a window early, and may collect outside one.
 
 use bitfield_struct::bitfield;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Feature C1h, dword 11 of Set Features. Get Features gives it back with `open` set if a die is in a window now, and 0 blocks.
+/// Feature C1h, dword 11 of Set Features. Get Features returns it with `open` set if a die is in a window, and 0
+/// blocks.
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct CollectionWindow {
-    /// The drive says when it begins to collect outside a window. Off after a reset.
+    /// Notify the host when garbage collection starts outside a window. Off after a reset.
     pub notify: bool,
-    /// A window is opened by this command.
+    /// Open a window.
     pub open: bool,
     #[bits(14)]
     __: u16,
-    /// In it every die collects until so many superblocks more are free than it leaves when it collects by itself.
+    /// Free superblocks that every die gains in the window, beyond the number at which garbage collection normally
+    /// stops.
     pub blocks: u16,
 }
 
-/// Log page C2h: how the drive stands with garbage collection.
+/// Log page C2h: the state of garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CollectionLog {
-    /// Windows that have been opened since the drive was powered on.
+    /// Windows opened since power-on.
     pub windows: u64,
-    /// Dies that are in a window.
+    /// Dies in a window.
     pub dies_in_window: u32,
-    /// Free superblocks of the die that has the fewest.
+    /// Free superblocks of the die with the fewest.
     pub free_least: u32,
-    /// Free superblocks of a die at which it begins to collect by itself.
+    /// Free superblocks of a die at which it starts garbage collection by itself.
     pub free_start: u32,
     /// Reserved.
     pub reserved: [u32; 11],
@@ -45,7 +47,7 @@ const _: () = assert!(size_of::<CollectionLog>() == 64);
 mod tests {
     use super::*;
 
-    /// Without this a host would open a window where it means to be told of one.
+    /// Without this a host would open a window when it wants a notification.
     #[test]
     fn bits_are_where_the_documentation_says() {
         let asked = CollectionWindow::new().with_notify(true).with_open(true).with_blocks(5);

@@ -1,26 +1,28 @@
-//! Commit records: pairs that are stored without a command (what BandSlim's authors wish for; the formats are Byteway's own).
+//! Commit records: key-value pairs stored without a command (an idea from BandSlim's outlook; the formats are Byteway's
+//! own).
 //!
-//! The host stores a value to its place in the page buffer ([`cxl`](super::cxl)), and then a [`CommitRecord`] to a ring in
-//! the device's memory. There is no entry, no doorbell, no completion and no interrupt: the device looks at the ring every
-//! [`DeviceMemoryLog::poll_ns`], takes records in the order of their numbers up to the first that is not there, and writes to
-//! each its [`CommitAnswer`], which the host loads.
+//! The host stores a value at its position in the page buffer ([`cxl`](super::cxl)), and then a [`CommitRecord`] to a
+//! ring in device memory. There is no entry, doorbell, completion or interrupt: the device polls the ring every
+//! [`DeviceMemoryLog::poll_ns`], takes records in the order of their numbers up to the first missing one, and writes a
+//! [`CommitAnswer`] for each, which the host loads.
 //!
-//! | part of the ring | bytes | who writes it |
+//! | part of the ring | bytes | written by |
 //! |---|---|---|
 //! | record n at index (n - 1) mod records | 64 each | the host |
-//! | the answer to record n at the same index, behind all records | 16 each | the device: stores there go nowhere |
+//! | the answer to record n at the same index, after all records | 16 each | the device; other stores are ignored |
 //!
-//! - The ring is on from the moment at which the first queue was enabled for [`Methods::cxl_commit`](super::Methods::cxl_commit)
-//!   until the controller is reset. It belongs to no queue. When it goes on it is empty, and the first number is 1; until then
-//!   the device looks at nothing, and stores to the ring go nowhere.
-//! - Each life of the ring has its [`DeviceMemoryLog::generation`], which records carry: a line that leaves the host's cache
-//!   late is no record of the next life.
-//! - Lines of CXL.mem are in no order. A record is whole when its own checksum is right, a value when the checksum in its
-//!   record is: the device waits for the value while stores are under way. So neither has to be flushed before the other, but
-//!   whoever stores past no cache must flush both.
-//! - The host keeps at most as many records unanswered as the ring has. A record that is stored over one that was not
-//!   taken is found only when that number is due: never, and the ring stands still until a reset.
-//! - One that was not answered before a reset or a power cut may have been stored or not, as a command without a completion.
+//! - The ring is switched on when the first queue is enabled for [`Methods::cxl_commit`](super::Methods::cxl_commit),
+//!   until the controller is reset. It belongs to no queue. It starts empty, and the first number is 1. While it is off
+//!   the device does not poll, and stores to the ring are ignored.
+//! - Each activation of the ring has a [`DeviceMemoryLog::generation`], which records carry: a line that leaves the
+//!   host's cache late is not a record of the next activation.
+//! - CXL.mem does not order lines. A record is complete when its own checksum matches; a value when it matches the
+//!   checksum in its record: the device waits for the value while stores are in flight. So neither must be flushed
+//!   before the other, but a host that stores through its cache must flush both.
+//! - The host keeps at most as many records unanswered as the ring has. A record stored over one that was not taken is
+//!   looked for only when its number is due; the overwritten number never arrives, and the ring stalls until a reset.
+//! - A record without an answer before a reset or power cut may have been stored or not, like a command without a
+//!   completion.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -28,53 +30,53 @@ use super::cxl::DeviceMemoryLog;
 use crate::nvme::kv::{KeyField, Store};
 use crate::nvme::{Status, assert_offsets};
 
-/// Bytes of a record: a line.
+/// Size of a record in bytes: one cache line.
 pub const RECORD_BYTES: u32 = size_of::<CommitRecord>() as u32;
-/// Bytes of an answer.
+/// Size of an answer in bytes.
 pub const ANSWER_BYTES: u32 = size_of::<CommitAnswer>() as u32;
-/// Records of the largest ring.
+/// Maximum number of records in a ring.
 pub const RECORDS_MAX: u32 = 1 << 16;
-/// What the ring's length is a multiple of.
+/// Granularity of the ring's length, in bytes.
 const PAGE: u32 = 4096;
 
-/// A pair whose value lies in the page buffer.
+/// A key-value pair whose value lies in the page buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CommitRecord {
-    /// Counts records of a life of the ring, from 1; 0 follows 2^32 - 1.
+    /// Number of the record in this activation of the ring, from 1; 0 follows 2^32 - 1.
     pub number: u32,
-    /// The ring's life.
+    /// Generation of the ring.
     pub generation: u32,
-    /// The value's device address.
+    /// Device address of the value.
     pub address: u64,
     /// The key.
     pub key: [u8; 16],
-    /// Bytes of the value: at least one.
+    /// Length of the value in bytes: at least one.
     pub bytes: u32,
-    /// Its CRC-32C.
+    /// CRC-32C of the value.
     pub checksum: u32,
     /// The namespace.
     pub nsid: u32,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub key_bytes: u8,
-    /// As in a Store command: bit 0: it must exist; bit 1: it must not; bit 2: not to be compressed.
+    /// As in a Store command: bit 0: the key must exist; bit 1: it must not exist; bit 2: do not compress.
     pub options: u8,
     #[doc(hidden)]
     pub reserved: [u8; 14],
-    /// CRC-32C of all that stands before it.
+    /// CRC-32C of all preceding fields.
     pub record_checksum: u32,
 }
 
 assert_offsets!(CommitRecord: 64; number = 0, generation = 4, address = 8, key = 16, bytes = 32, checksum = 36,
     nsid = 40, key_bytes = 44, options = 45, record_checksum = 60);
 
-/// Bytes that a record's checksum covers.
+/// Bytes that the record's checksum covers.
 const SEALED: usize = 60;
-/// Options that there are.
+/// Mask of the defined options.
 const OPTIONS: u8 = 0b111;
 
 impl CommitRecord {
-    /// Of a Store of a value at device address `address`, neither numbered nor sealed.
+    /// The record of a Store of a value at device address `address`, not yet numbered and sealed.
     pub fn new(store: &Store, nsid: u32, address: u64, checksum: u32) -> CommitRecord {
         let options = [store.must_exist, store.must_not_exist, store.no_compression];
         CommitRecord {
@@ -89,19 +91,19 @@ impl CommitRecord {
         }
     }
 
-    /// One that stores nothing: it takes a number, and is refused, as it has no key.
+    /// A record that uses up a number without storing: it has no key, so it is refused.
     pub fn void() -> CommitRecord {
         CommitRecord::default()
     }
 
-    /// As record `number` of life `generation`, with its checksum.
+    /// The record with number and generation, and its checksum.
     pub fn sealed(mut self, number: u32, generation: u32) -> CommitRecord {
         (self.number, self.generation) = (number, generation);
         self.record_checksum = self.sum();
         self
     }
 
-    /// Whether it is whole, and record `number` of life `generation`.
+    /// Whether it is complete, and is record `number` of `generation`.
     pub fn is(&self, number: u32, generation: u32) -> bool {
         (self.number, self.generation) == (number, generation) && self.record_checksum == self.sum()
     }
@@ -110,7 +112,7 @@ impl CommitRecord {
         crc32c::crc32c(&self.as_bytes()[..SEALED])
     }
 
-    /// The Store that it stands for; none, if its options are none that there are.
+    /// The Store that it represents; `None` if undefined options are set.
     pub fn store(&self) -> Option<Store> {
         let option = |bit: u8| self.options >> bit & 1 == 1;
         let store = Store {
@@ -124,19 +126,19 @@ impl CommitRecord {
     }
 }
 
-/// What became of a record.
+/// The answer to a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CommitAnswer {
     /// The record's number.
     pub number: u32,
-    /// Its status, as of a command.
+    /// Its status, as in a completion.
     pub status: u16,
     #[doc(hidden)]
     pub reserved: u16,
-    /// The page buffer's pointer, if it was stored.
+    /// The write pointer of the page buffer, if the pair was stored.
     pub pointer: u32,
-    /// And its limit.
+    /// The limit of the page buffer, if the pair was stored.
     pub limit: u32,
 }
 
@@ -149,22 +151,22 @@ impl CommitAnswer {
     }
 }
 
-/// Where a ring lies.
+/// Location of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitRing {
-    /// The device address of its first record.
+    /// Device address of its first record.
     pub offset: u32,
-    /// Records: a power of two.
+    /// Number of records: a power of two.
     pub records: u32,
 }
 
 impl CommitRing {
-    /// Its length: whole pages; 0, if it has no records.
+    /// Length in bytes, a multiple of 4096; 0 without records.
     pub const fn bytes(&self) -> u32 {
         (self.records * (RECORD_BYTES + ANSWER_BYTES)).next_multiple_of(PAGE)
     }
 
-    /// The index of record `number`, and of its answer.
+    /// Index of record `number`, and of its answer.
     pub const fn index(&self, number: u32) -> u32 {
         number.wrapping_sub(1) & (self.records - 1)
     }
@@ -181,7 +183,7 @@ impl CommitRing {
 }
 
 impl DeviceMemoryLog {
-    /// The ring of commit records, if it is on; None, too, if what is said of it cannot be.
+    /// The ring of commit records, if it is on; `None` also if the log page is inconsistent.
     pub fn ring(&self) -> Option<CommitRing> {
         let ring = CommitRing { offset: self.records_offset, records: self.records };
         let is_sound = self.records.is_power_of_two()
@@ -206,7 +208,7 @@ mod tests {
         CommitRecord::new(&store, 3, 0x1_2345, 0xABCD)
     }
 
-    /// Without this a torn record, one of the round before or one of the life before would store a pair.
+    /// Without this a torn record, or one of the previous round or generation, would store a pair.
     #[test]
     fn only_a_whole_record_of_this_life_counts() {
         let record = record().sealed(7, 2);
@@ -221,7 +223,7 @@ mod tests {
         assert!(!CommitRecord::default().is(0, 0), "zeroes are no record");
     }
 
-    /// Without this a record would stand for another Store than the host meant.
+    /// Without this a record would represent another Store than the host meant.
     #[test]
     fn a_store_comes_back() {
         let made = record();
@@ -235,7 +237,8 @@ mod tests {
         assert_eq!(CommitRecord::void().store().unwrap().key.valid(), None);
     }
 
-    /// Without this a device that says nonsense would have the host load and store anywhere, or divide by zero.
+    /// Without this a device with a malformed log page would make the host access arbitrary addresses, or divide by
+    /// zero.
     #[test]
     fn a_ring_is_checked() {
         let log = DeviceMemoryLog {

@@ -1,35 +1,37 @@
-//! Payload in memory of the device that the host stores to over CXL.mem, and the page buffer of a key-value namespace as
-//! such memory (BandSlim, fine-grained transfer by CXL).
+//! Payload in device memory that the host stores to over CXL.mem, and the page buffer of a KV namespace in such memory
+//! (BandSlim, fine-grained transfer by CXL).
 //!
-//! The device's memory has up to three parts, which log page C0h ([`DeviceMemoryLog`]) names: an area for payloads of any
-//! command, a ring of commit records ([`commit`](super::commit)), and the page buffer. A payload in the first or the last is named by an SGL
-//! descriptor ([`device_memory_descriptor`]) with its device address: the host's address less the memory's base.
+//! Device memory has up to three parts, which log page C0h ([`DeviceMemoryLog`]) describes: an area for payloads of any
+//! command, a ring of commit records ([`commit`](super::commit)), and the page buffer. An SGL descriptor
+//! ([`device_memory_descriptor`]) names a payload in the first or the last by its device address: the host's address
+//! minus the memory's base.
 //!
-//! CXL.mem and CXL.io are not ordered against each other. So the host flushes each line, or reads the last line back, before
-//! it rings; or the command says the payload's checksum:
+//! CXL.mem and CXL.io are not ordered against each other. So the host flushes each line, or reads the last line back,
+//! before it writes the doorbell; or the command carries the payload's checksum:
 //!
-//! | field | of a command whose payload lies in device memory |
+//! | field | of a command with its payload in device memory |
 //! |---|---|
 //! | DPTR | vendor descriptor, sub-type 3h: address = device address, length |
 //! | CDW4 | CRC-32C of the payload, if bit 0 of CDW5 is set |
 //! | CDW5 | bit 0: CDW4 is valid |
 //!
-//! **The page buffer.** Its pages form a ring. A position counts bytes since power-on, modulo 2^32; it lies at the position
-//! modulo the buffer's size. One owner in the host says where values go, by the rules of [`Placing`], as the device does for
-//! those that come otherwise. Completions on queues that are enabled for [`Methods::cxl_mem`](super::Methods::cxl_mem) keep
-//! the two together:
+//! **The page buffer.** Its pages form a ring. A position counts bytes since power-on, modulo 2^32; its offset in the
+//! buffer is the position modulo the buffer's size. One owner in the host places values by the rules of [`Placing`], as
+//! the device does for values that arrive otherwise. Completions on queues that are enabled for
+//! [`Methods::cxl_mem`](super::Methods::cxl_mem) keep both sides consistent:
 //!
 //! | command | DW0 | DW1 |
 //! |---|---|---|
 //! | Store of a value in the page buffer | pointer | limit |
-//! | Store of a value that came otherwise | pointer | the value's place |
+//! | Store of a value that arrived otherwise | pointer | the value's position |
 //! | Page Pointer | pointer | limit |
 //!
-//! The pointer is behind everything that was placed; from there to the limit, but where large values lie, the host may store.
-//! A command whose value is not there, or overlaps another, fails with [`Status::SGL_OFFSET_INVALID`](crate::nvme::Status::SGL_OFFSET_INVALID),
-//! and nothing has changed. Commands of one page come in any order, and what they leave out is padding. A value in a later
-//! page closes those before it. Page Pointer with bit 0 of CDW10 first moves the pointer behind all large values, whose gaps
-//! are given up: for a host that does not know them.
+//! The pointer is after everything placed; from there to the limit the host may store, except where large values lie. A
+//! command whose value is not there, or overlaps another, fails with
+//! [`Status::SGL_OFFSET_INVALID`](crate::nvme::Status::SGL_OFFSET_INVALID) and changes nothing. Commands of one page
+//! may arrive in any order, and gaps between them are padding. A value in a later page closes the pages before. Page
+//! Pointer with bit 0 of CDW10 first moves the pointer after all large values and gives up the gaps before them: for a
+//! host that does not know those values.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -48,17 +50,17 @@ pub const fn device_memory_descriptor(address: u64, length: u32) -> SglDescripto
 pub struct InDeviceMemory {
     /// Its device address.
     pub address: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u32,
-    /// Its CRC-32C, if the host says it.
+    /// Its CRC-32C, if the host sent it.
     pub checksum: Option<u32>,
 }
 
 impl InDeviceMemory {
-    /// In CDW5: CDW4 is a checksum.
+    /// Flag in CDW5: CDW4 is a checksum.
     const HAS_CHECKSUM: u64 = 1;
 
-    /// The payload that a command's data pointer names, if it lies there.
+    /// The payload that a command's data pointer names, if it is in device memory.
     pub fn named_by(sqe: &Sqe) -> Option<InDeviceMemory> {
         let pointer = sqe.sgl();
         let named = sqe.psdt() == PSDT_SGL
@@ -68,17 +70,17 @@ impl InDeviceMemory {
         named.then_some(InDeviceMemory { address: pointer.address, bytes: pointer.length, checksum })
     }
 
-    /// The command with this as its payload.
+    /// The command with this payload.
     pub fn placed_in(self, sqe: Sqe) -> Sqe {
         let mptr = self.checksum.map_or(0, |checksum| u64::from(checksum) | Self::HAS_CHECKSUM << 32);
         sqe.with_sgl(device_memory_descriptor(self.address, self.bytes)).with_mptr(mptr)
     }
 }
 
-/// Page Pointer: asks for pointer and limit. It completes when a value of a page's length has a place before the limit.
+/// Page Pointer: requests pointer and limit. It completes when a value of a page's length fits before the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PagePointer {
-    /// The pointer first goes behind all large values.
+    /// First move the pointer after all large values.
     pub gives_up: bool,
 }
 
@@ -94,37 +96,37 @@ impl PagePointer {
     }
 }
 
-/// Log page C0h: what the device's memory is used for. Zero bytes of anything: there is none.
+/// Log page C0h: the division of device memory. A part of zero bytes does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct DeviceMemoryLog {
-    /// All of it, bytes.
+    /// Size of all of it, in bytes.
     pub bytes: u64,
-    /// Where payloads of any command may lie.
+    /// Offset of the area for payloads of any command.
     pub area_offset: u32,
-    /// How many bytes of them.
+    /// Size of that area, in bytes.
     pub area_bytes: u32,
-    /// The page buffer.
+    /// Offset of the page buffer.
     pub buffer_offset: u32,
-    /// Its length: a power of two, and a multiple of `page_bytes`.
+    /// Size of the page buffer in bytes: a power of two, and a multiple of `page_bytes`.
     pub buffer_bytes: u32,
-    /// Of one of its pages: a power of two.
+    /// Size of one of its pages in bytes: a power of two.
     pub page_bytes: u32,
-    /// What values begin at multiples of.
+    /// Alignment of values, in bytes.
     pub align: u32,
-    /// The namespace whose values go there.
+    /// The namespace that the page buffer belongs to.
     pub nsid: u32,
-    /// The pointer.
+    /// The write pointer.
     pub pointer: u32,
     /// The limit.
     pub limit: u32,
-    /// The ring of commit records.
+    /// Offset of the ring of commit records.
     pub records_offset: u32,
-    /// How many it has: a power of two; 0: there is none.
+    /// Number of records: a power of two; 0: there is no ring.
     pub records: u32,
-    /// How often the device looks at it, nanoseconds.
+    /// Polling interval of the ring, in nanoseconds.
     pub poll_ns: u32,
-    /// Counts the lives of the ring since power-on; 0: it is off.
+    /// Number of activations of the ring since power-on; 0: it is off.
     pub generation: u32,
     #[doc(hidden)]
     pub reserved: [u8; 4],
@@ -135,7 +137,7 @@ assert_offsets!(DeviceMemoryLog: 64; bytes = 0, area_offset = 8, area_bytes = 12
     records = 48, poll_ns = 52, generation = 56);
 
 impl DeviceMemoryLog {
-    /// How values are placed in the page buffer; None: there is none, or what is said of it cannot be.
+    /// The placement rules of the page buffer; `None` if there is no page buffer, or the log page is inconsistent.
     pub fn placing(&self) -> Option<Placing> {
         let two = |bytes: u32| bytes.is_power_of_two();
         let sound = two(self.buffer_bytes) && two(self.page_bytes) && two(self.align);
@@ -148,57 +150,57 @@ impl DeviceMemoryLog {
     }
 }
 
-/// Where values go in the page buffer: the same function on both sides. Sizes are powers of two.
+/// Placement of values in the page buffer, computed identically on both sides. Sizes are powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placing {
-    /// Bytes of a page; no value crosses its end.
+    /// Page size in bytes; no value crosses a page's end.
     pub page_bytes: u32,
-    /// Bytes of all pages: positions lie there modulo this.
+    /// Size of the whole buffer in bytes: offsets are positions modulo this.
     pub buffer_bytes: u32,
-    /// What values begin at multiples of.
+    /// Alignment of values, in bytes.
     pub align: u32,
 }
 
-/// A value that the DMA engine has put before the pointer: an entry of the DMA log table.
+/// A value that the DMA engine has placed after the pointer: an entry of the DMA log table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
-    /// Where it begins.
+    /// Position of its first byte.
     pub position: u32,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
 impl Large {
-    /// Where it ends.
+    /// The position after its last byte.
     pub const fn end(self) -> u32 {
         self.position.wrapping_add(self.bytes)
     }
 }
 
-/// Whether position `at` is `other` or behind it: less than half the circle of positions lies between.
+/// Whether position `at` is at or after `other`: less than half the circle of positions lies between.
 pub const fn is_from(at: u32, other: u32) -> bool {
     at.wrapping_sub(other) < 1 << 31
 }
 
 impl Placing {
-    /// Where the page of a position begins.
+    /// Start of the page that contains a position.
     pub const fn page(&self, position: u32) -> u32 {
         position & !(self.page_bytes - 1)
     }
 
-    /// Where the page after that of a position begins.
+    /// Start of the following page.
     pub const fn next_page(&self, position: u32) -> u32 {
         self.page(position).wrapping_add(self.page_bytes)
     }
 
-    /// Where in the buffer a position lies.
+    /// Offset of a position in the buffer.
     pub const fn offset(&self, position: u32) -> u32 {
         position & (self.buffer_bytes - 1)
     }
 
-    /// Where a value of `bytes` goes with the pointer at `pointer` and the values `table` behind it, in order; and how many
-    /// of those it passes: the gaps before them are given up. A value goes behind one of the table that it would run into,
-    /// and to the next page rather than over a page's end. None: no page holds it.
+    /// Places a value of `bytes` with the pointer at `pointer` and the values `table` after it, in order. Returns its
+    /// position and the number of those values that it passes: the gaps before them are given up. A value moves after
+    /// one that it would overlap, and to the next page instead of crossing a page's end. `None`: it exceeds a page.
     pub fn place(
         &self,
         pointer: u32,
@@ -223,7 +225,7 @@ impl Placing {
         Some((at, passed))
     }
 
-    /// The first place from `at` on where a value may begin, and crosses no page's end.
+    /// The first aligned position from `at` on where the value crosses no page's end.
     const fn fit(&self, at: u32, bytes: u32) -> u32 {
         let at = at.wrapping_add(self.align - 1) & !(self.align - 1);
         let within = at & (self.page_bytes - 1);
@@ -242,7 +244,7 @@ mod tests {
         Large { position, bytes }
     }
 
-    /// Without this a value would be looked for elsewhere, or be compared with a checksum that nobody has made.
+    /// Without this a value would be looked for elsewhere, or compared with a checksum that was never sent.
     #[test]
     fn what_a_command_names_comes_back() {
         for checksum in [None, Some(0), Some(0xFFFF_FFFF)] {
@@ -253,19 +255,19 @@ mod tests {
         assert_eq!(InDeviceMemory::named_by(&Sqe::new(NvmOpcode::WRITE, 1, 1)), None);
     }
 
-    /// Without this the two sides would disagree about where the next value goes: at the pointer, behind the head of the
-    /// table that it would run into, or in the next page (BandSlim, DMA log table).
+    /// Without this the two sides would disagree about the next value's position: at the pointer, after the head of the
+    /// table that it would overlap, or in the next page (BandSlim, DMA log table).
     #[test]
     fn a_value_goes_where_the_rules_say() {
         let table = [large(4096, 5000), large(12288, 4000)];
         for (pointer, bytes, expected) in [
             (0, 4096, (0, 0)),
-            (0, 4097, (16384, 2)), // would run into the head, and behind that into the second
-            (4095, 3192, (9096, 1)), // would run into the head: behind it
-            (9096, 3192, (9096, 1)), // ends where the second begins
-            (9096, 3193, (16384, 2)), // behind the second there is no room
+            (0, 4097, (16384, 2)),    // would overlap the head, and after that the second
+            (4095, 3192, (9096, 1)),  // would overlap the head: after it
+            (9096, 3192, (9096, 1)),  // ends where the second begins
+            (9096, 3193, (16384, 2)), // after the second there is no space
             (100, 96, (100, 0)),
-            (16300, 90, (16384, 2)), // what is left does not move the pointer
+            (16300, 90, (16384, 2)), // entries before the pointer do not move it
             (4000, 97, (9096, 1)),
             (16288, 96, (16288, 2)),
             (16289, 96, (16384, 2)),
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(whole.place(1, [large(4096, 10)], 40), Some((8192, 1)));
     }
 
-    /// Without this a device that says nonsense would have the host divide by zero, or store anywhere.
+    /// Without this a device with a malformed log page would make the host divide by zero, or store anywhere.
     #[test]
     fn sizes_are_checked() {
         let log = DeviceMemoryLog { buffer_bytes: 65536, page_bytes: 16384, align: 1, ..Default::default() };

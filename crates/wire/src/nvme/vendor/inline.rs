@@ -1,4 +1,4 @@
-//! Payload in queues: behind a command in its submission queue, in chunks of any submission queue, and behind a
+//! Payload in queues: after a command in its submission queue, in chunks in any submission queue, and after a
 //! completion in its completion queue.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -8,26 +8,26 @@ use crate::nvme::command::PSDT_SGL;
 use crate::nvme::sgl::{SglSubType, SglType};
 use crate::nvme::{Cqe, Sqe, VendorOpcode, assert_offsets, opcode::Direction};
 
-/// How many entries follow a command, and what is in them. The entry alone says so: it holds before the command is
-/// understood, so that what follows is never taken for commands.
+/// What follows an entry in its queue. It depends on the entry alone, before the command is interpreted, so payload is
+/// never taken for commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// None.
+    /// A command that nothing follows.
     Command,
-    /// The next entries are this payload.
+    /// A command; the next entries are its payload.
     Train(InlineSlots),
-    /// The entry is itself a part of a payload that is put together by its identifier.
+    /// A chunk: a part of a payload that is assembled by identifier.
     Chunk,
 }
 
 impl Framing {
-    /// What `sqe` is, in a queue for which `enabled` is.
+    /// The framing of `sqe` in a queue with these methods enabled.
     pub fn of(sqe: &Sqe, enabled: Methods) -> Framing {
         Self::with_tail(sqe, enabled, sqe.cdw3)
     }
 
-    /// The same of a Store to a key value namespace: where other commands have the length of an inline tail, it has its
-    /// key.
+    /// As [`Framing::of`], for a Store to a KV namespace, which has its key where other commands have the length of an
+    /// inline tail.
     pub fn of_store(sqe: &Sqe, enabled: Methods) -> Framing {
         Self::with_tail(sqe, enabled, sqe.cdw13)
     }
@@ -49,23 +49,23 @@ impl Framing {
     }
 }
 
-/// Payload in entries of a submission queue.
+/// The payload in entries of a submission queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InlineSlots {
-    /// Its length; the last entry is filled up with zeroes.
+    /// Length in bytes; the last entry is padded with zeroes.
     pub bytes: u32,
 }
 
 impl InlineSlots {
-    /// Bytes of payload in an entry.
+    /// Payload bytes per entry.
     pub const SLOT_BYTES: u32 = Sqe::SIZE as u32;
 
-    /// How many entries.
+    /// Number of entries.
     pub const fn count(self) -> u32 {
         self.bytes.div_ceil(Self::SLOT_BYTES)
     }
 
-    /// No bytes take no entry: a plain command.
+    /// Zero bytes take no entry: a plain command.
     const fn framing(self) -> Framing {
         if self.bytes == 0 { Framing::Command } else { Framing::Train(self) }
     }
@@ -73,10 +73,10 @@ impl InlineSlots {
 
 /// An entry that carries a part of a payload.
 ///
-/// What a host owes the drive, which cannot tell old chunks from new ones: it uses an identifier again only when its command
-/// has completed and no chunk of it is outstanding in any queue, and, if the payload failed, not before
-/// [`Capabilities::partial_timeout_us`](super::Capabilities::partial_timeout_us) more. And a command that waits for chunks
-/// has a place in its completion queue: chunks that lie behind it in queues that complete there must not need the last one.
+/// Rules for the host, because the drive can't tell old chunks from new ones: it reuses an identifier only after its
+/// command has completed and no chunk of it is outstanding in any queue, and, if the payload failed, only after another
+/// [`Capabilities::partial_timeout_us`](super::Capabilities::partial_timeout_us). A command that waits for chunks
+/// occupies a slot of its completion queue: chunks after it in queues that complete there must not need the last slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Chunk {
@@ -84,13 +84,13 @@ pub struct Chunk {
     pub opcode: u8,
     /// Bit 0, [`Chunk::COMPLETE`].
     pub flags: u8,
-    /// Which payload, where a command has its identifier. A host uses no identifier that is a command's.
+    /// Identifier of the payload, in place of a command identifier. The host uses none that is also a command's.
     pub id: u16,
-    /// Which part of it, from 0.
+    /// Index of the part, from 0.
     pub index: u16,
-    /// How many parts it has.
+    /// Number of parts.
     pub total: u16,
-    /// The part; the last one is filled up with zeroes.
+    /// The part; the last one is padded with zeroes.
     pub payload: [u8; Chunk::PAYLOAD_BYTES],
 }
 
@@ -99,38 +99,38 @@ assert_offsets!(Chunk: 64; opcode = 0, flags = 1, id = 2, index = 4, total = 6, 
 impl Chunk {
     /// Bytes of payload in a chunk.
     pub const PAYLOAD_BYTES: usize = 56;
-    /// In `flags`: the chunk is answered with a completion of its own, whose identifier is the payload's. Else nothing
-    /// answers it, and the host learns from another completion that its entry is free.
+    /// In `flags`: the chunk gets a completion of its own, with the payload's identifier. Otherwise it has none, and
+    /// the host learns from another completion that its entry is free.
     pub const COMPLETE: u8 = 1;
 
-    /// Chunks that `bytes` take.
+    /// Number of chunks for `bytes` bytes.
     pub const fn count(bytes: u32) -> u32 {
         bytes.div_ceil(Self::PAYLOAD_BYTES as u32)
     }
 
-    /// Part `index` of `payload`, of which `part` is its bytes from `index * 56` on.
+    /// Part `index` of a payload; `part` is its bytes from `index * 56` on.
     pub fn new(id: u16, index: u16, total: u16, part: &[u8], flags: u8) -> Chunk {
         let mut payload = [0; Chunk::PAYLOAD_BYTES];
         payload[..part.len()].copy_from_slice(part);
         Chunk { opcode: VendorOpcode::CHUNK.0, flags, id, index, total, payload }
     }
 
-    /// The entry read as a chunk.
+    /// The entry decoded as a chunk.
     pub fn parse(sqe: &Sqe) -> Chunk {
         zerocopy::transmute!(*sqe)
     }
 
-    /// As an entry.
+    /// Encodes it as an entry.
     pub fn sqe(&self) -> Sqe {
         zerocopy::transmute!(*self)
     }
 
-    /// Whether it wants a completion.
+    /// Whether it gets a completion.
     pub const fn completes(&self) -> bool {
         self.flags & Self::COMPLETE != 0
     }
 
-    /// The identifier and length of the payload that a command's data pointer names, if it is one that comes in chunks.
+    /// Identifier and length of the payload that a command's data pointer names, if it comes in chunks.
     pub fn named_by(sqe: &Sqe) -> Option<(u64, u32)> {
         let pointer = sqe.sgl();
         let named = sqe.psdt() == PSDT_SGL
@@ -140,13 +140,13 @@ impl Chunk {
     }
 }
 
-/// A part of a result behind a completion: a slot of a completion queue.
+/// A part of a result after a completion, in a slot of a completion queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ResultSlot {
-    /// The part; the last one is filled up with zeroes.
+    /// The part; the last one is padded with zeroes.
     pub payload: [u8; ResultSlot::PAYLOAD_BYTES],
-    /// Bit 0: the phase tag, where every slot of the queue has it. Bits 15:1: which part, from 1.
+    /// Bit 0: the phase tag, at the position where completions have it. Bits 15:1: number of the part, from 1.
     pub part_phase: u16,
 }
 
@@ -154,22 +154,22 @@ assert_offsets!(ResultSlot: 16; payload = 0, part_phase = 14);
 const _: () = assert!(size_of::<ResultSlot>() == Cqe::SIZE);
 
 impl ResultSlot {
-    /// Bytes of a result in a slot.
+    /// Result bytes per slot.
     pub const PAYLOAD_BYTES: usize = 14;
 
-    /// Slots that `bytes` take behind the completion.
+    /// Number of slots for `bytes` bytes after the completion.
     pub const fn count(bytes: u32) -> u32 {
         bytes.div_ceil(Self::PAYLOAD_BYTES as u32)
     }
 
-    /// Part `part` (from 1), with the phase of the slot that it goes to.
+    /// Part number `part` (from 1), with the phase of its slot.
     pub fn new(part: u16, bytes: &[u8], phase: bool) -> ResultSlot {
         let mut payload = [0; ResultSlot::PAYLOAD_BYTES];
         payload[..bytes.len()].copy_from_slice(bytes);
         ResultSlot { payload, part_phase: part << 1 | phase as u16 }
     }
 
-    /// Which part, from 1.
+    /// Number of the part, from 1.
     pub const fn part(&self) -> u16 {
         self.part_phase >> 1
     }
@@ -179,12 +179,12 @@ impl ResultSlot {
         self.part_phase & 1 == 1
     }
 
-    /// As it lies in memory.
+    /// Encodes the slot.
     pub fn to_bytes(&self) -> [u8; Cqe::SIZE] {
         zerocopy::transmute!(*self)
     }
 
-    /// The slot that lies in memory as `bytes`.
+    /// Decodes a slot.
     pub fn from_bytes(bytes: &[u8; Cqe::SIZE]) -> ResultSlot {
         zerocopy::transmute!(*bytes)
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(Framing::of(&read, all), Framing::Train(InlineSlots { bytes: 64 }), "refused later");
     }
 
-    /// Without this chunks would be lost, or put at other places of their payload.
+    /// Without this chunks would be lost, or placed at wrong offsets of their payload.
     #[test]
     fn a_chunk_is_an_entry_and_comes_back() {
         let chunk = Chunk::new(0x8001, 2, 3, b"tail", Chunk::COMPLETE);
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(Framing::of(&command, all), Framing::Command);
     }
 
-    /// Without this a host would take a slot of a result for a completion of the pass before.
+    /// Without this a host would take a result slot for a completion of the previous pass.
     #[test]
     fn a_result_slot_keeps_the_phase_where_completions_have_it() {
         let slot = ResultSlot::new(5, b"abc", true);

@@ -1,45 +1,47 @@
-//! Byteway's own commands of the Key Value command set: Store in the fields of commands, many Stores in one, and iterators.
+//! Byteway's own KV commands: Store in command fields, many Stores in one command, and iterators.
 //!
 //! **Store by piggyback.** KV Store Piggyback has key, key length and value size where Store has them, and the first 35
-//! bytes of the value in CDW4 to CDW9, bytes 1 to 3 of CDW11, CDW12 and CDW13 ([`Head`](super::piggyback::Head)); Transfer
-//! commands bring the rest. It has no room for options: a Store with options goes by its data pointer. KV Store Pipelined is
-//! the same, with the rest in Transfer Pipelined commands: the bit that says so to a Sink Store lies in CDW2, which is the
-//! key's here.
+//! bytes of the value in CDW4 to CDW9, bytes 1 to 3 of CDW11, CDW12 and CDW13 ([`Head`](super::piggyback::Head));
+//! Transfer commands bring the rest. It has no field for options: a Store with options uses its data pointer. KV Store
+//! Pipelined is the same, with the rest in Transfer Pipelined commands: the flag that tells them apart in a Sink Store
+//! is in CDW2, which holds the key here.
 //!
-//! **Many Stores in one** (bulk PUT). KV Store Many brings pairs one behind the other, each as KV Next returns it ([`push`]),
-//! and the drive stores them in that order. Nothing is stored unless all of it is as it should be; after that each pair
-//! is one Store: what fails ends the command, and a power cut may leave some pairs stored and others not.
+//! **Many Stores in one** (bulk PUT). KV Store Many brings key-value pairs one after another, each in the format of KV
+//! Next ([`push`]), and the drive stores them in that order. Nothing is stored unless the whole payload is valid. Then
+//! each pair is a Store of its own: the first failure ends the command, and a power cut may leave some pairs stored and
+//! others not.
 //!
 //! | field | KV Store Many |
 //! |---|---|
-//! | DPTR | where the pairs are |
-//! | CDW10 | their bytes, with headers and what fills them up |
-//! | CDW12 | how many pairs |
-//! | completion DW0 | pairs that were stored, from the first on, also if it fails |
+//! | DPTR | the pairs |
+//! | CDW10 | their bytes, with headers and padding |
+//! | CDW12 | number of pairs |
+//! | completion DW0 | number of pairs stored, from the first on, also on a failure |
 //!
 //! | status | when |
 //! |---|---|
-//! | Invalid Field in Command | no pairs; more bytes than the drive transfers; bytes that are not so many pairs, exactly |
+//! | Invalid Field in Command | no pairs; more bytes than the transfer limit; bytes that are not exactly that number of pairs |
 //! | Invalid Key Size, Invalid Value Size | of any pair |
 //! | as of Store | for the first pair that could not be stored |
 //!
-//! **Iterators.** KV Seek begins one at a key, or at the first (length 0); it sees the namespace as it was then, whatever is
-//! stored later. KV Next gives the pairs that follow, KV Close ends it. There are few at once, and one that is not used for
-//! a while is ended by the drive, as is every one by a reset, a format, a sanitize operation, and with its namespace.
+//! **Iterators.** KV Seek creates one at a key, or at the first key (length 0); it shows the namespace as of then,
+//! whatever is stored later. KV Next returns the next pairs, KV Close ends it. Their number is limited. The drive ends
+//! an iterator that is unused for some time, and all of them at a reset, a format, a sanitize operation, and with their
+//! namespace.
 //!
 //! | field | KV Seek | KV Next | KV Close |
 //! |---|---|---|---|
 //! | CDW2, 3 and 14, 15; CDW11 bits 7:0 | first key | 0 | 0 |
-//! | DPTR | - | where the pairs go | - |
+//! | DPTR | - | buffer for the pairs | - |
 //! | CDW10 | 0 | bytes of the buffer | 0 |
 //! | CDW12 | 0 | iterator | iterator |
-//! | completion DW0 | iterator | bytes of pairs in the buffer; if that is 0 although there are more: bytes that the next pair takes | 0 |
+//! | completion DW0 | iterator | bytes of pairs in the buffer; if 0 although there are more: bytes that the next pair takes | 0 |
 //! | completion DW1 | 0 | bit 0: there are no more; bit 1: the next pair doesn't fit in the buffer | 0 |
 //!
 //! | status | when |
 //! |---|---|
 //! | Invalid Key Size | KV Seek: a key of more than 16 bytes |
-//! | Command Sequence Error | KV Seek: there are as many iterators as there may be (not Do Not Retry) |
+//! | Command Sequence Error | KV Seek: too many iterators (not Do Not Retry) |
 //! | Invalid Field in Command | KV Next, KV Close: no such iterator of this namespace |
 //! | Command Sequence Error, Do Not Retry | KV Next, KV Close: the iterator is in use by another command |
 //! | Unrecovered Error | KV Next: the next pair can't be read |
@@ -54,7 +56,7 @@ pub const PAIR_HEADER_BYTES: usize = 8;
 /// KV Next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// Which iterator.
+    /// Identifier of the iterator.
     pub iterator: u32,
     /// Bytes of the host's buffer.
     pub buffer_bytes: u32,
@@ -85,7 +87,7 @@ pub fn seek(key: &KeyField, cid: u16, nsid: u32) -> Sqe {
 /// KV Close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Close {
-    /// Which iterator.
+    /// Identifier of the iterator.
     pub iterator: u32,
 }
 
@@ -104,18 +106,18 @@ impl Close {
 /// KV Store Many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreMany {
-    /// How many pairs.
+    /// Number of pairs.
     pub pairs: u32,
-    /// Their bytes.
+    /// Length of all pairs, in bytes.
     pub bytes: u32,
 }
 
-/// What is wrong with the pairs of a KV Store Many.
+/// Why the payload of a KV Store Many is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They are not so many, or are cut off, or something lies behind them.
+    /// Not exactly the stated number of pairs, or one is truncated.
     Layout,
-    /// A key has no length that keys have.
+    /// A key has an invalid length.
     Key,
     /// A value is too long.
     Value,
@@ -132,11 +134,11 @@ impl StoreMany {
         Sqe { cdw10: self.bytes, cdw12: self.pairs, ..Sqe::new(VendorOpcode::KV_STORE_MANY, cid, nsid) }
     }
 
-    /// Whether `bytes` are the pairs that the command says, with values of up to `value_bytes_max`: [`pairs`] then gives
-    /// them all.
+    /// Checks that `bytes` are exactly the stated pairs, with values of up to `value_bytes_max`: [`pairs`] then returns
+    /// all of them.
     ///
     /// # Errors
-    /// What is wrong with the first that is not.
+    /// [`Malformed`] for the first invalid pair.
     pub fn check(&self, bytes: &[u8], value_bytes_max: u32) -> Result<(), Malformed> {
         let (mut at, mut found) = (0, 0);
         while let Some(header) = bytes.get(at..).and_then(|rest| rest.first_chunk::<PAIR_HEADER_BYTES>()) {
@@ -159,15 +161,15 @@ impl StoreMany {
     }
 }
 
-/// Bytes of a key, at most.
+/// Maximum length of a key, in bytes.
 const KEY_BYTES_MAX: usize = 16;
 
-/// Bytes that a pair takes: header, key and value, filled up to a multiple of 4.
+/// Length of an encoded pair: header, key and value, padded to a multiple of 4.
 pub const fn pair_bytes(key: usize, value: usize) -> usize {
     (PAIR_HEADER_BYTES + key + value).next_multiple_of(4)
 }
 
-/// Adds a pair to what a KV Next returns, or a KV Store Many brings.
+/// Appends a pair in the format of KV Next and KV Store Many.
 pub fn push(into: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let end = into.len() + pair_bytes(key.len(), value.len());
     push_header(into, key, value.len() as u32);
@@ -175,7 +177,7 @@ pub fn push(into: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     into.resize(end, 0);
 }
 
-/// The same with a value of `bytes` that is zeroes at first: gives it to be filled.
+/// As [`push`], with a value of `bytes` zeroes; returns the value, to be filled.
 pub fn push_room<'a>(into: &'a mut Vec<u8>, key: &[u8], bytes: u32) -> &'a mut [u8] {
     let begin = into.len();
     push_header(into, key, bytes);
@@ -191,7 +193,7 @@ fn push_header(into: &mut Vec<u8>, key: &[u8], value_bytes: u32) {
     into.extend_from_slice(key);
 }
 
-/// The pairs in `bytes`, up to the first that is cut off.
+/// The pairs in `bytes`, up to the first that is truncated.
 pub fn pairs(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -226,8 +228,8 @@ mod tests {
         }
     }
 
-    /// Without this a drive would store what nobody sent: a pair that is cut off, a key of another length, the rest of a
-    /// buffer; or a pair less than it says.
+    /// Without this a drive would store what no host sent (a truncated pair, a key of another length, the rest of a
+    /// buffer), or a pair less than stated.
     #[test]
     fn many_pairs_are_exactly_what_the_command_says() {
         let mut bytes = Vec::new();
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(many.check(&bytes, 5), Err(Malformed::Key), "a whole header does");
     }
 
-    /// Without this a host would take one value's padding for the next pair, or read past its buffer.
+    /// Without this a host would take padding for the next pair, or read past its buffer.
     #[test]
     fn pairs_come_back_as_they_were_put_in() {
         let all: Vec<(&[u8], &[u8])> = vec![(b"a", b""), (b"bb", b"1"), (b"0123456789abcdef", &[7; 100])];

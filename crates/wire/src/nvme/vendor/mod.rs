@@ -1,40 +1,42 @@
-//! Byteway's own extensions of NVMe: ways for small payloads to cross, and a sink that takes payloads.
+//! Byteway's vendor-specific NVMe extensions: transfer methods for small payloads, a payload sink, and command sets.
 //!
-//! A drive says what it offers in the vendor bytes of Identify Controller ([`Capabilities`]). A host enables, queue by
-//! queue, what it wants of that with Set Features ([`fid::PAYLOAD_METHODS`](super::fid::PAYLOAD_METHODS),
-//! [`Methods`]). Until then the drive is a plain NVMe drive, and it is one again after every reset.
+//! A drive announces what it offers in the vendor bytes of Identify Controller ([`Capabilities`]). A host enables what
+//! it wants per queue with Set Features ([`fid::PAYLOAD_METHODS`](super::fid::PAYLOAD_METHODS), [`Methods`]). Until
+//! then, and after every reset, the drive is a plain NVMe drive.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`mod@capability`] | [`Capabilities`], [`Methods`] |
 //! | [`mod@sink`] | [`Sink`]: commands of the payload sink |
 //! | [`mod@inline`] | [`Framing`], [`InlineSlots`], [`Chunk`]: payload in a submission queue; [`ResultSlot`]: in a completion queue |
-//! | [`mod@piggyback`] | payload in the fields of commands: [`piggyback::Head`], [`piggyback::Piece`] |
-//! | [`mod@kv`] | commands for key value namespaces: Store by piggyback, iterators |
-//! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer |
-//! | [`mod@pace`] | whether a drive that is served in real time keeps to its model |
+//! | [`mod@piggyback`] | payload in command fields: [`piggyback::Head`], [`piggyback::Piece`] |
+//! | [`mod@kv`] | commands for KV namespaces: Store by piggyback, bulk stores, iterators |
+//! | [`mod@cxl`] | payload in device memory; placement of values in the page buffer |
+//! | [`mod@pace`] | pace of a drive that is served in real time |
 //! | [`mod@raw_flash`] | the flash array itself, for a translation layer that runs elsewhere |
-//! | [`mod@collection`] | windows in which a drive collects, so that several do so at once |
-//! | [`mod@loans`] | peers of a box that work for a drive |
-//! | [`mod@commit`] | pairs that are stored without a command: records in memory of the device |
+//! | [`mod@csd`] | tables in the drive, and queries over them |
+//! | [`mod@collection`] | garbage collection windows, so that several drives collect at the same time |
+//! | [`mod@loans`] | revoking the work of peers for a drive |
+//! | [`mod@commit`] | key-value pairs stored without a command, by records in device memory |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
 //!
-//! | SGL descriptor | the payload |
+//! | SGL descriptor | location of the payload |
 //! |---|---|
-//! | data block (0h), sub-type offset (1h), address 0, length n | lies in the next ceil(n / 64) entries of the same queue: [`Framing`] |
-//! | vendor (Fh), sub-type 1h, address = payload identifier, length n | comes in chunks, in any order, by any queue: [`Chunk`] |
-//! | vendor (Fh), sub-type 2h, address = offset, length n | lies in the buffer behind BAR0's registers |
-//! | vendor (Fh), sub-type 3h, address = device address, length n | lies in the device's memory: [`cxl::InDeviceMemory`] |
+//! | data block (0h), sub-type offset (1h), address 0, length n | the next ceil(n / 64) entries of the same queue: [`Framing`] |
+//! | vendor (Fh), sub-type 1h, address = payload identifier, length n | chunks, in any order, in any queue: [`Chunk`] |
+//! | vendor (Fh), sub-type 2h, address = offset, length n | the buffer after BAR0's registers |
+//! | vendor (Fh), sub-type 3h, address = device address, length n | device memory: [`cxl::InDeviceMemory`] |
 //!
-//! With [`Methods::inline_tail`], the last CDW3 bytes of a command's payload lie behind the command in the same way,
-//! and the data pointer describes what is before them. If that is nothing, it is ByteExpress's own encoding
-//! (ByteExpress 3.3.1: the data pointer stays as it is, the length stands in a reserved field). A Store to a key value
-//! namespace has its key in CDW3: there the length stands in CDW13 ([`Framing::of_store`]).
+//! With [`Methods::inline_tail`], the last CDW3 bytes of a command's payload follow the command in the same way, and
+//! the data pointer describes what precedes them. If nothing does, this is ByteExpress's own encoding (ByteExpress
+//! 3.3.1: the data pointer is unchanged, a reserved field holds the length). A Store to a KV namespace has its key in
+//! CDW3, so the length is in CDW13 ([`Framing::of_store`]).
 
 pub mod capability;
 pub mod collection;
 pub mod commit;
+pub mod csd;
 pub mod cxl;
 pub mod inline;
 pub mod kv;
@@ -50,24 +52,24 @@ pub use sink::Sink;
 
 use super::sgl::{SglDescriptor, SglSubType, SglType};
 
-/// Sub-type 1h of the vendor descriptor: the payload comes in chunks.
+/// Sub-type 1h of the vendor descriptor: payload in chunks.
 pub const SUB_TYPE_REASSEMBLED: SglSubType = SglSubType(0x1);
-/// Sub-type 2h of the vendor descriptor: the payload lies in the buffer of BAR0.
+/// Sub-type 2h of the vendor descriptor: payload in the buffer in BAR0.
 pub const SUB_TYPE_BAR: SglSubType = SglSubType(0x2);
-/// Sub-type 3h of the vendor descriptor: the payload lies in the device's memory.
+/// Sub-type 3h of the vendor descriptor: payload in device memory.
 pub const SUB_TYPE_DEVICE_MEMORY: SglSubType = SglSubType(0x3);
 
-/// Payload in the entries behind the command: `length` bytes.
+/// A payload of `length` bytes in the entries after the command.
 pub const fn inline_descriptor(length: u32) -> SglDescriptor {
     SglDescriptor::data_block_offset(0, length)
 }
 
-/// Payload `id` of `length` bytes, which comes in chunks.
+/// Payload `id` of `length` bytes, in chunks.
 pub const fn reassembled_descriptor(id: u16, length: u32) -> SglDescriptor {
     SglDescriptor::new(SglType::VENDOR, SUB_TYPE_REASSEMBLED, id as u64, length)
 }
 
-/// Payload of `length` bytes at `offset` of the buffer of BAR0.
+/// A payload of `length` bytes at `offset` of the buffer in BAR0.
 pub const fn bar_descriptor(offset: u64, length: u32) -> SglDescriptor {
     SglDescriptor::new(SglType::VENDOR, SUB_TYPE_BAR, offset, length)
 }

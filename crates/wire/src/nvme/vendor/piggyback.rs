@@ -1,31 +1,31 @@
-//! Payload in the fields of commands (BandSlim): the first 35 bytes in the command that stores it, the rest in transfer
+//! Payload in command fields (BandSlim): the first 35 bytes in the command that stores it, the rest in transfer
 //! commands.
 
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::nvme::{Sqe, VendorOpcode};
 
-/// Bytes that the first command carries: CDW4 to CDW9 (24), bytes 1 to 3 of CDW11, CDW12 and CDW13 (8).
+/// Payload bytes of the first command: CDW4 to CDW9 (24), bytes 1 to 3 of CDW11, CDW12 and CDW13 (8).
 pub const HEAD_BYTES: usize = 35;
-/// Bytes that a transfer command carries: CDW2 to CDW15.
+/// Payload bytes of a transfer command: CDW2 to CDW15.
 pub const PIECE_BYTES: usize = 56;
-/// Bytes that a pipelined transfer command carries: CDW3 to CDW15.
+/// Payload bytes of a pipelined transfer command: CDW3 to CDW15.
 pub const PIPELINED_PIECE_BYTES: usize = 52;
 
-/// Commands that `bytes` take.
+/// Number of commands for `bytes` bytes.
 pub const fn commands(bytes: u32, pipelined: bool) -> u32 {
     let piece = if pipelined { PIPELINED_PIECE_BYTES } else { PIECE_BYTES } as u32;
     1 + bytes.saturating_sub(HEAD_BYTES as u32).div_ceil(piece)
 }
 
-/// The first command's part.
+/// The part in the first command.
 pub struct Head;
 
 impl Head {
-    /// In CDW2 of a command without another use for it: the pieces that follow are pipelined.
+    /// In CDW2, where that is unused: the pieces that follow are pipelined.
     pub const PIPELINED: u32 = 1;
 
-    /// Puts `payload` (at most 35 bytes) into the fields of `sqe`. What CDW11 holds in byte 0 stays.
+    /// Writes `payload` (at most 35 bytes) to the fields of `sqe`. Byte 0 of CDW11 stays.
     pub fn fill(sqe: &mut Sqe, payload: &[u8]) {
         let mut all = [0; HEAD_BYTES];
         all[..payload.len()].copy_from_slice(payload);
@@ -35,7 +35,7 @@ impl Head {
         bytes[48..56].copy_from_slice(&all[27..]);
     }
 
-    /// What is in them.
+    /// The payload in the fields.
     pub fn payload(sqe: &Sqe) -> [u8; HEAD_BYTES] {
         let mut all = [0; HEAD_BYTES];
         let bytes = sqe.as_bytes();
@@ -46,7 +46,7 @@ impl Head {
     }
 }
 
-/// A transfer command. One after the other in their queue, they carry what the open stream still lacks.
+/// A transfer command. In queue order, they carry the rest of the open stream.
 pub struct Piece;
 
 impl Piece {
@@ -57,18 +57,19 @@ impl Piece {
         sqe
     }
 
-    /// What it carries.
+    /// Its payload.
     pub fn payload(sqe: &Sqe) -> &[u8] {
         &sqe.as_bytes()[8..]
     }
 }
 
-/// A pipelined transfer command: it names its stream, the identifier of the command that began it, and its place there.
-/// After a stream has failed that identifier rests, as a chunk's does ([`Chunk`](super::Chunk)).
+/// A pipelined transfer command: it names its stream by the identifier of the command that began it, and its position.
+/// After a stream has failed, the identifier must not be reused for a while, as that of chunks
+/// ([`Chunk`](super::Chunk)).
 pub struct PipelinedPiece {
-    /// The identifier of the stream's first command. CDW2 bits 15:0.
+    /// Identifier of the stream's first command. CDW2 bits 15:0.
     pub stream: u16,
-    /// Which piece, from 1. CDW2 bits 31:16.
+    /// Number of the piece, from 1. CDW2 bits 31:16.
     pub sequence: u16,
 }
 
@@ -81,12 +82,12 @@ impl PipelinedPiece {
         sqe
     }
 
-    /// Whose it is.
+    /// Decodes stream and number.
     pub const fn parse(sqe: &Sqe) -> PipelinedPiece {
         PipelinedPiece { stream: sqe.cdw2 as u16, sequence: (sqe.cdw2 >> 16) as u16 }
     }
 
-    /// What it carries.
+    /// Its payload.
     pub fn payload(sqe: &Sqe) -> &[u8] {
         &sqe.as_bytes()[12..]
     }
@@ -125,7 +126,7 @@ mod tests {
         assert_eq!((found.stream, found.sequence), (9, 2));
     }
 
-    /// Without this the traffic figures of the papers could not come out: n = 1 + ceil((v - 35) / 56).
+    /// Without this the papers' traffic figures could not be reproduced: n = 1 + ceil((v - 35) / 56).
     #[test]
     fn commands_are_as_many_as_the_paper_says() {
         let counts = [0, 32, 35, 36, 91, 92, 128, 4096].map(|bytes| commands(bytes, false));

@@ -1,85 +1,85 @@
-//! Raw flash: a namespace that is the drive's flash array itself, for a translation layer that runs elsewhere.
+//! Raw flash: a namespace that is the drive's flash array, for a translation layer that runs elsewhere.
 //!
-//! In the style of the Open-Channel SSD specification (revision 2.0), cut to what an array of superblocks and stripes has: the
-//! geometry is reported, chunks are reported (here superblocks, which are erased at once), and vectors of units are read,
-//! programmed and copied with their metadata (here units of one stripe, which is programmed at once). The command set is
-//! [`csi::RAW_FLASH`](crate::nvme::csi::RAW_FLASH); its Identify Namespace data structure (CNS 05h) begins with
-//! [`RawFlashIdentify`].
+//! Modelled on the Open-Channel SSD specification (revision 2.0), reduced to an array of superblocks and stripes: the
+//! geometry is reported, chunks are reported (here superblocks, which are erased as a whole), and vectors of units are
+//! read, programmed and copied with their metadata (here units of one stripe, which is programmed as a whole). The
+//! command set is [`csi::RAW_FLASH`](crate::nvme::csi::RAW_FLASH); its Identify Namespace data structure (CNS 05h)
+//! begins with [`RawFlashIdentify`].
 //!
 //! | field | Raw Read | Raw Program, Raw Copy | Raw Erase | Raw Report |
 //! |---|---|---|---|---|
 //! | CDW10 | superblock | superblock | superblock | first superblock |
-//! | CDW11 | stripe | stripe | 0 | how many superblocks |
+//! | CDW11 | stripe | stripe | 0 | number of superblocks |
 //! | CDW12 | bits 3:0 priority; bit 8: metadata only | bits 3:0 priority; bits 22:16 units | bits 3:0 priority | 0 |
-//! | CDW14, 15 | the units, a bit each | 0 | 0 | 0 |
-//! | DPTR | where the units go, in rising order, and behind them their metadata | Program: the units, from the first of the stripe on, and behind them their metadata; Copy: where the units lie, 8 bytes each, and behind them their metadata | - | where [`RawBlock`]s go |
-//! | completion DW0, 1 | the units that can't be read, a bit each | 0 | 0 | 0 |
+//! | CDW14, 15 | bit mask of the units | 0 | 0 | 0 |
+//! | DPTR | buffer for the units, in ascending order, followed by their metadata | Program: the units, from the first of the stripe on, followed by their metadata; Copy: the units' addresses, 8 bytes each, followed by their metadata | - | buffer for [`RawBlock`]s |
+//! | completion DW0, 1 | bit mask of the unreadable units | 0 | 0 | 0 |
 //!
-//! **Metadata** of units: the number of their stripe in 8 bytes, and a [`RawUnit`] for each. A stripe that can't be read has
-//! the number [`NO_NUMBER`], a unit that has no metadata the logical address [`NO_LPA`]. The data pointer is as long as the
-//! fields say: there is no metadata pointer, so all of it is one transfer.
+//! **Metadata** of units: the number of their stripe in 8 bytes, and a [`RawUnit`] for each. An unreadable stripe has
+//! the number [`NO_NUMBER`], a unit without metadata the logical address [`NO_LPA`]. The data pointer's length follows
+//! from the fields; the metadata pointer is unused, so everything is one transfer.
 //!
 //! | field | Raw System Read | Raw System Write | Raw Manage |
 //! |---|---|---|---|
 //! | CDW10 | part: [`RawPart`] | part | action: [`RawAction`] |
 //! | CDW11 | bytes of the buffer | bytes of this piece | the action's superblock or number of pages |
-//! | CDW12 | from which byte on | from which byte on | the action's bits a cell |
+//! | CDW12 | offset in the part | offset in the part | the action's bits per cell |
 //! | CDW13 | 0 | bytes of all pieces | 0 |
-//! | DPTR | where the bytes go | the piece | - |
-//! | completion DW0 | bytes of the part, from the first on | 0 | 0 |
-//! | completion DW1 | 1: the part is there | 0 | 0 |
+//! | DPTR | buffer | the piece | - |
+//! | completion DW0 | bytes of the whole part | 0 | 0 |
+//! | completion DW1 | 1: the part exists | 0 | 0 |
 //!
-//! What doesn't fit in one command comes in pieces, in their order. A read from byte 0 on takes the part as it then is, and
-//! the pieces that follow are of that; a write takes place when its last piece is there. A read of the journal gives all its
-//! pages, each behind its length ([`push_page`]); a write adds one.
+//! What does not fit in one command is transferred in pieces, in order. A read from byte 0 takes a copy of the part,
+//! from which the following pieces are read; a write takes effect when its last piece has arrived. A read of the
+//! journal returns all its pages, each after its length ([`push_page`]); a write appends one.
 //!
 //! | status | when |
 //! |---|---|
-//! | LBA Out of Range | a superblock, stripe or unit that the array has not |
-//! | Invalid Field in Command | a read of no units; more units than a stripe has; a priority, part or action that there is none of; no superblocks, or more than a transfer holds; a mode that the array has not; reserved bytes of metadata that are not 0 |
-//! | Command Sequence Error | a piece that doesn't follow the one before; a mode for a superblock that isn't erased |
-//! | Write Fault | a program or copy out of order, of a superblock that must be erased, or that failed; an erase that failed |
-//! | Unrecovered Read Error | a copy of units that can't be read: nothing is programmed |
+//! | LBA Out of Range | a superblock, stripe or unit out of range |
+//! | Invalid Field in Command | a read of no units; more units than a stripe has; an undefined priority, part or action; no superblocks, or more than a transfer holds; an unsupported mode; reserved bytes of metadata that are not 0 |
+//! | Command Sequence Error | a piece out of order; a mode for a superblock that is not erased |
+//! | Write Fault | a program or copy that is out of order, or of a superblock that must be erased, or that failed; an erase that failed |
+//! | Unrecovered Read Error | a copy of unreadable units: nothing is programmed |
 //!
-//! What it does not do: no order among commands under way at once (whoever needs one waits for the completion); no logical
-//! blocks, no mapping, no levelling; nothing is retried.
+//! What it does not do: it does not order commands in flight (a host that needs order waits for completions), and it
+//! has no logical blocks, no mapping, no wear leveling and no retries.
 
 use crate::content::UNIT_BYTES;
 use crate::nvme::{Sqe, VendorOpcode, assert_offsets};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Units of a stripe, at most: a read names them by a mask.
+/// Maximum number of units in a stripe: a read selects them by a mask.
 pub const UNITS_MAX: u32 = 64;
-/// The number of a stripe that can't be read, or isn't programmed.
+/// The number of an unreadable or unprogrammed stripe.
 pub const NO_NUMBER: u64 = u64::MAX;
-/// The logical address of a unit without metadata: padding, or one that can't be read.
+/// The logical address of a unit without metadata: padding, or an unreadable unit.
 pub const NO_LPA: u64 = u64::MAX;
-/// Bits of a priority.
+/// Mask of the priority.
 const PRIORITY: u32 = 0xf;
 
-/// What stands at the beginning of the Identify Namespace data structure, 64 bytes.
+/// The beginning of the Identify Namespace data structure, 64 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RawFlashIdentify {
     /// [`RawFlashIdentify::VERSION`].
     pub version: u16,
-    /// [`RawFlashIdentify::ONE_BIT`] and the others.
+    /// Flags: [`RawFlashIdentify::ONE_BIT`] and following.
     pub flags: u16,
-    /// Buses.
+    /// Number of channels.
     pub channels: u32,
-    /// Dies on each.
+    /// Dies per channel.
     pub ways: u32,
-    /// Planes of a die.
+    /// Planes per die.
     pub planes: u32,
-    /// Superblocks of a die.
+    /// Superblocks per die.
     pub blocks: u32,
-    /// Stripes of a superblock.
+    /// Stripes per superblock.
     pub pages: u32,
-    /// Bytes of a page, without its metadata.
+    /// Size of a page in bytes, without metadata.
     pub page_bytes: u32,
-    /// Stripes that share the cells of a wordline, where these hold more than one bit.
+    /// Stripes that share the cells of a wordline, with several bits per cell.
     pub wordline: u32,
-    /// Nanoseconds since the medium was made.
+    /// Age of the medium, in nanoseconds.
     pub calendar_ns: u64,
     #[doc(hidden)]
     pub reserved_40: [u8; 24],
@@ -91,14 +91,14 @@ assert_offsets!(RawFlashIdentify: 64; version = 0, flags = 2, channels = 4, ways
 impl RawFlashIdentify {
     /// The version of this command set.
     pub const VERSION: u16 = 1;
-    /// Superblocks can hold one bit a cell.
+    /// Superblocks can store one bit per cell.
     pub const ONE_BIT: u16 = 1 << 0;
     /// Reads, programs and erases can fail.
     pub const CAN_FAIL: u16 = 1 << 1;
-    /// Nothing was ever programmed or erased, nor kept in the system area.
+    /// The medium is new: never programmed or erased, system area empty.
     pub const IS_NEW: u16 = 1 << 2;
 
-    /// What an Identify Namespace data structure begins with; none, if it is too short or of another version.
+    /// Decodes the beginning of an Identify Namespace data structure; `None` if it is too short or of another version.
     pub fn parse(bytes: &[u8]) -> Option<RawFlashIdentify> {
         let (this, _) = RawFlashIdentify::read_from_prefix(bytes).ok()?;
         (this.version == Self::VERSION).then_some(this)
@@ -109,19 +109,19 @@ impl RawFlashIdentify {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RawBlock {
-    /// Stripes that are programmed, torn ones included: the next one is to be programmed next.
+    /// Number of programmed stripes, torn ones included; the next stripe to program.
     pub programmed: u32,
-    /// [`RawBlock::BAD`] and the others.
+    /// Flags: [`RawBlock::BAD`] and following.
     pub flags: u32,
     /// Program/erase cycles.
     pub erases: u32,
-    /// Of those, how many since the medium was made.
+    /// The part of `erases` since the medium was made.
     pub erases_since_made: u32,
-    /// Sensings since the erase.
+    /// Senses since the last erase.
     pub reads: u32,
     #[doc(hidden)]
     pub reserved_20: [u8; 4],
-    /// When its first stripe was programmed, nanoseconds since the medium was made.
+    /// Time at which its first stripe was programmed, in nanoseconds since the medium was made.
     pub programmed_at_ns: u64,
 }
 
@@ -131,29 +131,29 @@ assert_offsets!(RawBlock: 32; programmed = 0, flags = 4, erases = 8, erases_sinc
 impl RawBlock {
     /// Bytes of a descriptor.
     pub const SIZE: usize = 32;
-    /// It is marked as bad.
+    /// Marked as bad.
     pub const BAD: u32 = 1 << 0;
-    /// It must be erased before it is programmed.
+    /// Must be erased before it is programmed.
     pub const UNSTABLE: u32 = 1 << 1;
-    /// Its cells hold one bit.
+    /// Stores one bit per cell.
     pub const ONE_BIT: u32 = 1 << 2;
 
-    /// Those in `bytes`, as many as are whole.
+    /// The whole descriptors in `bytes`.
     pub fn parse_all(bytes: &[u8]) -> impl Iterator<Item = RawBlock> + '_ {
         let (whole, _) = bytes.as_chunks::<{ Self::SIZE }>();
         whole.iter().map(|bytes| zerocopy::transmute!(*bytes))
     }
 }
 
-/// The metadata of a unit, 24 bytes: its spare area, and what of it can't be read though the unit can.
+/// The metadata of a unit, 24 bytes: its spare area, and its parts that were unreadable before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct RawUnit {
-    /// The logical unit that it was programmed for.
+    /// Logical address that it was programmed for.
     pub lpa: u64,
-    /// Which of its states it is.
+    /// Sequence number among the versions of that address.
     pub sequence: u64,
-    /// Parts of 512 bytes that were lost before they were programmed here, a bit each.
+    /// Bit mask of parts of 512 bytes that were lost before they were programmed here.
     pub marred: u8,
     #[doc(hidden)]
     pub reserved_17: [u8; 7],
@@ -161,29 +161,29 @@ pub struct RawUnit {
 
 assert_offsets!(RawUnit: 24; lpa = 0, sequence = 8, marred = 16);
 
-/// Bytes of the metadata of so many units.
+/// Length of the metadata of `units` units, in bytes.
 pub const fn metadata_bytes(units: u32) -> u32 {
     8 + units * size_of::<RawUnit>() as u32
 }
 
-/// Bytes of so many units with their metadata.
+/// Length of `units` units with their metadata, in bytes.
 pub const fn payload_bytes(units: u32) -> u32 {
     units * UNIT_BYTES as u32 + metadata_bytes(units)
 }
 
-/// Bytes of the places of so many units with their metadata: what Raw Copy brings.
+/// Length of the addresses of `units` units with their metadata, in bytes: the payload of Raw Copy.
 pub const fn copy_bytes(units: u32) -> u32 {
     units * 8 + metadata_bytes(units)
 }
 
-/// Adds the metadata of units of one stripe.
+/// Appends the metadata of units of one stripe.
 pub fn push_metadata(into: &mut Vec<u8>, number: u64, units: impl Iterator<Item = RawUnit>) {
     into.extend_from_slice(&number.to_le_bytes());
     units.for_each(|unit| into.extend_from_slice(unit.as_bytes()));
 }
 
-/// The number of the stripe, and the metadata of as many units as are whole; none, if `bytes` is too short for a number, or
-/// reserved bytes are not 0.
+/// Decodes the number of the stripe, and the metadata of all whole units; `None` if `bytes` is too short for a number,
+/// or reserved bytes are not 0.
 pub fn metadata(bytes: &[u8]) -> Option<(u64, impl Iterator<Item = RawUnit> + '_)> {
     let (number, rest) = bytes.split_first_chunk::<8>()?;
     let (units, _) = rest.as_chunks::<{ size_of::<RawUnit>() }>();
@@ -197,20 +197,20 @@ pub fn metadata(bytes: &[u8]) -> Option<(u64, impl Iterator<Item = RawUnit> + '_
 pub struct RawRead {
     /// Superblock.
     pub block: u32,
-    /// Stripe in it.
+    /// Stripe in the superblock.
     pub stripe: u32,
-    /// Units of the stripe, a bit each.
+    /// Bit mask of the units.
     pub mask: u64,
-    /// 0 is most urgent.
+    /// Priority; 0 is the most urgent.
     pub priority: u8,
-    /// Only the metadata is wanted. It takes the sensing of one unit all the same.
+    /// Transfer the metadata only. This takes the sense of one unit all the same.
     pub metadata_only: bool,
 }
 
 impl RawRead {
     const METADATA_ONLY: u32 = 1 << 8;
 
-    /// What the entry says.
+    /// Decodes the entry.
     pub const fn parse(sqe: &Sqe) -> RawRead {
         RawRead {
             block: sqe.cdw10,
@@ -221,7 +221,7 @@ impl RawRead {
         }
     }
 
-    /// The entry, without its data pointer.
+    /// Builds the entry, without its data pointer.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         let only = if self.metadata_only { Self::METADATA_ONLY } else { 0 };
         Sqe {
@@ -234,12 +234,12 @@ impl RawRead {
         }
     }
 
-    /// Units that are named.
+    /// Number of selected units.
     pub const fn units(&self) -> u32 {
         self.mask.count_ones()
     }
 
-    /// Bytes that its data pointer describes.
+    /// Length of its data, in bytes.
     pub const fn bytes(&self) -> u32 {
         if self.metadata_only { metadata_bytes(self.units()) } else { payload_bytes(self.units()) }
     }
@@ -250,16 +250,16 @@ impl RawRead {
 pub struct RawProgram {
     /// Superblock.
     pub block: u32,
-    /// Stripe in it.
+    /// Stripe in the superblock.
     pub stripe: u32,
-    /// Units, from the first of the stripe on; the rest is padded, of none all.
+    /// Number of units, from the first of the stripe on; the rest is padding (all, if 0).
     pub units: u8,
-    /// 0 is most urgent.
+    /// Priority; 0 is the most urgent.
     pub priority: u8,
 }
 
 impl RawProgram {
-    /// What the entry says.
+    /// Decodes the entry.
     pub const fn parse(sqe: &Sqe) -> RawProgram {
         RawProgram {
             block: sqe.cdw10,
@@ -269,7 +269,7 @@ impl RawProgram {
         }
     }
 
-    /// The entry of a Raw Program or a Raw Copy, without its data pointer.
+    /// Builds the entry of a Raw Program or a Raw Copy, without its data pointer.
     pub fn sqe(&self, opcode: VendorOpcode, cid: u16, nsid: u32) -> Sqe {
         let units = u32::from(self.units) & 0x7f;
         Sqe {
@@ -286,12 +286,12 @@ impl RawProgram {
 pub struct RawErase {
     /// Superblock.
     pub block: u32,
-    /// 0 is most urgent.
+    /// Priority; 0 is the most urgent.
     pub priority: u8,
 }
 
 impl RawErase {
-    /// What the entry says.
+    /// Decodes the entry.
     pub const fn parse(sqe: &Sqe) -> RawErase {
         RawErase { block: sqe.cdw10, priority: (sqe.cdw12 & PRIORITY) as u8 }
     }
@@ -308,48 +308,48 @@ impl RawErase {
 pub struct RawReport {
     /// First superblock.
     pub first: u32,
-    /// How many.
+    /// Number of superblocks.
     pub count: u32,
 }
 
 impl RawReport {
-    /// What the entry says.
+    /// Decodes the entry.
     pub const fn parse(sqe: &Sqe) -> RawReport {
         RawReport { first: sqe.cdw10, count: sqe.cdw11 }
     }
 
-    /// The entry, without its data pointer.
+    /// Builds the entry, without its data pointer.
     pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
         Sqe { cdw10: self.first, cdw11: self.count, ..Sqe::new(VendorOpcode::RAW_REPORT, cid, nsid) }
     }
 }
 
-/// What a Raw Manage does.
+/// The action of a Raw Manage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawAction {
-    /// 0: ends when everything that has completed outlives more than the power.
+    /// 0: completes when everything completed before is durable.
     Sync,
-    /// 1: marks a superblock as bad, for ever.
+    /// 1: marks a superblock as bad, permanently.
     MarkBad {
-        /// Which one.
+        /// The superblock.
         block: u32,
     },
-    /// 2: sets how many bits the cells of an erased superblock hold.
+    /// 2: sets the number of bits per cell of an erased superblock.
     SetMode {
-        /// Which one.
+        /// The superblock.
         block: u32,
-        /// One bit, or as many as there can be.
+        /// One bit per cell; otherwise the maximum.
         one_bit: bool,
     },
-    /// 3: takes the oldest pages off the journal.
+    /// 3: removes the oldest pages of the journal.
     CutJournal {
-        /// How many; more than there are is all.
+        /// Number of pages; a greater number than there are removes all.
         pages: u32,
     },
 }
 
 impl RawAction {
-    /// What the entry says; none, if there is no such action.
+    /// Decodes the entry; `None` if the action is undefined.
     pub const fn parse(sqe: &Sqe) -> Option<RawAction> {
         match (sqe.cdw10, sqe.cdw12) {
             (0, _) => Some(RawAction::Sync),
@@ -393,40 +393,40 @@ impl RawPart {
 /// A Raw System Read or Raw System Write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawSystem {
-    /// Of what.
+    /// The part to read or write.
     pub part: RawPart,
-    /// Bytes of the buffer, or of the piece.
+    /// Size of the buffer, or of the piece, in bytes.
     pub bytes: u32,
-    /// From which byte of the part on.
+    /// Offset in the part, in bytes.
     pub offset: u32,
-    /// Of a write: bytes of all pieces.
+    /// Of a write: length of all pieces, in bytes.
     pub total: u32,
 }
 
 impl RawSystem {
-    /// Bytes of a part that is written, at most.
+    /// Maximum length of a part that is written, in bytes.
     pub const TOTAL_MAX: u32 = 64 << 20;
 
-    /// What the entry says; none, if there is no such part.
+    /// Decodes the entry; `None` if the part is undefined.
     pub fn parse(sqe: &Sqe) -> Option<RawSystem> {
         let part = *RawPart::ALL.get(sqe.cdw10 as usize)?;
         Some(RawSystem { part, bytes: sqe.cdw11, offset: sqe.cdw12, total: sqe.cdw13 })
     }
 
-    /// The entry, without its data pointer.
+    /// Builds the entry, without its data pointer.
     pub fn sqe(&self, opcode: VendorOpcode, cid: u16, nsid: u32) -> Sqe {
         let (cdw10, cdw11) = (self.part as u32, self.bytes);
         Sqe { cdw10, cdw11, cdw12: self.offset, cdw13: self.total, ..Sqe::new(opcode, cid, nsid) }
     }
 }
 
-/// Adds a page of the journal behind its length.
+/// Appends a page of the journal, after its length.
 pub fn push_page(into: &mut Vec<u8>, page: &[u8]) {
     into.extend_from_slice(&(page.len() as u32).to_le_bytes());
     into.extend_from_slice(page);
 }
 
-/// The pages in `bytes`, up to the first that is cut off.
+/// The pages in `bytes`, up to the first that is truncated.
 pub fn pages(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// Without this a code that nobody knows would be taken for one that there is.
+    /// Without this an undefined code would be taken for a defined one.
     #[test]
     fn what_there_is_not_is_told() {
         let sqe = |cdw10, cdw12| Sqe { cdw10, cdw12, ..Sqe::new(VendorOpcode::RAW_MANAGE, 1, 2) };
@@ -483,7 +483,7 @@ mod tests {
         assert_eq!(RawFlashIdentify::parse(&[1; 63]), None);
     }
 
-    /// Without this a unit would come back with the spare area of another, or hostile bytes would end the drive.
+    /// Without this a unit would be returned with another's spare area, or hostile bytes would crash the drive.
     #[test]
     fn metadata_comes_back_and_hostile_bytes_end() {
         let units: Vec<RawUnit> = (0..3)
@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(RawBlock::parse_all(&bytes[..63]).count(), 1);
     }
 
-    /// Without this the journal's records would be read from the wrong places.
+    /// Without this the journal's records would be read at wrong offsets.
     #[test]
     fn pages_come_back_and_hostile_lengths_end() {
         let mut bytes = Vec::new();

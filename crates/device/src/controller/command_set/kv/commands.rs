@@ -1,4 +1,4 @@
-//! The commands of the Key Value command set, and Store Many.
+//! Commands of the Key Value command set, and Store Many.
 
 use crate::config::CommandSet;
 use crate::controller::command::context::{Context, Reply};
@@ -34,7 +34,7 @@ pub(crate) async fn store(context: &Context<'_>, workspace: &mut Workspace) -> R
     put(context, &pairs, key, &workspace.bytes, origin, mode).await
 }
 
-/// KV Store Many. The pairs are looked at before the first is stored; the processor copies each value to its place.
+/// KV Store Many. All pairs are checked before the first is stored; the processor copies each value to its place.
 pub(crate) async fn store_many(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
     let (core, spans) = (context.core, context.core.port.spans());
     let command = StoreMany::parse(context.sqe);
@@ -62,7 +62,7 @@ pub(crate) async fn store_many(context: &Context<'_>, workspace: &mut Workspace)
         add(&core.counters.written_bytes, value.len() as u64);
         context.check()?;
     }
-    // Those before one that failed are acknowledged, too.
+    // Pairs before a failed one are acknowledged, so they must be durable, too.
     make_durable(core, context.span, &pairs).await?;
     ended?;
     add(&core.counters.writes, 1);
@@ -78,7 +78,7 @@ pub(crate) async fn retrieve(context: &Context<'_>, workspace: &mut Workspace) -
     if buffer_bytes > core.config.controller.transfer_bytes_max {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    // A result behind the completion needs no data pointer, but whether it can go there its length says.
+    // A result after the completion needs no data pointer; whether it can go there depends on its length.
     let may_follow = command.inline_result && context.queue.methods.get().inline_result() && buffer_bytes > 0;
     if !may_follow {
         context.resolve(workspace, buffer_bytes.into(), true).await?;
@@ -116,8 +116,8 @@ pub(crate) async fn list_keys(context: &Context<'_>, workspace: &mut Workspace) 
     }
     context.resolve(workspace, bytes as u64, true).await?;
     workspace.keys.clear();
-    let room = bytes - list::HEADER_BYTES;
-    let listed = pairs.list(context.span, core.port.spans(), from, room, &mut workspace.keys).await;
+    let bytes_left = bytes - list::HEADER_BYTES;
+    let listed = pairs.list(context.span, core.port.spans(), from, bytes_left, &mut workspace.keys).await;
     listed.map_err(|error| status_of(core, error))?;
     context.check()?;
     list::begin(&mut workspace.bytes);
@@ -151,7 +151,7 @@ pub(crate) async fn delete(context: &Context<'_>) -> Result<Reply, Status> {
     Ok(Reply::Done([0; 2]))
 }
 
-/// Flush of one namespace. While that is sanitized or formatted it has no pairs, and nothing to flush.
+/// Flush of one namespace. While the namespace is being sanitized or formatted it has nothing to flush.
 pub(crate) async fn flush(context: &Context<'_>) -> Result<Reply, Status> {
     let core = context.core;
     let namespace = core.inventory.active(context.sqe.nsid)?;
@@ -186,7 +186,7 @@ pub(crate) async fn begin_stream(
     }
 }
 
-/// A stream is complete: stores the pair, if its namespace is there still.
+/// Completes a stream: stores the pair, if its namespace still exists.
 pub(crate) async fn end_stream(
     context: &Context<'_>,
     head: &StreamHead,

@@ -1,14 +1,15 @@
-//! Commit records ([`byteway_wire::nvme::vendor::commit`]): pairs that the host stores without a command. A task looks at the
-//! ring in the device's memory, takes what is there in order, one record after the other, and answers.
+//! Commit records ([`byteway_wire::nvme::vendor::commit`]): key-value pairs that the host stores without a command. A
+//! task polls the ring in device memory, takes the records in order, and answers each.
 //!
-//! The drive looks every [`MemoryConfig::poll`](crate::MemoryConfig), counted from the moment at which the ring went on, and
-//! again at once behind each record that it has taken. Looks at which nothing can be there, because no store to the ring is
-//! under way, are only counted ([`Commits::looks`](crate::controller::memory::commit_ring::Commits::looks)): they take no event, and whatever is there is found at the instant at which
-//! a drive that looks always would have found it. What they cost its cores is in no one's way: a core that polls has nothing
-//! else to do, or is another one.
+//! The drive polls every [`MemoryConfig::poll`](crate::MemoryConfig), counted from the moment at which the ring was
+//! switched on, and once more right after each record. Polls that can find nothing, because no store to the ring is in
+//! flight, are only counted ([`Commits::looks`](crate::controller::memory::commit_ring::Commits::looks)) and cost no
+//! event: every record is found at the same instant as if all polls were made. Their core time delays no other work: a
+//! polling core has nothing else to do, or is a separate one.
 //!
-//! A look that is made costs [`Work::Poll`] and a line's way out of DRAM; a record [`Work::Parse`] and what the pipeline takes for a
-//! write, as of a command, then the store, and its answer's way into DRAM. Fetching and completing there are not.
+//! A poll that is made costs [`WorkKind::Poll`] and reading a line from DRAM. A record costs [`WorkKind::Parse`] and
+//! the pipeline latency of a write, as a command does, then the store, and writing the answer to DRAM. Fetching and
+//! completing cost nothing.
 
 use crate::config::CommandSet;
 use crate::controller::command_set::kv::page_buffer;
@@ -16,7 +17,7 @@ use crate::controller::command_set::kv::pairs::{check_value, key, mode, writable
 use crate::controller::core::Core;
 use crate::controller::state::counters::add;
 use byteway_clock::{SpanId, Stage};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_kv::Stored;
 use byteway_transfer::cxl_mem::{self, Place};
 use byteway_wire::nvme::Status;
@@ -24,7 +25,7 @@ use byteway_wire::nvme::vendor::commit::{ANSWER_BYTES, CommitAnswer, CommitRecor
 use byteway_wire::nvme::vendor::cxl::InDeviceMemory;
 use std::rc::Rc;
 
-/// Takes records for as long as there is a drive.
+/// Takes records until the drive loses power.
 pub async fn run(core: Rc<Core>) {
     let commits = &core.memory.commits;
     let mut value = Vec::new();
@@ -48,26 +49,26 @@ pub async fn run(core: Rc<Core>) {
     }
 }
 
-/// Looking at a line of the ring.
+/// Charges reading a line of the ring.
 async fn pay_for_look(core: &Core, span: SpanId) {
     let spans = core.port.spans();
-    let looked = core.placement.run(Work::Poll, 1).await;
+    let looked = core.placement.run(WorkKind::Poll, 1).await;
     spans.charge_split(span, core.clock.now(), looked.queued, Stage::Firmware);
     move_dram(core, "commit record", RECORD_BYTES, span).await;
 }
 
 async fn move_dram(core: &Core, what: &'static str, bytes: u32, span: SpanId) {
-    let passage = core.placement.site(Work::Poll).dram(what, bytes.into());
+    let passage = core.placement.site(WorkKind::Poll).dram(what, bytes.into());
     core.clock.sleep_until(passage.arrival).await;
     core.port.spans().charge_split(span, core.clock.now(), passage.queued, Stage::Dram);
 }
 
-/// Stores what a record says, and answers, unless a reset has come between.
+/// Stores the pair of a record, and answers, unless a reset came first.
 async fn take_record(core: &Core, record: &CommitRecord, value: &mut Vec<u8>, span: SpanId) {
     let life = core.memory.commits.generation();
     let is_live = || core.memory.commits.generation() == life;
     pay_for_look(core, span).await;
-    let parse = core.placement.run(Work::Parse, 1).await;
+    let parse = core.placement.run(WorkKind::Parse, 1).await;
     core.clock.sleep(core.config.controller.write_pipeline).await;
     core.port.spans().charge_split(span, core.clock.now(), parse.queued, Stage::Firmware);
     let stored = match is_live() {
@@ -102,7 +103,7 @@ async fn store_record(
     let store = record.store().ok_or(Status::INVALID_FIELD.with_dnr())?;
     let key = key(&store.key)?;
     if store.bytes == 0 {
-        return Err(Status::INVALID_VALUE_SIZE.with_dnr()); // it lies nowhere: it goes by a command
+        return Err(Status::INVALID_VALUE_SIZE.with_dnr()); // an empty value has no position; it needs a command
     }
     check_value(core, store.bytes)?;
     let mode = mode(&store)?;

@@ -1,4 +1,4 @@
-//! What Identify says of key-value namespaces and of the Key Value command set (NVMe KV 1.0, 4.1.5).
+//! Identify for KV namespaces and the Key Value command set (NVMe KV 1.0, 4.1.5).
 
 use crate::config::CommandSet;
 use crate::controller::command_set::kv::pairs::store_of;
@@ -16,7 +16,8 @@ pub fn namespace(namespace: &Namespace, limits: Limits, value_bytes_max: u32) ->
     let bytes = namespace.units() * UNIT_BYTES as u64;
     let mut id = IdentifyNamespaceKv {
         nsze: bytes,
-        // The namespace has more room than its pairs may take: what it uses is the same share of either.
+        // The namespace is larger than the capacity for its pairs: NUSE scales the used share to the size of the
+        // namespace.
         nuse: match usage.capacity_bytes {
             0 => 0,
             all => (u128::from(bytes) * u128::from(usage.used_bytes.min(all)) / u128::from(all)) as u64,
@@ -37,7 +38,7 @@ pub(crate) fn controller() -> IdentifyControllerKv {
     IdentifyControllerKv { ver: Vs::new().with_mjr(1).into_bits(), ..Default::default() }
 }
 
-/// The size of a namespace of pairs that is to be created, units.
+/// The size in units of a KV namespace to be created.
 pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespaceKv::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     let is_plain = wanted.kvfc & 0xF == 0 && wanted.nmic <= u8::from(is_shared) && wanted.anagrpid == 0;

@@ -1,5 +1,5 @@
-//! Iterators over a namespace's pairs ([`byteway_wire::nvme::vendor::kv`]): few at once, and none that nobody uses, because
-//! each holds what it shows.
+//! Iterators over the pairs of a KV namespace ([`byteway_wire::nvme::vendor::kv`]). Their number is limited, and unused
+//! ones time out, because each keeps the space of its snapshot in use.
 
 use crate::config::KvPolicy;
 use crate::controller::command::context::{Context, Reply};
@@ -15,22 +15,22 @@ use byteway_wire::nvme::vendor::kv::{Close, Next, pair_bytes, push};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Where an iterator is.
+/// State of an iterator.
 struct Place {
     cursor: Cursor,
-    /// A pair that had no room yet; its value is `value`.
+    /// A pair that did not fit into the last transfer; its value is `value`.
     pending: Option<Key>,
     value: Vec<u8>,
-    /// Why the next pair can't be had.
+    /// Status of a failed look-up of the next pair.
     failed: Option<Status>,
 }
 
 struct Entry {
-    /// Whose pairs it shows.
+    /// Unique identifier of the namespace.
     uid: u64,
-    /// When it is ended.
+    /// Timeout.
     until: Time,
-    /// None: a command uses it.
+    /// `None`: a command is using it.
     place: Option<Box<Place>>,
 }
 
@@ -39,13 +39,13 @@ pub struct Iterators {
     table: RefCell<BTreeMap<u32, Entry>>,
     most: usize,
     timeout: Delay,
-    /// The next one's identifier: one that was used comes again after 2^32 others.
+    /// Identifier of the next iterator; identifiers repeat after 2^32.
     next: Cell<u32>,
     begun: Notify,
 }
 
 impl Iterators {
-    /// None yet.
+    /// No iterators yet.
     pub fn new(clock: &Clock, policy: Option<&KvPolicy>) -> Self {
         Iterators {
             table: RefCell::default(),
@@ -61,7 +61,7 @@ impl Iterators {
         self.table.borrow_mut().clear();
     }
 
-    /// Ends those of a namespace.
+    /// Ends the iterators of a namespace.
     pub fn end_of(&self, uid: u64) {
         self.table.borrow_mut().retain(|_, entry| entry.uid != uid);
     }
@@ -74,18 +74,18 @@ impl Iterators {
         self.table.borrow().values().map(|entry| entry.until).min()
     }
 
-    /// Takes an iterator of a namespace for a command.
+    /// Takes an iterator of a namespace, for a command.
     fn take(&self, id: u32, uid: u64) -> Result<Box<Place>, Status> {
         let mut table = self.table.borrow_mut();
         let entry = table.get_mut(&id).filter(|entry| entry.uid == uid);
         let entry = entry.ok_or(Status::INVALID_FIELD.with_dnr())?;
-        // Nobody ends it while it is used, but a reset and what ends its namespace.
+        // While a command uses it, only a reset or the end of its namespace removes it.
         let place = entry.place.take().ok_or(Status::COMMAND_SEQUENCE_ERROR.with_dnr())?;
         entry.until = Time(u64::MAX);
         Ok(place)
     }
 
-    /// Gives it back, unless it was ended meanwhile.
+    /// Returns an iterator, unless it was ended meanwhile.
     fn give_back(&self, id: u32, place: Box<Place>, now: Time) {
         if let Some(entry) = self.table.borrow_mut().get_mut(&id) {
             entry.place = Some(place);
@@ -94,7 +94,7 @@ impl Iterators {
         }
     }
 
-    /// Ends those that are not used for too long.
+    /// Ends iterators that were unused for too long.
     pub(crate) async fn run(&self, clock: &Clock) {
         loop {
             self.end_late(clock.now());
@@ -109,7 +109,7 @@ impl Iterators {
     pub(crate) async fn seek(&self, context: &Context<'_>) -> Result<Reply, Status> {
         let (namespace, pairs) = pairs_of(context.core, context.sqe.nsid)?;
         let from = key_or_first(&KeyField::parse(context.sqe))?;
-        pairs.ready().await; // what is shown is what is there when this completes
+        pairs.ready().await; // the iterator shows the pairs as of this command's completion
         context.check()?;
         let now = context.core.clock.now();
         self.end_late(now);
@@ -128,7 +128,7 @@ impl Iterators {
         Ok(Reply::Done([id, 0]))
     }
 
-    /// KV Next. One that fails when it has looked for pairs ends its iterator: what it had taken is lost.
+    /// KV Next. A failure while reading pairs ends the iterator, because the pairs already taken are lost.
     pub(crate) async fn next(
         &self,
         context: &Context<'_>,
@@ -172,7 +172,7 @@ impl Iterators {
     }
 }
 
-/// Puts the pairs that follow into `into`, as many as `bytes` hold; gives the dwords of the completion.
+/// Appends the next pairs to `into`, up to `bytes` bytes; returns the dwords of the completion.
 async fn gather(
     context: &Context<'_>,
     place: &mut Place,
@@ -190,7 +190,7 @@ async fn gather(
             context.check()?;
         }
         if let Some(status) = place.failed {
-            // What came before it is good.
+            // Pairs before the failed one are returned.
             return if into.is_empty() { Err(status) } else { Ok([into.len() as u32, 0]) };
         }
         let Some(key) = place.pending else { return Ok([into.len() as u32, Next::END]) };

@@ -1,14 +1,14 @@
-//! The Key Value command set (NVMe Key Value Command Set 1.0): pairs of keys and values. Whatever is decided about them is
-//! [`byteway_kv`]'s; here commands are looked at and answered.
+//! The Key Value command set (NVMe Key Value Command Set 1.0). [`byteway_kv`] implements the store; this module checks
+//! commands and answers them.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`commands`] | Store, Retrieve, List, Delete, Exist, Flush, Store Many |
 //! | [`iterator`] | Seek, Next, Close |
-//! | [`pairs`] | what they have in common |
-//! | [`life`] | a namespace's store: opened, closed, flushed |
+//! | [`pairs`] | shared code: keys, values, modes, statuses |
+//! | [`life`] | the store of a namespace: open, close, flush |
 //! | [`page_buffer`], [`commit`] | values and records that the host stores over CXL.mem |
-//! | [`identify`] | Identify, and what namespaces of it may be like |
+//! | [`identify`] | Identify, and the sizes of KV namespaces |
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
 use crate::controller::Controller;
@@ -41,7 +41,7 @@ pub mod life;
 pub mod page_buffer;
 pub mod pairs;
 
-/// The command set's own state; each namespace has its store ([`Kv`]) for its contents.
+/// State of the command set; each namespace has its store ([`Kv`]) in its contents.
 pub struct KeyValue {
     iterators: Rc<Iterators>,
 }
@@ -127,7 +127,7 @@ impl IoCommandSet for KeyValue {
         kv.contains(&KvOpcode(opcode)) || vendor.contains(&VendorOpcode(opcode))
     }
 
-    /// A Store has its key where others have the length of an inline tail.
+    /// In a Store, the key occupies the fields that hold the length of inline payload in other commands.
     fn framing(sqe: &Sqe, methods: Methods) -> Framing {
         let is_store = methods.inline_tail() && sqe.opcode() == KvOpcode::STORE.0;
         if is_store { Framing::of_store(sqe, methods) } else { Framing::of(sqe, methods) }
@@ -194,7 +194,7 @@ impl IoCommandSet for KeyValue {
         life::ready(core).await;
     }
 
-    /// Iterators end.
+    /// Ends all iterators.
     fn reset(&self) {
         self.iterators.clear();
     }
@@ -203,7 +203,7 @@ impl IoCommandSet for KeyValue {
         life::power_off(core);
     }
 
-    /// Takes commit records, if the drive offers them, and ends iterators that are not used for too long.
+    /// Starts the tasks that take commit records, if the drive offers them, and that time iterators out.
     fn spawn(&self, core: &Rc<Core>) {
         if core.config.transfer.methods.cxl_commit() {
             core.clock.spawn("commit records", commit::run(core.clone()));
@@ -255,21 +255,21 @@ impl KeyValue {
     }
 }
 
-/// What others see of the stores.
+/// Access to the stores, for measurements and tests.
 impl Controller {
-    /// Shows the store of each key-value namespace that can be used now.
+    /// Calls `each` with the store of each usable KV namespace.
     pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
         self.core().inventory.each(|namespace| store_of(namespace).iter().for_each(&mut each));
     }
 
-    /// The store of a namespace of pairs, while that can be used.
+    /// The store of a KV namespace, while it is usable.
     pub fn pairs(&self, nsid: u32) -> Option<Kv> {
         store_of(&*self.core().inventory.allocated(nsid)?)
     }
 }
 
 impl NamespaceConfig {
-    /// Pairs of keys and values, for which the drive needs [`DriveConfig::kv`].
+    /// A KV namespace. The drive needs [`DriveConfig::kv`].
     pub const fn key_value(units: u64) -> NamespaceConfig {
         NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::KeyValue }
     }

@@ -1,5 +1,5 @@
-//! The page buffer of the first key-value namespace, behind the area and the ring in the device's memory
-//! ([`byteway_wire::nvme::vendor::cxl`]): the host stores values to where they stay.
+//! The page buffer of the first KV namespace, after area and ring in device memory
+//! ([`byteway_wire::nvme::vendor::cxl`]): the host stores values directly where they stay.
 
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::payload::Followed;
@@ -13,12 +13,12 @@ use byteway_transfer::cxl_mem::{self, Place};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, PagePointer};
 
-/// What the device's memory is used for, the page buffer too.
+/// How device memory is divided, including the page buffer.
 pub(crate) fn log(core: &Core) -> DeviceMemoryLog {
     log_upon(core, core.memory.log(core.config.transfer.memory.as_ref()))
 }
 
-/// The same upon what the log says `without` the page buffer.
+/// Adds the page buffer to the division `without` it.
 pub(crate) fn log_upon(core: &Core, without: DeviceMemoryLog) -> DeviceMemoryLog {
     let Some(config) = &core.config.transfer.memory else { return without };
     let Some((nsid, pairs)) = first_store(core) else { return without };
@@ -34,11 +34,12 @@ pub(crate) fn log_upon(core: &Core, without: DeviceMemoryLog) -> DeviceMemoryLog
         limit: told.limit,
         ..without
     };
-    // Positions lie in the buffer modulo its size: without powers of two there is none.
+    // Positions are taken modulo the buffer's size, which must therefore be a power of two; otherwise there is no page
+    // buffer.
     if log.placing().is_some() { log } else { without }
 }
 
-/// Where in the page buffer a device address is, and whose it is.
+/// The offset in the page buffer of a device address, and the store that the buffer belongs to.
 pub(crate) fn find(core: &Core, address: u64) -> Option<(u32, Kv)> {
     let offset = core.config.transfer.memory.as_ref()?.buffer_offset();
     let at = u32::try_from(address.checked_sub(offset.into())?).ok()?;
@@ -46,8 +47,8 @@ pub(crate) fn find(core: &Core, address: u64) -> Option<(u32, Kv)> {
     (at < pairs.buffer_bytes()).then_some((at, pairs))
 }
 
-/// Stores a pair whose value lies at `at` of the page buffer, as a command or a record says: once its checksum is right.
-/// `value` is memory to be used again.
+/// Stores a pair whose value lies at `at` in the page buffer, for a command or a record, once its checksum matches.
+/// `value` is a reused buffer.
 pub(crate) async fn store_at(
     core: &Core,
     followed: Followed<'_>,
@@ -74,8 +75,8 @@ pub(crate) async fn store_at(
     Ok(told)
 }
 
-/// Stores a pair whose value of `bytes` the host has put where it stays, if that is where the data pointer says: in the
-/// page buffer. Gives the pointer and the limit. None: it is elsewhere.
+/// Stores a pair whose value of `bytes` bytes the host has placed in the page buffer, if the data pointer says so.
+/// Returns the write pointer and the limit; `None`: the value is elsewhere.
 pub(crate) async fn store_placed(
     context: &Context<'_>,
     workspace: &mut Workspace,

@@ -1,4 +1,4 @@
-//! What the commands of key-value pairs have in common: keys, values, modes, and how failures become statuses.
+//! Code that the KV commands share: keys, values, store modes, and the mapping of store errors to statuses.
 
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::core::Core;
@@ -13,27 +13,27 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::{KeyField, Store};
 use std::rc::Rc;
 
-/// A namespace's store, while that can be used.
+/// The store of a namespace, while it is usable.
 #[inline]
 pub(crate) fn store_of(namespace: &Namespace) -> Option<Kv> {
     namespace.contents()
 }
 
-/// A namespace of pairs, and these.
+/// A KV namespace and its store.
 pub(crate) fn pairs_of(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, Kv), Status> {
     let namespace = core.namespace(nsid)?;
     let pairs = store_of(&namespace).ok_or(Status::NAMESPACE_NOT_READY)?;
     Ok((namespace, pairs))
 }
 
-/// The same, if they can be written.
+/// As [`pairs_of`], if the namespace is writable.
 pub(crate) fn writable_pairs(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, Kv), Status> {
     let (namespace, pairs) = pairs_of(core, nsid)?;
     namespace.check_writable()?;
     Ok((namespace, pairs))
 }
 
-/// Without a volatile write cache, what was done is durable before it is acknowledged.
+/// Without a volatile write cache, makes changes durable before they are acknowledged.
 pub(crate) async fn make_durable(core: &Core, span: SpanId, pairs: &Kv) -> Result<(), Status> {
     if !core.features.write_cache.get().wce() && !core.config.ftl.plp {
         let flushed = pairs.flush(span, core.port.spans()).await;
@@ -42,12 +42,12 @@ pub(crate) async fn make_durable(core: &Core, span: SpanId, pairs: &Kv) -> Resul
     Ok(())
 }
 
-/// The longest value, bytes.
+/// The longest value, in bytes.
 pub(crate) fn value_bytes_max(core: &Core) -> u32 {
     core.config.kv.as_ref().map_or(0, |policy| policy.store.value_bytes_max)
 }
 
-/// When a pair is to be stored. Compression there is none, so that a value is not to be compressed changes nothing.
+/// The precondition of a Store. There is no compression, so the flag against it has no effect.
 pub(crate) fn mode(store: &Store) -> Result<StoreMode, Status> {
     match (store.must_exist, store.must_not_exist) {
         (false, false) => Ok(StoreMode::Any),
@@ -62,12 +62,12 @@ pub(crate) fn key(field: &KeyField) -> Result<Key, Status> {
     field.key().and_then(Key::new).ok_or(Status::INVALID_KEY_SIZE.with_dnr())
 }
 
-/// The same where an empty one stands for the first.
+/// As [`key`]; an empty key selects the first one.
 pub(crate) fn key_or_first(field: &KeyField) -> Result<Key, Status> {
     if field.length == 0 { Ok(Key::FIRST) } else { key(field) }
 }
 
-/// Whether a value may have so many bytes.
+/// Checks the length of a value.
 pub(crate) fn check_value(core: &Core, bytes: u32) -> Result<(), Status> {
     if bytes > value_bytes_max(core) {
         return Err(Status::INVALID_VALUE_SIZE.with_dnr());
@@ -78,7 +78,7 @@ pub(crate) fn check_value(core: &Core, bytes: u32) -> Result<(), Status> {
     Ok(())
 }
 
-/// Stores a pair, and answers.
+/// Stores a pair and answers the command.
 pub(crate) async fn put(
     context: &Context<'_>,
     pairs: &Kv,
@@ -93,12 +93,12 @@ pub(crate) async fn put(
     make_durable(core, context.span, pairs).await?;
     add(&core.counters.writes, 1);
     add(&core.counters.written_bytes, value.len() as u64);
-    // A host that places values itself must know where others are.
+    // A host that places values itself must learn where other values were placed.
     let is_told = context.queue.methods.get().cxl_mem();
     Ok(Reply::Done(if is_told { [told.pointer, told.place] } else { [0; 2] }))
 }
 
-/// The one place where a failure of a store becomes a status.
+/// Maps a store error to a status; no other code does.
 pub(crate) fn status_of(core: &Core, error: KvError) -> Status {
     match error {
         KvError::NotFound => Status::KEY_DOES_NOT_EXIST.with_dnr(),
@@ -115,7 +115,7 @@ pub(crate) fn status_of(core: &Core, error: KvError) -> Status {
     }
 }
 
-/// How the value came: what has no DMA at all is in the processor's hands.
+/// How the value entered the drive. Without DMA the processor holds it.
 pub(crate) fn origin(context: &Context<'_>, bytes: u32) -> Origin {
     match context.payload {
         Payload::Pointer if context.names_buffer() || context.in_memory().is_some() || bytes == 0 => {

@@ -1,24 +1,23 @@
-//! A Read or Write of one unit where modelled waits take no time: done within the call that has fetched it, without a command
-//! slot, if there is nothing to wait for and nothing to say but that it succeeded.
+//! Reads and writes of one unit in immediate mode, where modelled waits take no time: executed within the call that
+//! fetched them, without a command slot, if nothing must be waited for and the command succeeds.
 //!
-//! Whatever is out of the ordinary is left to a command slot and to [`io`](super::io), before anything has happened: other
-//! command formats and lists, extents that the host did not give, namespaces that refuse, blocks that can't be read, a write
-//! buffer that is full. A host sees no difference but time. As the command begins and ends in one step, no Abort, deletion or
-//! reset finds it under way.
+//! Everything else is left to a command slot and [`io`](super::io), before any effect: other command formats and lists,
+//! extents outside host memory, refused namespaces, unreadable blocks, a full write buffer. A host sees no difference
+//! but time. The command begins and ends in one step, so no Abort, deletion or reset finds it in flight.
 
 use crate::controller::core::Core;
-use crate::controller::queue::ring::{Fate, SubmissionQueue};
+use crate::controller::queue::ring::{QueueFate, SubmissionQueue};
 use crate::controller::state::counters::add;
 use byteway_link::{Direction, Purpose};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::command::{FUSE_NONE, PSDT_PRP};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Segment, Sqe};
 
-/// Does a command that is of the NVM command set, if it can. False: a command slot is to execute it.
+/// Executes a command of the NVM command set, if possible. `false`: it needs a command slot.
 pub(crate) fn execute(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
     let opcode = NvmOpcode(sqe.opcode());
     let is_plain = sqe.psdt() == PSDT_PRP && sqe.fuse() == FUSE_NONE && queue.methods.get().is_empty();
-    let is_own = core.router.get().is_none() && !queue.is_lent.get() && queue.fate.get() == Fate::Live;
+    let is_own = core.router.get().is_none() && !queue.is_lent.get() && queue.fate.get() == QueueFate::Live;
     if !is_plain || !is_own || !matches!(opcode, NvmOpcode::READ | NvmOpcode::WRITE) {
         return false;
     }
@@ -67,11 +66,11 @@ fn write(core: &Core, sqe: &Sqe) -> Option<()> {
     let durable = rw.fua || !core.features.write_cache.get().wce();
     let (unit, _) = namespace.run(span.unit, 1);
     if !core.backing.can_write_at_once(unit, durable) {
-        return None; // before the payload is brought: it crosses the link once
+        return None; // before the payload is fetched, which must cross the link only once
     }
     let granularity = u64::from(core.config.controller.dma_granularity);
     let mut content = None;
-    let mut parts = Vec::new(); // without memory, unless the unit comes in several
+    let mut parts = Vec::new(); // allocates only if the unit comes in several parts
     let take = |_: usize, part: &[u8]| match part.len() {
         UNIT_BYTES => content = Some(Content::of(part, core.config.keep)),
         _ => parts.extend_from_slice(part),
@@ -86,7 +85,7 @@ fn write(core: &Core, sqe: &Sqe) -> Option<()> {
     Some(())
 }
 
-/// Where the PRPs say that a payload of at most a unit lies: in one page, or in two. The second segment may be empty.
+/// The PRP segments of a payload of at most a unit: in one page or two. The second segment may be empty.
 fn segments(core: &Core, sqe: &Sqe, bytes: u32) -> Option<[Segment; 2]> {
     let page_bytes = core.registers.page_bytes.get();
     let within = (sqe.prp1 % u64::from(page_bytes)) as u32;

@@ -1,4 +1,4 @@
-//! Logical blocks over units: read, written, compared, for all commands of the set.
+//! Logical blocks over units: read, write and compare, for all commands of the set.
 
 use crate::backing::UnitPart;
 use crate::controller::command::context::Context;
@@ -12,7 +12,7 @@ use byteway_wire::nvme::{ReadWrite, Status};
 use std::rc::Rc;
 
 impl Context<'_> {
-    /// Where the blocks of a transfer lie, if it is a transfer that the drive takes.
+    /// The span of a transfer, if its range and length are valid.
     pub(crate) fn transfer(
         &self,
         rw: &ReadWrite,
@@ -27,14 +27,14 @@ impl Context<'_> {
         Ok((namespace, span))
     }
 
-    /// The namespace that the command names, if it can be written.
+    /// The command's namespace, if it is writable.
     pub(crate) fn writable(&self) -> Result<Rc<Namespace>, Status> {
         let namespace = self.core.namespace(self.sqe.nsid)?;
         namespace.check_writable()?;
         Ok(namespace)
     }
 
-    /// With `fua`: what is about to be read is on flash when this ends, and is read from there.
+    /// With `fua`: flushes what is about to be read, so that it is read from flash.
     pub(crate) async fn commit(&self, fua: bool) -> Result<(), Status> {
         if fua {
             settle(self).await?;
@@ -43,14 +43,14 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// Whether a write is to be on flash when it completes.
+    /// Whether a write must be on flash when it completes.
     pub(crate) fn durable(&self, fua: bool) -> bool {
         fua || !self.core.features.write_cache.get().wce()
     }
 }
 
-/// Reads the units of `span` into `workspace.contents`. If not all of it can be read, `workspace.failed_lba`, which was
-/// the span's first block, is the first that can't.
+/// Reads the units of `span` into `workspace.contents`. On a failure `workspace.failed_lba`, initially the span's first
+/// block, becomes the first block that can't be read.
 pub(crate) async fn fetch_units(
     context: &Context<'_>,
     workspace: &mut Workspace,
@@ -60,7 +60,7 @@ pub(crate) async fn fetch_units(
     let (core, contents) = (context.core, &mut workspace.contents);
     let (first, count) = namespace.run(span.unit, span.units.into());
     let spans = core.port.spans();
-    let mut read = core.backing.read(context.errand(), spans, first, count as u32, contents).await;
+    let mut read = core.backing.read(context.work_context(), spans, first, count as u32, contents).await;
     if count < u64::from(span.units) && read.is_ok() {
         read = fetch_rest(context, contents, namespace, span, count).await;
     }
@@ -72,7 +72,7 @@ pub(crate) async fn fetch_units(
     check_readable(context, workspace, namespace, span)
 }
 
-/// Whether all of `span` can be read, whose units have been.
+/// Checks that all of `span`, whose units were read, is readable.
 pub(crate) fn check_readable(
     context: &Context<'_>,
     workspace: &mut Workspace,
@@ -85,7 +85,7 @@ pub(crate) fn check_readable(
     Ok(())
 }
 
-/// Reads what lies in further extents.
+/// Reads the part of a span in further extents.
 #[cold]
 async fn fetch_rest(
     context: &Context<'_>,
@@ -98,14 +98,14 @@ async fn fetch_rest(
     while done < u64::from(span.units) {
         let (first, count) = namespace.run(span.unit + done, u64::from(span.units) - done);
         let spans = context.core.port.spans();
-        context.core.backing.read(context.errand(), spans, first, count as u32, &mut more).await?;
+        context.core.backing.read(context.work_context(), spans, first, count as u32, &mut more).await?;
         contents.append(&mut more);
         done += count;
     }
     Ok(())
 }
 
-/// Whether what can't be read of the units lies outside of the span.
+/// Checks that all unreadable bytes of the units lie outside the span.
 #[cold]
 fn check_marred(
     context: &Context<'_>,
@@ -125,7 +125,7 @@ fn check_marred(
     Ok(())
 }
 
-/// Writes whole units, which it takes out of `contents`.
+/// Writes whole units, and removes them from `contents`.
 pub(crate) async fn write_units(
     context: &Context<'_>,
     namespace: &Namespace,
@@ -136,12 +136,13 @@ pub(crate) async fn write_units(
     let core = context.core;
     loop {
         let (first, count) = namespace.run(unit, contents.len() as u64);
-        // What lies in another extent comes after.
+        // The part in other extents is written afterwards.
         let mut rest = Vec::new();
         if count < contents.len() as u64 {
             rest = contents.split_off(count as usize);
         }
-        let written = core.backing.write(context.errand(), core.port.spans(), first, contents, durable).await;
+        let written =
+            core.backing.write(context.work_context(), core.port.spans(), first, contents, durable).await;
         written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         if rest.is_empty() {
             return Ok(());
@@ -151,18 +152,18 @@ pub(crate) async fn write_units(
     }
 }
 
-/// What a span is filled with.
+/// New contents of a span.
 #[derive(Clone, Copy)]
 pub(crate) enum Fill<'a> {
-    /// These bytes, as many as the span has.
+    /// These bytes, exactly as many as the span has.
     Bytes(&'a [u8]),
     /// Zeroes.
     Zero,
-    /// Nothing: it can't be read any more.
+    /// Unreadable, until written again.
     Unreadable,
 }
 
-/// Writes over a span that is not whole units: each unit is read, changed and written as one step.
+/// Writes a span that is not whole units: reads, changes and writes each unit in one atomic step.
 pub(crate) async fn write_part(
     context: &Context<'_>,
     namespace: &Namespace,
@@ -183,14 +184,14 @@ pub(crate) async fn write_part(
             *marred &= !parts;
         };
         let (unit, _) = namespace.run(span.unit + u64::from(index), 1);
-        let (errand, spans) = (context.errand(), core.port.spans());
+        let (work, spans) = (context.work_context(), core.port.spans());
         let edited = match fill {
             Fill::Bytes(bytes) => {
                 let part =
                     UnitPart { unit, offset, bytes: &bytes[at..at + count], command_bytes: span.bytes };
-                core.backing.write_part(errand, spans, part, durable).await
+                core.backing.write_part(work, spans, part, durable).await
             }
-            Fill::Zero | Fill::Unreadable => core.backing.edit(errand, spans, unit, edit, durable).await,
+            Fill::Zero | Fill::Unreadable => core.backing.edit(work, spans, unit, edit, durable).await,
         };
         edited.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         at += count;
@@ -199,7 +200,7 @@ pub(crate) async fn write_part(
     Ok(())
 }
 
-/// Whether the units of `span`, which have been read, hold `expected` in it: the end of a Compare.
+/// Compares the units of `span`, which were read, with `expected`: the end of a Compare.
 pub(crate) fn check_equal(
     context: &Context<'_>,
     workspace: &mut Workspace,

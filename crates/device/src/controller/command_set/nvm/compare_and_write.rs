@@ -1,8 +1,8 @@
-//! Compare and Write, the fused operation of the NVM command set (NVM Command Set 1.1, 2.1.4). How the two commands find
-//! each other is [`pairing`](crate::controller::fetch::pairing)'s.
+//! Compare and Write, the fused operation of the NVM command set (NVM Command Set 1.1, 2.1.4).
+//! [`pairing`](crate::controller::fetch::pairing) pairs the two commands.
 //!
-//! The payloads of both are there before the units are locked: [`Exchange`](byteway_firmware::Exchange) keeps every other
-//! command from changing them between the comparison and the write.
+//! Both payloads are fetched before the units are locked. [`Exchange`](byteway_firmware::Exchange) then keeps other
+//! commands from changing the units between comparison and write.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::status_of;
@@ -15,13 +15,13 @@ use byteway_clock::Stage;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Status};
 
-/// Blocks of one Compare and Write, at most, of every format (ACWU, one-based). They touch no more units than they are,
-/// wherever they begin.
+/// Maximum number of blocks of a Compare and Write, in every format (ACWU, one-based). Wherever they begin, they touch
+/// no more units than their number.
 pub fn blocks_max(core: &Core) -> u32 {
     core.backing.exchange_units_max().min(1 << 16)
 }
 
-/// Executes a fused operation: what both commands complete with.
+/// Executes the fused operation; returns the status of each command.
 pub(crate) async fn execute(both: &[Context<'_>; 2], workspace: &mut Workspace) -> [Status; 2] {
     let [first, second] = both;
     if !is_compare_and_write(first, second) {
@@ -30,12 +30,12 @@ pub(crate) async fn execute(both: &[Context<'_>; 2], workspace: &mut Workspace) 
     let status_of = |outcome: Result<(), Status>| outcome.err().unwrap_or(Status::SUCCESS);
     match compare_and_write(first, second, workspace).await {
         Ok(written) => [Status::SUCCESS, status_of(written)],
-        // A queue that is deleted aborts the second for that.
+        // If the queue is being deleted, the second is aborted for that reason.
         Err(failed) => [failed, second.check_queue().err().unwrap_or(Status::ABORTED_FAILED_FUSED)],
     }
 }
 
-/// Whether the two are a fused operation that there is, over the same blocks.
+/// Whether the two form a supported fused operation, over the same blocks.
 fn is_compare_and_write(first: &Context<'_>, second: &Context<'_>) -> bool {
     let blocks = |sqe| {
         let ReadWrite { slba, nlb_z, .. } = ReadWrite::parse(sqe);
@@ -46,8 +46,8 @@ fn is_compare_and_write(first: &Context<'_>, second: &Context<'_>) -> bool {
         && blocks(first.sqe) == blocks(second.sqe)
 }
 
-/// Compares, and writes if what is there is equal. An error is the first's, and then nothing is written; what the second
-/// fails with leaves the first as it is.
+/// Compares, and writes if equal. An error is the first command's, and nothing is written; a failure of the second
+/// leaves the first's status unchanged.
 async fn compare_and_write(
     first: &Context<'_>,
     second: &Context<'_>,
@@ -81,7 +81,7 @@ async fn compare_and_write(
     let exchange = match exchange {
         Ok(exchange) => exchange,
         Err(status) => {
-            // Nothing will be written; what is compared stands for itself.
+            // Nothing will be written; the comparison is done anyway, for the first command's status.
             fetch_units(first, workspace, &namespace, span).await?;
             check_equal(first, workspace, span, &expected)?;
             return Ok(Err(status));
@@ -110,7 +110,7 @@ async fn compare_and_write(
     Ok(written.map_err(|error| status_of(error, Status::WRITE_FAULT)))
 }
 
-/// Brings the payload of the Write, if it can be executed.
+/// Fetches the payload of the Write, if the Write is valid.
 async fn prepare_write(
     write: &Context<'_>,
     workspace: &mut Workspace,
@@ -122,7 +122,7 @@ async fn prepare_write(
     write.bring(workspace, span.bytes, Landing::Bytes).await
 }
 
-/// Puts `bytes` into the part of the units that `span` is.
+/// Overwrites the part `span` of the units with `bytes`.
 fn overwrite(contents: &mut [Content], keep: Keep, span: Span, bytes: &[u8]) {
     let mut rest = bytes;
     for (index, content) in (0..).zip(contents) {

@@ -1,8 +1,8 @@
-//! Copy (NVM Command Set 1.1, 3.2.2): blocks of a namespace to other places of it, without the host.
+//! Copy (NVM Command Set 1.1, 3.2.2): copies blocks within a namespace, inside the drive.
 //!
-//! A range is read, then written, range by range; each unit of 4 KiB is read at one instant, so a copy never holds a
-//! unit that was half written. Where a source overlaps the destination, that order shows: with ranges of descriptor
-//! format 0h it may, and it is for the host not to ask for it.
+//! Ranges are copied one after another: each is read, then written. Each unit of 4 KiB is read at one instant, so a
+//! copy never holds a half-written unit. If a source overlaps the destination, that order is visible; descriptor format
+//! 0h permits it, and leaves it to the host to avoid.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::settle;
@@ -13,7 +13,7 @@ use crate::controller::namespace::{Namespace, Span};
 use crate::controller::state::counters::add;
 use byteway_wire::nvme::{Copy, CopyRange, Status};
 
-/// Executes a Copy. If it fails, dword 0 of its completion is the number of the first range that was not copied.
+/// Executes a Copy. On a failure, dword 0 of the completion is the number of the first range that was not copied.
 pub async fn copy(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
     let command = Copy::parse(context.sqe);
@@ -46,7 +46,7 @@ pub async fn copy(context: &Context<'_>, workspace: &mut Workspace) -> Result<()
     Ok(())
 }
 
-/// Looks at all ranges before anything is copied; gives how many blocks there are.
+/// Checks all ranges before anything is copied; returns the total number of blocks.
 fn check(
     context: &Context<'_>,
     namespace: &Namespace,
@@ -91,7 +91,7 @@ async fn copy_range(
     written
 }
 
-/// The bytes of a span whose units have been read.
+/// Extracts the bytes of a span from its units.
 fn lay_out(workspace: &Workspace, span: Span, bytes: &mut Vec<u8>) {
     bytes.clear();
     bytes.resize(span.bytes as usize, 0);

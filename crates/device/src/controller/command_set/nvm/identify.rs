@@ -1,4 +1,4 @@
-//! What Identify says of block namespaces and of the NVM command set (NVM Command Set 1.1, 4.1.5).
+//! Identify for block namespaces and the NVM command set (NVM Command Set 1.1, 4.1.5).
 
 use crate::controller::command_set::nvm::compare_and_write::blocks_max;
 use crate::controller::command_set::nvm::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
@@ -11,10 +11,10 @@ use byteway_wire::nvme::{IdentifyController, IdentifyNamespace, LbaFormat, Statu
 
 /// The LBA formats, by index.
 pub const FORMATS: [BlockSize; 2] = [BlockSize::B512, BlockSize::B4096];
-/// Source ranges of one Copy, at most.
+/// Maximum number of source ranges in a Copy.
 pub const COPY_RANGES_MAX: usize = 128;
 
-/// What holds for every namespace that could be: the Identify Namespace data structure for all.
+/// The Identify Namespace data structure of capabilities that all namespaces share.
 pub fn capabilities(transfer_bytes_max: u32) -> IdentifyNamespace {
     let mut id = IdentifyNamespace {
         nlbaf: (FORMATS.len() - 1) as u8,
@@ -55,7 +55,7 @@ pub fn namespace(namespace: &Namespace, limits: Limits) -> IdentifyNamespace {
     id
 }
 
-/// The most blocks of one source range of a Copy (MSSRL), and of all together (MCL).
+/// Maximum number of blocks in a source range of a Copy (MSSRL), and in all ranges (MCL).
 pub fn copy_limits_of(namespace: &Namespace, transfer_bytes_max: u32) -> (u16, u32) {
     copy_limits(transfer_bytes_max / namespace.block.bytes() as u32)
 }
@@ -65,28 +65,28 @@ fn copy_limits(transfer_blocks: u32) -> (u16, u32) {
     (range, u32::from(range) * COPY_RANGES_MAX as u32)
 }
 
-/// The index of a format.
+/// The index of the LBA format.
 pub fn format_index(block: BlockSize) -> u8 {
     FORMATS.iter().position(|format| *format == block).unwrap_or(0) as u8
 }
 
-/// The Identify Namespace data structure of the set: it has nothing to say of any namespace.
+/// The set-specific Identify Namespace data structure: all fields are zero.
 pub(crate) fn of_set() -> IdentifyNamespaceNvm {
     IdentifyNamespaceNvm::default()
 }
 
 /// The Identify Controller data structure of the set.
 pub(crate) fn controller() -> IdentifyControllerNvm {
-    // Verify, Write Zeroes and Write Uncorrectable go on in steps: they have no limit beyond the command's own.
+    // Verify, Write Zeroes and Write Uncorrectable run in steps: the only limit is the range of the command's fields.
     IdentifyControllerNvm {
-        dmrl: 0, // 256 ranges: no limit beyond the command's own
+        dmrl: 0, // no limit beyond the command's 256 ranges
         dmrsl: DEALLOCATE_RANGE_BLOCKS_MAX,
         dmsl: DEALLOCATE_BLOCKS_MAX,
         ..Default::default()
     }
 }
 
-/// What the Identify Controller data structure for all sets says of this one.
+/// Adds the NVM command set to the common Identify Controller data structure.
 pub(crate) fn describe(core: &Core, id: &mut IdentifyController) {
     id.oncs |= oncs::COMPARE
         | oncs::DATASET_MANAGEMENT
@@ -102,10 +102,10 @@ pub(crate) fn describe(core: &Core, id: &mut IdentifyController) {
     id.cdfs = 1; // descriptor format 0h
 }
 
-/// The size of a namespace of blocks that is to be created, if the drive can make one like it.
+/// The size of a block namespace to be created, if the drive supports it.
 pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespace::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
-    // The extended part of the index counts only where there are more than 16 formats.
+    // The upper bits of the format index count only with more than 16 formats.
     let block = format_of(wanted.flbas & 0xF)?;
     if wanted.nsze == 0 || wanted.ncap > wanted.nsze {
         return Err(Status::INVALID_FIELD.with_dnr());

@@ -1,5 +1,5 @@
-//! Verify and Write Uncorrectable (NVM Command Set 1.1, 3.2.6 and 3.2.7): blocks that are looked at without being
-//! transferred, and blocks that can't be read until they are written again.
+//! Verify and Write Uncorrectable (NVM Command Set 1.1, 3.2.6 and 3.2.7): reading blocks without transferring them, and
+//! making blocks unreadable until they are written again.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::settle;
@@ -10,10 +10,10 @@ use crate::controller::state::counters::add;
 use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::{ReadWrite, Status};
 
-/// Units between two looks at whether the command is to go on: neither command is limited by what one transfer may be.
+/// Units between checks whether to continue: the transfer limit does not apply to these commands.
 const STEP_UNITS: u32 = 256;
 
-/// Reads blocks, and tells whether that can be done.
+/// Executes Verify: reads the blocks and reports errors.
 pub async fn verify(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
     let command = ReadWrite::parse(context.sqe);
@@ -37,7 +37,7 @@ pub async fn verify(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     Ok(())
 }
 
-/// Makes blocks unreadable.
+/// Executes Write Uncorrectable: makes the blocks unreadable.
 pub async fn mark_unreadable(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let command = ReadWrite::parse(context.sqe);
     workspace.failed_lba = command.slba;

@@ -11,11 +11,11 @@ use byteway_clock::Stage;
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::{DatasetManagement, NSID_ALL, Range, ReadWrite, Status, WriteZeroes};
 
-/// Blocks of one range of Dataset Management, at most (DMRSL).
+/// Maximum number of blocks in a range of Dataset Management (DMRSL).
 pub const DEALLOCATE_RANGE_BLOCKS_MAX: u32 = 1 << 20;
-/// Blocks of all its ranges together, at most (DMSL).
+/// Maximum number of blocks in all its ranges (DMSL).
 pub const DEALLOCATE_BLOCKS_MAX: u64 = 1 << 22;
-/// Units deallocated between two looks at whether the command is to go on.
+/// Units deallocated between checks whether to continue.
 const DEALLOCATE_STEP_UNITS: u64 = 1 << 16;
 
 pub(crate) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
@@ -58,7 +58,7 @@ pub(crate) async fn write(context: &Context<'_>, workspace: &mut Workspace) -> R
 
 pub(crate) async fn flush(context: &Context<'_>) -> Result<(), Status> {
     if context.sqe.nsid != NSID_ALL {
-        // Also while its namespace is sanitized (NVMe Base 2.1, 8.1.24).
+        // Allowed even while the namespace is sanitized (NVMe Base 2.1, 8.1.24).
         context.core.inventory.active(context.sqe.nsid)?;
     }
     settle(context).await?;
@@ -77,12 +77,12 @@ pub(crate) async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspac
     Ok(())
 }
 
-/// Makes a span read as zeroes: whole units are unmapped, parts of units overwritten.
+/// Makes a span read as zeroes: unmaps whole units, overwrites parts of units.
 async fn zero(context: &Context<'_>, namespace: &Namespace, span: Span) -> Result<(), Status> {
     let core = context.core;
     let unit = UNIT_BYTES as u64;
     let (first, count) = span.whole_units().unwrap_or((span.unit, 0));
-    let head = (first - span.unit) * unit; // bytes of the span's units before the whole ones
+    let head = (first - span.unit) * unit; // bytes before the first whole unit
     if count == 0 {
         return write_part(context, namespace, span, Fill::Zero, false).await;
     }
@@ -108,7 +108,7 @@ async fn zero(context: &Context<'_>, namespace: &Namespace, span: Span) -> Resul
 
 pub(crate) async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let command = DatasetManagement::parse(context.sqe);
-    // Without the attribute it only gives hints, which change nothing.
+    // Without the deallocate attribute the command only gives hints, which have no effect.
     let namespace =
         if command.ad { context.writable()? } else { context.core.namespace(context.sqe.nsid)? };
     let bytes = command.ranges() * Range::SIZE;
@@ -126,7 +126,7 @@ pub(crate) async fn deallocate(context: &Context<'_>, workspace: &mut Workspace)
         dataset.push(range);
     }
     if !command.ad {
-        return Ok(()); // the other attributes are hints
+        return Ok(()); // the other attributes are only hints
     }
     for range in dataset.iter().filter(|range| range.length > 0) {
         let span = namespace.span(range.slba, u64::from(range.length))?;

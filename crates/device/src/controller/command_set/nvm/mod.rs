@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`plain`] | reads and writes of one whole unit, the short way |
+//! | [`plain`] | the fast path of reads and writes of one whole unit |
 //! | [`io`] | Read, Write, Flush, Write Zeroes, Dataset Management, Compare |
-//! | `at_once` | Read and Write where nothing is waited for |
+//! | `at_once` | Read and Write in immediate mode |
 //! | [`copy`], [`integrity`] | Copy; Verify and Write Uncorrectable |
 //! | [`compare_and_write`] | the fused operation |
-//! | [`blocks`] | blocks over units, for all of them |
-//! | [`identify`] | Identify, and what namespaces of it may be like |
+//! | [`blocks`] | blocks over units, shared by all commands |
+//! | [`identify`] | Identify, and the sizes of block namespaces |
 
 use crate::config::DriveConfig;
 use crate::controller::command::context::{Context, Reply};
@@ -31,7 +31,7 @@ pub mod integrity;
 pub mod io;
 pub mod plain;
 
-/// The command set, which keeps nothing: its state is the drive's units.
+/// The command set, which has no state: the data is in the drive's units.
 pub struct Nvm;
 
 impl IoCommandSet for Nvm {
@@ -79,7 +79,8 @@ impl IoCommandSet for Nvm {
             (NvmOpcode::VERIFY, SUPPORTED),
             (NvmOpcode::COPY, CHANGES_BLOCKS),
         ] {
-            // Their scope, a namespace, may be left untold: Linux warns of I/O commands that have more than these effects.
+            // The scope bits of namespace-level effects may be omitted: Linux warns about I/O commands that have more
+            // than these effects.
             page.iocs[usize::from(opcode.0)] = effects;
         }
     }
@@ -102,7 +103,7 @@ impl IoCommandSet for Nvm {
 
     fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
         by_opcode(core, sqe, || match core.inventory.block_bytes(sqe.nsid) {
-            0 => sqe.cdw10 as usize, // there is no such namespace
+            0 => sqe.cdw10 as usize, // the namespace does not exist
             block => ReadWrite::parse(sqe).blocks() as usize * block,
         })
     }
@@ -116,7 +117,7 @@ impl IoCommandSet for Nvm {
             NvmOpcode::DATASET_MANAGEMENT => io::deallocate(context, workspace).await,
             NvmOpcode::COMPARE => io::compare(context, workspace).await,
             NvmOpcode::VERIFY => integrity::verify(context, workspace).await,
-            // Parity over blocks that can't be read would make them readable.
+            // Over an array, parity would reconstruct blocks that were made unreadable.
             NvmOpcode::WRITE_UNCORRECTABLE if !context.core.backing.has_own_media() => {
                 Err(Status::INVALID_OPCODE.with_dnr())
             }

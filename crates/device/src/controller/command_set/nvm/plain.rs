@@ -1,6 +1,6 @@
-//! Plain reads and writes: one whole unit, to or from one page that PRP1 names. Nearly all I/O is that, so it runs in one
-//! straight line, whose waits are leaves. What is anything else, or is wrong in any way, is left to [`io`](super::io), which
-//! gives the same result at the same instants.
+//! Plain reads and writes: one whole unit, to or from the one page that PRP1 names. Nearly all I/O is plain, so it runs
+//! in straight-line code whose waits are leaf futures. Everything else, and everything invalid, is left to
+//! [`io`](super::io), which gives the same result at the same instants.
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::status_of;
@@ -10,27 +10,27 @@ use crate::controller::namespace::{Namespace, Span};
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::Payload;
 use byteway_clock::Stage;
-use byteway_firmware::{MediaError, Work};
+use byteway_firmware::{MediaError, WorkKind};
 use byteway_link::{Direction, Epoch, Fault, Purpose};
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::command::{FUSE_NONE, PSDT_PRP};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Segment, Status};
 use std::rc::Rc;
 
-/// A plain read or write, checked as far as it can be before its first wait.
+/// A plain read or write, checked as far as possible before the first wait.
 pub(crate) struct Plain {
     direction: Direction,
     namespace: Rc<Namespace>,
     span: Span,
     lba: u64,
-    /// The unit on the drive.
+    /// The unit's address on the drive.
     unit: u64,
     page: Segment,
     epoch: Epoch,
 }
 
 impl Plain {
-    /// What `context` is, if it is plain.
+    /// The command of `context` as a plain read or write, if it is one.
     #[inline]
     pub(crate) fn of(context: &Context<'_>) -> Option<Plain> {
         let (core, sqe) = (context.core, context.sqe);
@@ -67,7 +67,8 @@ impl Plain {
         self.direction == Direction::Up
     }
 
-    /// Executes a read. Here as below `self` lies with who awaits: a future that has it in it is moved with it.
+    /// Executes a read. Here and below, `self` is borrowed, so that the future does not contain a copy that moves with
+    /// it.
     pub(crate) async fn read(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
         workspace.failed_lba = self.lba;
         let core = context.core;
@@ -82,8 +83,8 @@ impl Plain {
             workspace.contents.push(content.clone());
             check_readable(context, workspace, &self.namespace, self.span)?;
         }
-        if core.placement.cycles().of(Work::Dma) > 0 {
-            let work = core.placement.reserve(Work::Dma, 1);
+        if core.placement.cycles().of(WorkKind::Dma) > 0 {
+            let work = core.placement.reserve(WorkKind::Dma, 1);
             core.clock.sleep_until(work.end).await;
             context.charge_firmware(work.queued);
             context.check()?;
@@ -104,8 +105,8 @@ impl Plain {
     pub(crate) async fn write(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
         workspace.failed_lba = self.lba;
         let core = context.core;
-        if core.placement.cycles().of(Work::Dma) > 0 {
-            let work = core.placement.reserve(Work::Dma, 1);
+        if core.placement.cycles().of(WorkKind::Dma) > 0 {
+            let work = core.placement.reserve(WorkKind::Dma, 1);
             core.clock.sleep_until(work.end).await;
             context.charge_firmware(work.queued);
             context.check()?;

@@ -1,4 +1,4 @@
-//! Raw Read, Raw Program, Raw Copy, Raw Erase, Raw Report.
+//! Raw Read, Raw Program, Raw Copy, Raw Erase and Raw Report.
 
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::{send, send_units};
@@ -16,7 +16,7 @@ use byteway_wire::nvme::vendor::raw_flash::{
 };
 use std::rc::Rc;
 
-/// Raw Read. Units that can't be read are told in the completion, and are zeroes.
+/// Raw Read. Unreadable units are reported in the completion, and read as zeroes.
 pub(super) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
     let (core, flash) = (context.core, context.flash());
     let read = RawRead::parse(context.sqe);
@@ -30,7 +30,7 @@ pub(super) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Re
     context.resolve(workspace, read.bytes().into(), true).await?;
     let first = geometry.ppa(block, read.stripe, 0);
     let ticket = flash.ticket();
-    // Whoever senses a page has its metadata, whichever unit it is.
+    // Sensing a page yields the metadata of all its units, so one unit of the mask suffices.
     let mask = if read.metadata_only { 1 } else { read.mask };
     flash.submit_read(first, mask, priority, &ticket);
     let outcome = ticket.wait().await;
@@ -164,14 +164,14 @@ pub(super) async fn report(context: &Context<'_>, workspace: &mut Workspace) -> 
     Ok(Reply::Done([0; 2]))
 }
 
-/// A program, a copy or an erase has ended.
+/// Maps the outcome of a program, a copy or an erase.
 fn written(context: &Context<'_>, outcome: Outcome) -> Result<(), Status> {
     context.charge_flash(&outcome);
     context.check()?;
     if outcome.failed { Err(Status::WRITE_FAULT) } else { Ok(()) }
 }
 
-/// Where a Raw Program or Raw Copy goes, and how urgent it is.
+/// The target block and the priority of a Raw Program or Raw Copy.
 fn target(geometry: &Geometry, program: &RawProgram) -> Result<(BlockId, Priority), Status> {
     let block = stripe(geometry, program.block, program.stripe)?;
     if u32::from(program.units) > geometry.units_per_stripe() {
@@ -180,7 +180,7 @@ fn target(geometry: &Geometry, program: &RawProgram) -> Result<(BlockId, Priorit
     Ok((block, priority(program.priority)?))
 }
 
-/// The superblock of a stripe that the array has.
+/// The superblock of a stripe, if the array has it.
 fn stripe(geometry: &Geometry, block: u32, stripe: u32) -> Result<BlockId, Status> {
     match block < geometry.total_blocks() && stripe < geometry.pages {
         true => Ok(BlockId(block)),
@@ -192,7 +192,7 @@ fn priority(code: u8) -> Result<Priority, Status> {
     Priority::ALL.get(usize::from(code)).copied().ok_or(INVALID_FIELD)
 }
 
-/// Metadata that can be programmed: none has the number of a stripe that can't be read.
+/// Decodes metadata. The number that marks a stripe as unreadable is refused.
 fn numbered(bytes: &[u8]) -> Result<(u64, impl Iterator<Item = RawUnit> + '_), Status> {
     metadata(bytes).filter(|(number, _)| *number != NO_NUMBER).ok_or(INVALID_FIELD)
 }
@@ -204,12 +204,12 @@ fn spare(unit: &RawUnit) -> Spare {
     }
 }
 
-/// The set bits of a mask, ascending.
+/// The set bits of a mask, in ascending order.
 fn bits(mask: u64) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |bit| mask >> bit & 1 == 1)
 }
 
-/// The units of a mask that a ticket has not.
+/// The units of a mask that a ticket could not read.
 fn unreadable(ticket: &Ticket, mask: u64) -> u64 {
     let units = bits(mask).enumerate().filter(|(index, _)| ticket.is_unreadable(*index));
     units.fold(0, |all, (_, unit)| all | 1 << unit)

@@ -1,4 +1,4 @@
-//! Identify of a raw flash namespace, and what a drive that has one may be like.
+//! Identify for a raw flash namespace, and the constraints on its drive.
 
 use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
 use crate::controller::core::Core;
@@ -10,7 +10,7 @@ use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::raw_flash::{RawFlashIdentify, payload_bytes};
 use byteway_wire::nvme::{Identify, IdentifyController};
 
-/// The Identify Namespace data structure: the geometry, and what there is to know of the array as a whole.
+/// The Identify Namespace data structure: the geometry and the constants of the array.
 pub(crate) fn namespace(core: &Core) -> Vec<u8> {
     let flash = core.backing.own_ftl().flash();
     let geometry = flash.geometry();
@@ -35,14 +35,15 @@ pub(crate) fn namespace(core: &Core) -> Vec<u8> {
     bytes
 }
 
-/// What such a drive does not offer: the array is the host's, so there is nothing to format, nor room for another namespace.
+/// Removes what such a drive does not support: the array belongs to the host, so nothing can be formatted, and no
+/// further namespace fits.
 pub(crate) fn describe(id: &mut IdentifyController) {
     use byteway_wire::nvme::identify::oacs;
     id.oacs &= !(oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT);
     id.sanicap = 0;
 }
 
-/// Whether there can be such a namespace.
+/// Checks whether such a namespace is possible.
 pub(crate) fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Result<(), ConfigError> {
     let geometry = &config.geometry;
     let stripe = payload_bytes(geometry.units_per_stripe());
@@ -63,14 +64,14 @@ pub(crate) fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Re
 }
 
 impl NamespaceConfig {
-    /// The whole array of this shape, raw: the only namespace of its drive.
+    /// The only namespace of its drive: the whole flash array, raw.
     pub const fn raw_flash(geometry: &Geometry) -> NamespaceConfig {
         NamespaceConfig { units: geometry.total_units(), block: BlockSize::B4096, set: CommandSet::RawFlash }
     }
 }
 
 impl DriveConfig {
-    /// Whether its flash is offered raw, so that it has no translation layer of its own.
+    /// Whether the drive's flash is offered raw, so that it has no translation layer of its own.
     pub fn is_raw(&self) -> bool {
         self.namespaces.iter().any(|namespace| namespace.set == CommandSet::RawFlash)
     }

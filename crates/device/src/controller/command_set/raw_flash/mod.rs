@@ -1,14 +1,15 @@
-//! The raw flash command set ([`byteway_wire::nvme::vendor::raw_flash`]): the drive's flash array, commanded from elsewhere. Nothing
-//! is decided here: commands are looked at, and handed to the array with the priority that they name.
+//! The raw flash command set ([`byteway_wire::nvme::vendor::raw_flash`]): the drive's flash array, controlled from
+//! elsewhere. This module decides nothing: it checks commands, and passes them to the array with the priority that they
+//! name.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`mod@array`] | Raw Read, Raw Program, Raw Copy, Raw Erase, Raw Report |
 //! | [`system`] | Raw System Read, Raw System Write, Raw Manage |
-//! | [`identify`] | Identify, and what a drive with such a namespace may be like |
+//! | [`identify`] | Identify, and the constraints on a drive with such a namespace |
 //!
-//! Such a drive has the one namespace, and its own translation layer is bare: it leaves the array alone. The controller keeps
-//! no record over the power either, for the system area is the host's.
+//! Such a drive has one namespace only, and its own translation layer leaves the array alone. The controller has no
+//! non-volatile record, because the system area belongs to the host.
 
 use crate::config::{ConfigError, DriveConfig};
 use crate::controller::command::context::{Context, Reply};
@@ -30,7 +31,7 @@ pub mod system;
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 
-/// The command set's own state: what of the system area comes and goes in pieces.
+/// State of the command set: parts of the system area that are transferred in pieces.
 #[derive(Default)]
 pub struct RawFlash {
     system: SystemArea,
@@ -73,7 +74,7 @@ impl IoCommandSet for RawFlash {
         OPCODES.contains(&VendorOpcode(opcode))
     }
 
-    /// As for blocks.
+    /// As for blocks: raw reads and writes pass through the same pipeline.
     fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
         let c = &core.config.controller;
         match VendorOpcode(sqe.opcode()) {
@@ -103,7 +104,7 @@ impl IoCommandSet for RawFlash {
         }
     }
 
-    /// Pieces are forgotten.
+    /// Drops unfinished transfers of the system area.
     fn reset(&self) {
         self.system.clear();
     }
@@ -115,13 +116,13 @@ impl Context<'_> {
         self.core.backing.own_ftl().flash()
     }
 
-    /// An operation of the array has ended.
+    /// Charges the time of a completed array operation.
     fn charge_flash(&self, outcome: &Outcome) {
         let (core, stage) = (self.core, Stage::Flash);
         core.port.spans().charge_split(self.span, core.clock.now(), outcome.queued, stage);
     }
 
-    /// Whether a command moves no more than the drive takes.
+    /// Whether a transfer is within the drive's limit.
     fn check_length(&self, bytes: u32) -> Result<(), Status> {
         match bytes {
             0 => Err(INVALID_FIELD),

@@ -1,4 +1,4 @@
-//! Raw System Read, Raw System Write, Raw Manage.
+//! Raw System Read, Raw System Write and Raw Manage.
 
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send;
@@ -13,20 +13,20 @@ use std::rc::Rc;
 
 const SEQUENCE_ERROR: Status = Status::COMMAND_SEQUENCE_ERROR.with_dnr();
 
-/// A part that is read in pieces, as it was when the first one was.
+/// A part of the system area that is read in pieces, as it was at the first one.
 struct Reading {
     part: RawPart,
     bytes: Option<Rc<[u8]>>,
 }
 
-/// A part that is written in pieces: those that have come.
+/// A part of the system area that is written in pieces: the pieces received.
 struct Writing {
     part: RawPart,
     total: u32,
     bytes: Vec<u8>,
 }
 
-/// The system area's pieces. Hosts read and write one part at a time.
+/// Transfers of the system area. A host reads and writes one part at a time.
 #[derive(Default)]
 pub(super) struct SystemArea {
     reading: RefCell<Option<Reading>>,

@@ -2,36 +2,36 @@
 
 use std::cell::RefCell;
 
-/// Bytes that come into being together: few, for what is written at random is short.
+/// Granularity of allocation, in bytes: small, because random writes are short.
 const PAGE: usize = 512;
-/// Pages of a table: 2 MiB.
+/// Pages in a table: 2 MiB.
 const TABLE: usize = 4096;
 
 type Table = Box<[Option<Box<[u8; PAGE]>>; TABLE]>;
 
-/// Bytes that were never written are zeroes, and take no memory. A reset leaves all as it is.
+/// Sparse memory: bytes that were never written are zeroes and take no memory. A reset keeps it.
 pub struct SinkMemory {
     bytes: u64,
     tables: RefCell<Vec<Option<Table>>>,
 }
 
 impl SinkMemory {
-    /// `bytes` of zeroes.
+    /// Memory of `bytes` zeroes.
     pub fn new(bytes: u64) -> Self {
         SinkMemory { bytes, tables: RefCell::default() }
     }
 
-    /// Everything is zeroes again.
+    /// Zeroes everything.
     pub fn clear(&self) {
         self.tables.borrow_mut().clear();
     }
 
-    /// Whether all of an extent lies in the sink.
+    /// Whether an extent lies within the sink.
     pub fn holds(&self, offset: u64, bytes: u64) -> bool {
         offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)
     }
 
-    /// Stores `bytes` from `offset` on; that must lie in the sink.
+    /// Stores `bytes` at `offset`. The extent must lie within the sink.
     pub fn write(&self, offset: u64, mut bytes: &[u8]) {
         debug_assert!(self.holds(offset, bytes.len() as u64), "commands are checked before");
         let mut tables = self.tables.borrow_mut();
@@ -49,7 +49,7 @@ impl SinkMemory {
         }
     }
 
-    /// Adds the `bytes` from `offset` on to `into`; they must lie in the sink.
+    /// Appends `bytes` bytes at `offset` to `into`. The extent must lie within the sink.
     pub fn read(&self, offset: u64, bytes: u32, into: &mut Vec<u8>) {
         debug_assert!(self.holds(offset, u64::from(bytes)), "commands are checked before");
         let tables = self.tables.borrow();

@@ -1,5 +1,5 @@
-//! The payload sink: DRAM of the drive that commands write and read as an array of bytes
-//! ([`byteway_wire::nvme::vendor::sink`]), with no flash behind it. It is the drive's, whatever namespace a command names.
+//! The payload sink: drive DRAM that commands write and read as an array of bytes
+//! ([`byteway_wire::nvme::vendor::sink`]), without flash. It belongs to the drive, whatever namespace a command names.
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::context::{Context, Reply};
@@ -11,7 +11,7 @@ use crate::controller::command_set::sink::memory::SinkMemory;
 use crate::controller::queue::partial::StreamHead;
 use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Stage};
-use byteway_firmware::Work;
+use byteway_firmware::WorkKind;
 use byteway_wire::nvme::vendor::piggyback::Head;
 use byteway_wire::nvme::{CommandsSupportedLog, Sqe, Status, VendorOpcode, vendor};
 use std::rc::Rc;
@@ -26,13 +26,13 @@ pub struct Sink {
 impl IoCommandSet for Sink {
     const HAS_STREAMS: bool = true;
 
-    /// Zeroes.
+    /// A sink of zeroes.
     fn new(_: &Clock, config: &DriveConfig) -> Self {
         Sink { memory: Rc::new(SinkMemory::new(config.transfer.sink_bytes)) }
     }
 
-    /// The same bytes.
-    fn beside(&self, _: &Clock, _: &DriveConfig) -> Self {
+    /// All controllers share the bytes.
+    fn for_peer(&self, _: &Clock, _: &DriveConfig) -> Self {
         Sink { memory: self.memory.clone() }
     }
 
@@ -90,14 +90,14 @@ impl IoCommandSet for Sink {
         Ok(self.put(context, vendor::Sink::parse(&head.sqe), payload))
     }
 
-    /// Everything is zeroes again.
+    /// Zeroes everything.
     fn sanitize(&self) {
         self.memory.clear();
     }
 }
 
 impl Sink {
-    /// The extent that a command names, if the drive takes it.
+    /// The extent that a command names, if it is valid.
     fn extent(&self, context: &Context<'_>) -> Result<vendor::Sink, Status> {
         let extent = vendor::Sink::parse(context.sqe);
         context.core.namespace(context.sqe.nsid)?;
@@ -132,7 +132,7 @@ impl Sink {
         })
     }
 
-    /// Stores what was brought, and answers with its checksum. That the sink holds it, a read tells.
+    /// Stores the payload, and answers with its checksum. A later read verifies that the sink holds it.
     fn put(&self, context: &Context<'_>, extent: vendor::Sink, bytes: &[u8]) -> Reply {
         let core = context.core;
         self.memory.write(extent.offset, bytes);
@@ -150,7 +150,7 @@ impl Sink {
         if !is_behind {
             context.resolve(workspace, u64::from(extent.bytes), true).await?;
         }
-        let loaded = core.placement.site(Work::Buffer).dram("payload", extent.bytes.into());
+        let loaded = core.placement.site(WorkKind::Buffer).dram("payload", extent.bytes.into());
         core.clock.sleep_until(loaded.arrival).await;
         context.charge(Stage::Dram);
         context.check()?;
@@ -172,7 +172,7 @@ impl Sink {
     }
 }
 
-/// Whether a Sink Store's payload goes on in pieces that name their places.
+/// Whether the payload of a Sink Store continues in pieces that name their positions.
 fn is_pipelined(sqe: &Sqe) -> bool {
     sqe.cdw2 & Head::PIPELINED != 0
 }

@@ -1,8 +1,8 @@
-//! Whether a tree of extents is as it should be: for tests, and by a look at everything.
+//! Verification of a tree of extents by a full traversal, for tests.
 //!
-//! It verifies that the extents are those that follow from the map and the numbers of stripes, unit by unit; that nodes are filled
-//! between their bounds, hold their keys in order, and are all reached; and that all leaves are at one depth. It does not verify
-//! that nodes were split where they should have been.
+//! It verifies that the extents follow from the map and the stripe numbers, unit by unit; that nodes are
+//! filled within their bounds, hold their keys in order, and are all reachable; and that all leaves are at
+//! one depth. It does not verify where nodes were split.
 
 use super::nodes::NONE;
 use super::tree::Tree;
@@ -11,12 +11,12 @@ use byteway_flash::Ppa;
 use std::collections::BTreeMap;
 
 impl Extents {
-    /// Compares the tree with one that is made anew.
+    /// Compares the tree with a freshly built one.
     ///
     /// # Panics
-    /// If they differ, or the tree is none.
+    /// If they differ, or the tree is invalid.
     pub(in crate::ftl) fn check(&self, log: Log, place: impl Fn(u64) -> Option<Ppa>) {
-        assert!(self.changed.is_empty(), "the tree has not followed all changes");
+        assert!(self.changed.is_empty(), "unsettled changes");
         self.tree.check();
         let mut extents: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for (unit, address) in
@@ -37,7 +37,8 @@ impl Extents {
 }
 
 impl Log<'_> {
-    /// The log address of a place. Of a stripe whose number is not known: one that no other stripe's is next to.
+    /// Log address of a flash address. A stripe without a known number gets one that is adjacent to no
+    /// other's.
     fn address(&self, ppa: Ppa) -> u64 {
         let units = u64::from(self.geometry.units_per_stripe());
         let (block, stripe) = (self.geometry.block_of(ppa), self.geometry.stripe_of(ppa));
@@ -61,10 +62,10 @@ impl Tree {
         all
     }
 
-    /// Whether everything holds that is said of the tree.
+    /// Verifies all invariants of the tree.
     ///
     /// # Panics
-    /// If not.
+    /// If one is violated.
     pub(super) fn check(&self) {
         let mut seen = [0, 0];
         let keys = self.check_below(self.root, self.height, 0, u64::from(u32::MAX) + 1, &mut seen);
@@ -73,13 +74,13 @@ impl Tree {
         assert!(all.is_sorted_by(|a, b| a < b) && all.len() as u64 == keys, "leaves are in order");
     }
 
-    /// Below a node at this height, all keys are from `low` on and before `end`. How many there are.
+    /// Verifies the keys below a node at this height, from `low` to before `end`. Returns their number.
     fn check_below(&self, node: u32, height: u32, low: u32, end: u64, seen: &mut [u64; 2]) -> u64 {
         let (nodes, kind) = if height == 1 { (&self.leaves, 0) } else { (&self.inner, 1) };
         seen[kind] += 1;
         let keys = nodes.keys(node);
         let least = match node == self.root && height == self.height {
-            true => 2 * kind, // an inner root has two children at least
+            true => 2 * kind, // an inner root has at least two children
             false => self.fill[kind].least,
         };
         assert!((least..=self.fill[kind].most).contains(&keys.len()), "{} keys at {height}", keys.len());

@@ -1,26 +1,28 @@
-//! The map as firmware on a host keeps it: a B+-tree of extents, which takes memory for what was written and how it is
-//! scattered, not for what could be.
+//! The map of firmware on a host: a B+-tree of extents, whose memory depends on what was written and how
+//! scattered it is, not on the capacity.
 //!
-//! An *extent* is a run of consecutive units of the host's at consecutive *log addresses*. The log address of a unit in flash is
-//! the number of its stripe, times the units of a stripe, plus its place in the stripe. Stripes are numbered in the order in which
-//! they are given out, to whatever die, so a sequential write that goes round all dies is one extent as long as nothing else is
-//! programmed in between. What collectors move, and translation pages, break it.
+//! An *extent* is a run of consecutive host units at consecutive *log addresses*. The log address of a unit
+//! in flash is the number of its stripe, times the units of a stripe, plus its index in the stripe. Stripes
+//! are numbered in the order of allocation, on any die, so a sequential write across all dies is one extent
+//! as long as nothing else is programmed in between. Units moved by garbage collection, and translation
+//! pages, break it.
 //!
-//! A unit in the write buffer is in the tree where flash has its state before, if it has one: the buffer has an index of its own,
-//! and the tree changes when a program has ended.
+//! A unit in the write buffer is in the tree with its previous version in flash, if there is one: the buffer
+//! has its own index, and the tree changes when a program has ended.
 //!
-//! Where a unit is says the [table](super::table), exactly and in little memory. So of the tree only the shape is kept: which
-//! units begin an extent, in nodes as many and as full as those of a tree with whole entries. Each change is a run of units whose
-//! places have changed: afterwards the table says which of them, and whether the unit behind them, begin an extent.
+//! The [table](super::table) has the location of every unit, exactly and in little memory, so only the shape
+//! of the tree is kept: the units that begin an extent, in as many and as full nodes as those of a tree with
+//! whole entries. A change is a run of units whose locations have changed; the table then tells which of
+//! them, and whether the unit after the run, begin an extent.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | [`tree`] | the B+-tree |
 //! | [`nodes`] | the memory of its nodes |
-//! | [`check`] | whether it is as it should be, for tests |
+//! | [`check`] | verification, for tests |
 //!
-//! What it does not do: nothing of it is written down. When the power has come back the spare areas of all stripes that hold
-//! something are read for their numbers, and the tree is made of these and of the map.
+//! What it does not do: the tree is not persistent. After power-on the numbers of all programmed stripes are
+//! read from their spare areas, and the tree is built from these and the map.
 
 mod check;
 mod nodes;
@@ -30,19 +32,19 @@ use crate::ftl::config::ExtentConfig;
 use byteway_flash::{DataEnd, Geometry, Ppa};
 use tree::{Fill, Tree};
 
-/// The tree, and which units have changed since it was settled.
+/// The tree, and the units that changed since it was last settled.
 pub(in crate::ftl) struct Extents {
     tree: Tree,
-    /// Units of the host's.
+    /// Number of host units.
     user: u64,
     node_bytes: u64,
-    /// Runs of units whose places have changed: first, and behind the last.
+    /// Runs of units whose locations have changed: first, and end.
     changed: Vec<(u32, u32)>,
-    /// Nodes that changes have visited.
+    /// Nodes visited by changes.
     visits: u64,
 }
 
-/// How large the tree is.
+/// Size of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ftl) struct Size {
     pub(in crate::ftl) bytes: u64,
@@ -51,7 +53,7 @@ pub(in crate::ftl) struct Size {
     pub(in crate::ftl) height: u32,
 }
 
-/// Where units of flash are in the log.
+/// Log addresses of units in flash.
 #[derive(Clone, Copy)]
 pub(in crate::ftl) struct Log<'a> {
     pub(in crate::ftl) flash: &'a DataEnd,
@@ -59,13 +61,13 @@ pub(in crate::ftl) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// Whether the second place has the log address behind the first one's.
+    /// Whether the log address of `second` follows that of `first`.
     #[inline]
     fn follows(&self, first: Ppa, second: Ppa) -> bool {
         let units = self.geometry.units_per_stripe();
         match self.geometry.unit_of_stripe(first) + 1 {
             next if next < units => second.0 == first.0 + 1,
-            // Most places are seen not to follow without a look at the stripes.
+            // Usually the index in the stripe shows that it does not follow, without looking at the stripes.
             _ if self.geometry.unit_of_stripe(second) != 0 => false,
             _ => {
                 let number = |ppa| {
@@ -79,7 +81,7 @@ impl Log<'_> {
 }
 
 impl Extents {
-    /// An empty tree for so many units of the host's, at most 2^32.
+    /// An empty tree for `user` host units, at most 2^32.
     pub(in crate::ftl) fn new(config: &ExtentConfig, user: u64) -> Self {
         let least = |most: u32| most * config.fill_percent_min / 100;
         let (leaf, inner) = (config.leaf_entries(), config.inner_entries());
@@ -93,7 +95,7 @@ impl Extents {
         }
     }
 
-    /// Where flash has a unit has changed, or that it has it.
+    /// Notes that a unit's location in flash has changed.
     #[inline]
     pub(in crate::ftl) fn note(&mut self, lpa: u64) {
         if lpa >= self.user {
@@ -106,14 +108,14 @@ impl Extents {
         }
     }
 
-    /// The tree follows what has changed. `place` says where flash has a unit.
+    /// Applies the noted changes to the tree. `place` returns a unit's location in flash.
     pub(in crate::ftl) fn settle(&mut self, log: Log, place: impl Fn(u64) -> Option<Ppa>) {
         let mut changed = std::mem::take(&mut self.changed);
         for (first, end) in changed.drain(..) {
             self.visits += u64::from(self.tree.height());
             let mut before = first.checked_sub(1).and_then(|unit| place(unit.into()));
             let mut leaf = None;
-            // The unit behind the run, too: what it followed may have gone, or come.
+            // Including the unit after the run, whose predecessor has changed.
             let last = u64::from(end).min(self.user - 1) as u32;
             for unit in first..=last {
                 let at = place(unit.into());
@@ -123,7 +125,7 @@ impl Extents {
                     (Some(before), Some(at)) => !log.follows(before, at),
                 };
                 before = at;
-                // Most often the leaf of the unit before has this one, too, and has it right.
+                // Usually the leaf of the previous unit covers this one, too, and is already right.
                 if !self.tree.is_restructured()
                     && leaf.is_some_and(|leaf| self.tree.is_in_leaf(leaf, unit) == Some(begins))
                 {
@@ -137,7 +139,7 @@ impl Extents {
         self.changed = changed;
     }
 
-    /// Flash has none of these units any more; what is behind them is [noted](Extents::note).
+    /// Removes units that are no longer in flash. The unit after them is [noted](Extents::note).
     pub(in crate::ftl) fn remove(&mut self, first: u64, end: u64) {
         let looks = self.tree.remove_range(first as u32, end.min(u64::from(u32::MAX)) as u32);
         if end > u64::from(u32::MAX) {
@@ -149,14 +151,14 @@ impl Extents {
         }
     }
 
-    /// Flash has nothing of the host's any more.
+    /// Removes all host units.
     pub(in crate::ftl) fn clear(&mut self) {
         self.changed.clear();
         self.tree.clear();
         self.visits += 1;
     }
 
-    /// How many nodes the look-up of these units visits: those on the way to the first one's extent, and each further leaf.
+    /// Nodes that a look-up of these units visits: the path to the first extent, and each further leaf.
     #[inline]
     pub(in crate::ftl) fn look_ups(&self, first: u64, count: u64) -> u64 {
         let way = u64::from(self.tree.height());
@@ -167,12 +169,12 @@ impl Extents {
         }
     }
 
-    /// How many nodes changes have visited since the last call.
+    /// Nodes visited by changes since the last call.
     pub(in crate::ftl) fn take_visits(&mut self) -> u64 {
         std::mem::take(&mut self.visits)
     }
 
-    /// How large the tree is.
+    /// Size of the tree.
     pub(in crate::ftl) fn size(&self) -> Size {
         let (nodes, extents, height) = (self.tree.nodes(), self.tree.len(), self.tree.height());
         Size { bytes: nodes * self.node_bytes, nodes, extents, height }
@@ -182,7 +184,7 @@ impl Extents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::map::table::{Entry, Place, Table};
+    use crate::ftl::map::table::{Entry, EntryKind, Table};
     use crate::ftl::space::Space;
     use crate::ftl::{Ftl, FtlConfig};
     use byteway_clock::Executor;
@@ -191,21 +193,21 @@ mod tests {
     use byteway_flash::{Flash, Timing};
     use rustix::time::{ClockId, clock_gettime};
 
-    /// Of this process, in bytes.
+    /// Resident memory of this process in bytes.
     fn resident() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// That this process has had, in nanoseconds.
+    /// Processor time of this process in nanoseconds.
     fn processor_time() -> i64 {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     }
 
-    // A drive of 430 GB whose units were all written at random, and then once more: prints what the tree claims, what it takes, and
-    // how fast it is. To be run by hand, with optimisation.
+    // Prints the claimed memory, the memory used and the speed for a drive of 430 GB whose units were all
+    // written at random, twice. To be run by hand, in release mode.
     #[test]
     #[ignore = "takes minutes, and measures"]
     fn a_drive_of_430_gb_written_at_random() {
@@ -226,12 +228,12 @@ mod tests {
         for round in 0..2 {
             let begun = processor_time();
             for index in 0..UNITS {
-                // First each unit once, then any.
+                // Each unit once, then any unit.
                 let unit = if round == 0 { order.forward(index) } else { stream.below(UNITS) };
                 table.set(unit, Entry::flash(Ppa(index)));
                 extents.note(unit);
-                extents.settle(log, |lpa| match table.get(lpa).place() {
-                    Place::Flash(ppa) => Some(ppa),
+                extents.settle(log, |lpa| match table.get(lpa).kind() {
+                    EntryKind::Flash(ppa) => Some(ppa),
                     _ => None,
                 });
             }

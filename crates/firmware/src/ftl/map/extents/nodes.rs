@@ -1,37 +1,37 @@
-//! The memory of a tree's nodes: each has a list of keys, and an inner one as many children.
+//! Memory of the tree's nodes: a list of keys each, and for inner nodes as many children.
 
-/// Nodes whose memory is taken at once: a tree that grows copies nothing.
+/// Nodes allocated at once, so that a growing tree copies nothing.
 const CHUNK: u32 = 256;
 
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The nodes of one kind: leaves, or inner ones. Numbers of freed ones are given out again.
+/// The nodes of one kind, leaves or inner ones. Freed numbers are reused.
 pub(super) struct Nodes {
-    /// Keys of a node at most.
+    /// Maximum keys of a node.
     most: usize,
-    /// Words of a node: its keys, and of an inner one its children behind them.
+    /// Words of a node: its keys, followed by the children of an inner node.
     stride: usize,
     chunks: Vec<Box<[u32]>>,
     counts: Vec<u16>,
-    /// Of leaves: the one with the next larger keys.
+    /// The next leaf in key order; unused for inner nodes.
     next: Vec<u32>,
     free: Vec<u32>,
 }
 
 impl Nodes {
-    /// Of so many keys each at most, up to 65,535.
+    /// Nodes of at most `most` keys, up to 65,535.
     pub(super) fn new(most: usize, has_children: bool) -> Self {
         let stride = if has_children { 2 * most } else { most };
         Nodes { most, stride, chunks: Vec::new(), counts: Vec::new(), next: Vec::new(), free: Vec::new() }
     }
 
-    /// How many there are.
+    /// Nodes in use.
     pub(super) fn len(&self) -> u64 {
         (self.counts.len() - self.free.len()) as u64
     }
 
-    /// A node without keys.
+    /// Allocates a node without keys.
     pub(super) fn add(&mut self) -> u32 {
         if let Some(node) = self.free.pop() {
             (self.counts[node as usize], self.next[node as usize]) = (0, NONE);
@@ -70,7 +70,7 @@ impl Nodes {
         &mut self.chunks[(node / CHUNK) as usize][first..first + self.stride]
     }
 
-    /// The keys of a node, rising.
+    /// The keys of a node, ascending.
     #[inline]
     pub(super) fn keys(&self, node: u32) -> &[u32] {
         &self.words(node)[..self.count(node)]
@@ -80,13 +80,13 @@ impl Nodes {
         self.words_mut(node)[at] = key;
     }
 
-    /// A child of an inner node.
+    /// Child `at` of an inner node.
     #[inline]
     pub(super) fn child(&self, node: u32, at: usize) -> u32 {
         self.words(node)[self.most + at]
     }
 
-    /// The leaf behind a leaf.
+    /// The next leaf.
     pub(super) fn next(&self, node: u32) -> u32 {
         self.next[node as usize]
     }
@@ -95,7 +95,7 @@ impl Nodes {
         self.next[node as usize] = next;
     }
 
-    /// Puts a key, and of an inner node its child, at a place of one that is not full.
+    /// Inserts a key, and for an inner node its child, at index `at` of a node that is not full.
     pub(super) fn insert(&mut self, node: u32, at: usize, key: u32, child: u32) {
         let (count, most) = (self.count(node), self.most);
         let words = self.words_mut(node);
@@ -108,7 +108,7 @@ impl Nodes {
         self.counts[node as usize] += 1;
     }
 
-    /// Takes keys out, and of an inner node their children.
+    /// Removes keys, and for an inner node their children.
     pub(super) fn remove(&mut self, node: u32, at: usize, keys: usize) {
         let (count, most) = (self.count(node), self.most);
         let words = self.words_mut(node);
@@ -119,12 +119,12 @@ impl Nodes {
         self.counts[node as usize] -= keys as u16;
     }
 
-    /// Moves keys between two neighbours until the left one has `left_count`; the other one has the rest.
+    /// Redistributes the keys of two neighbours: `left_count` to the left one, the rest to the right one.
     pub(super) fn share(&mut self, left: u32, right: u32, left_count: usize) {
         let (had, had_right) = (self.count(left), self.count(right));
         let parts = if self.stride > self.most { 2 } else { 1 };
         for part in [0, self.most].into_iter().take(parts) {
-            // By way of a copy: both are in one table.
+            // Through a copy, since both lie in one table.
             let mut all = self.words(left)[part..part + had].to_vec();
             all.extend_from_slice(&self.words(right)[part..part + had_right]);
             let (for_left, for_right) = all.split_at(left_count);

@@ -1,38 +1,38 @@
-//! A B+-tree of the first units of extents: nodes of a fixed size, all leaves at one depth, each node but the root filled to a
-//! least share. What belongs to an extent beside its first unit, its place and its length, follows from the table, so that a
-//! node of the simulator holds 4 bytes of the entry that it stands for.
+//! A B+-tree of the first units of extents: nodes of a fixed size, all leaves at one depth, each node except
+//! the root filled to a minimum. The other fields of an extent, its address and length, follow from the
+//! table, so a node of the simulator holds 4 bytes for each entry that it stands for.
 //!
-//! - An inner node has a key for each child: the least that can be below it. Of the children on the left edge that is 0.
-//! - A node that is full is split at the median before a key is put into it.
-//! - One that falls short takes keys of the neighbour on its left, or on its right if it is the first child, so that both have the
-//!   same; if both together are less than twice the least, they become one.
+//! - An inner node has a key for each child: the smallest possible key below it, which is 0 on the left edge.
+//! - A full node is split at the median before a key is inserted.
+//! - A node below the minimum is balanced with its left neighbour (its right one if it is the first child);
+//!   if the two together hold less than twice the minimum, they merge.
 
 use super::nodes::{NONE, Nodes};
 
-/// How many keys a node has.
+/// Bounds of the keys of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fill {
     pub(super) least: usize,
     pub(super) most: usize,
 }
 
-/// A tree.
+/// The tree.
 pub(super) struct Tree {
-    /// Of leaves, and of inner nodes.
+    /// Bounds for leaves, and for inner nodes.
     pub(super) fill: [Fill; 2],
     pub(super) leaves: Nodes,
     pub(super) inner: Nodes,
     pub(super) root: u32,
     pub(super) height: u32,
     pub(super) keys: u64,
-    /// The inner nodes on the way to the leaf that was sought last, and which of their children is on it.
+    /// Path to the leaf sought last: inner nodes, and the index of the child taken.
     path: Vec<(u32, usize)>,
-    /// Nodes that were made, emptied into another, or filled from another.
+    /// Nodes touched by splits, merges and balancing.
     restructured: u64,
 }
 
 impl Tree {
-    /// An empty one: a leaf without keys.
+    /// An empty tree: a leaf without keys.
     pub(super) fn new(leaf: Fill, inner: Fill) -> Self {
         let mut leaves = Nodes::new(leaf.most, false);
         let root = leaves.add();
@@ -49,27 +49,27 @@ impl Tree {
         }
     }
 
-    /// Takes out all keys, and frees all nodes but a root.
+    /// Removes all keys, and frees all nodes except a root.
     pub(super) fn clear(&mut self) {
         *self = Tree::new(self.fill[0], self.fill[1]);
     }
 
-    /// Keys in all.
+    /// Number of keys.
     pub(super) fn len(&self) -> u64 {
         self.keys
     }
 
-    /// Nodes in all.
+    /// Number of nodes.
     pub(super) fn nodes(&self) -> u64 {
         self.leaves.len() + self.inner.len()
     }
 
-    /// Nodes from the root to a leaf.
+    /// Levels from the root to a leaf.
     pub(super) fn height(&self) -> u32 {
         self.height
     }
 
-    /// How many nodes splits, merges and sharing have touched since the last call, beside those on the way.
+    /// Nodes touched by splits, merges and balancing since the last call, apart from the search paths.
     pub(super) fn take_restructured(&mut self) -> u64 {
         std::mem::take(&mut self.restructured)
     }
@@ -79,13 +79,13 @@ impl Tree {
         keys.partition_point(|low| *low <= key).saturating_sub(1)
     }
 
-    /// The leaf that a key is in, or would be.
+    /// The leaf for a key.
     pub(super) fn leaf(&self, key: u32) -> u32 {
         (1..self.height)
             .fold(self.root, |node, _| self.inner.child(node, Self::way(self.inner.keys(node), key)))
     }
 
-    /// The same, and notes the way.
+    /// As `leaf`, and records the path.
     fn seek(&mut self, key: u32) -> u32 {
         self.path.clear();
         let mut node = self.root;
@@ -97,7 +97,7 @@ impl Tree {
         node
     }
 
-    /// How many leaves a search from `first` visits that ends with the last key that is at most `last`.
+    /// Leaves visited by a search from `first` that ends with the last key not above `last`.
     pub(super) fn leaves_visited(&self, first: u32, last: u32) -> u64 {
         let mut visited = 1;
         let mut leaf = self.leaves.next(self.leaf(first));
@@ -108,13 +108,15 @@ impl Tree {
         visited
     }
 
-    /// Whether nodes have been touched since [`Tree::take_restructured`] beside those on the way: a leaf may be none any more.
+    /// Whether nodes have been restructured since [`Tree::take_restructured`], so that a remembered leaf may
+    /// be invalid.
     #[inline]
     pub(super) fn is_restructured(&self) -> bool {
         self.restructured > 0
     }
 
-    /// Whether a leaf has a key, if that is between its first and its last one: it is then in no other leaf.
+    /// Whether a leaf has a key, if the key lies between its first and last keys and so in no other leaf;
+    /// otherwise None.
     #[inline]
     pub(super) fn is_in_leaf(&self, leaf: u32, key: u32) -> Option<bool> {
         let keys = self.leaves.keys(leaf);
@@ -122,7 +124,7 @@ impl Tree {
         is_within.then(|| keys.binary_search(&key).is_ok())
     }
 
-    /// Has a key in it, or not. Gives the leaf in which it was looked for.
+    /// Inserts or removes a key. Returns its leaf.
     pub(super) fn set(&mut self, key: u32, is_in: bool) -> u32 {
         let leaf = self.seek(key);
         match (self.leaves.keys(leaf).binary_search(&key), is_in) {
@@ -152,7 +154,7 @@ impl Tree {
         self.insert_child(leaf, low, right);
     }
 
-    /// A node on the way has a new neighbour on its right, with keys from `low` on.
+    /// Inserts a new right neighbour, with keys from `low` on, of a node on the path.
     fn insert_child(&mut self, mut left: u32, mut low: u32, mut right: u32) {
         while let Some((parent, way)) = self.path.pop() {
             let at = way + 1;
@@ -176,7 +178,7 @@ impl Tree {
         (self.root, self.height) = (root, self.height + 1);
     }
 
-    /// Takes all keys from `first` up to `end` out. Gives how many leaves were looked at.
+    /// Removes all keys from `first` to before `end`. Returns the number of leaves visited.
     pub(super) fn remove_range(&mut self, mut first: u32, end: u32) -> u64 {
         let mut looks = 0;
         while first < end {
@@ -199,7 +201,7 @@ impl Tree {
         looks
     }
 
-    /// Takes keys out of the leaf that was sought.
+    /// Removes keys from the leaf sought last.
     fn remove_keys(&mut self, leaf: u32, at: usize, count: usize) {
         self.leaves.remove(leaf, at, count);
         self.keys -= count as u64;
@@ -248,8 +250,8 @@ mod tests {
         Tree::new(fill(0), fill(1))
     }
 
-    // A key that is lost in a split or a merge is an extent that no look-up finds, and a node that is counted wrong is memory
-    // that is claimed and not there.
+    // A key lost in a split or merge is an extent that no look-up finds; a miscounted node is memory claimed
+    // wrongly.
     #[test]
     fn the_tree_holds_what_a_set_holds() {
         let shapes =
@@ -260,7 +262,7 @@ mod tests {
             let mut stream = Rng::new(seed).stream("keys");
             let mut highest = 0;
             for step in 0..30_000u32 {
-                // It grows, shrinks, and grows again.
+                // The set grows, shrinks, and grows again.
                 let grows = if step % 10_000 < 6000 { 0.7 } else { 0.3 };
                 let key = stream.below(3000) as u32;
                 match stream.below(200) {
@@ -300,7 +302,8 @@ mod tests {
         }
     }
 
-    // A read that passes several leaves must pay for each of them, and one of a unit for the way down alone.
+    // A read across several leaves must pay for each of them, and one of a single unit only for the path
+    // down.
     #[test]
     fn leaves_are_visited_as_far_as_the_search_goes() {
         let mut tree = tree([2, 2], [4, 4]);

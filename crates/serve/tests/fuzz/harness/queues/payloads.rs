@@ -1,8 +1,8 @@
-//! Payloads by the extensions: what a host does that uses them right, and what one that does not.
+//! Payloads by the extensions, from well-behaved and from misbehaving hosts.
 //!
-//! A tame host stores payloads in the sink by every way that is enabled for the queue, leaves parts out or sends them
-//! twice, rings in mid-train, and reads back. Verified: what is answered is the checksum of what was sent; what is read is
-//! what was stored; what lacks a part is never stored.
+//! A tame host stores payloads in the sink by every method that is enabled for the queue, omits or repeats
+//! parts, writes the doorbell in mid-train, and reads back. Verified: a response contains the checksum of the
+//! payload; a read returns what was stored; an incomplete payload is never stored.
 
 use super::{BUFFERS, Host};
 use crate::harness::arena::{Arena, QUEUES};
@@ -20,54 +20,54 @@ use byteway_wire::nvme::{
     Cqe, DatasetManagement, Doorbell, NvmOpcode, Range, ReadWrite, SetFeatures, Sqe, VendorOpcode,
 };
 
-/// Parts of the sink, each for one payload at a time.
+/// Regions of the sink, each for one payload at a time.
 const REGIONS: usize = 6;
 /// The longest payload, and the distance of the regions.
 pub const REGION_BYTES: usize = 512;
-/// Identifiers from here on are those of payloads in chunks.
+/// Identifiers from here on belong to payloads in chunks.
 const FIRST_ID: u16 = 0x8000;
 
-/// A part of the sink.
+/// A region of the sink.
 struct Region {
     bytes: [u8; REGION_BYTES],
-    /// How many of its first bytes are certain.
+    /// Number of its first bytes whose contents are known.
     known: usize,
-    /// What is being stored there.
+    /// The payload that is being stored.
     sent: Vec<u8>,
     is_stored: bool,
-    /// A command of it failed, or the host can't know what it sent.
+    /// One of its commands failed, or the host cannot know what it sent.
     is_doubtful: bool,
-    /// It lacks a part: it can't be stored.
+    /// It lacks a part, so it must not be stored.
     is_flawed: bool,
 }
 
-/// What a command has to do with its region.
+/// The effect of a command on its region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// It stores the payload.
     Store,
-    /// It carries a part: the one that completes the payload stores it.
+    /// It carries a part; the part that completes the payload stores it.
     Part,
-    /// It reads this many bytes; they may come behind the completion.
+    /// It reads this many bytes, possibly inline behind the completion.
     Read { bytes: usize, is_inline: bool },
 }
 
-/// A command under way.
+/// A command in flight.
 struct Payload {
     key: (u16, u16),
     role: Role,
     region: usize,
     buffer: u64,
     address: u64,
-    /// The places of its data pointer, and which memory they had.
+    /// The ranges of its data pointer, and the numbers of their memories.
     places: Vec<(usize, u32)>,
 }
 
-/// What a host knows of its payloads.
+/// The host's knowledge of its payloads.
 pub struct Payloads {
     regions: Vec<Region>,
     live: Vec<Payload>,
-    /// Chunks that are answered: queue and identifier.
+    /// Answered chunks: queue and identifier.
     answers: Vec<(u16, u16)>,
     next_id: u16,
     count: u8,
@@ -95,7 +95,7 @@ impl Payloads {
         self.live.iter().map(|payload| payload.key)
     }
 
-    /// The host can't know any more what becomes of the commands of a queue, or of all.
+    /// Makes the outcome of the commands of a queue, or of all queues, unknown.
     pub fn forget(&mut self, queue: Option<u16>) {
         let of = |key: (u16, u16)| queue.is_none_or(|queue| key.0 == queue);
         let mut gone = Vec::new();
@@ -110,7 +110,7 @@ impl Payloads {
         self.answers.retain(|key| !of(*key));
     }
 
-    /// If nothing of a region is under way any more: what it holds.
+    /// Settles the contents of a region that has no command in flight.
     fn settle(&mut self, index: usize) {
         if self.live.iter().any(|payload| payload.region == index) {
             return;
@@ -129,7 +129,7 @@ impl Payloads {
 }
 
 impl Host {
-    /// How many slots behind a completion hold its result.
+    /// Number of entries behind a completion that contain its result.
     pub(super) fn result_slots(&self, cqe: &Cqe) -> u32 {
         let key = (cqe.sqid, cqe.cid);
         let expects = |payload: &&Payload| {
@@ -141,7 +141,7 @@ impl Host {
         }
     }
 
-    /// A completion has come: true if it was of a payload. `result` is what lay behind it.
+    /// Handles a completion; returns whether it was for a payload. `result` is the data behind it.
     pub(super) fn payload_completed(&mut self, cqe: Cqe, result: &[u8]) -> bool {
         let key = (cqe.sqid, cqe.cid);
         if let Some(at) = self.payloads.answers.iter().position(|answer| *answer == key) {
@@ -150,7 +150,7 @@ impl Host {
         }
         let Some(at) = self.payloads.live.iter().position(|payload| payload.key == key) else { return false };
         let payload = self.payloads.live.swap_remove(at);
-        // Its queue, or its memory, may have gone since.
+        // Its queue or its memory may be gone.
         let is_sound = self.is_tame && !self.is_broken;
         let has_changed = payload
             .places
@@ -193,8 +193,8 @@ impl Host {
         true
     }
 
-    /// Enables extensions for a queue in which nothing is under way: entries that were placed before would mean
-    /// something else.
+    /// Enables extensions for a queue without commands in flight: entries placed before would have another
+    /// meaning.
     async fn enable_methods(&mut self, queue: u16, methods: Methods) {
         let is_idle = |ring: &super::Ring| ring.free() + 1 == ring.sq_entries;
         if !self.rings[queue as usize].as_ref().is_some_and(is_idle) {
@@ -215,7 +215,7 @@ impl Host {
         self.served.function.write(REGION_BAR0, base.wrapping_add(offset), bytes).is_ok()
     }
 
-    /// Places entries behind each other, and rings: all of it, a part of it, or nothing.
+    /// Places consecutive entries, and writes the doorbell for all, some or none of them.
     fn place_all(&mut self, queue: u16, entries: &[Sqe], rung: u8) {
         for sqe in entries {
             self.place(queue, &sqe.to_bytes());
@@ -233,7 +233,8 @@ impl Host {
         }
     }
 
-    /// Notes a command of a payload, whose data pointer describes `bytes` of a buffer; gives its identifier.
+    /// Notes a command of a payload, whose data pointer describes `bytes` of a buffer; returns its
+    /// identifier.
     fn begin_payload(&mut self, queue: u16, role: Role, region: usize, buffer: u64, bytes: u64) -> u16 {
         let cid = self.cid();
         let address = Self::buffer(buffer);
@@ -360,7 +361,7 @@ impl Host {
         }
     }
 
-    /// A payload in chunks, by this queue, or by this and the next.
+    /// A payload in chunks, on this queue, or on this and the next.
     #[allow(clippy::too_many_arguments, reason = "what makes a payload")]
     fn chunks(
         &mut self,
@@ -391,7 +392,7 @@ impl Host {
             }
             _ => {}
         }
-        // With a part twice the right one may have been taken before the other came.
+        // With a repeated part, the right one may have been accepted before the other arrived.
         self.payloads.regions[region].is_flawed = manner & 7 == 4 && !sent.is_empty();
         let cid = self.begin_payload(queue, Role::Store, region, buffer, 0);
         let command = sink.sqe(VendorOpcode::SINK_WRITE, cid, NS_4K);
@@ -401,7 +402,7 @@ impl Host {
             .as_ref()
             .is_some_and(|ring| ring.enabled.reassembly() && ring.free() as usize > chunks.len());
         let other = if other && manner & 8 != 0 { 1 + queue % IO_QUEUES } else { queue };
-        // The last of a queue is answered, so that its entries become free.
+        // The last one of a queue is answered, which frees its entries.
         let mut is_last = true;
         for chunk in chunks.iter_mut().rev() {
             chunk.flags = if std::mem::take(&mut is_last) { Chunk::COMPLETE } else { 0 };
@@ -416,7 +417,8 @@ impl Host {
         self.place_all(queue, &entries, rung);
     }
 
-    /// A payload in the fields of commands, each after the completion of the one before; or only the first of them.
+    /// A payload in the fields of commands, each after the completion of the one before; or only the first of
+    /// them.
     async fn stream(&mut self, queue: u16, region: usize, buffer: u64, sink: Sink, sent: &[u8], manner: u8) {
         let cid = self.begin_payload(queue, Role::Part, region, buffer, 0);
         let mut head = sink.sqe(VendorOpcode::SINK_STORE, cid, NS_4K);
@@ -437,12 +439,12 @@ impl Host {
                 patience.turn(&self.served.clock, complaint).await;
             }
             if manner & 3 == 3 {
-                return; // it is given up
+                return; // it is abandoned
             }
             if self.rings[queue as usize].as_ref().is_none_or(|ring| ring.free() == 0) {
                 return;
             }
-            // It was settled when nothing of it was under way.
+            // It was settled when nothing of it was in flight.
             self.payloads.regions[region].sent = sent.to_vec();
             let cid = self.begin_payload(queue, Role::Part, region, buffer, 0);
             self.place_all(queue, &[Piece::sqe(cid, NS_4K, part)], 0);
@@ -450,7 +452,7 @@ impl Host {
         }
     }
 
-    // What no host should do.
+    // Actions that no host should take.
 
     fn wild_bytes(&mut self, input: &mut Input<'_>) -> u32 {
         match input.below(8) {
@@ -502,7 +504,7 @@ impl Host {
         }
     }
 
-    /// Entries, and a doorbell, of whatever the input says.
+    /// Entries and a doorbell write as the input determines.
     pub(super) fn wild_payload(&mut self, input: &mut Input<'_>) {
         let queue = 1 + input.below(IO_QUEUES.into()) as u16;
         let mut entries = Vec::new();
@@ -559,7 +561,7 @@ impl Host {
                 for _ in 0..1 + input.below(3) {
                     let cid = self.cid();
                     entries.push(self.wild_command(input).with_cid(cid));
-                    // What may be its payload, or a command.
+                    // Possibly its payload, or a command.
                     for _ in 0..input.below(10) {
                         entries.push(match input.below(6) {
                             0 => self.wild_command(input).with_cid(cid),
@@ -574,7 +576,7 @@ impl Host {
         self.place_all(queue, &entries, rung);
     }
 
-    /// After all that: a payload behind its command arrives, and can be read.
+    /// Finally: a payload behind its command arrives, and can be read.
     pub(super) async fn prove_payloads(&mut self) {
         self.enable_methods(1, OFFERED).await;
         let enabled = self.rings[1].as_ref().map(|ring| ring.enabled);
@@ -604,7 +606,7 @@ impl Host {
     }
 }
 
-/// A command, and its payload behind it.
+/// A command with its payload behind it.
 fn train(sqe: Sqe, payload: &[u8]) -> Vec<Sqe> {
     let mut entries = vec![sqe];
     for part in payload.chunks(InlineSlots::SLOT_BYTES as usize) {
@@ -615,7 +617,7 @@ fn train(sqe: Sqe, payload: &[u8]) -> Vec<Sqe> {
     entries
 }
 
-/// A range to be deallocated, behind its command.
+/// A range to deallocate, behind its command.
 pub fn ranges(sqe: Sqe, range: &Range) -> Vec<Sqe> {
     let bytes = range.to_bytes();
     train(sqe.with_sgl(inline_descriptor(bytes.len() as u32)), &bytes)

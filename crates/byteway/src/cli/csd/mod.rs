@@ -1,0 +1,530 @@
+//! `byteway csd`: tables of a computational drive, and queries of them.
+
+mod show;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use byteway_clock::random::Rng;
+use byteway_console::error::InputError;
+use byteway_console::progress::Progress;
+use byteway_console::table::{bytes, grouped, time};
+use byteway_console::units::Bytes;
+use byteway_lab::error::AttachedError;
+use byteway_lab::place::Place;
+use byteway_lab::tables::plan::Plan;
+use byteway_lab::tables::program::RowProgram;
+use byteway_lab::tables::query::{Answer, Executor};
+use byteway_lab::tables::split::QueryShape;
+use byteway_lab::tables::{Change, Manner, Session, Whence, with_drive};
+use byteway_measure::output::print;
+use byteway_query::display::text;
+use byteway_query::{Form, RecordBatch};
+use byteway_transfer::Method;
+use byteway_workload::query::{Generator, RowSource};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Subcommand, ValueEnum};
+
+use self::show::{compared, explained, figures, listed, print_rows};
+use super::flags::{Tables, method, size};
+use crate::terminal::Terminal;
+
+pub(super) const EXAMPLES: &str = "\
+A drive that keeps its tables in a directory; drive.toml is a device file with `personality = \"tables\"` in [drive]:
+  byteway csd load particles a.parquet b.parquet --drive drive.toml --data tables.data
+  byteway csd tables --drive drive.toml --data tables.data
+  byteway csd query 'SELECT id, energy FROM particles WHERE energy > 1.3' --drive drive.toml --data tables.data
+
+A drive that another process serves (`byteway serve drive.toml --vfio-user /tmp/drive`):
+  byteway csd query 'SELECT COUNT(*) FROM particles' --vfio-user /tmp/drive
+
+A drive in simulation, which is loaded first; --on both has the drive and this host execute it, and compares:
+  byteway csd query 'SELECT COUNT(*) FROM t WHERE v02 > 0.5' --load t=t.parquet --on both
+  byteway csd explain 'SELECT * FROM t WHERE v02 > 0.5' --load t=t.parquet
+  byteway csd bench 'SELECT * FROM t WHERE v02 > 0.9' --load t=t.parquet --method inline
+
+Without a file: rows of a generator (vpic, laghos, deep-water, and the eight tables of TPC-H):
+  byteway csd load lineitem --generate tpch-lineitem --scale 0.1 --drive drive.toml --data tables.data
+  byteway csd bench 'SELECT * FROM particles WHERE energy > 1.3' --load particles=vpic,rows=1000000 --on both
+
+A program that filters the rows of a query, of the drive and of this host; filter.o is of `clang --target=bpf -O2 -c filter.c`:
+  byteway csd query 'SELECT * FROM t' --load t=t.parquet --program filter.o --columns id,energy --on both
+
+What a drive does: one table; columns, arithmetic, CASE; WHERE with comparisons, AND, OR, NOT, BETWEEN, IN, LIKE, IS NULL;
+COUNT, SUM, MIN, MAX, AVG with GROUP BY. Of other queries it does a part for each table, and this host the rest: ORDER BY, OFFSET,
+DISTINCT, COUNT(DISTINCT), many groups, inner joins by equality. `explain` shows which is which:
+  byteway csd explain 'SELECT a.id FROM a JOIN b USING (id) ORDER BY a.x LIMIT 9' --load a=a.parquet --load b=b.parquet";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Append rows to a table, which is made if it is not there: those of Parquet files, or of a generator.
+    Load {
+        /// The table.
+        table: String,
+        /// Parquet files.
+        #[arg(required_unless_present = "generate")]
+        files: Vec<PathBuf>,
+        /// Instead of files: rows of this generator.
+        #[arg(long, value_name = "GENERATOR", value_parser = generator(), conflicts_with = "files")]
+        generate: Option<Generator>,
+        /// Of the generator: rows.
+        #[arg(long, value_name = "N", requires = "generate", conflicts_with = "scale")]
+        rows: Option<u64>,
+        /// Of a generator of TPC-H: its scale; at 1, tpch-lineitem has about 6 million rows. Tables of one scale have the keys of each
+        /// other.
+        #[arg(long, value_name = "SCALE", requires = "generate")]
+        scale: Option<f64>,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// List the tables.
+    #[command(name = "tables")]
+    List {
+        /// With their columns.
+        #[arg(long)]
+        columns: bool,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Drop a table.
+    Drop {
+        /// The table.
+        table: String,
+        /// It is no error if there is no such table.
+        #[arg(long)]
+        if_exists: bool,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Ask a query, and print its rows.
+    Query {
+        #[command(flatten)]
+        query: QueryText,
+        #[command(flatten)]
+        filter: Filter,
+        /// What is printed of the rows.
+        #[arg(long, value_enum, default_value_t = Rows::Table)]
+        format: Rows,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Say what of a query is pushed to the drive and what is left for this host, and who would execute what is pushed, and why.
+    Explain {
+        #[command(flatten)]
+        query: QueryText,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Ask a query some times, of the drive and of this host, and say what each took.
+    Bench {
+        #[command(flatten)]
+        query: QueryText,
+        #[command(flatten)]
+        filter: Filter,
+        /// How often.
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        count: u32,
+        /// What is printed.
+        #[arg(long, value_enum, default_value_t = super::flags::OutputFormat::Table)]
+        format: super::flags::OutputFormat,
+        #[command(flatten)]
+        drive: Drive,
+    },
+}
+
+#[derive(clap::Args)]
+struct QueryText {
+    /// The query, as --form says.
+    sql: String,
+    /// How it is said to the drive.
+    #[arg(long, value_enum, default_value_t = Said::Sql)]
+    form: Said,
+    /// Who executes it.
+    #[arg(long, value_enum, default_value_t = On::Drive)]
+    on: On,
+}
+
+/// A program that filters the rows of a query.
+#[derive(clap::Args)]
+struct Filter {
+    /// Run this eBPF program for each row, and ask the query of those for which it returns 1: instructions of 8 bytes, or an ELF object
+    /// (`clang --target=bpf -O2 -c`) of one function without relocations.
+    #[arg(long, value_name = "FILE", requires = "columns")]
+    program: Option<PathBuf>,
+    /// Columns that the program is given, of numbers, dates or truths: at the address in R1, as a struct of them in this order, and behind
+    /// them a byte for each that is 1 if the value is null.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "program")]
+    columns: Vec<String>,
+    /// Bytes that the program finds at the address in R2, as pairs of hexadecimal digits.
+    #[arg(long, value_name = "HEX", requires = "program")]
+    parameters: Option<String>,
+}
+
+impl Filter {
+    /// The program, if there is to be one.
+    fn read(&self) -> Result<Option<RowProgram>, InputError> {
+        let Some(path) = &self.program else { return Ok(None) };
+        let parameters = self.parameters.as_deref().map_or(Ok(Vec::new()), hex)?;
+        let file = std::fs::read(path).map_err(|error| {
+            InputError::new(format!("{}: {error}", path.display()), "name a file of eBPF instructions")
+        })?;
+        let program = RowProgram::new(&file, self.columns.clone(), parameters);
+        let named =
+            |error: InputError| InputError::new(format!("{}: {}", path.display(), error.what), error.cure);
+        program.map(Some).map_err(named)
+    }
+}
+
+/// The bytes that pairs of hexadecimal digits are.
+fn hex(text: &str) -> Result<Vec<u8>, InputError> {
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| !pair.starts_with('+'))?;
+        u8::from_str_radix(pair, 16).ok().filter(|_| pair.len() == 2)
+    };
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+    let what = || format!("`--parameters {text}` is not bytes");
+    bytes.ok_or_else(|| InputError::new(what(), "write two hexadecimal digits for each, as in 0a00"))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Said {
+    /// As SQL.
+    Sql,
+    /// Table and predicate alone, as in 'particles energy > 1.3': all columns of the rows for which it holds.
+    Segment,
+    /// As SQL, which goes to the drive in binary.
+    Compact,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// The drive.
+    Drive,
+    /// This host, with all that it reads.
+    Host,
+    /// Whichever takes less time, by an estimate; of several tables, decided for each.
+    Adaptive,
+    /// Both, one after the other; their rows are compared.
+    Both,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rows {
+    /// A table for the eye, at most 40 rows.
+    Table,
+    /// Comma-separated values.
+    Csv,
+    /// An array of objects.
+    Json,
+    /// An Arrow IPC stream.
+    Arrow,
+}
+
+/// A generator by its name.
+fn generator() -> impl TypedValueParser<Value = Generator> {
+    PossibleValuesParser::new(Generator::ALL.map(Generator::name))
+        .map(|name| Generator::of_name(&name).expect("it is one of the names"))
+}
+
+/// What a source in `--load NAME=SOURCE` is: a generator with what is behind its comma, or else a file.
+fn source_of(load: &str, source: &str) -> Result<RowSource, InputError> {
+    let (name, amount) = source.split_once(',').map_or((source, None), |(name, amount)| (name, Some(amount)));
+    let path = || RowSource::File(source.into());
+    let Some(generator) = Generator::of_name(name) else { return Ok(path()) };
+    let wrong = || {
+        let what = format!("`--load {load}` says no number of rows");
+        InputError::new(what, format!("write `{name},rows=100000`, or `./{source}` for a file of that name"))
+    };
+    let (rows, scale) = match amount.and_then(|amount| amount.split_once('=')) {
+        Some(("rows", rows)) => (Some(rows.parse().map_err(|_| wrong())?), None),
+        Some(("scale", scale)) => (None, Some(scale.parse().map_err(|_| wrong())?)),
+        _ => return Err(wrong()),
+    };
+    RowSource::drawn(generator, rows, scale)
+}
+
+/// Where the drive is.
+#[derive(clap::Args)]
+struct Drive {
+    /// The device file of a drive whose tables are in --data.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    drive: Option<PathBuf>,
+    /// The directory that holds the tables; it is made if it is not there.
+    #[arg(long, value_name = "DIR", requires = "drive")]
+    data: Option<PathBuf>,
+    /// The folder of a served drive's socket, as `byteway serve` names it.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
+    vfio_user: Option<PathBuf>,
+    /// The namespace; left out, the first that holds tables.
+    #[arg(long, value_name = "NSID")]
+    namespace: Option<u32>,
+    /// Of a simulated drive: a table, and the Parquet file that it is loaded from, or a generator with a number of rows or a scale:
+    /// `t=t.parquet`, `particles=vpic,rows=100000`, `lineitem=tpch-lineitem,scale=0.1`. May be repeated.
+    #[arg(long, value_name = "NAME=SOURCE", conflicts_with_all = ["drive", "data", "vfio_user"])]
+    load: Vec<String>,
+    /// The seed of rows that are generated; TPC-H's do not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Of a simulated drive: a built-in profile, or the path of one.
+    #[arg(long, default_value = "modern-gen5")]
+    profile: String,
+    /// Of a simulated drive: what it has room for.
+    #[arg(long, value_parser = size, default_value = "4 GiB")]
+    capacity: Bytes,
+    /// How tasks cross.
+    #[arg(long, value_parser = method(), default_value = "prp")]
+    method: Method,
+    /// Gigahertz of this host's processor, for what is modelled of it: as many cycles as the drive's cores take.
+    #[arg(long, value_name = "GHZ", default_value_t = 3.0)]
+    host_ghz: f64,
+    #[command(flatten)]
+    tables: Tables,
+    /// No progress bar.
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Drive {
+    fn whence(&self, programs: bool) -> Whence {
+        match (&self.vfio_user, &self.drive, &self.data) {
+            (Some(folder), ..) => Whence::At(Place::Served(folder.clone())),
+            (None, Some(device), Some(data)) => {
+                Whence::At(Place::Directory { device: device.clone(), data: data.clone() })
+            }
+            _ => Whence::Simulated { profile: self.profile.clone(), capacity: self.capacity, programs },
+        }
+    }
+
+    fn manner(&self, programs: bool) -> Result<Manner, InputError> {
+        if !(0.1..=100.0).contains(&self.host_ghz) {
+            let what = format!("--host-ghz {} is no processor's", self.host_ghz);
+            return Err(InputError::new(what, "choose 0.1 to 100"));
+        }
+        let hertz = (self.host_ghz * 1e9) as u64;
+        Ok(Manner { nsid: self.namespace, method: self.method, hertz, programs })
+    }
+
+    /// Tables of --load, and where their rows come from.
+    fn loads(&self) -> Result<Vec<(String, RowSource)>, InputError> {
+        let pair = |text: &String| match text.split_once('=') {
+            Some((name, source)) if !name.is_empty() && !source.is_empty() => {
+                Ok((name.to_owned(), source_of(text, source)?))
+            }
+            _ => Err(InputError::new(format!("`--load {text}` names no table"), "write `--load NAME=FILE`")),
+        };
+        self.load.iter().map(pair).collect()
+    }
+
+    /// Does `work` with the drive, which has been loaded.
+    fn ask<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+        &self,
+        change: Change,
+        work: impl FnOnce(Session) -> W + 'static,
+    ) -> anyhow::Result<T> {
+        self.ask_with(change, false, work)
+    }
+
+    /// The same, with programs of the drive or without.
+    fn ask_with<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+        &self,
+        change: Change,
+        programs: bool,
+        work: impl FnOnce(Session) -> W + 'static,
+    ) -> anyhow::Result<T> {
+        let loads = self.loads()?;
+        let whence = self.whence(programs);
+        let is_empty =
+            matches!(whence, Whence::Simulated { .. }) && loads.is_empty() && change == Change::None;
+        if is_empty {
+            let what = "a simulated drive has no tables";
+            let cure = "load some with --load NAME=FILE, or name a drive: --drive and --data, or --vfio-user";
+            return Err(InputError::new(what, cure).into());
+        }
+        let (quiet, rng) = (self.quiet, Rng::new(self.seed));
+        let loaded = with_drive(&whence, self.manner(programs)?, change, move |session| async move {
+            for (name, source) in &loads {
+                let mut progress = Progress::parts(&Terminal { quiet }, "loading", 0);
+                session.load(name, std::slice::from_ref(source), &rng, &mut progress).await?;
+                progress.finish();
+            }
+            work(session).await
+        });
+        Ok(loaded?)
+    }
+}
+
+impl QueryText {
+    /// How it is said to the drive, and its text.
+    fn text(&self) -> (Form, Vec<u8>) {
+        let form = match self.form {
+            Said::Sql => Form::Sql,
+            Said::Segment => Form::Segment,
+            Said::Compact => Form::Compact,
+        };
+        (form, self.sql.as_bytes().to_vec())
+    }
+}
+
+/// What became of a query.
+struct Asked {
+    explained: Option<Explained>,
+    answers: Vec<Answer>,
+}
+
+/// What a query is, and what is known of each of its parts.
+struct Explained {
+    shape: QueryShape,
+    plans: Vec<Plan>,
+}
+
+/// Does what is asked of the drive.
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.action {
+        Action::Load { table, files, generate, rows, scale, drive } => {
+            let sources = match generate {
+                Some(generator) => vec![RowSource::drawn(*generator, *rows, *scale)?],
+                None => files.iter().cloned().map(RowSource::File).collect(),
+            };
+            load(table, sources, drive)
+        }
+        Action::List { columns, drive } => {
+            let all = drive.ask(Change::None, async |session| session.tables().await)?;
+            print(listed(&all, *columns, drive.tables))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Drop { table, if_exists, drive } => {
+            let (table, if_exists) = (table.clone(), *if_exists);
+            drive.ask(Change::Tables, async move |session| {
+                let is_there = session.tables().await?.iter().any(|there| there.record.name == table);
+                if is_there || !if_exists { session.drop_table(&table).await } else { Ok(()) }
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Query { query, filter, format, drive } => {
+            let asked = ask(query, filter, drive, 1)?;
+            print_rows(&asked.answers[0], *format, drive.tables)?;
+            if asked.answers.len() > 1 {
+                eprint!("{}", compared(&asked, drive.tables));
+                if !is_same(&asked.answers) {
+                    anyhow::bail!("the drive's rows and this host's differ; this is a defect of Byteway");
+                }
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Explain { query, drive } => {
+            let (form, text) = query.text();
+            let found = drive.ask(Change::None, async move |session| {
+                let shape = session.shape(form, &text).await?;
+                explain(&session, shape).await
+            })?;
+            print(explained(&found, drive.tables))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Bench { query, filter, count, format, drive } => {
+            let asked = ask(query, filter, drive, *count)?;
+            match format {
+                super::flags::OutputFormat::Table => print(compared(&asked, drive.tables))?,
+                super::flags::OutputFormat::Json => print(figures(&asked).to_string() + "\n")?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn load(table: &str, sources: Vec<RowSource>, drive: &Drive) -> anyhow::Result<ExitCode> {
+    let (name, quiet, rng) = (table.to_owned(), drive.quiet, Rng::new(drive.seed));
+    let loaded = drive.ask(Change::Tables, async move |session| {
+        let mut progress = Progress::parts(&Terminal { quiet }, "loading", 0);
+        let loaded = session.load(&name, &sources, &rng, &mut progress).await;
+        progress.finish();
+        loaded
+    })?;
+    let took = time(loaded.nanoseconds as f64);
+    print(format!(
+        "{} rows, {} in {} appends, took {took}; the table has {} rows\n",
+        grouped(loaded.rows),
+        bytes(loaded.bytes as f64),
+        grouped(loaded.appends),
+        grouped(loaded.rows_in_all)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks a query, so often of each who is to execute it.
+fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow::Result<Asked> {
+    let (form, text) = query.text();
+    let on = query.on;
+    let program = filter.read()?;
+    if program.is_some() && on == On::Adaptive {
+        let what = "`--on adaptive` with `--program`: how many rows a program lets pass can't be estimated";
+        return Err(InputError::new(what, "say who executes it: `--on drive`, `host` or `both`").into());
+    }
+    drive.ask_with(Change::None, program.is_some(), async move |session| {
+        let shape = session.shape(form, &text).await?;
+        if let (QueryShape::Split(query), Some(_)) = (&shape, &program) {
+            let what =
+                format!("a program filters rows of a query that the drive does as a whole: {}", query.why);
+            return Err(InputError::new(what, "ask for less, and do the rest with the rows that come").into());
+        }
+        let tables = match &shape {
+            QueryShape::Whole { .. } => 1,
+            QueryShape::Split(query) => query.tables.len(),
+        };
+        let all = |executor| vec![executor; tables];
+        let mut found = None;
+        let by = match on {
+            On::Drive => vec![all(Executor::Drive)],
+            On::Host => vec![all(Executor::Host)],
+            On::Both => vec![all(Executor::Drive), all(Executor::Host)],
+            On::Adaptive => {
+                let explained = explain(&session, shape.clone()).await?;
+                let by = explained.plans.iter().map(|plan| plan.choice).collect();
+                found = Some(explained);
+                vec![by]
+            }
+        };
+        let mut answers = Vec::new();
+        for by in by {
+            for _ in 0..count.max(1) {
+                answers.push(match (&shape, &program) {
+                    (QueryShape::Whole { task, table }, Some(program)) => {
+                        session.perform_filtered(task, table, program, by[0]).await?
+                    }
+                    (QueryShape::Whole { task, table }, None) => {
+                        session.perform_whole(task, table, by[0], None).await?
+                    }
+                    (QueryShape::Split(query), _) => session.perform(query, &by).await?,
+                });
+            }
+        }
+        Ok(Asked { explained: found, answers })
+    })
+}
+
+async fn explain(session: &Session, shape: QueryShape) -> Result<Explained, AttachedError> {
+    let plans = match &shape {
+        QueryShape::Whole { task, table } => vec![session.plan(task, table).await?],
+        QueryShape::Split(query) => session.plans(query).await?,
+    };
+    Ok(Explained { shape, plans })
+}
+
+/// Whether all answers have the same rows.
+fn is_same(answers: &[Answer]) -> bool {
+    let rows = |answer: &Answer| -> Vec<Vec<Option<String>>> {
+        let of = |batch: &RecordBatch| -> Vec<Vec<Option<String>>> {
+            (0..batch.num_rows())
+                .map(|row| batch.columns().iter().map(|column| text(column, row)).collect())
+                .collect()
+        };
+        answer.batches.iter().flat_map(of).collect()
+    };
+    let first = rows(&answers[0]);
+    answers[1..].iter().all(|answer| rows(answer) == first)
+}

@@ -1,0 +1,257 @@
+//! The Subsystem Local Memory command set ([`byteway_wire::nvme::slm`]): namespaces of the drive's DRAM, for hosts and for programs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `memory.rs` | the bytes of a memory namespace |
+//! | `copy.rs` | Memory Copy: from blocks, and from other memory |
+//!
+//! What such a namespace holds is volatile: a reset of the controller keeps it; a power cut, a format and a sanitize operation make zeroes of
+//! it. Its units are set aside in the drive's capacity, so that it is created and deleted as any other, and nothing is ever written to them.
+
+use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
+use crate::controller::command::context::{Context, Reply};
+use crate::controller::command::send::send;
+use crate::controller::command::workspace::{Landing, Workspace};
+use crate::controller::command_set::io_command_set::IoCommandSet;
+use crate::controller::core::Core;
+use crate::controller::namespace::{Format, Limits, Namespace};
+use crate::controller::state::counters::add;
+use byteway_clock::{Clock, Delay, Stage};
+use byteway_firmware::{MediaError, WorkKind};
+use byteway_wire::IntoBytes;
+use byteway_wire::content::{BlockSize, UNIT_BYTES};
+use byteway_wire::nvme::slm::{GRANULARITY, LocalMemoryIdentify, MemoryAccess};
+use byteway_wire::nvme::vendor::{Framing, Methods};
+use byteway_wire::nvme::{CommandsSupportedLog, Identify, LocalMemoryOpcode, Sqe, Status, csi};
+use memory::LocalMemory;
+use std::rc::Rc;
+
+pub(crate) mod copy;
+pub(crate) mod memory;
+
+const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
+/// Bytes of DRAM taken between two looks at whether the command is to go on.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// The command set, which keeps nothing but what its namespaces do.
+pub struct Slm;
+
+impl IoCommandSet for Slm {
+    const CSI: Option<u8> = Some(csi::LOCAL_MEMORY);
+
+    fn new(_: &Clock, _: &DriveConfig) -> Self {
+        Slm
+    }
+
+    fn is_offered(config: &DriveConfig) -> bool {
+        config.programs.is_some()
+    }
+
+    fn check_config(config: &DriveConfig) -> Result<(), ConfigError> {
+        let units = |set| {
+            let of_set = config.namespaces.iter().filter(move |namespace| namespace.set == set);
+            of_set.map(|namespace| namespace.units).sum::<u64>()
+        };
+        let error = |message: &str| Err(ConfigError { message: message.to_owned() });
+        let wanted = units(CommandSet::LocalMemory);
+        match &config.programs {
+            None if wanted + units(CommandSet::Programs) > 0 => {
+                error("namespaces of local memory and of programs need the drive to have these command sets")
+            }
+            Some(policy) if policy.memory_bytes > 16 << 30 => {
+                error("programs.memory_bytes must be at most 16 GiB")
+            }
+            Some(policy) if wanted > policy.memory_bytes / UNIT_BYTES as u64 => {
+                error("the memory namespaces must be at most programs.memory_bytes long together")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn identify_namespace(core: &Core, namespace: Option<(&Namespace, Limits)>) -> Vec<u8> {
+        let id = namespace.map_or_else(LocalMemoryIdentify::default, |(namespace, limits)| {
+            let nsze = bytes_of(namespace);
+            LocalMemoryIdentify {
+                nsze,
+                granularity: GRANULARITY,
+                transfer_bytes_max: limits.transfer_bytes_max,
+                copy_bytes_max: memory_bytes_max(core).min(u32::MAX.into()) as u32,
+                copy_ranges_max: copy::RANGES_MAX as u32,
+            }
+        });
+        let mut bytes = id.as_bytes().to_vec();
+        bytes.resize(Identify::BYTES as usize, 0);
+        bytes
+    }
+
+    fn add_commands(_: &DriveConfig, page: &mut CommandsSupportedLog) {
+        for opcode in LocalMemoryOpcode::ALL {
+            let changes = *opcode != LocalMemoryOpcode::MEMORY_READ;
+            let effects = if changes { CommandsSupportedLog::LBCC } else { 0 };
+            page.iocs[usize::from(opcode.0)] = CommandsSupportedLog::CSUPP | effects;
+        }
+    }
+
+    fn has(opcode: u8) -> bool {
+        LocalMemoryOpcode::ALL.contains(&LocalMemoryOpcode(opcode))
+    }
+
+    /// CDW3 says something else here than how long an inline tail is, so there can be none.
+    fn framing(sqe: &Sqe, methods: Methods) -> Framing {
+        Framing::of(sqe, methods.with_inline_tail(false))
+    }
+
+    fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
+        let c = &core.config.controller;
+        match LocalMemoryOpcode(sqe.opcode()) {
+            LocalMemoryOpcode::MEMORY_READ if MemoryAccess::parse(sqe).bytes > UNIT_BYTES as u32 => {
+                c.read_large_pipeline
+            }
+            LocalMemoryOpcode::MEMORY_READ => c.read_pipeline,
+            _ => c.write_pipeline,
+        }
+    }
+
+    async fn execute(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
+        let namespace = context.core.namespace(context.sqe.nsid)?;
+        let memory = memory_of(&namespace).ok_or(Status::NAMESPACE_NOT_READY)?;
+        match LocalMemoryOpcode(context.sqe.opcode()) {
+            LocalMemoryOpcode::MEMORY_READ => read(context, workspace, &memory).await,
+            LocalMemoryOpcode::MEMORY_WRITE => write(context, workspace, &namespace, &memory).await,
+            LocalMemoryOpcode::MEMORY_FILL => fill(context, &namespace, &memory).await,
+            LocalMemoryOpcode::MEMORY_COPY => copy::copy(context, workspace, &namespace, &memory).await,
+            _ => Err(Status::INVALID_OPCODE.with_dnr()),
+        }
+    }
+
+    /// So many bytes, in whole units.
+    fn wanted(bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
+        let bytes = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        match bytes {
+            0 => Err(INVALID_FIELD),
+            _ => Ok((bytes.div_ceil(UNIT_BYTES as u64), Format::of(CommandSet::LocalMemory))),
+        }
+    }
+
+    fn open(&self, core: &Core, namespace: &Namespace) -> Result<(), Status> {
+        if memory_of(namespace).is_some() {
+            return Ok(());
+        }
+        let mut others: u64 = 0;
+        core.inventory.each(|other| {
+            if other.set == CommandSet::LocalMemory && other.nsid != namespace.nsid {
+                others = others.saturating_add(bytes_of(other));
+            }
+        });
+        if others.saturating_add(bytes_of(namespace)) > memory_bytes_max(core) {
+            return Err(Status::NAMESPACE_INSUFFICIENT_CAPACITY.with_dnr());
+        }
+        namespace.set_contents(Rc::new(LocalMemory::new(bytes_of(namespace))));
+        Ok(())
+    }
+
+    async fn close(&self, _: &Core, namespace: &Namespace) -> Result<(), MediaError> {
+        namespace.clear_contents();
+        Ok(())
+    }
+}
+
+/// The bytes of a memory namespace, while it can be used; none: it is of another command set, too.
+pub(crate) fn memory_of(namespace: &Namespace) -> Option<Rc<LocalMemory>> {
+    namespace.contents()
+}
+
+fn bytes_of(namespace: &Namespace) -> u64 {
+    namespace.units().saturating_mul(UNIT_BYTES as u64)
+}
+
+fn memory_bytes_max(core: &Core) -> u64 {
+    core.config.programs.as_ref().map_or(0, |policy| policy.memory_bytes)
+}
+
+/// Whether bytes of a memory namespace can be named like this.
+///
+/// # Errors
+/// They are no multiples of the granularity, or don't lie in the memory.
+pub(crate) fn check_extent(memory: &LocalMemory, start: u64, bytes: u64) -> Result<(), Status> {
+    let granularity = u64::from(GRANULARITY);
+    if !start.is_multiple_of(granularity) || !bytes.is_multiple_of(granularity) {
+        return Err(INVALID_FIELD);
+    }
+    if memory.holds(start, bytes) { Ok(()) } else { Err(Status::LBA_OUT_OF_RANGE.with_dnr()) }
+}
+
+/// Takes the DRAM for `bytes`, step by step.
+pub(crate) async fn take_dram(context: &Context<'_>, bytes: u64) -> Result<(), Status> {
+    let core = context.core;
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(STEP_BYTES);
+        let passage = core.placement.site(WorkKind::Buffer).dram("local memory", now);
+        core.clock.sleep_until(passage.arrival).await;
+        context.charge(Stage::Dram);
+        context.check()?;
+        left -= now;
+    }
+    Ok(())
+}
+
+/// What a Memory Read or Memory Write names.
+fn transfer(context: &Context<'_>, memory: &LocalMemory) -> Result<MemoryAccess, Status> {
+    let access = MemoryAccess::parse(context.sqe);
+    if access.bytes > context.core.config.controller.transfer_bytes_max {
+        return Err(INVALID_FIELD);
+    }
+    check_extent(memory, access.start, access.bytes.into())?;
+    Ok(access)
+}
+
+async fn read(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    memory: &LocalMemory,
+) -> Result<Reply, Status> {
+    let core = context.core;
+    let access = transfer(context, memory)?;
+    context.resolve(workspace, access.bytes.into(), true).await?;
+    take_dram(context, access.bytes.into()).await?;
+    workspace.bytes.clear();
+    workspace.bytes.resize(access.bytes as usize, 0);
+    memory.read(access.start, &mut workspace.bytes);
+    send(context, workspace).await?;
+    add(&core.counters.reads, 1);
+    add(&core.counters.read_bytes, access.bytes.into());
+    Ok(Reply::Done([0; 2]))
+}
+
+async fn write(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    memory: &LocalMemory,
+) -> Result<Reply, Status> {
+    let core = context.core;
+    namespace.check_writable()?;
+    let access = transfer(context, memory)?;
+    context.bring(workspace, access.bytes.into(), Landing::Dram).await?;
+    memory.write(access.start, &workspace.bytes);
+    add(&core.counters.writes, 1);
+    add(&core.counters.written_bytes, access.bytes.into());
+    Ok(Reply::Done([0; 2]))
+}
+
+async fn fill(context: &Context<'_>, namespace: &Namespace, memory: &LocalMemory) -> Result<Reply, Status> {
+    namespace.check_writable()?;
+    let access = MemoryAccess::parse(context.sqe);
+    check_extent(memory, access.start, access.bytes.into())?;
+    take_dram(context, access.bytes.into()).await?;
+    memory.clear(access.start, access.bytes.into());
+    Ok(Reply::Done([0; 2]))
+}
+
+impl NamespaceConfig {
+    /// Local memory, for which the drive needs [`DriveConfig::programs`].
+    pub const fn local_memory(units: u64) -> NamespaceConfig {
+        NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::LocalMemory }
+    }
+}

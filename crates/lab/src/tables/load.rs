@@ -1,0 +1,142 @@
+//! Rows of Parquet files and generators to tables: they go to the drive as Arrow IPC streams, a few row groups with each append.
+
+use crate::error::AttachedError;
+use crate::tables::Session;
+use byteway_clock::random::Rng;
+use byteway_console::error::InputError;
+use byteway_console::progress::Progress;
+use byteway_query::{Column, RecordBatch, Schema, ipc};
+use byteway_workload::query::{Batches, RowSource};
+
+/// Bytes of rows that go to the drive with one append: what is appended is there whole or not at all.
+const APPEND_BYTES: usize = 16 << 20;
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Rows of the sources.
+    pub rows: u64,
+    /// Rows of the table now.
+    pub rows_in_all: u64,
+    /// Bytes that went to the drive.
+    pub bytes: u64,
+    /// Appends.
+    pub appends: u64,
+    /// How long it took, in nanoseconds: of virtual time, if the drive is simulated or in a directory.
+    pub nanoseconds: u64,
+}
+
+/// Whether rows of one can be rows of the other.
+fn is_like(own: &Schema, there: &Schema) -> bool {
+    let like = |(own, there): (&Column, &Column)| {
+        own.name == there.name && own.column_type == there.column_type && (there.nullable || !own.nullable)
+    };
+    own.columns().len() == there.columns().len() && own.columns().iter().zip(there.columns()).all(like)
+}
+
+fn named(source: &RowSource) -> String {
+    match source {
+        RowSource::File(path) => path.display().to_string(),
+        RowSource::Drawn(generator, _) => format!("the generator {}", generator.name()),
+    }
+}
+
+fn described(schema: &Schema) -> String {
+    let column = |column: &Column| format!("{} {}", column.name, column.column_type);
+    schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
+}
+
+impl Session {
+    /// Appends rows to a table, which is made if it is not there, with the columns of the first source. After an error some appends may
+    /// have been made: the rows of whole appends, in the order of the sources. What is drawn follows from `rng` and the table's name.
+    ///
+    /// # Errors
+    /// A file is no Parquet, a source has other columns than the table, or such as no table has; or the drive has no room.
+    pub async fn load(
+        &self,
+        name: &str,
+        sources: &[RowSource],
+        rng: &Rng,
+        progress: &mut Progress,
+    ) -> Result<Loaded, AttachedError> {
+        let mut loaded = Loaded::default();
+        let begin = self.clock.now();
+        let mut table: Option<(u32, Schema)> = None;
+        for source in sources {
+            let own = source.schema()?;
+            let (number, schema) = match &table {
+                Some(table) => table.clone(),
+                None => self.table_for(name, &own).await?,
+            };
+            if !is_like(&own, &schema) {
+                let (own, there) = (described(&own), described(&schema));
+                let what = format!("{}: its columns are {own}, and the table's {there}", named(source));
+                return Err(InputError::new(what, "load it into a table of its own").into());
+            }
+            table = Some((number, schema.clone()));
+            self.append_all(number, &schema, source.batches(name, rng)?, &mut loaded, progress).await?;
+        }
+        loaded.nanoseconds = self.clock.now().since(begin).0 / 1000;
+        Ok(loaded)
+    }
+
+    async fn append_all(
+        &self,
+        table: u32,
+        schema: &Schema,
+        rows: Batches,
+        loaded: &mut Loaded,
+        progress: &mut Progress,
+    ) -> Result<(), AttachedError> {
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        for batch in rows {
+            let batch = batch?;
+            bytes += batch.get_array_memory_size();
+            loaded.rows += batch.num_rows() as u64;
+            batches.push(batch);
+            if bytes >= APPEND_BYTES {
+                self.append(table, schema, &mut batches, loaded).await?;
+                progress.part(loaded.rows);
+                bytes = 0;
+            }
+        }
+        self.append(table, schema, &mut batches, loaded).await
+    }
+
+    async fn table_for(&self, name: &str, columns: &Schema) -> Result<(u32, Schema), AttachedError> {
+        let there = self.tables().await?.into_iter().find(|table| table.record.name == name);
+        if let Some(table) = there {
+            return Ok((table.record.table, table.schema));
+        }
+        let mut buffer = self.take_buffer()?;
+        let created = self.client.create(&mut buffer, name, &columns.to_bytes()).await;
+        self.give_back(buffer);
+        Ok((created?, columns.clone()))
+    }
+
+    async fn append(
+        &self,
+        table: u32,
+        schema: &Schema,
+        batches: &mut Vec<RecordBatch>,
+        loaded: &mut Loaded,
+    ) -> Result<(), AttachedError> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let arrow = schema.to_arrow();
+        let named = |batch: &RecordBatch| RecordBatch::try_new(arrow.clone(), batch.columns().to_vec());
+        let own: Result<Vec<RecordBatch>, _> = batches.drain(..).map(|batch| named(&batch)).collect();
+        let own =
+            own.map_err(|error| InputError::new(error.to_string(), "load it into a table of its own"))?;
+        let stream =
+            ipc::encode(&arrow, &own).map_err(|error| InputError::new(error.to_string(), "load less"))?;
+        let mut buffer = self.take_buffer()?;
+        let appended = self.client.append(&mut buffer, table, &stream).await;
+        self.give_back(buffer);
+        loaded.rows_in_all = appended?;
+        loaded.bytes += stream.len() as u64;
+        loaded.appends += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! A query that the drive executes, and the same that this host does with all that it reads.
+//!
+//! A result is fetched with as much asked for as is known of its size: a data pointer of more pages costs its list.
+
+use crate::error::AttachedError;
+use crate::spans::joined;
+use crate::tables::reading::Reading;
+use crate::tables::{Session, TableInfo};
+use byteway_clock::{Delay, SpanRecord};
+use byteway_console::error::InputError;
+use byteway_query::cost::Amount;
+use byteway_query::{
+    Execution, Form, GroupMeta, QueryError, RecordBatch, SchemaRef, Task, Work, group, ipc, stream,
+};
+use byteway_wire::nvme::vendor::csd::{GroupRecord, Problem};
+
+/// Bytes of a result at most: it is held as it came, and once more as rows.
+const RESULT_BYTES_MAX: usize = 2 << 30;
+
+/// Who executes a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executor {
+    /// The drive.
+    Drive,
+    /// This host, with all that it reads of the table.
+    Host,
+    /// Some tables' parts by the drive, others by this host.
+    Mixed,
+}
+
+/// What a query gave, and what that took.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Who executed it.
+    pub executor: Executor,
+    /// The columns of its rows.
+    pub schema: SchemaRef,
+    /// Its rows.
+    pub batches: Vec<RecordBatch>,
+    /// From the task to the last row, in nanoseconds.
+    pub nanoseconds: u64,
+    /// Bytes of the task.
+    pub task_bytes: u64,
+    /// Bytes that came from the drive: a result, or columns.
+    pub bytes_read: u64,
+    /// Commands.
+    pub commands: u64,
+    /// Bytes on the link to the drive and from it, with all headers, if it is simulated.
+    pub link_bytes: Option<(u64, u64)>,
+    /// What this host's processor did for it, in modelled cycles: nothing, where the drive executes it.
+    pub host_cycles: u64,
+    /// What the drive's cores did meanwhile, in cycles, if it is simulated.
+    pub drive_cycles: Option<u64>,
+    /// From its beginning to its end; by stage, where commands came one after the other.
+    pub record: SpanRecord,
+}
+
+impl Answer {
+    /// Rows.
+    pub fn rows(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
+    }
+}
+
+/// Why a query has no result.
+pub(crate) enum AskFailure {
+    /// Its execution failed, here or there: an overflow, a division by zero, a limit. Another way to execute it may not.
+    Execution(AttachedError),
+    /// Anything else.
+    Other(AttachedError),
+}
+
+impl From<AttachedError> for AskFailure {
+    fn from(error: AttachedError) -> Self {
+        AskFailure::Other(error)
+    }
+}
+
+impl From<byteway_host::TablesIoError> for AskFailure {
+    fn from(error: byteway_host::TablesIoError) -> Self {
+        AskFailure::Other(error.into())
+    }
+}
+
+impl From<AskFailure> for AttachedError {
+    fn from(failure: AskFailure) -> Self {
+        match failure {
+            AskFailure::Execution(error) | AskFailure::Other(error) => error,
+        }
+    }
+}
+
+/// Why an execution failed.
+pub(crate) fn failed(error: QueryError) -> AskFailure {
+    match error {
+        QueryError::Limit { .. } | QueryError::Overflow { .. } | QueryError::DivisionByZero(_) => {
+            AskFailure::Execution(wrong(error))
+        }
+        error => AskFailure::Other(wrong(error)),
+    }
+}
+
+/// Bytes to be asked for, to have a result of so many: whole pages, and one byte more than it has, so that it ends with them.
+pub(crate) fn fetch_bytes(result_bytes: u64) -> u32 {
+    const PAGE: u64 = 4096;
+    u32::try_from((result_bytes / PAGE + 1) * PAGE).unwrap_or(u32::MAX)
+}
+
+fn wrong(error: impl std::fmt::Display) -> AttachedError {
+    InputError::new(error.to_string(), "ask otherwise, or see `byteway csd explain`").into()
+}
+
+impl Session {
+    /// Has the drive execute a task. `result_bytes` are those that its result is known to have, if anything is known of it.
+    ///
+    /// # Errors
+    /// The drive says why it does not, or does not answer.
+    pub async fn push(
+        &self,
+        form: Form,
+        payload: &[u8],
+        result_bytes: Option<u64>,
+    ) -> Result<Answer, AttachedError> {
+        Ok(self.ask_drive(form.code(), payload, result_bytes).await?)
+    }
+
+    /// The same of a payload in the form with this code.
+    pub(crate) async fn ask_drive(
+        &self,
+        form: u8,
+        payload: &[u8],
+        result_bytes: Option<u64>,
+    ) -> Result<Answer, AskFailure> {
+        let (begin, before, busy) = (self.clock.now(), self.crossed(), self.drive_cycles());
+        let mut most = result_bytes.map_or(u32::MAX, fetch_bytes);
+        let mut buffer = self.take_buffer()?;
+        let (cursor, mut record) = self.client.task(&mut buffer, form, payload).await?;
+        let (mut bytes, mut part, mut commands) = (Vec::new(), Vec::new(), 1);
+        loop {
+            let (fetched, span) = self.client.fetch_some(&mut buffer, cursor, most).await?;
+            most = u32::MAX;
+            record = joined(record, span);
+            commands += 1;
+            self.client.take(&buffer, fetched.bytes, &mut part).map_err(AttachedError::from)?;
+            if let Some(problem) = fetched.problem {
+                self.give_back(buffer);
+                let error = wrong(String::from_utf8_lossy(&part));
+                return Err(match problem {
+                    Problem::Execution => AskFailure::Execution(error),
+                    _ => AskFailure::Other(error),
+                });
+            }
+            if bytes.len() + part.len() > RESULT_BYTES_MAX {
+                self.give_back(buffer);
+                if !fetched.is_end {
+                    self.client.cancel(cursor).await?;
+                }
+                let what =
+                    format!("the result has more than {RESULT_BYTES_MAX} B, which this host does not hold");
+                return Err(AskFailure::Other(wrong(what)));
+            }
+            bytes.extend_from_slice(&part);
+            if fetched.is_end {
+                break;
+            }
+        }
+        self.give_back(buffer);
+        let (schema, batches) = ipc::decode_with_schema(&bytes).map_err(wrong)?;
+        Ok(Answer {
+            executor: Executor::Drive,
+            schema,
+            batches,
+            nanoseconds: self.clock.now().since(begin).0 / 1000,
+            task_bytes: payload.len() as u64,
+            bytes_read: bytes.len() as u64,
+            commands,
+            link_bytes: self.crossed_since(before),
+            host_cycles: 0,
+            drive_cycles: self.cycles_since(busy),
+            record,
+        })
+    }
+
+    /// Reads all that a task needs of its table, and executes it here. Several reads are under way at once; what is read is evaluated
+    /// in order.
+    ///
+    /// # Errors
+    /// It is no task of that table, its execution fails, or the drive does not answer.
+    pub(crate) async fn ask_host(&self, task: &Task, table: &TableInfo) -> Result<Answer, AskFailure> {
+        let (begin, before, busy) = (self.clock.now(), self.crossed(), self.drive_cycles());
+        let query = task.bind(&table.schema).map_err(wrong)?;
+        let mut execution = Execution::new(query, &table.schema).map_err(wrong)?;
+        let number = table.record.table;
+        let groups = self.groups(number).await?;
+        let metas: Result<Vec<GroupMeta>, _> =
+            groups.iter().map(|group| GroupMeta::from_bytes(&table.schema, &group.meta)).collect();
+        let metas = metas.map_err(wrong)?;
+        let columns = execution.columns().to_vec();
+        let reading = self.begin_reading(number, &metas, &columns)?;
+        let evaluated = self.evaluate_all(&mut execution, table, &metas, &reading).await;
+        // Readers that wait would wait indefinitely.
+        reading.stop();
+        let (batches, host_cycles) = evaluated?;
+        let record = SpanRecord { begin, last: self.clock.now(), stages: Default::default() };
+        Ok(Answer {
+            executor: Executor::Host,
+            schema: execution.result_schema(),
+            batches,
+            nanoseconds: self.clock.now().since(begin).0 / 1000,
+            task_bytes: 0,
+            bytes_read: reading.bytes.get(),
+            commands: reading.commands.get(),
+            link_bytes: self.crossed_since(before),
+            host_cycles,
+            drive_cycles: self.cycles_since(busy),
+            record,
+        })
+    }
+
+    /// Evaluates row groups as they come: the result, and the cycles that it took.
+    async fn evaluate_all(
+        &self,
+        execution: &mut Execution,
+        table: &TableInfo,
+        metas: &[GroupMeta],
+        reading: &Reading,
+    ) -> Result<(Vec<RecordBatch>, u64), AskFailure> {
+        let columns = execution.columns().to_vec();
+        let mut batches = Vec::new();
+        let mut host_cycles = 0;
+        let mut done = Amount::default();
+        let mut decoded = Work::default();
+        for (index, meta) in metas.iter().enumerate() {
+            let chunks = reading.brought(index).await?;
+            let arrays: Result<Vec<_>, _> = columns
+                .iter()
+                .zip(&chunks)
+                .map(|(column, chunk)| group::decode(&table.schema, *column, meta, chunk, &mut decoded))
+                .collect();
+            let arrays = arrays.map_err(wrong)?;
+            let batch = stream::batch(&table.schema, &columns, arrays, meta.rows as usize).map_err(wrong)?;
+            batches.extend(execution.push(&batch).map_err(failed)?);
+            host_cycles += self.evaluate(execution, &decoded, &mut done).await;
+            if execution.is_done() {
+                break;
+            }
+        }
+        batches.extend(execution.finish().map_err(failed)?);
+        host_cycles += self.evaluate(execution, &decoded, &mut done).await;
+        Ok((batches, host_cycles))
+    }
+
+    /// The row groups of a table.
+    pub(crate) async fn groups(&self, table: u32) -> Result<Vec<GroupRecord>, AttachedError> {
+        let mut buffer = self.take_buffer()?;
+        let groups = self.client.groups(&mut buffer, table).await;
+        self.give_back(buffer);
+        Ok(groups?)
+    }
+
+    /// This host's processor does what has come since the last time: as many cycles for it as the drive's cores take.
+    pub(super) async fn evaluate(&self, execution: &Execution, decoded: &Work, done: &mut Amount) -> u64 {
+        let mut work = *execution.work();
+        work += *decoded;
+        let amount = Amount::of(&work);
+        let new = amount.since(*done);
+        *done = amount;
+        self.work_here(new).await
+    }
+
+    /// This host's processor does so much work: as many cycles as it takes of the drive's cores.
+    pub(crate) async fn work_here(&self, amount: Amount) -> u64 {
+        let cycles = self.model.cycles(amount);
+        self.compute("evaluate", cycles).await;
+        cycles
+    }
+
+    /// This host's processor is busy for so many cycles.
+    pub(super) async fn compute(&self, what: &'static str, cycles: u64) {
+        let time = Delay::from_ps((u128::from(cycles) * 1_000_000_000_000 / u128::from(self.hertz)) as u64);
+        let service = self.cpu.reserve_for(what, time);
+        self.clock.sleep_until(service.end).await;
+    }
+
+    /// Cycles of the drive's cores, in all, if it is simulated.
+    pub(crate) fn drive_cycles(&self) -> Option<u64> {
+        let busy = self.busy.as_ref()?();
+        Some((busy.0 as f64 / 1e12 * self.model.core_hertz) as u64)
+    }
+
+    pub(crate) fn cycles_since(&self, before: Option<u64>) -> Option<u64> {
+        Some(self.drive_cycles()?.saturating_sub(before?))
+    }
+
+    pub(crate) fn crossed_since(&self, before: Option<(u64, u64)>) -> Option<(u64, u64)> {
+        let ((down, up), (down_then, up_then)) = (self.crossed()?, before?);
+        Some((down - down_then, up - up_then))
+    }
+}

@@ -1,0 +1,149 @@
+//! Columns of a table that this host reads: as a driver would, in commands of up to [`PIECE_BYTES`], several of them outstanding, of one
+//! row group after the other. Columns that follow one another in a row group are read as one.
+
+use crate::error::AttachedError;
+use crate::tables::Session;
+use byteway_clock::Notify;
+use byteway_host::{IoBuffer, TablesClient, TablesIoError};
+use byteway_query::GroupMeta;
+use byteway_query::pieces::{Piece, column, pieces};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Commands that are outstanding at once.
+pub(crate) const DEPTH: usize = 16;
+
+/// Bytes of a command, at most: what Linux asks NVMe drives for by default.
+pub(super) const PIECE_BYTES: u32 = 128 << 10;
+
+/// Row groups that are read before the one that is evaluated has been: so much memory is taken.
+const AHEAD: usize = 8;
+
+/// Pieces of a row group that have come.
+#[derive(Default)]
+struct Brought {
+    /// Their bytes, by where they begin.
+    pieces: BTreeMap<u64, Vec<u8>>,
+    failed: Option<TablesIoError>,
+}
+
+/// Columns of a table that are read by several tasks.
+pub(super) struct Reading {
+    table: u32,
+    /// Of each row group, where its columns are: offset and bytes.
+    ranges: Vec<Vec<(u64, u32)>>,
+    /// What is read, with the row group that it is of, in the order of the row groups.
+    pieces: Vec<(usize, Piece)>,
+    /// How many pieces each row group has.
+    pieces_of: Vec<usize>,
+    next: Cell<usize>,
+    evaluated: Cell<usize>,
+    brought: RefCell<BTreeMap<usize, Brought>>,
+    pub(super) bytes: Cell<u64>,
+    pub(super) commands: Cell<u64>,
+    changed: Notify,
+}
+
+/// How many commands bring these ranges of a row group.
+pub(super) fn commands(ranges: &[(u64, u32)]) -> usize {
+    pieces(ranges, PIECE_BYTES, 0).len()
+}
+
+impl Reading {
+    /// Reads until nothing more is wanted.
+    async fn read(&self, client: &TablesClient, buffer: &mut IoBuffer) {
+        loop {
+            let index = self.next.get();
+            let Some((group, piece)) = self.pieces.get(index).copied() else { return };
+            self.next.set(index + 1);
+            while group > self.evaluated.get() + AHEAD {
+                self.changed.notified().await;
+            }
+            if self.evaluated.get() >= self.ranges.len() {
+                return; // nothing more is wanted
+            }
+            let mut bytes = Vec::with_capacity(piece.bytes as usize);
+            let range = (piece.offset, u64::from(piece.bytes));
+            let read = client.read(buffer, (self.table, group as u32), range, &mut bytes).await;
+            self.bytes.set(self.bytes.get() + u64::from(piece.bytes));
+            self.commands.set(self.commands.get() + 1);
+            let mut brought = self.brought.borrow_mut();
+            let group = brought.entry(group).or_default();
+            match read {
+                Ok(()) => drop(group.pieces.insert(piece.offset, bytes)),
+                Err(error) => drop(group.failed.get_or_insert(error)),
+            }
+            drop(brought);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The columns of a row group, when they are there.
+    pub(super) async fn brought(&self, index: usize) -> Result<Vec<Vec<u8>>, AttachedError> {
+        self.evaluated.set(index);
+        self.changed.notify_all();
+        loop {
+            if self.is_there(index) {
+                let brought = self.brought.borrow_mut().remove(&index).unwrap_or_default();
+                if let Some(error) = brought.failed {
+                    return Err(error.into());
+                }
+                return Ok(self.ranges[index].iter().map(|range| column(&brought.pieces, *range)).collect());
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn is_there(&self, index: usize) -> bool {
+        let brought = self.brought.borrow();
+        let group = brought.get(&index);
+        group.is_some_and(|group| group.failed.is_some())
+            || group.map_or(0, |group| group.pieces.len()) == self.pieces_of[index]
+    }
+
+    /// Nothing more is wanted.
+    pub(super) fn stop(&self) {
+        self.next.set(self.pieces.len());
+        self.evaluated.set(self.ranges.len());
+        self.changed.notify_all();
+    }
+}
+
+impl Session {
+    /// Begins to read these columns of all row groups of a table.
+    pub(super) fn begin_reading(
+        &self,
+        table: u32,
+        metas: &[GroupMeta],
+        columns: &[usize],
+    ) -> Result<Rc<Reading>, AttachedError> {
+        let ranges: Vec<Vec<(u64, u32)>> = metas.iter().map(|meta| meta.ranges(columns)).collect();
+        let of_groups: Vec<Vec<Piece>> = ranges.iter().map(|ranges| pieces(ranges, PIECE_BYTES, 0)).collect();
+        let reading = Rc::new(Reading {
+            table,
+            pieces_of: of_groups.iter().map(Vec::len).collect(),
+            pieces: of_groups
+                .into_iter()
+                .enumerate()
+                .flat_map(|(group, pieces)| pieces.into_iter().map(move |piece| (group, piece)))
+                .collect(),
+            ranges,
+            next: Cell::default(),
+            evaluated: Cell::default(),
+            brought: RefCell::default(),
+            bytes: Cell::default(),
+            commands: Cell::new(1),
+            changed: Notify::new(&self.clock),
+        });
+        for _ in 0..DEPTH.min(reading.pieces.len()) {
+            let mut buffer = self.take_buffer()?;
+            let (reading, client, buffers) = (reading.clone(), self.client.clone(), self.buffers.clone());
+            self.clock.spawn("table reader", async move {
+                reading.read(&client, &mut buffer).await;
+                buffers.borrow_mut().push(buffer);
+            });
+        }
+        Ok(reading)
+    }
+}

@@ -1,0 +1,262 @@
+//! A query that the drive refuses as a whole: what of it is pushed to each table, by the drive or by this host in its place, and the rest,
+//! which this host does with the rows that come. Its rows are the same, whichever side executes what is pushed.
+
+use crate::error::AttachedError;
+use crate::tables::plan::{Plan, result_bytes_most};
+use crate::tables::query::{Answer, AskFailure, Executor};
+use crate::tables::{Session, TableInfo};
+use byteway_clock::SpanRecord;
+use byteway_console::error::InputError;
+use byteway_query::cost::Amount;
+use byteway_query::rest::{PushPolicy, RestExecution, RestLimits, Scan, Split, TableFacts, WholeQuery};
+use byteway_query::{Form, QueryError, Task};
+
+/// A query that is split.
+#[derive(Clone, Debug)]
+pub struct SplitQuery {
+    whole: WholeQuery,
+    /// The tables of FROM.
+    pub tables: Vec<TableInfo>,
+    /// What is pushed and what is left.
+    pub split: Split,
+    /// Why the drive does not do it as a whole.
+    pub why: String,
+    /// How tasks are said.
+    form: Form,
+}
+
+/// A query, held against the drive's tables.
+#[derive(Clone, Debug)]
+pub enum QueryShape {
+    /// The drive does all of it.
+    Whole {
+        /// The task.
+        task: Box<Task>,
+        /// Its table.
+        table: Box<TableInfo>,
+    },
+    /// The drive does a part.
+    Split(Box<SplitQuery>),
+}
+
+fn wrong(error: &QueryError) -> AttachedError {
+    let cure = match error {
+        QueryError::Undone { .. } => "ask otherwise: docs/queries.md says what drive and host do",
+        _ => "ask otherwise: `byteway csd --help` says what a drive does",
+    };
+    InputError::new(error.to_string(), cure).into()
+}
+
+impl Session {
+    /// What a query is: a task that the drive does, or one that is split. `text` is as `form` says, and SQL if that is
+    /// [`Form::Compact`]: then tasks go to the drive in binary.
+    ///
+    /// # Errors
+    /// It is no query, there is no such table or column, or neither side does a construct.
+    pub async fn shape(&self, form: Form, text: &[u8]) -> Result<QueryShape, AttachedError> {
+        let parsed = match form {
+            Form::Compact => {
+                Task::parse(Form::Sql, text).and_then(|task| Task::compact(task.statement(), None))
+            }
+            form => Task::parse(form, text),
+        };
+        let refused = match parsed {
+            Ok(task) => {
+                let table = Box::new(self.table(task.table()).await?);
+                let task = Box::new(task);
+                match task.bind(&table.schema) {
+                    Ok(_) => return Ok(QueryShape::Whole { task, table }),
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        let is_text = form != Form::Segment;
+        match refused {
+            // An alias in WHERE or HAVING is a column that there is not, as far as a task goes.
+            QueryError::Refused(_) | QueryError::UnknownColumn { .. } | QueryError::Misplaced { .. }
+                if is_text =>
+            {
+                let why = refused.to_string();
+                let split = self.split(text, form, why, PushPolicy { groups: true }).await?;
+                Ok(QueryShape::Split(Box::new(split)))
+            }
+            error => Err(wrong(&error)),
+        }
+    }
+
+    /// Splits a query.
+    async fn split(
+        &self,
+        text: &[u8],
+        form: Form,
+        why: String,
+        policy: PushPolicy,
+    ) -> Result<SplitQuery, AttachedError> {
+        let text = String::from_utf8_lossy(text);
+        let whole = WholeQuery::parse(&text).map_err(|error| wrong(&error))?;
+        let mut tables = Vec::new();
+        let names: Vec<String> = whole.tables().map(str::to_owned).collect();
+        for name in &names {
+            tables.push(self.table(name).await?);
+        }
+        let split = whole.split(&facts(&tables), policy).map_err(|error| wrong(&error))?;
+        Ok(SplitQuery { whole, tables, split, why, form })
+    }
+
+    /// Executes a query that is split. `by` says of each table of FROM who executes what is pushed to it.
+    ///
+    /// # Errors
+    /// The drive or this host says why it does not, or the drive does not answer.
+    pub async fn perform(&self, query: &SplitQuery, by: &[Executor]) -> Result<Answer, AttachedError> {
+        match self.perform_split(query, &query.split, by).await {
+            Ok(answer) => Ok(answer),
+            // There may be more groups than are held there: then the host makes them, of rows.
+            Err(AskFailure::Execution(_)) if query.split.scans.iter().any(has_groups) => {
+                let split = query.whole.split(&facts(&query.tables), PushPolicy { groups: false });
+                let split = split.map_err(|error| wrong(&error))?;
+                Ok(self.perform_split(query, &split, by).await?)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Executes a task that is a whole query; if the drive has no result for its groups, the host makes these of rows. `result_bytes` are
+    /// those that its result is known to have; none: what follows from the task.
+    ///
+    /// # Errors
+    /// As [`perform`](Self::perform).
+    pub async fn perform_whole(
+        &self,
+        task: &Task,
+        table: &TableInfo,
+        by: Executor,
+        result_bytes: Option<u64>,
+    ) -> Result<Answer, AttachedError> {
+        let answer = match by {
+            Executor::Host => self.ask_host(task, table).await,
+            _ => {
+                let most = || task.bind(&table.schema).ok().and_then(|query| result_bytes_most(&query));
+                self.ask_drive(task.form().code(), task.to_bytes(), result_bytes.or_else(most)).await
+            }
+        };
+        let Err(AskFailure::Execution(error)) = answer else { return Ok(answer?) };
+        match self.without_groups(task, table, &error).await {
+            Some(query) => Ok(self.perform_split(&query, &query.split, &[by]).await?),
+            // What is wrong with it is what the first execution says.
+            None => Err(error),
+        }
+    }
+
+    /// A whole query, whose execution failed with `error`, without its groups: the host makes them. `None`: it has none, or can't.
+    pub(crate) async fn without_groups(
+        &self,
+        task: &Task,
+        table: &TableInfo,
+        error: &AttachedError,
+    ) -> Option<SplitQuery> {
+        if task.statement().group_by.is_empty() || task.form() == Form::Segment {
+            return None;
+        }
+        let text = task.statement().text(&table.schema);
+        self.split(text.as_bytes(), task.form(), error.to_string(), PushPolicy { groups: false }).await.ok()
+    }
+
+    async fn perform_split(
+        &self,
+        query: &SplitQuery,
+        split: &Split,
+        by: &[Executor],
+    ) -> Result<Answer, AskFailure> {
+        let (begin, before, busy) = (self.clock.now(), self.crossed(), self.drive_cycles());
+        let failed = |error: QueryError| match error {
+            QueryError::Undone { .. } => AskFailure::Other(wrong(&error)),
+            error => AskFailure::Execution(wrong(&error)),
+        };
+        let mut rest = RestExecution::new(&split.rest, RestLimits::default());
+        let mut whole = Answer {
+            executor: by.first().copied().unwrap_or(Executor::Drive),
+            schema: rest.result_schema(),
+            batches: Vec::new(),
+            nanoseconds: 0,
+            task_bytes: 0,
+            bytes_read: 0,
+            commands: 0,
+            link_bytes: None,
+            host_cycles: 0,
+            drive_cycles: None,
+            record: SpanRecord { begin, last: begin, stages: Default::default() },
+        };
+        let mut done = Amount::default();
+        for scan in split.rest.order() {
+            let table = &query.tables[scan];
+            let task = split.scans[scan].task(query.form).map_err(|error| wrong(&error))?;
+            let by = by.get(scan).copied().unwrap_or(Executor::Drive);
+            if by != whole.executor {
+                whole.executor = Executor::Mixed;
+            }
+            let answer = match by {
+                Executor::Host => self.ask_host(&task, table).await?,
+                _ => {
+                    let known = task.bind(&table.schema).ok().and_then(|query| result_bytes_most(&query));
+                    self.ask_drive(task.form().code(), task.to_bytes(), known).await?
+                }
+            };
+            whole.task_bytes += answer.task_bytes;
+            whole.bytes_read += answer.bytes_read;
+            whole.commands += answer.commands;
+            whole.host_cycles += answer.host_cycles;
+            for batch in answer.batches {
+                whole.batches.extend(rest.push(scan, &batch).map_err(failed)?);
+                whole.host_cycles += self.do_rest(&rest, &mut done).await;
+            }
+            rest.end(scan).map_err(failed)?;
+            whole.host_cycles += self.do_rest(&rest, &mut done).await;
+            if rest.is_done() {
+                break;
+            }
+        }
+        whole.batches.extend(rest.finish().map_err(failed)?);
+        whole.host_cycles += self.do_rest(&rest, &mut done).await;
+        let last = self.clock.now();
+        whole.record = SpanRecord { begin, last, stages: Default::default() };
+        whole.nanoseconds = last.since(begin).0 / 1000;
+        whole.link_bytes = self.crossed_since(before);
+        whole.drive_cycles = self.cycles_since(busy);
+        Ok(whole)
+    }
+
+    /// This host's processor does what the rest has taken since the last time.
+    async fn do_rest(&self, rest: &RestExecution, done: &mut Amount) -> u64 {
+        let amount = Amount::of(rest.work());
+        let new = amount.since(*done);
+        *done = amount;
+        self.work_here(new).await
+    }
+
+    /// What is to be known of each part that is pushed.
+    ///
+    /// # Errors
+    /// The drive does not answer.
+    pub async fn plans(&self, query: &SplitQuery) -> Result<Vec<Plan>, AttachedError> {
+        let mut plans = Vec::new();
+        for (scan, table) in query.split.scans.iter().zip(&query.tables) {
+            let task = scan.task(query.form).map_err(|error| wrong(&error))?;
+            plans.push(self.plan(&task, table).await?);
+        }
+        Ok(plans)
+    }
+}
+
+fn has_groups(scan: &Scan) -> bool {
+    !scan.statement.group_by.is_empty()
+}
+
+fn facts(tables: &[TableInfo]) -> Vec<TableFacts> {
+    let facts = |table: &TableInfo| TableFacts {
+        name: table.record.name.clone(),
+        schema: table.schema.clone(),
+        rows: table.record.rows,
+    };
+    tables.iter().map(facts).collect()
+}

@@ -1,0 +1,107 @@
+//! Extracts the instructions from an object file that `clang --target=bpf -O2 -c` wrote: the executable section of a 64-bit little-endian
+//! ELF file for eBPF. A file that needs a linker is refused: instructions with relocations (maps, global variables, calls of functions that
+//! were not inlined) have no meaning on their own.
+
+/// First bytes of an ELF file.
+pub const MAGIC: [u8; 4] = *b"\x7fELF";
+/// Machine type of eBPF.
+const EM_BPF: u16 = 247;
+/// Section types: program bits, relocations with and without addends.
+const SHT_PROGBITS: u32 = 1;
+const SHT_RELA: u32 = 4;
+const SHT_REL: u32 = 9;
+/// Flag of an executable section.
+const SHF_EXECINSTR: u64 = 4;
+const SECTION_BYTES: usize = 64;
+
+/// Why no instructions can be extracted from a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ElfError {
+    /// Another kind of file.
+    #[error("not a 64-bit little-endian ELF object for eBPF (compile with clang --target=bpf -c)")]
+    Kind,
+    /// A part lies beyond the end of the file.
+    #[error("the file is truncated: its {0} lie beyond its end")]
+    CutOff(&'static str),
+    /// The number of sections with instructions is not one.
+    #[error("the file has {0} sections with instructions, expected 1: put a single function into it")]
+    Sections(usize),
+    /// The instructions need a linker.
+    #[error(
+        "the instructions have relocations: use no maps and no global variables, and inline all functions"
+    )]
+    Relocated,
+}
+
+fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    field(bytes, at).map(u16::from_le_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    field(bytes, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    field(bytes, at).map(u64::from_le_bytes)
+}
+
+struct Section {
+    kind: u32,
+    flags: u64,
+    offset: u64,
+    bytes: u64,
+    /// For a relocation section: the index of the section it applies to.
+    info: u32,
+}
+
+impl Section {
+    fn parse(header: &[u8]) -> Option<Section> {
+        Some(Section {
+            kind: u32_at(header, 4)?,
+            flags: u64_at(header, 8)?,
+            offset: u64_at(header, 24)?,
+            bytes: u64_at(header, 32)?,
+            info: u32_at(header, 44)?,
+        })
+    }
+}
+
+/// The bytes of an object file's instructions.
+///
+/// # Errors
+/// Not an eBPF object file, truncated, not exactly one section of instructions, or relocations.
+pub fn instructions(file: &[u8]) -> Result<&[u8], ElfError> {
+    // Class 2 is 64 bits, data encoding 1 is little-endian.
+    if file.get(..6) != Some(&[0x7f, b'E', b'L', b'F', 2, 1]) || u16_at(file, 18) != Some(EM_BPF) {
+        return Err(ElfError::Kind);
+    }
+    let header = || {
+        let start = usize::try_from(u64_at(file, 40)?).ok()?;
+        let (size, count) = (usize::from(u16_at(file, 58)?), usize::from(u16_at(file, 60)?));
+        let all = file.get(start..start.checked_add(size.checked_mul(count)?)?)?;
+        (size >= SECTION_BYTES).then_some((all, size))
+    };
+    let (all, size) = header().ok_or(ElfError::CutOff("section headers"))?;
+    let sections: Vec<Section> = all.chunks_exact(size).filter_map(Section::parse).collect();
+    let is_code = |section: &Section| {
+        section.kind == SHT_PROGBITS && section.flags & SHF_EXECINSTR != 0 && section.bytes > 0
+    };
+    let found: Vec<(usize, &Section)> =
+        sections.iter().enumerate().filter(|(_, section)| is_code(section)).collect();
+    let [(index, code)] = found[..] else { return Err(ElfError::Sections(found.len())) };
+    let is_relocated = |section: &Section| {
+        matches!(section.kind, SHT_REL | SHT_RELA) && section.info as usize == index && section.bytes > 0
+    };
+    if sections.iter().any(is_relocated) {
+        return Err(ElfError::Relocated);
+    }
+    let range = || {
+        let start = usize::try_from(code.offset).ok()?;
+        file.get(start..start.checked_add(usize::try_from(code.bytes).ok()?)?)
+    };
+    range().ok_or(ElfError::CutOff("instructions"))
+}

@@ -1,0 +1,165 @@
+//! Parquet files as tables: what a file says of itself is checked, and what its reader makes of one that lies is an error.
+//!
+//! What it does not do: it does not bound what a page inflates to. A batch of a column of texts takes at most 2 GiB, where Arrow's
+//! offsets end.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use byteway_console::error::InputError;
+use byteway_query::Schema;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use parquet::file::metadata::ParquetMetaData;
+
+/// The rows of a Parquet file, batch by batch.
+pub struct ParquetRows {
+    path: PathBuf,
+    schema: Schema,
+    /// None: it has ended, or failed.
+    reader: Option<ParquetRecordBatchReader>,
+}
+
+fn wrong(path: &Path, error: impl std::fmt::Display) -> InputError {
+    InputError::new(format!("`{}`: {error}", path.display()), "name a Parquet file")
+}
+
+/// What the reader makes of a file. It believes much of what a file says, and panics where one thing contradicts another.
+fn read<T, E: std::fmt::Display>(path: &Path, reads: impl FnOnce() -> Result<T, E>) -> Result<T, InputError> {
+    match catch_unwind(AssertUnwindSafe(reads)) {
+        Ok(read) => read.map_err(|error| wrong(path, error)),
+        Err(_) => Err(wrong(path, "it contradicts itself")),
+    }
+}
+
+/// Whether columns lie within the file, and have the rows that it says.
+fn check(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), &'static str> {
+    let file_bytes = i64::try_from(file_bytes).unwrap_or(i64::MAX);
+    let mut rows = 0i64;
+    for group in metadata.row_groups() {
+        let more = group.num_rows();
+        rows = rows
+            .checked_add(more)
+            .filter(|_| more >= 0)
+            .ok_or("its row groups have no such number of rows")?;
+        for column in group.columns() {
+            let begin = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+            let bytes = column.compressed_size();
+            let is_there = begin >= 0
+                && column.data_page_offset() >= begin
+                && bytes >= 0
+                && begin.checked_add(bytes).is_some_and(|end| end <= file_bytes)
+                && column.uncompressed_size() >= 0;
+            if !is_there {
+                return Err("a column lies beyond its end");
+            }
+            if column.column_descr().max_rep_level() == 0 && column.num_values() != more {
+                return Err("a column has another number of values than its row group has rows");
+            }
+        }
+    }
+    match rows == metadata.file_metadata().num_rows() {
+        true => Ok(()),
+        false => Err("its row groups have not the rows that it says"),
+    }
+}
+
+impl ParquetRows {
+    /// Opens a file, whose rows come in batches of at most `batch_rows`.
+    ///
+    /// # Errors
+    /// There is no such file, it is no Parquet, contradicts itself, or has columns that tables do not hold.
+    pub fn open(path: &Path, batch_rows: usize) -> Result<ParquetRows, InputError> {
+        let file = File::open(path).map_err(|error| {
+            let what = format!("`{}`: {error}", path.display());
+            InputError::new(what, "check the path")
+        })?;
+        let bytes = file.metadata().map_err(|error| wrong(path, error))?.len();
+        let metadata = read(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::default()))?;
+        check(metadata.metadata(), bytes).map_err(|error| wrong(path, error))?;
+        let schema = Schema::from_arrow(metadata.schema()).map_err(|error| wrong(path, error))?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+        let reader = read(path, || builder.with_batch_size(batch_rows).build())?;
+        Ok(ParquetRows { path: path.to_owned(), schema, reader: Some(reader) })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn batch(&mut self) -> Option<Result<RecordBatch, InputError>> {
+        let reader = self.reader.as_mut()?;
+        let arrow = self.schema.to_arrow();
+        read(&self.path, || {
+            let batch = reader.next().transpose()?;
+            // A column's metadata, such as a comment, is no part of its type.
+            batch.map(|batch| RecordBatch::try_new(arrow, batch.columns().to_vec())).transpose()
+        })
+        .transpose()
+    }
+}
+
+impl Iterator for ParquetRows {
+    type Item = Result<RecordBatch, InputError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batch();
+        if !matches!(batch, Some(Ok(_))) {
+            // After a panic the reader's state is not known.
+            self.reader = None;
+        }
+        batch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Int32Array, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use std::sync::Arc;
+
+    fn written(folder: &Path) -> Vec<u8> {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("n", Arc::new(Int32Array::from_iter((0..300).map(|n| (n % 7 != 0).then_some(n))))),
+            ("t", Arc::new(StringArray::from_iter_values((0..300).map(|n| format!("text {}", n % 9))))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let path = folder.join("whole.parquet");
+        let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        std::fs::read(path).unwrap()
+    }
+
+    // A file whose bytes lie takes down the process of who loads it, or is read as far as it goes and no one knows.
+    #[test]
+    fn files_that_lie_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = written(folder.path());
+        let path = folder.path().join("damaged.parquet");
+        let load = |bytes: &[u8]| -> Result<usize, InputError> {
+            std::fs::write(&path, bytes).unwrap();
+            ParquetRows::open(&path, 64)?.map(|batch| batch.map(|batch| batch.num_rows())).sum()
+        };
+        assert_eq!(load(&whole).ok(), Some(300));
+        for cut in (0..whole.len()).step_by(17) {
+            assert!(load(&whole[..cut]).is_err(), "cut at {cut}");
+        }
+        let mut refused = 0;
+        for (index, bit) in (0..whole.len()).map(|index| (index, index % 8)) {
+            let mut damaged = whole.clone();
+            damaged[index] ^= 1 << bit;
+            match load(&damaged) {
+                // Another value, a statistic or a name: the rows are still as many.
+                Ok(rows) => assert_eq!(rows, 300, "byte {index}"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > whole.len() / 10, "{refused} of {} were refused", whole.len());
+    }
+}

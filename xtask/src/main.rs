@@ -1,0 +1,74 @@
+//! The daily commands of this workspace: `cargo xtask --help`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `page.rs` | a Markdown page: its code blocks, links and headings |
+//! | `links.rs` | checks that links between pages and to files lead somewhere |
+//! | `commands.rs` | runs the command blocks of pages as a reader would |
+//! | `reference.rs` | generates the reference of keys |
+//! | `test.rs` | runs the tests, and counts those that were skipped |
+
+mod commands;
+mod links;
+mod page;
+mod reference;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Run the daily commands of this workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run all tests, and count those that were skipped for want of traces, a guest, a browser or DuckDB.
+    Test {
+        /// More arguments of `cargo test`, such as `-- NAME`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Check that every link between Markdown pages, and to files of the repository, leads somewhere.
+    Links,
+    /// Run the command blocks of pages, in order, each page in a directory of its own.
+    Commands {
+        /// The pages; left out, README.md, CONTRIBUTING.md and all of docs.
+        pages: Vec<PathBuf>,
+        /// The directory of the `byteway` program that they run.
+        #[arg(long, value_name = "DIR", default_value = "target/release")]
+        program: PathBuf,
+    },
+    /// Write docs/reference anew, from what the program's schemas say.
+    Reference {
+        /// The directory of the `byteway` program.
+        #[arg(long, value_name = "DIR", default_value = "target/release")]
+        program: PathBuf,
+    },
+}
+
+/// The repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Test { arguments } => test::run(root(), &arguments),
+        Command::Links => links::check(root()),
+        Command::Commands { pages, program } => commands::run(root(), &pages, &root().join(program)),
+        Command::Reference { program } => reference::write(root(), &root().join(program)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
