@@ -3,6 +3,8 @@
 //! What it does not do: it does not bound what a page inflates to. A batch of a column of texts takes at most 2 GiB, where Arrow's
 //! offsets end.
 
+mod headers;
+
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -39,6 +41,7 @@ fn read<T, E: std::fmt::Display>(path: &Path, reads: impl FnOnce() -> Result<T, 
 fn check(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), &'static str> {
     let file_bytes = i64::try_from(file_bytes).unwrap_or(i64::MAX);
     let mut rows = 0i64;
+    let mut column_bytes = 0i64;
     for group in metadata.row_groups() {
         let more = group.num_rows();
         rows = rows
@@ -55,6 +58,10 @@ fn check(metadata: &ParquetMetaData, file_bytes: u64) -> Result<(), &'static str
                 && column.uncompressed_size() >= 0;
             if !is_there {
                 return Err("a column lies beyond its end");
+            }
+            column_bytes = column_bytes.saturating_add(bytes);
+            if column_bytes > file_bytes {
+                return Err("its columns overlap");
             }
             if column.column_descr().max_rep_level() == 0 && column.num_values() != more {
                 return Err("a column has another number of values than its row group has rows");
@@ -78,8 +85,10 @@ impl ParquetRows {
             InputError::new(what, "check the path")
         })?;
         let bytes = file.metadata().map_err(|error| wrong(path, error))?.len();
+        headers::check_footer(&file, bytes).map_err(|error| wrong(path, error))?;
         let metadata = read(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::default()))?;
         check(metadata.metadata(), bytes).map_err(|error| wrong(path, error))?;
+        headers::check_pages(&file, metadata.metadata()).map_err(|error| wrong(path, error))?;
         let schema = Schema::from_arrow(metadata.schema()).map_err(|error| wrong(path, error))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let reader = read(path, || builder.with_batch_size(batch_rows).build())?;
@@ -161,5 +170,33 @@ mod tests {
             }
         }
         assert!(refused > whole.len() / 10, "{refused} of {} were refused", whole.len());
+    }
+
+    // A few bytes keep a process busy for minutes: the reader goes over 2^31 elements of a list that it does not know, in the
+    // footer or in a page's header, or over the same pages once for each of many columns.
+    #[test]
+    fn headers_are_as_long_as_they_say() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = written(folder.path());
+        let path = folder.path().join("long.parquet");
+        // Field 15 (a number that no structure has yet): a list of 2^31 - 1 elements, of booleans or of integers.
+        for elements in [1, 5u8] {
+            let list = [0xf9, 0xf0 | elements, 0xff, 0xff, 0xff, 0xff, 0x07];
+            let mut footer = whole.clone();
+            let length = whole.len() - 8;
+            let bytes = u32::from_le_bytes(whole[length..][..4].try_into().unwrap()) as usize;
+            footer.splice(length - bytes..length - bytes, list);
+            let end = footer.len() - 8;
+            footer[end..][..4].copy_from_slice(&(bytes as u32 + 7).to_le_bytes());
+            std::fs::write(&path, &footer).unwrap();
+            let error = ParquetRows::open(&path, 64).err().unwrap().to_string();
+            assert!(error.contains("list"), "{error}");
+            // The first page begins behind the file's magic number; what it overwrites of the header does not matter.
+            let mut page = whole.clone();
+            page[4..11].copy_from_slice(&list);
+            std::fs::write(&path, &page).unwrap();
+            let error = ParquetRows::open(&path, 64).err().unwrap().to_string();
+            assert!(error.contains("list"), "{error}");
+        }
     }
 }
