@@ -5,6 +5,7 @@
 
 pub(crate) mod scope;
 pub(crate) mod term;
+mod trials;
 
 use sqlparser::ast;
 use sqlparser::dialect::DuckDbDialect;
@@ -92,24 +93,28 @@ fn syntax(error: ParserError) -> QueryError {
     }
 }
 
+fn at_most(what: &'static str, found: usize, max: usize) -> Result<(), QueryError> {
+    match found > max {
+        true => Err(QueryError::Limit { what, found: found as u64, max: max as u64 }),
+        false => Ok(()),
+    }
+}
+
 /// Tokenizes a text and checks the limits.
 pub(crate) fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, QueryError> {
     let tokens = Tokenizer::new(&DuckDbDialect {}, text).tokenize_with_location();
     let tokens = tokens.map_err(|error| syntax(error.into()))?;
     let tokens: Vec<TokenWithSpan> =
         tokens.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).collect();
-    let limit = |what, found: usize, max: usize| match found > max {
-        true => Err(QueryError::Limit { what, found: found as u64, max: max as u64 }),
-        false => Ok(()),
-    };
-    limit("tokens of SQL", tokens.len(), TOKENS_MAX)?;
+    at_most("tokens of SQL", tokens.len(), TOKENS_MAX)?;
     let flat = |token: &&TokenWithSpan| match &token.token {
         Token::Word(word) => word.keyword == Keyword::NoKeyword,
         Token::Number(..) | Token::SingleQuotedString(_) | Token::Comma => true,
         _ => false,
     };
     let operators = tokens.iter().filter(|token| !flat(token)).count();
-    limit("operators, keywords and parentheses of SQL", operators, OPERATORS_MAX)?;
+    at_most("operators, keywords and parentheses of SQL", operators, OPERATORS_MAX)?;
+    trials::check(&tokens)?;
     Ok(tokens)
 }
 

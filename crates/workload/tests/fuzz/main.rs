@@ -23,7 +23,12 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 // Without replay, fixed defects could return unnoticed. One test runs all inputs in sequence, because memory
 // is counted for the whole process.
 #[test]
-fn what_was_kept_still_breaks_nothing() {
+fn inputs_take_time_and_memory_in_proportion() {
+    kept_inputs_break_nothing();
+    repeated_pieces_of_a_task_are_parsed_once();
+}
+
+fn kept_inputs_break_nothing() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     for (name, ..) in TARGETS {
         assert!(!files(&fuzz.join("corpus").join(name)).is_empty(), "the corpus is there");
@@ -34,6 +39,56 @@ fn what_was_kept_still_breaks_nothing() {
                     eprintln!("it was fuzz/run {name} replay {}", path.display());
                     std::panic::resume_unwind(panic);
                 }
+            }
+        }
+    }
+}
+
+/// What a task can be made of, repeated. A parser that tries one thing, fails and tries another doubles its work at each.
+const PIECES: [&str; 30] = [
+    ".a",
+    "(",
+    "a.",
+    "a",
+    "1",
+    "'t'",
+    "NOT ",
+    "- ",
+    "CASE WHEN a THEN ",
+    "CAST(",
+    "a::",
+    "INT",
+    " AND ",
+    "[",
+    "{'a': ",
+    "EXISTS(",
+    " IN (",
+    " BETWEEN ",
+    " LIKE ",
+    " IS NULL",
+    "f(",
+    ", ",
+    "INTERVAL ",
+    "DATE ",
+    "x -> ",
+    " COLLATE ",
+    "a[1:",
+    "ROW(",
+    "*",
+    " OVER (",
+];
+
+// A task of 50 bytes would keep a drive busy for minutes.
+fn repeated_pieces_of_a_task_are_parsed_once() {
+    for (first, second) in PIECES.iter().flat_map(|first| PIECES.map(|second| (*first, second))) {
+        let repeated = [first, second].concat().repeat(16);
+        for end in ["", ".", ")", " 1", ";", "]"] {
+            for (form, begin) in [(0, "SELECT * FROM t WHERE a"), (0, "SELECT a"), (1, "t a"), (1, "t ")] {
+                let task = [&[form], begin.as_bytes(), repeated.as_bytes(), end.as_bytes()].concat();
+                let before = INSTRUMENTED_SYSTEM.stats().bytes_allocated;
+                harness::run("tasks", &task);
+                let allocated = INSTRUMENTED_SYSTEM.stats().bytes_allocated - before;
+                assert!(allocated < 16 << 20, "{allocated} bytes for {:?}", String::from_utf8_lossy(&task));
             }
         }
     }
