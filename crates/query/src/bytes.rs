@@ -78,7 +78,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An unsigned LEB128 integer of at most 128 bits (19 bytes).
+    /// An unsigned LEB128 integer of at most 128 bits (19 bytes), in as few bytes as it takes.
     pub fn varint(&mut self) -> Result<u128, FormatError> {
         let mut value = 0u128;
         for shift in (0..133).step_by(7) {
@@ -88,6 +88,9 @@ impl<'a> Reader<'a> {
                 break;
             }
             value |= bits << shift;
+            if byte == 0 && shift > 0 {
+                return Err(self.error("integer has more bytes than it needs"));
+            }
             if byte & 0x80 == 0 {
                 return Ok(value);
             }
@@ -166,6 +169,10 @@ mod tests {
             let mut reader = Reader::new("test", &bytes);
             assert_eq!(reader.signed().unwrap(), value);
             reader.end().unwrap();
+        }
+        // A value has one encoding, so what is read is what would be written.
+        for bytes in [vec![0x97, 0x00], vec![0x80, 0x00]] {
+            assert!(Reader::new("test", &bytes).varint().is_err());
         }
         // 19 bytes whose last has bits beyond 128, and 20 bytes.
         for bytes in [[vec![0xff; 18], vec![0x04]].concat(), vec![0x80; 20]] {

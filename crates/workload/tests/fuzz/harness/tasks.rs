@@ -68,8 +68,10 @@ pub fn run(bytes: &[u8]) {
     if let Ok(compact) = Task::compact(task.statement(), Some(&TABLE.schema)) {
         let again =
             Task::parse(Form::Compact, compact.to_bytes()).expect("it was made here").bind(&TABLE.schema);
-        // NaN differs from itself, but its text does not.
-        assert_eq!(format!("{bound:?}"), format!("{again:?}"), "the compact form asks something else");
+        // NaN differs from itself, but its text does not. Of several errors either form may tell another.
+        if bound.is_ok() || again.is_ok() {
+            assert_eq!(format!("{bound:?}"), format!("{again:?}"), "the compact form asks something else");
+        }
     }
     let Ok(query) = bound else { return };
     let (whole, pruned) = (execute(query.clone(), false), execute(query, true));
