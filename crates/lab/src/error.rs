@@ -203,6 +203,21 @@ pub enum AttachedError {
         /// Their status.
         status: String,
     },
+    /// Rows could not be loaded to the end.
+    #[error(
+        "the table {table} keeps the first {rows} rows of this load, and has {rows_in_all} in all: \
+         drop it with `byteway csd drop {table}`, or load what is missing"
+    )]
+    PartlyLoaded {
+        /// Name of the table.
+        table: String,
+        /// Rows of the load that it has.
+        rows: u64,
+        /// All its rows.
+        rows_in_all: u64,
+        /// Cause.
+        source: Box<AttachedError>,
+    },
     /// The jobs failed.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -30,8 +30,14 @@ pub fn text(array: &ArrayRef, row: usize) -> Option<String> {
             ColumnType::UInt16 => number!(UInt16Type),
             ColumnType::UInt32 => number!(UInt32Type),
             ColumnType::UInt64 => number!(UInt64Type),
-            ColumnType::Float32 => number!(Float32Type),
-            ColumnType::Float64 => number!(Float64Type),
+            ColumnType::Float32 => {
+                let value = array.as_primitive::<Float32Type>().value(row);
+                float(value.to_string(), format!("{value:e}"))
+            }
+            ColumnType::Float64 => {
+                let value = array.as_primitive::<Float64Type>().value(row);
+                float(value.to_string(), format!("{value:e}"))
+            }
             ColumnType::HugeInt => number!(Decimal128Type),
             ColumnType::Decimal { scale, .. } => {
                 decimal(array.as_primitive::<Decimal128Type>().value(row), scale)
@@ -42,6 +48,14 @@ pub fn text(array: &ArrayRef, row: usize) -> Option<String> {
         },
     })
 }
+
+/// A number as it is, or with its exponent if that is the only readable form: 1e300 has 301 digits.
+fn float(plain: String, scientific: String) -> String {
+    if plain.len() > FLOAT_CHARS_MAX { scientific } else { plain }
+}
+
+/// No number of 17 digits between 1e-4 and 1e17 takes more.
+const FLOAT_CHARS_MAX: usize = 23;
 
 fn decimal(value: i128, scale: u8) -> String {
     let unit = 10u128.pow(scale.into());
@@ -91,6 +105,11 @@ mod tests {
         );
         let days = [date(0), date(-1), date(11_016), date(19_782), date(-719_528)];
         assert_eq!(days, ["1970-01-01", "1969-12-31", "2000-02-29", "2024-02-29", "0000-01-01"]);
+        let floats = [1e300, -5e-324, 0.1, -1e16, f64::NAN, 123_456.789, -1.234_567_890_123_456_7e-4];
+        let floats: ArrayRef = std::sync::Arc::new(arrow_array::Float64Array::from(floats.to_vec()));
+        let texts: Vec<String> = (0..floats.len()).filter_map(|row| text(&floats, row)).collect();
+        let plain = ["0.1", "-10000000000000000", "NaN", "123456.789", "-0.00012345678901234567"];
+        assert_eq!(texts, [&["1e300", "-5e-324"][..], &plain].concat());
         assert_eq!(timestamp(-1), "1969-12-31 23:59:59.999999");
         assert_eq!(timestamp(1_500_000), "1970-01-01 00:00:01.5");
     }

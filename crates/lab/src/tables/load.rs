@@ -5,7 +5,10 @@ use crate::tables::Session;
 use byteway_clock::random::Rng;
 use byteway_console::error::InputError;
 use byteway_console::progress::Progress;
+use byteway_host::IoError;
+use byteway_query::schema::NAME_BYTES_MAX;
 use byteway_query::{Column, RecordBatch, Schema, ipc};
+use byteway_wire::nvme::status::Status;
 use byteway_workload::query::{Batches, RowSource};
 
 /// Bytes of rows that go to the drive with one append: what is appended is there whole or not at all.
@@ -16,6 +19,8 @@ const APPEND_BYTES: usize = 16 << 20;
 pub struct Loaded {
     /// Rows of the sources.
     pub rows: u64,
+    /// Rows of them that the table has.
+    pub rows_appended: u64,
     /// Rows of the table now.
     pub rows_in_all: u64,
     /// Bytes that went to the drive.
@@ -42,16 +47,21 @@ fn named(source: &RowSource) -> String {
 }
 
 fn described(schema: &Schema) -> String {
-    let column = |column: &Column| format!("{} {}", column.name, column.column_type);
+    let column = |column: &Column| {
+        let nulls = if column.nullable { "" } else { " NOT NULL" };
+        format!("{} {}{nulls}", column.name, column.column_type)
+    };
     schema.columns().iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
 impl Session {
-    /// Appends rows to a table, which is made if it is not there, with the columns of the first source. After an error some appends may
-    /// have been made: the rows of whole appends, in the order of the sources. What is drawn follows from `rng` and the table's name.
+    /// Appends rows to a table, which is made if it is not there, with the columns of the first source. After an error the table keeps the
+    /// rows of whole appends, in the order of the sources, which the error says; one that was made for this and has none is dropped again.
+    /// What is drawn follows from `rng` and the table's name.
     ///
     /// # Errors
-    /// A file is no Parquet, a source has other columns than the table, or such as no table has; or the drive has no room.
+    /// A file is no Parquet, a source has other columns than the table, or such as no table has; no table has such a name; or the drive has
+    /// no room.
     pub async fn load(
         &self,
         name: &str,
@@ -59,14 +69,46 @@ impl Session {
         rng: &Rng,
         progress: &mut Progress,
     ) -> Result<Loaded, AttachedError> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            let what = format!("a table's name has {} bytes", name.len());
+            return Err(InputError::new(what, format!("choose one of 1 to {NAME_BYTES_MAX} bytes")).into());
+        }
         let mut loaded = Loaded::default();
         let begin = self.clock.now();
+        let mut made = None;
+        let done = self.load_all(name, sources, (rng, progress), (&mut loaded, &mut made)).await;
+        loaded.nanoseconds = self.clock.now().since(begin).0 / 1000;
+        let Err(error) = done else { return Ok(loaded) };
+        match made {
+            // As it was. If it cannot be dropped, either, that is by the same cause.
+            Some(table) if loaded.appends == 0 => {
+                _ = self.client.drop_table(table).await;
+                Err(error)
+            }
+            _ if loaded.appends == 0 => Err(error),
+            _ => Err(AttachedError::PartlyLoaded {
+                table: name.to_owned(),
+                rows: loaded.rows_appended,
+                rows_in_all: loaded.rows_in_all,
+                source: Box::new(error),
+            }),
+        }
+    }
+
+    /// The same; `made` is the table, if there was none.
+    async fn load_all(
+        &self,
+        name: &str,
+        sources: &[RowSource],
+        (rng, progress): (&Rng, &mut Progress),
+        (loaded, made): (&mut Loaded, &mut Option<u32>),
+    ) -> Result<(), AttachedError> {
         let mut table: Option<(u32, Schema)> = None;
         for source in sources {
             let own = source.schema()?;
             let (number, schema) = match &table {
                 Some(table) => table.clone(),
-                None => self.table_for(name, &own).await?,
+                None => self.table_for(name, &own, made).await?,
             };
             if !is_like(&own, &schema) {
                 let (own, there) = (described(&own), described(&schema));
@@ -74,10 +116,9 @@ impl Session {
                 return Err(InputError::new(what, "load it into a table of its own").into());
             }
             table = Some((number, schema.clone()));
-            self.append_all(number, &schema, source.batches(name, rng)?, &mut loaded, progress).await?;
+            self.append_all(number, &schema, source.batches(name, rng)?, loaded, progress).await?;
         }
-        loaded.nanoseconds = self.clock.now().since(begin).0 / 1000;
-        Ok(loaded)
+        Ok(())
     }
 
     async fn append_all(
@@ -103,7 +144,12 @@ impl Session {
         self.append(table, schema, &mut batches, loaded).await
     }
 
-    async fn table_for(&self, name: &str, columns: &Schema) -> Result<(u32, Schema), AttachedError> {
+    async fn table_for(
+        &self,
+        name: &str,
+        columns: &Schema,
+        made: &mut Option<u32>,
+    ) -> Result<(u32, Schema), AttachedError> {
         let there = self.tables().await?.into_iter().find(|table| table.record.name == name);
         if let Some(table) = there {
             return Ok((table.record.table, table.schema));
@@ -111,7 +157,9 @@ impl Session {
         let mut buffer = self.take_buffer()?;
         let created = self.client.create(&mut buffer, name, &columns.to_bytes()).await;
         self.give_back(buffer);
-        Ok((created?, columns.clone()))
+        let created = created?;
+        *made = Some(created);
+        Ok((created, columns.clone()))
     }
 
     async fn append(
@@ -129,12 +177,20 @@ impl Session {
         let own: Result<Vec<RecordBatch>, _> = batches.drain(..).map(|batch| named(&batch)).collect();
         let own =
             own.map_err(|error| InputError::new(error.to_string(), "load it into a table of its own"))?;
+        let rows: usize = own.iter().map(RecordBatch::num_rows).sum();
         let stream =
             ipc::encode(&arrow, &own).map_err(|error| InputError::new(error.to_string(), "load less"))?;
         let mut buffer = self.take_buffer()?;
         let appended = self.client.append(&mut buffer, table, &stream).await;
         self.give_back(buffer);
-        loaded.rows_in_all = appended?;
+        loaded.rows_in_all = appended.map_err(|error| match error {
+            IoError::Status(status) if status.is(Status::CAPACITY_EXCEEDED) => {
+                let what = format!("the drive has no room for {rows} more rows");
+                InputError::new(what, "drop a table, or give the drive more `capacity`").into()
+            }
+            error => AttachedError::from(error),
+        })?;
+        loaded.rows_appended += rows as u64;
         loaded.bytes += stream.len() as u64;
         loaded.appends += 1;
         Ok(())

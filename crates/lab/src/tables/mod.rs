@@ -130,11 +130,11 @@ pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'st
             let options = Options { in_files: true, ..Options::default() };
             let model = DriveModel::of(&Device::load(device, &options)?.drive.profile);
             in_directory(device, data, (Holds::Tables, access), |clock, port| {
-                exchange(clock.clone(), port, (manner, model, None), work)
+                exchange(clock.clone(), port, (manner, model, None), change, work)
             })
         }
         Whence::At(Place::Served(folder)) => attached(folder, MEMORY_BYTES, None, |clock, port| {
-            exchange(clock.clone(), port, (manner, DriveModel::assumed(), None), work)
+            exchange(clock.clone(), port, (manner, DriveModel::assumed(), None), change, work)
         }),
         Whence::Simulated { profile, capacity, programs } => {
             simulated((profile, *capacity, *programs), manner, work)
@@ -163,14 +163,17 @@ fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>
     let model = DriveModel::of(&device.drive.profile);
     let sites: Vec<Site> = powered.sites().into_iter().cloned().collect();
     let busy: CoresBusy = Rc::new(move || Delay(sites.iter().map(|site| site.busy().0).sum()));
-    executor.run(exchange(clock, port, (manner, model, Some(busy)), work)).map_err(AttachedError::Stalled)?
+    executor
+        .run(exchange(clock, port, (manner, model, Some(busy)), Change::None, work))
+        .map_err(AttachedError::Stalled)?
 }
 
-/// Attaches, does the work, and shuts the drive down.
+/// Attaches, does the work, and shuts the drive down. An answer that changed nothing stands, whether or not the drive shuts down after it.
 async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
     clock: Clock,
     port: Port,
     (manner, model, busy): (Manner, DriveModel, Option<CoresBusy>),
+    change: Change,
     work: impl FnOnce(Session) -> W,
 ) -> Result<T, AttachedError> {
     let timeout = Some(Delay::from_s(60));
@@ -203,8 +206,10 @@ async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
     let done = work(session).await;
     let ended = driver.shutdown().await;
     let done = done?;
-    ended.map_err(AttachedError::NotShutDown)?;
-    Ok(done)
+    match (ended, change) {
+        (Err(error), Change::Tables) => Err(AttachedError::NotShutDown(error)),
+        _ => Ok(done),
+    }
 }
 
 /// The namespace with this identifier, or the first that holds tables.

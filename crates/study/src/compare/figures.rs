@@ -278,7 +278,8 @@ impl Figures {
         let store = summary.kv.as_ref().and_then(|kv| kv.store.as_ref());
         Figures(Metric::ALL.map(|metric| match metric {
             Metric::Iops => Some(summary.iops),
-            Metric::BytesPerSecond => Some(summary.bytes_per_second),
+            // What moves for a query is its cost, not its use.
+            Metric::BytesPerSecond => summary.queries.is_empty().then_some(summary.bytes_per_second),
             Metric::MeanNs => mean(summary),
             Metric::P50Ns => at(0.5, |latency| latency.p50_ns),
             Metric::P99Ns => at(0.99, |latency| latency.p99_ns),

@@ -128,7 +128,7 @@ enum Action {
         #[command(flatten)]
         filter: Filter,
         /// How often.
-        #[arg(long, value_name = "N", default_value_t = 3)]
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
         /// What is printed.
         #[arg(long, value_enum, default_value_t = super::flags::OutputFormat::Table)]
@@ -265,7 +265,7 @@ struct Drive {
     #[arg(long, value_name = "NSID")]
     namespace: Option<u32>,
     /// Of a simulated drive: a table, and the Parquet file that it is loaded from, or a generator with a number of rows or a scale:
-    /// `t=t.parquet`, `particles=vpic,rows=100000`, `lineitem=tpch-lineitem,scale=0.1`. May be repeated.
+    /// `t=t.parquet`, `particles=vpic,rows=100000`, `lineitem=tpch-lineitem,scale=0.1`. May be repeated: of one table, rows are appended.
     #[arg(long, value_name = "NAME=SOURCE", conflicts_with_all = ["drive", "data", "vfio_user"])]
     load: Vec<String>,
     /// The seed of rows that are generated; TPC-H's do not depend on it.
@@ -491,7 +491,7 @@ fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow:
         };
         let mut answers = Vec::new();
         for by in by {
-            for _ in 0..count.max(1) {
+            for _ in 0..count {
                 answers.push(match (&shape, &program) {
                     (QueryShape::Whole { task, table }, Some(program)) => {
                         session.perform_filtered(task, table, program, by[0]).await?

@@ -2,34 +2,24 @@
 //!
 //! Both are structures of Thrift's compact protocol. The reader skips fields that it does not know, element by element: a list
 //! that says it has 2^31 elements, in a file of 200 bytes, keeps it busy for minutes. Here a collection has at most as many
-//! elements as bytes follow, and everything lies where the file says.
+//! elements as bytes follow, and everything lies where the file says. The reader takes fields that it knows for what they should be,
+//! whatever they say, and would go another way over the bytes: so these must say the type that they should have ([`shapes`]).
 //!
 //! Source: Apache Thrift, "Thrift Compact protocol encoding"; Apache Parquet, `parquet.thrift` (`PageHeader`).
+
+mod shapes;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use parquet::file::metadata::ParquetMetaData;
 
+use shapes::{Field, Type};
+
 /// Levels of structures and collections, at most: a file's have six.
 const DEPTH_MAX: u32 = 32;
 /// `PageHeader.compressed_page_size`.
 const COMPRESSED_PAGE_SIZE: i64 = 3;
-
-const STOP: u8 = 0;
-const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const BYTE: u8 = 3;
-const I16: u8 = 4;
-const I32: u8 = 5;
-const I64: u8 = 6;
-const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
-const LIST: u8 = 9;
-const SET: u8 = 10;
-const MAP: u8 = 11;
-const STRUCT: u8 = 12;
-const UUID: u8 = 13;
 
 fn invalid(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
@@ -76,9 +66,9 @@ impl<R: Read> Structures<R> {
     }
 
     /// Number of elements, of which each has at least a byte.
-    fn elements(&self, elements: u64, kinds: [u8; 2]) -> io::Result<u64> {
+    fn elements(&self, elements: u64, types: &[Type]) -> io::Result<u64> {
         // Written as a byte each, skipped by readers as none: no structure of a footer or a page header has them.
-        if elements > 0 && kinds.iter().any(|kind| matches!(*kind, TRUE | FALSE)) {
+        if elements > 0 && types.contains(&Type::Bool) {
             return Err(invalid("a list of booleans is in a header"));
         }
         match elements <= self.left {
@@ -87,67 +77,78 @@ impl<R: Read> Structures<R> {
         }
     }
 
-    fn value(&mut self, kind: u8, depth: u32) -> io::Result<()> {
+    /// A value; if it is a structure or a list of structures, of these known fields.
+    fn value(&mut self, of: Type, known: &[Field], depth: u32) -> io::Result<()> {
         if depth == DEPTH_MAX {
             return Err(invalid("a header is nested too deep"));
         }
-        match kind {
-            TRUE | FALSE => Ok(()),
-            BYTE => self.skip(1),
-            I16 | I32 | I64 => self.varint().map(drop),
-            DOUBLE => self.skip(8),
-            UUID => self.skip(16),
-            BINARY => {
+        match of {
+            Type::Bool => Ok(()),
+            Type::Byte => self.skip(1),
+            Type::Integer => self.varint().map(drop),
+            Type::Double => self.skip(8),
+            Type::Uuid => self.skip(16),
+            Type::Binary => {
                 let bytes = self.varint()?;
                 self.skip(bytes)
             }
-            LIST | SET => {
+            Type::List(expected) => {
                 let header = self.byte()?;
                 let elements = match header >> 4 {
                     15 => self.varint()?,
                     elements => elements.into(),
                 };
-                let kind = header & 0xf;
-                for _ in 0..self.elements(elements, [kind; 2])? {
-                    self.value(kind, depth + 1)?;
+                // An empty list of some writers says no type.
+                if elements == 0 {
+                    return Ok(());
+                }
+                let of = Type::from_code(header)?;
+                if expected.is_some_and(|expected| *expected != of.as_element()) {
+                    return Err(invalid("a list in a header has elements of another type"));
+                }
+                for _ in 0..self.elements(elements, &[of])? {
+                    self.value(of, known, depth + 1)?;
                 }
                 Ok(())
             }
-            MAP => {
+            Type::Map => {
                 let elements = self.varint()?;
                 if elements == 0 {
                     return Ok(());
                 }
-                let kinds = self.byte()?;
-                let kinds = [kinds >> 4, kinds & 0xf];
-                for _ in 0..self.elements(elements, kinds)? {
-                    self.value(kinds[0], depth + 1)?;
-                    self.value(kinds[1], depth + 1)?;
+                let codes = self.byte()?;
+                let types = [Type::from_code(codes >> 4)?, Type::from_code(codes)?];
+                for _ in 0..self.elements(elements, &types)? {
+                    self.value(types[0], &[], depth + 1)?;
+                    self.value(types[1], &[], depth + 1)?;
                 }
                 Ok(())
             }
-            STRUCT => self.structure(depth + 1, COMPRESSED_PAGE_SIZE).map(drop),
-            _ => Err(invalid("a header has a value of an unknown type")),
+            Type::Struct => self.structure(known, depth + 1).map(drop),
         }
     }
 
-    /// Goes over a structure. Returns its integer field of that number, if it has one.
-    fn structure(&mut self, depth: u32, wanted: i64) -> io::Result<Option<i64>> {
-        let mut number = 0i64;
-        let mut found = None;
+    /// Goes over a structure of these known fields. Returns its integer field [`COMPRESSED_PAGE_SIZE`], if it has one.
+    fn structure(&mut self, known: &[Field], depth: u32) -> io::Result<Option<i64>> {
+        let (mut number, mut found) = (0i64, None);
         loop {
             let header = self.byte()?;
-            let kind = header & 0xf;
-            if kind == STOP {
+            if header & 0xf == 0 {
                 return Ok(found);
             }
+            let of = Type::from_code(header)?;
             number = match header >> 4 {
                 0 => self.zigzag()?,
                 more => number.saturating_add(more.into()),
             };
-            match kind {
-                I16 | I32 | I64 if number == wanted => found = Some(self.zigzag()?),
-                _ => self.value(kind, depth)?,
+            let field = known.iter().find(|field| i64::from(field.number) == number);
+            if field.is_some_and(|field| field.of.as_element() != of.as_element()) {
+                return Err(invalid("a field of a header has another type than it should"));
+            }
+            match (of, field) {
+                (Type::Integer, _) if number == COMPRESSED_PAGE_SIZE => found = Some(self.zigzag()?),
+                (_, Some(field)) => self.value(field.of, field.fields, depth)?,
+                (_, None) => self.value(of, &[], depth)?,
             }
         }
     }
@@ -169,7 +170,7 @@ pub fn check_footer(file: &File, file_bytes: u64) -> io::Result<()> {
     }
     let begin = end.checked_sub(bytes).ok_or_else(|| invalid("its footer is longer than the file"))?;
     file.seek(SeekFrom::Start(begin))?;
-    Structures { reader: BufReader::new(file), left: bytes }.structure(0, COMPRESSED_PAGE_SIZE).map(drop)
+    Structures { reader: BufReader::new(file), left: bytes }.structure(shapes::FOOTER, 0).map(drop)
 }
 
 /// Goes over the headers of all pages. Columns lie within the file.
@@ -182,7 +183,7 @@ pub fn check_pages(mut file: &File, metadata: &ParquetMetaData) -> io::Result<()
         file.seek(SeekFrom::Start(begin))?;
         let mut headers = Structures { reader: BufReader::new(file), left: bytes };
         while headers.left > 0 {
-            let page = headers.structure(0, COMPRESSED_PAGE_SIZE)?;
+            let page = headers.structure(shapes::PAGE, 0)?;
             let page =
                 page.and_then(|bytes| i32::try_from(bytes).ok()).and_then(|bytes| u64::try_from(bytes).ok());
             let page = page.ok_or_else(|| invalid("a page has no length"))?;

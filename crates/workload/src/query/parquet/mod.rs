@@ -26,8 +26,17 @@ pub struct ParquetRows {
 }
 
 fn wrong(path: &Path, error: impl std::fmt::Display) -> InputError {
-    InputError::new(format!("`{}`: {error}", path.display()), "name a Parquet file")
+    let error = error.to_string();
+    let cure = match ["feature", "codec", "compress"].iter().any(|word| error.contains(word)) {
+        true => "write it uncompressed, or compressed by Snappy or Zstandard",
+        false => "name a Parquet file",
+    };
+    InputError::new(format!("`{}`: {error}", path.display()), cure)
 }
+
+/// What columns tables hold.
+const TYPES: &str = "write BOOLEAN, integers of 8 to 64 bits, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP in microseconds without time zone, \
+                     and UTF-8 text";
 
 /// What the reader makes of a file. It believes much of what a file says, and panics where one thing contradicts another.
 fn read<T, E: std::fmt::Display>(path: &Path, reads: impl FnOnce() -> Result<T, E>) -> Result<T, InputError> {
@@ -89,7 +98,8 @@ impl ParquetRows {
         let metadata = read(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::default()))?;
         check(metadata.metadata(), bytes).map_err(|error| wrong(path, error))?;
         headers::check_pages(&file, metadata.metadata()).map_err(|error| wrong(path, error))?;
-        let schema = Schema::from_arrow(metadata.schema()).map_err(|error| wrong(path, error))?;
+        let schema = Schema::from_arrow(metadata.schema())
+            .map_err(|error| InputError::new(format!("`{}`: {error}", path.display()), TYPES))?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
         let reader = read(path, || builder.with_batch_size(batch_rows).build())?;
         Ok(ParquetRows { path: path.to_owned(), schema, reader: Some(reader) })
