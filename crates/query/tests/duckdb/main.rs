@@ -110,7 +110,7 @@ fn sums_floats(types: &[ColumnType], sql: &str) -> bool {
     types.contains(&ColumnType::Float64) && (sql.contains("sum(") || sql.contains("avg("))
 }
 
-/// Whether rows are the same but for the last bits of floating-point numbers: 2^-36 of them, which is 2^16 roundings.
+/// Whether rows are the same but for the last bits of floating-point numbers: 1.5e-11 of them, 65,536 roundings.
 fn are_close(ours: &[Vec<serde_json::Value>], theirs: &[Vec<serde_json::Value>]) -> bool {
     let float = |value: &serde_json::Value| {
         let bits = value.as_str().filter(|text| text.len() == 16)?;
@@ -118,7 +118,7 @@ fn are_close(ours: &[Vec<serde_json::Value>], theirs: &[Vec<serde_json::Value>])
     };
     let close = |(ours, theirs): (&serde_json::Value, &serde_json::Value)| match (float(ours), float(theirs))
     {
-        (Some(ours), Some(theirs)) => (ours - theirs).abs() <= ours.abs().max(theirs.abs()) * 2f64.powi(-36),
+        (Some(ours), Some(theirs)) => (ours - theirs).abs() <= ours.abs().max(theirs.abs()) * 1.5e-11,
         _ => ours == theirs,
     };
     let same_row =
