@@ -213,8 +213,6 @@ pub fn check(oracle: &mut Oracle, table: &Table, rows: &RecordBatch, random: Str
         "{name}: {count} queries; refused: {refusals:?}; {too_many_groups} had too many groups; in {one_failed} one side failed"
     );
     let refused: usize = refusals.values().sum();
-    assert!(
-        refused + too_many_groups < count / 10 && one_failed < count / 10,
-        "{refused} refused, {one_failed} failed"
-    );
+    assert!(refused < count / 10 && one_failed < count / 10, "{refused} refused, {one_failed} failed");
+    assert!(too_many_groups < count / 2, "{too_many_groups} with too many groups");
 }
