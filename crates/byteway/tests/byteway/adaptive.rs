@@ -8,7 +8,7 @@ const ROWS: u64 = 70_000;
 
 /// Predicates and outputs of different selectivities. Most values of v02 are 0 and prs is exponential, so that zone maps estimate wrong
 /// shares; x is uniform.
-const QUERIES: [(&str, &str, &str); 18] = [
+const QUERIES: [(&str, &str, &str); 21] = [
     ("water", "*", "v02 > 0.999"),
     ("water", "*", "v02 > 0.5"),
     ("water", "*", "v02 > 0.01"),
@@ -27,20 +27,26 @@ const QUERIES: [(&str, &str, &str); 18] = [
     ("particles", "id, energy", "energy > 1.5"),
     ("particles", "id, energy", "energy < 1.5"),
     ("particles", "id", "ux * ux + uy * uy < 0.01"),
+    ("particles", "*", "x < 2 LIMIT 10"),
+    ("water", "*", "v02 >= 0 LIMIT 100"),
+    ("water", "rowid", "prs < 5000000 LIMIT 40000"),
 ];
 
 fn scenario(profile: &str) -> String {
     let mut text = format!(
         "[drive]\nprofile = \"{profile}\"\npersonality = \"tables\"\ncapacity = \"1 GiB\"\n\
-         [drive.override]\ncsd.group_rows = 16384\ncontroller.max_io_queues = 64\n[host]\nverify = false\n"
+         [drive.override]\ncsd.group_rows = 16384\ncontroller.max_io_queues = 100\n[host]\nverify = false\n"
     );
     for (name, generator) in [("water", "deep-water"), ("particles", "vpic")] {
         text += &format!("[[drive.table]]\nname = \"{name}\"\ngenerate = \"{generator}\"\nrows = {ROWS}\n");
     }
     for (number, (table, outputs, predicate)) in QUERIES.iter().enumerate() {
-        for execute in ["drive", "host", "adaptive"] {
+        // The first brings what the drive caches, for all the others alike.
+        for (name, execute) in
+            [("warm", "host"), ("drive", "drive"), ("host", "host"), ("adaptive", "adaptive")]
+        {
             text += &format!(
-                "[[query]]\nname = \"{execute}{number}\"\nsql = \"SELECT {outputs} FROM {table} WHERE {predicate}\"\n\
+                "[[query]]\nname = \"{name}{number}\"\nsql = \"SELECT {outputs} FROM {table} WHERE {predicate}\"\n\
                  execute = \"{execute}\"\ncount = 1\nstonewall = true\n"
             );
         }

@@ -91,7 +91,6 @@ struct Expected {
     column_bytes: f64,
     column_bytes_left: f64,
     meta_bytes: f64,
-    /// Row groups of the table: the drive reads what it lists of each, one after the other.
     /// Commands by which this host reads columns.
     reads: f64,
     task_bytes: f64,
@@ -123,7 +122,9 @@ impl Expected {
             cycles / (core * model.cores),
             self.result_bytes / model.link_rate + fetches * model.command,
         ];
-        task + model.flash_latency + pace.into_iter().fold(0.0, f64::max)
+        // Of a COUNT(*) that zone maps answer, nothing is read.
+        let first = if self.column_bytes_left > 0.0 { model.flash_latency } else { 0.0 };
+        task + first + pace.into_iter().fold(0.0, f64::max)
     }
 
     /// Seconds that this host takes, with `hertz` cycles each: the list of row groups, then flash, link, commands and its processor.
@@ -139,7 +140,8 @@ impl Expected {
             self.reads * (model.command + model.flash_latency) / DEPTH as f64,
             self.cycles(model, self.rows, self.column_bytes) / hertz,
         ];
-        list + model.command + model.flash_latency + pace.into_iter().fold(0.0, f64::max)
+        let first = if self.column_bytes > 0.0 { model.command + model.flash_latency } else { 0.0 };
+        list + first + pace.into_iter().fold(0.0, f64::max)
     }
 }
 
@@ -180,14 +182,22 @@ impl Session {
         let frame =
             (STREAM_BYTES + STREAM_COLUMN_BYTES * fields.len() as u64) * batches.min(result_rows as u64 + 1);
         let result_bytes = (result_rows * row_bytes as f64) as u64 + frame;
+        // With enough rows for a LIMIT both stop: the drive, which reads row groups in their order, after one, this host with some in flight.
+        let reads: f64 = metas.iter().map(pieces).sum();
+        let part = |least: f64| match query.limit.filter(|_| query.grouping.is_none()) {
+            Some(limit) => (limit as f64 / passing.max(1.0)).max(least).min(1.0),
+            None => 1.0,
+        };
+        let by_drive = part(1.0 / left().count().max(1) as f64);
+        let by_host = part(DEPTH as f64 / reads.max(1.0));
         let expected = Expected {
-            rows: rows as f64,
-            rows_left: left().map(|meta| f64::from(meta.rows)).sum(),
-            passing,
-            column_bytes: column_bytes as f64,
-            column_bytes_left: left().map(bytes_of).sum::<u64>() as f64,
+            rows: rows as f64 * by_host,
+            rows_left: left().map(|meta| f64::from(meta.rows)).sum::<f64>() * by_drive,
+            passing: passing * by_drive,
+            column_bytes: column_bytes as f64 * by_host,
+            column_bytes_left: left().map(bytes_of).sum::<u64>() as f64 * by_drive,
             meta_bytes: meta_bytes as f64,
-            reads: metas.iter().map(pieces).sum(),
+            reads: reads * by_host,
             task_bytes: task.to_bytes().len() as f64,
             result_bytes: result_bytes as f64,
             cost: row_cost(&query),
