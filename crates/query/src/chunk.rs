@@ -88,8 +88,8 @@ pub fn encode(
         (ColumnType::Timestamp, _) => fixed!(TimestampMicrosecondType, i64),
         (ColumnType::Decimal { precision, scale }, stored) => {
             let array = array.as_primitive::<Decimal128Type>();
-            let most = 10i128.pow(u32::from(precision)) - 1;
-            if let Some(value) = array.iter().flatten().find(|value| value.abs() > most) {
+            let most = 10u128.pow(u32::from(precision)) - 1;
+            if let Some(value) = array.iter().flatten().find(|value| value.unsigned_abs() > most) {
                 return Err(QueryError::Batch(format!(
                     "{value} does not fit into DECIMAL({precision},{scale})"
                 )));

@@ -8,7 +8,7 @@ use super::at_most;
 use crate::error::{QueryError, refuse};
 
 /// Upper limit of parentheses in each other that have keywords such as CAST and NOT: see [`check`].
-const TRIALS_MAX: usize = 10;
+const TRIALS_MAX: usize = 6;
 /// Upper limit of the parts of a name: `table.column` has two.
 const NAME_PARTS_MAX: usize = 4;
 
@@ -77,6 +77,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
             Token::LBracket => return Err(refuse("array", "tables have no lists")),
             Token::LBrace => return Err(refuse("struct", "tables have no structures")),
             Token::Arrow | Token::LongArrow => return Err(refuse("operator ->", "tables have no JSON")),
+            Token::Tilde => return Err(refuse("operator ~", "tasks have no operations on bits")),
             _ => {}
         }
         if before != Some(&Token::Period) && token.token != Token::Period {
