@@ -235,7 +235,7 @@ impl QueryDraft<'_> {
                 "ask otherwise: docs/queries.md lists what drive and host do; `execute = \"check\"` sends it all the same"
             }
             QueryError::Syntax(_) => {
-                "write one SELECT of one table, or with `segment` a table's name and a predicate"
+                "write one SELECT, or with `segment` a table's name and a predicate: docs/queries.md has examples"
             }
             _ => "ask otherwise: `byteway csd --help` says what a drive does",
         };

@@ -76,8 +76,10 @@ pub(super) struct Queries {
 }
 
 fn of_job(job: &str) -> impl Fn(AttachedError) -> RunError + '_ {
-    |source| match source {
-        AttachedError::Input(error) => RunError::Input(error),
+    move |source| match source {
+        AttachedError::Input(error) => {
+            RunError::Input(InputError::new(format!("job `{job}`: {}", error.what), error.cure))
+        }
         AttachedError::Run(error) => error,
         source => RunError::Query { job: job.to_owned(), source: Box::new(source) },
     }
