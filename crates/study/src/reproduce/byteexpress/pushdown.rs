@@ -15,7 +15,7 @@ use byteway_console::table::grouped;
 pub(super) const RECIPES: [Recipe; 3] = [
     Recipe {
         id: "BX15",
-        points: || vec![segment(ASTEROID, "prp"), segment(ASTEROID, "inline")],
+        points: || METHODS.map(|method| segment(ASTEROID, method)).to_vec(),
         measure: bytes_of_asteroid,
     },
     Recipe {
@@ -66,12 +66,12 @@ fn short_texts(method: &str) -> Vec<Spec> {
 
 fn bytes_of_asteroid(points: &Points) -> Measured<Measurement> {
     let of = |method: &str| Measured::Ok(points.at(&segment(ASTEROID, method))?.bytes(Ledger::Payload));
-    let (inline, prp) = (of("inline")?, of("prp")?);
+    let (inline, piggyback, prp) = (of("inline")?, of("piggyback")?, of("prp")?);
     let detail = format!(
-        "{inline:.0} B versus {prp:.0} B for a segment of {} B, with the command, its doorbells, its completion and its interrupt.",
+        "{inline:.0} B inline and {piggyback:.0} B piggybacked versus {prp:.0} B by PRP for a segment of {} B, with the command, its doorbells, its completion and its interrupt.",
         ASTEROID.segment.len()
     );
-    Ok(Measurement::of([change(inline, prp)]).detail(detail))
+    Ok(Measurement::of([change(inline, prp), change(piggyback, prp)]).detail(detail))
 }
 
 /// Queries per second of each method, in order.
