@@ -269,3 +269,39 @@ fn a_short_result_is_fetched_without_a_list() {
     assert_eq!(lists(&of("SELECT COUNT(*) FROM particles")), 0);
     assert!(lists(&of("SELECT * FROM particles")) > 0);
 }
+
+// One of many queries of a scenario overflows: who reads the error must learn which.
+#[test]
+fn a_query_that_fails_before_the_run_names_its_job() {
+    let text = format!(
+        "{DRIVE}[[query]]\nname = \"fine\"\nsql = \"SELECT id FROM particles\"\ncount = 1\n\
+         [[query]]\nname = \"large\"\nsql = \"SELECT id * 9223372036854775807 FROM particles\"\ncount = 1\n"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s.toml"), text).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(folder.path())
+        .args(["run", "s.toml", "--quiet"])
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("job `large`: overflow"), "{words}");
+}
+
+// Bytes that a query moves are its cost: a comparison that called them throughput would praise who moves most.
+#[test]
+fn a_comparison_of_queries_has_no_throughput_in_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "{DRIVE}[[query]]\nsql = \"SELECT id FROM particles WHERE x < 0.01\"\nexecute = \"drive\"\ncount = 2\n"
+    );
+    std::fs::write(folder.path().join("s.toml"), text).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(folder.path())
+        .args(["compare", "s.toml", "--vary", "execute=drive,host", "--quiet"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(shown.contains("IOPS") && !shown.contains("B/s"), "{shown}");
+}

@@ -226,3 +226,34 @@ fn mistakes_of_programs_are_named() {
         assert!(said.contains(words), "{more:?}: {said}");
     }
 }
+
+// A load that stops half-way leaves a user with unknown rows: the error says what the table keeps, and a table that was made for nothing is
+// gone again.
+#[test]
+fn a_load_that_fails_says_what_the_table_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let drive = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"tables\"\ncapacity = \"1 GiB\"\n";
+    std::fs::write(path.join("drive.toml"), drive).unwrap();
+    write_parquet(&path.join("good.parquet"));
+    let whole = std::fs::read(path.join("good.parquet")).unwrap();
+    std::fs::write(path.join("bad.parquet"), &whole[..whole.len() / 2]).unwrap();
+    let place = ["--drive", "drive.toml", "--data", "data", "--quiet"];
+    let with = |words: &[&str]| byteway(path, &[&["csd"][..], words, &place].concat());
+    let failed = |words: &[&str]| {
+        let output = with(words);
+        assert!(!output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let words = failed(&["load", "t", "bad.parquet"]);
+    assert!(!words.contains("keeps"), "{words}");
+    assert_eq!(printed(&with(&["tables"])).0, "no tables\n");
+    let words = failed(&["load", "t", "good.parquet", "bad.parquet"]);
+    for part in ["keeps the first 1000 rows", "has 1000 in all", "byteway csd drop t", "bad.parquet"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    let words = failed(&["load", "t", "good.parquet", "bad.parquet"]);
+    assert!(words.contains("the first 1000 rows") && words.contains("2000 in all"), "{words}");
+    let words = failed(&["load", "", "good.parquet"]);
+    assert!(words.contains("1 to 255 bytes"), "{words}");
+}
