@@ -5,7 +5,7 @@
 use crate::attach::{attached, in_real_time};
 use crate::drive_model::DriveModel;
 use crate::error::AttachedError;
-use crate::jobs::{self, Manner, Oracles, Play, Sink};
+use crate::jobs::{self, Oracles, Play, Sink, WorkerOptions};
 use crate::nvme_tcp::{DiscoverySummary, TcpHost, TcpOptions};
 use crate::remote;
 use byteway_clock::{Clock, Delay};
@@ -41,7 +41,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// Address of the drive.
-    pub place: Place,
+    pub place: DriveAddress,
     /// Job.
     pub job: JobSection,
     /// Transfer of payloads.
@@ -60,7 +60,7 @@ pub struct Bench {
 
 /// Address of a served drive.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum DriveAddress {
     /// Folder of its socket.
     VfioUser(PathBuf),
     /// A target over NVMe/TCP.
@@ -157,10 +157,10 @@ impl Bench {
         let stage = move |clock: &Clock| Stage { bench, clock: clock.clone(), interrupt: raised };
         let memory_bytes = self.memory_bytes()?;
         match &self.place {
-            Place::VfioUser(folder) => {
+            DriveAddress::VfioUser(folder) => {
                 attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
             }
-            Place::Tcp { addresses, is_discovery, subsystem, options } => {
+            DriveAddress::Tcp { addresses, is_discovery, subsystem, options } => {
                 let (addresses, is_discovery) = (addresses.clone(), *is_discovery);
                 let (subsystem, options) = (**subsystem, (**options).clone());
                 in_real_time(interrupt, async move |clock| {
@@ -176,7 +176,7 @@ impl Bench {
     }
 
     fn is_remote(&self) -> bool {
-        matches!(self.place, Place::Tcp { .. })
+        matches!(self.place, DriveAddress::Tcp { .. })
     }
 
     /// Host memory for queues, payloads and lists, estimated generously.
@@ -295,7 +295,7 @@ impl Stage {
             }),
             false => Oracles::new(),
         };
-        let manner = Manner {
+        let worker_options = WorkerOptions {
             drive: 0,
             shared: None,
             paths: paths.clone(),
@@ -314,12 +314,12 @@ impl Stage {
         };
         if fills {
             for fill in fill_plans(&plan, driver.transfer_bytes_max()) {
-                self.fill(&driver, fill, &manner, &oracles).await?;
+                self.fill(&driver, fill, &worker_options, &oracles).await?;
             }
         }
         let plans = [plan];
         let plan = &plans[0];
-        let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
+        let workers = jobs::workers(&driver, &plans, &worker_options, &oracles).await?;
         let progress = Progress::new(&*bench.bars, "", plan.command_count(), plan.runtime);
         let pace = self.pace(&driver, paths.as_ref()).await;
         let start = self.clock.now();
@@ -442,11 +442,11 @@ impl Stage {
         &self,
         driver: &Driver,
         plan: JobPlan,
-        manner: &Manner,
+        worker_options: &WorkerOptions,
         oracles: &Oracles,
     ) -> Result<(), AttachedError> {
         let plans = [plan];
-        let workers = jobs::workers(driver, &plans, manner, oracles).await?;
+        let workers = jobs::workers(driver, &plans, worker_options, oracles).await?;
         let queues: Vec<_> = workers.iter().map(|worker| worker.queue().clone()).collect();
         let progress = Progress::new(&*self.bench.bars, "filling ", plans[0].count, None);
         let start = self.clock.now();
@@ -461,7 +461,7 @@ impl Stage {
             return Err(AttachedError::NotFilled { writes: row.count, status: row.status.clone() });
         }
         for queue in queues {
-            match &manner.paths {
+            match &worker_options.paths {
                 Some(paths) => paths.delete_queue_pair(&queue).await?,
                 None => driver.delete_queue_pair(&queue).await?,
             }

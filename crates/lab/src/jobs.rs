@@ -3,11 +3,11 @@
 
 mod blocks;
 mod ios;
-mod manner;
 mod pairs;
 mod payloads;
 mod queries;
 mod tree;
+mod worker_options;
 
 use crate::error::{NamespaceKind, RunError};
 use blocks::Blocks;
@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-pub use manner::Manner;
 pub use payloads::Sink;
+pub use worker_options::WorkerOptions;
 
 /// Expected content of each block, by namespace.
 pub type Oracles = BTreeMap<u32, Rc<RefCell<Oracle>>>;
@@ -182,18 +182,20 @@ impl Gate {
 pub async fn workers(
     driver: &Driver,
     jobs: &[JobPlan],
-    manner: &Manner,
+    worker_options: &WorkerOptions,
     oracles: &Oracles,
 ) -> Result<Vec<Rc<Worker>>, RunError> {
-    let is_own = |job: &&JobPlan| job.drive == manner.drive && job.at_target == manner.shared.is_some();
+    let is_own = |job: &&JobPlan| {
+        job.drive == worker_options.drive && job.at_target == worker_options.shared.is_some()
+    };
     let wanted: u32 = jobs.iter().filter(is_own).map(|job| job.workers).sum();
-    if manner.shared.is_none() && u32::from(driver.queues_granted()) < wanted {
+    if worker_options.shared.is_none() && u32::from(driver.queues_granted()) < wanted {
         return Err(RunError::QueuePairs { wanted, granted: driver.queues_granted() });
     }
     let namespaces = driver.namespaces();
-    let pairs = pairs::Common::new(jobs, manner.drive, driver.transfer_bytes_max());
+    let pairs = pairs::Common::new(jobs, worker_options.drive, driver.transfer_bytes_max());
     let tables = queries::Common::default();
-    let rng = Rng::new(manner.seed);
+    let rng = Rng::new(worker_options.seed);
     let mut made = Vec::new();
     for (job, plan) in jobs.iter().enumerate().filter(|(_, job)| is_own(job)) {
         let before: u32 = jobs[..job].iter().map(|job| job.workers).sum();
@@ -201,52 +203,57 @@ pub async fn workers(
         let kv = pairs::plan_of(plan);
         let payload_bytes_max = kv.map_or_else(|| plan.payload_bytes_max(), |_| pairs.bytes_max());
         for worker in 0..plan.workers {
-            let entries = manner.entries(plan, payload_bytes_max);
+            let entries = worker_options.entries(plan, payload_bytes_max);
             let number = before + worker;
-            let own = manner.processors[number as usize % manner.processors.len()].clone();
+            let own = worker_options.processors[number as usize % worker_options.processors.len()].clone();
             let config = QueueConfig {
                 priority: class(plan.priority),
-                vector: (manner.completion == Completion::Interrupt).then_some(1 + (made.len() % 63) as u16),
+                vector: (worker_options.completion == Completion::Interrupt)
+                    .then_some(1 + (made.len() % 63) as u16),
                 cpu: Some(own.clone()),
                 ..QueueConfig::new(entries)
             };
-            let (queue, cpu) = match &manner.shared {
+            let (queue, cpu) = match &worker_options.shared {
                 Some(shared) => {
                     let queue = shared[made.len() % shared.len()].clone();
                     let cpu = queue.cpu().clone();
                     (queue, cpu)
                 }
-                None => match (&manner.paths, &manner.jbof) {
+                None => match (&worker_options.paths, &worker_options.jbof) {
                     (Some(paths), _) => (paths.create_queue_pair(config).await?, own),
-                    (None, Some(jbof)) => {
-                        (jbof.queue_pair_with(manner.drive, config).await.map_err(RunError::NotBoxed)?, own)
-                    }
+                    (None, Some(jbof)) => (
+                        jbof.queue_pair_with(worker_options.drive, config)
+                            .await
+                            .map_err(RunError::NotBoxed)?,
+                        own,
+                    ),
                     (None, None) => (driver.create_queue_pair(config).await?, own),
                 },
             };
-            let enable = async |queue: &QueuePair, methods| match &manner.paths {
+            let enable = async |queue: &QueuePair, methods| match &worker_options.paths {
                 Some(paths) => paths.enable_methods(queue, methods).await,
                 None => driver.enable_methods(queue, methods).await.map(drop),
             };
             let ios = || Generator::new(plan, worker, &rng);
-            let access = match (queries::plan_of(plan), kv, &manner.sink, namespace) {
+            let access = match (queries::plan_of(plan), kv, &worker_options.sink, namespace) {
                 (Some(asked), ..) => {
                     let place = (jobs, job, worker);
-                    let made = Queries::new(driver, queue, place, asked, manner, &tables).await?;
+                    let made = Queries::new(driver, queue, place, asked, worker_options, &tables).await?;
                     Access::Queries(Box::new(made))
                 }
                 (None, Some(kv), ..) => {
-                    let made = Pairs::new(driver, queue, jobs, kv, (job, worker), manner, &pairs).await?;
+                    let made =
+                        Pairs::new(driver, queue, jobs, kv, (job, worker), worker_options, &pairs).await?;
                     Access::Pairs(Box::new(made))
                 }
                 (None, None, _, None) => return Err(RunError::no_namespace(NamespaceKind::Any, plan)),
                 (None, None, None, Some(namespace)) => {
-                    enable(&queue, manner.rules.methods()).await?;
+                    enable(&queue, worker_options.rules.methods()).await?;
                     let oracle = oracles.get(&plan.nsid).cloned();
-                    Access::Blocks(Blocks::new(queue, namespace, plan, manner.rules, oracle, ios()?)?)
+                    Access::Blocks(Blocks::new(queue, namespace, plan, worker_options.rules, oracle, ios()?)?)
                 }
                 (None, None, Some(sink), Some(_)) => {
-                    let config = sink.config(manner.rules, plan);
+                    let config = sink.config(worker_options.rules, plan);
                     enable(&queue, config.methods()).await?;
                     Access::Payloads(Payloads::new(queue, plan.nsid, config, ios()?)?)
                 }

@@ -16,7 +16,7 @@
 //! | [`pairs`] | a single request to a key-value drive, in a directory or served |
 //! | [`tables`] | requests to a drive with tables: simulated, in a directory or served |
 //! | `spans.rs` | several commands as one operation |
-//! | [`place`] | location of a drive that a command accesses |
+//! | [`location`] | location of a drive that a command accesses |
 //! | [`media`] | inspection of a data directory |
 //!
 //! Data flows one way: a [`Scenario`](byteway_scenario::Scenario) -> [`run`] -> [`Results`](byteway_measure::results::Results); a benchmark
@@ -32,11 +32,11 @@ pub mod build;
 pub mod drive_model;
 pub mod error;
 pub mod jobs;
+pub mod location;
 pub mod lsm;
 pub mod media;
 pub mod nvme_tcp;
 pub mod pairs;
-pub mod place;
 pub mod remote;
 pub mod run;
 pub mod serve;

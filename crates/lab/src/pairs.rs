@@ -11,7 +11,7 @@ use byteway_wire::nvme::kv::Key;
 
 use crate::attach::attached;
 use crate::error::AttachedError;
-use crate::place::{Access, Holds, Place, in_directory};
+use crate::location::{Access, DriveLocation, Holds, in_directory};
 use byteway_console::error::InputError;
 
 /// A request.
@@ -96,14 +96,14 @@ const LIST_BYTES: u32 = 64 << 10;
 ///
 /// # Errors
 /// No such drive or namespace, or the request fails.
-pub fn ask(place: &Place, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
+pub fn ask(place: &DriveLocation, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
     match place {
-        Place::Directory { device, data } => {
+        DriveLocation::Directory { device, data } => {
             in_directory(device, data, (Holds::Pairs, request.access()), |_, port| {
                 exchange(port, nsid, request)
             })
         }
-        Place::Served(folder) => {
+        DriveLocation::Served(folder) => {
             attached(folder, MEMORY_BYTES, None, |_, port| exchange(port, nsid, request))
         }
     }

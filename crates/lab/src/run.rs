@@ -4,7 +4,7 @@ use crate::boxed::BoxSnapshot;
 use crate::build::{self, Built};
 use crate::drive_model::DriveModel;
 use crate::error::RunError;
-use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
+use crate::jobs::{self, Oracles, Play, Sink, Worker, WorkerOptions};
 use crate::remote::{self, Remote, RemoteSnapshot};
 use byteway_assembly::jbof::{Jbof, JbofError};
 use byteway_clock::{Clock, Delay, Executor, Notify, RunOutcome, Station, Time};
@@ -502,7 +502,7 @@ impl Setting {
             }),
             _ => Oracles::new(),
         };
-        let manner = Manner {
+        let worker_options = WorkerOptions {
             drive,
             shared: None,
             paths: None,
@@ -517,14 +517,15 @@ impl Setting {
             queue_entries_max: remote.map_or(plan.profile.controller.max_queue_entries, Remote::entries_max),
             seed: scenario.seed,
         };
-        let mut workers = jobs::workers(&driver, &scenario.jobs, &manner, &oracles).await?;
+        let mut workers = jobs::workers(&driver, &scenario.jobs, &worker_options, &oracles).await?;
         if let Some(remote) = remote
             && scenario.jobs_of(drive).any(|job| job.at_target)
         {
             // Target and host share the drive and therefore the oracle: all workers know all writes.
             let (driver, queues) = remote.local(drive);
-            let manner = Manner { shared: Some(queues), rules: transfer.rules, ..manner };
-            workers.extend(jobs::workers(driver, &scenario.jobs, &manner, &oracles).await?);
+            let worker_options =
+                WorkerOptions { shared: Some(queues), rules: transfer.rules, ..worker_options };
+            workers.extend(jobs::workers(driver, &scenario.jobs, &worker_options, &oracles).await?);
         }
         Ok(workers)
     }

@@ -69,7 +69,7 @@ pub struct Served {
 
 /// How drives are served: at most one of each kind. With both, each drive has two ports.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum ServeAddress {
     /// In a folder of sockets.
     VfioUser(PathBuf),
     /// Over NVMe/TCP at these addresses: each drive at all of them, each further drive at the next port of each.
@@ -97,7 +97,7 @@ impl Service {
     /// `data`, with the same layout.
     pub fn load(
         files: &[PathBuf],
-        places: &[Place],
+        places: &[ServeAddress],
         data: Option<&Path>,
         options: &Options,
     ) -> Result<Service, InputError> {
@@ -294,13 +294,23 @@ enum Opened {
 }
 
 impl Opened {
-    fn new(place: &Place) -> Result<Opened, InputError> {
+    fn new(place: &ServeAddress) -> Result<Opened, InputError> {
         match place {
-            Place::VfioUser(folder) => std::path::absolute(folder).map(Opened::VfioUser).map_err(|error| {
-                let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
-                InputError::new(what, "name a folder with --vfio-user")
-            }),
-            Place::Tcp { addresses, hosts, credentials, referrals, advertised, may_manage, tls_keys } => {
+            ServeAddress::VfioUser(folder) => {
+                std::path::absolute(folder).map(Opened::VfioUser).map_err(|error| {
+                    let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
+                    InputError::new(what, "name a folder with --vfio-user")
+                })
+            }
+            ServeAddress::Tcp {
+                addresses,
+                hosts,
+                credentials,
+                referrals,
+                advertised,
+                may_manage,
+                tls_keys,
+            } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));

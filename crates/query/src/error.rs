@@ -44,7 +44,7 @@ pub enum QueryError {
     Refused(#[from] Refusal),
     /// A construct that neither a drive nor the host supports.
     #[error("{construct}{place} is supported neither by a drive nor by this host: {why}")]
-    Undone {
+    Unsupported {
         /// The construct in SQL's terms.
         construct: String,
         /// Its position in the text, if known.

@@ -231,7 +231,7 @@ impl QueryDraft<'_> {
             QueryError::Refused(_) => {
                 "ask for something that a drive does (`byteway csd --help` lists it); `execute = \"check\"` sends it all the same"
             }
-            QueryError::Undone { .. } => {
+            QueryError::Unsupported { .. } => {
                 "ask otherwise: docs/queries.md lists what drive and host do; `execute = \"check\"` sends it all the same"
             }
             QueryError::Syntax(_) => {

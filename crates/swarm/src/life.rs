@@ -37,7 +37,7 @@ const LOOKS_MAX: u32 = 10_000;
 
 /// Events for which the rig waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum LifeEvent {
     /// The watched operation was submitted.
     Begun,
     /// The drive was shut down.
@@ -55,7 +55,7 @@ pub(super) struct Life {
     pub(super) boxed: Option<Boxed>,
     /// The slots of an array's members.
     pub(super) bays: Bays,
-    moment: Cell<Option<Moment>>,
+    moment: Cell<Option<LifeEvent>>,
     changed: Notify,
     /// The operation whose start the rig waits for.
     watched: Cell<Option<usize>>,
@@ -151,7 +151,7 @@ impl Life {
         let own = life.clone();
         clock.spawn("rig", async move {
             match own.go(&host, looks).await {
-                Ok(()) => own.reach(Moment::Ended),
+                Ok(()) => own.reach(LifeEvent::Ended),
                 Err(failure) => own.fail(failure),
             }
         });
@@ -169,7 +169,7 @@ impl Life {
     }
 
     /// Waits for the rig's next event.
-    pub(super) async fn next_moment(self: Rc<Self>) -> Moment {
+    pub(super) async fn next_moment(self: Rc<Self>) -> LifeEvent {
         loop {
             if let Some(moment) = self.moment.take() {
                 return moment;
@@ -183,7 +183,7 @@ impl Life {
         self.has_attached.get()
     }
 
-    fn reach(&self, moment: Moment) {
+    fn reach(&self, moment: LifeEvent) {
         self.moment.set(Some(moment));
         self.changed.notify_all();
     }
@@ -191,7 +191,7 @@ impl Life {
     fn fail(&self, failure: Failure) {
         self.stopping.set(true);
         self.run.fail(failure);
-        self.reach(Moment::Ended);
+        self.reach(LifeEvent::Ended);
     }
 
     /// Runs a life; in an enclosure, one session after another.
@@ -531,7 +531,7 @@ impl Life {
             self.inject_faults(Some(index));
             if self.watched.get() == Some(index) {
                 self.watched.set(None);
-                self.reach(Moment::Begun);
+                self.reach(LifeEvent::Begun);
             }
             self.enter(op.is_alone()).await;
             if self.is_disconnected() {
@@ -826,7 +826,7 @@ impl Life {
                 // Nor does it report that a KV store could not read its index.
                 let of_pairs = if self.run.reads_fail.get() { Outcome::Uncertain } else { outcome };
                 begun.into_iter().for_each(|begun| begun.end(outcome, of_pairs));
-                self.reach(Moment::Cycled);
+                self.reach(LifeEvent::Cycled);
                 Ok(())
             }
             Fault::Interrupt { .. } => {

@@ -11,7 +11,7 @@ use super::boxed::{self, Boxed};
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::kept::{Kept, KeptArray, impossible};
-use super::life::{Life, Moment};
+use super::life::{Life, LifeEvent};
 use super::placing::Placing;
 use super::plan::{Anchor, Fault, Plan};
 use super::seat::{Run, Seat};
@@ -324,26 +324,26 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     }
     let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
-    if let (Ok(RunOutcome::Ended(Moment::Begun)), Cut::At(anchor)) = (&ran, cut) {
+    if let (Ok(RunOutcome::Ended(LifeEvent::Begun)), Cut::At(anchor)) = (&ran, cut) {
         let at = clock.counters().polls.saturating_add(anchor.later).min(polls_max);
         ran = executor.run_cut(life.clone().next_moment(), at);
     }
     for other in &powered[1..] {
-        if let Ok(RunOutcome::Ended(Moment::Ended)) = ran {
+        if let Ok(RunOutcome::Ended(LifeEvent::Ended)) = ran {
             ran = executor.run_cut(other.life.clone().next_moment(), polls_max);
         }
     }
     let has_failed = powered.iter().any(|powered| powered.run.has_failed());
-    if let (Some(jbof), Some(spec), Ok(RunOutcome::Ended(Moment::Ended)), false) =
+    if let (Some(jbof), Some(spec), Ok(RunOutcome::Ended(LifeEvent::Ended)), false) =
         (&jbof, &plan.jbof, &ran, has_failed)
     {
         let period = Delay::from_us(spec.period_us);
         let rest = boxed::wait_for_rest(clock.clone(), jbof.clone(), period);
         ran = match executor.run_cut(rest, polls_max) {
-            Ok(RunOutcome::Ended(Ok(()))) => Ok(RunOutcome::Ended(Moment::Ended)),
+            Ok(RunOutcome::Ended(Ok(()))) => Ok(RunOutcome::Ended(LifeEvent::Ended)),
             Ok(RunOutcome::Ended(Err(failure))) => {
                 powered[0].run.fail(failure);
-                Ok(RunOutcome::Ended(Moment::Ended))
+                Ok(RunOutcome::Ended(LifeEvent::Ended))
             }
             Ok(RunOutcome::Cut) => Ok(RunOutcome::Cut),
             Err(stalled) => Err(stalled),
@@ -362,9 +362,9 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
     let has_attached = life.has_attached();
     let end = match ran {
         Err(stalled) => return Err(Failure::new(Kind::Hang, format!("{stalled}"))),
-        Ok(RunOutcome::Ended(Moment::Ended)) => End::Done,
-        Ok(RunOutcome::Ended(Moment::Cycled)) => End::Cycled,
-        Ok(RunOutcome::Ended(Moment::Begun)) => {
+        Ok(RunOutcome::Ended(LifeEvent::Ended)) => End::Done,
+        Ok(RunOutcome::Ended(LifeEvent::Cycled)) => End::Cycled,
+        Ok(RunOutcome::Ended(LifeEvent::Begun)) => {
             return Err(Failure::new(Kind::Plan, "an operation was begun twice"));
         }
         Ok(RunOutcome::Cut) if polls >= polls_max => {

@@ -46,7 +46,7 @@ pub struct Finding {
 
 /// Result of a swarm.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SwarmResult {
     /// Counts of all completed runs.
     pub tally: Tally,
     /// The first failed run, if any.
@@ -56,7 +56,11 @@ pub struct Found {
 impl Swarm {
     /// Runs until all runs are done, one has failed, or `is_over` returns `true`; it is called before each run with the counts so far.
     /// `change` can modify each plan before its run.
-    pub fn fly(&self, change: impl Fn(&mut Plan) + Sync, is_over: impl Fn(&Tally) -> bool + Sync) -> Found {
+    pub fn fly(
+        &self,
+        change: impl Fn(&mut Plan) + Sync,
+        is_over: impl Fn(&Tally) -> bool + Sync,
+    ) -> SwarmResult {
         self.fly_until(change, is_over, || false)
     }
 
@@ -66,7 +70,7 @@ impl Swarm {
         change: impl Fn(&mut Plan) + Sync,
         is_over: impl Fn(&Tally) -> bool + Sync,
         is_stopped: impl Fn() -> bool,
-    ) -> Found {
+    ) -> SwarmResult {
         let next = AtomicU64::new(self.first);
         let stop = AtomicBool::new(false);
         let tally = Mutex::new(Tally::default());
@@ -111,7 +115,7 @@ impl Swarm {
             let shrunken = shrink(&drawn(index), &failure, self.shrink_runs_max, again);
             Finding { index, failure, shrunken }
         });
-        Found { tally: tally.into_inner().expect("no thread panics with the lock held"), finding }
+        SwarmResult { tally: tally.into_inner().expect("no thread panics with the lock held"), finding }
     }
 }
 

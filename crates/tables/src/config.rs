@@ -81,7 +81,7 @@ pub enum TablesError {
     TooMany,
     /// Too few free units, or too fragmented.
     #[error("not enough free space: drop a table or enlarge the namespace")]
-    NoRoom,
+    NoSpace,
     /// The catalog would exceed its slot.
     #[error("the catalog is full: append fewer, longer row groups")]
     CatalogFull,

@@ -120,7 +120,7 @@ impl Tables {
     /// Appends row groups atomically and returns the table's new number of rows. Durable on return.
     ///
     /// # Errors
-    /// [`TablesError::NotFound`], [`TablesError::NoRoom`], [`TablesError::CatalogFull`], or flash failed.
+    /// [`TablesError::NotFound`], [`TablesError::NoSpace`], [`TablesError::CatalogFull`], or flash failed.
     pub async fn append(
         &self,
         span: SpanId,

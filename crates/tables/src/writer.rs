@@ -198,7 +198,7 @@ impl<'a> Added<'a> {
         for new in groups {
             let (meta_bytes, data_bytes) = (new.meta.len() as u32, new.data.len() as u64);
             let units = units_of(meta_bytes.into()) + units_of(data_bytes);
-            let extents = inner.state.borrow_mut().space.take(units).ok_or(TablesError::NoRoom)?;
+            let extents = inner.state.borrow_mut().space.take(units).ok_or(TablesError::NoSpace)?;
             let meta_crc = crc32c::crc32c(&new.meta);
             added.groups.push(Rc::new(Group {
                 rows: new.rows,

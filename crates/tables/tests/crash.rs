@@ -56,7 +56,7 @@ async fn host(tables: Tables, model: Rc<RefCell<Model>>, mut stream: Stream, ste
         model.next = None;
         match done {
             Ok(()) => model.known = next,
-            Err(TablesError::NoRoom | TablesError::CatalogFull) => {}
+            Err(TablesError::NoSpace | TablesError::CatalogFull) => {}
             Err(error) => panic!("{error}"),
         }
     }

@@ -70,7 +70,7 @@ fn room_comes_back() {
             }
             assert_eq!(number, 5, "round {round}");
             let refused = tables.append(NOBODY, &spans, id, vec![group(9, 100), group(10, whole / 5)]).await;
-            assert_eq!(refused, Err(TablesError::NoRoom));
+            assert_eq!(refused, Err(TablesError::NoSpace));
             // Fragments of the remaining space.
             assert!(tables.append(NOBODY, &spans, id, vec![group(5, 9000)]).await.is_ok());
             let table = tables.find("t").unwrap();
@@ -98,7 +98,7 @@ fn a_table_that_is_read_stays() {
         let old = tables.find("old").unwrap();
         tables.drop_table(NOBODY, &spans, id).await.unwrap();
         let new = tables.create(NOBODY, &spans, "new", b"").await.unwrap();
-        assert_eq!(tables.append(NOBODY, &spans, new, vec![group(2, size)]).await, Err(TablesError::NoRoom));
+        assert_eq!(tables.append(NOBODY, &spans, new, vec![group(2, size)]).await, Err(TablesError::NoSpace));
         holds(&tables, &old, &[group(1, size)]).await.unwrap();
         drop(old);
         // The next change frees the units, and the one after it reuses them.

@@ -14,7 +14,7 @@ use byteway_console::error::InputError;
 use byteway_console::file::read_secret_file;
 use byteway_console::units::excerpt;
 use byteway_console::units::{Bytes, Picos, Rate};
-use byteway_lab::bench::{Assume, Bench, Place, Transfer, discovered};
+use byteway_lab::bench::{Assume, Bench, DriveAddress, Transfer, discovered};
 use byteway_lab::nvme_tcp::TcpOptions;
 use byteway_measure::output::{Output, print};
 use byteway_scenario::secrets::load_secret;
@@ -223,11 +223,11 @@ fn service(arguments: &Arguments, flag: &str) -> Result<SocketAddr, InputError> 
 }
 
 /// The address of the drive.
-fn place(arguments: &Arguments) -> Result<Place, InputError> {
+fn place(arguments: &Arguments) -> Result<DriveAddress, InputError> {
     let (flag, name) = match (&arguments.subsystem, &arguments.nqn, &arguments.vfio_user) {
         (Some(name), ..) => ("--subsystem", name),
         (None, Some(name), _) => ("--nqn", name),
-        (None, None, folder) => return Ok(Place::VfioUser(folder.clone().unwrap_or_default())),
+        (None, None, folder) => return Ok(DriveAddress::VfioUser(folder.clone().unwrap_or_default())),
     };
     let subsystem = Nqn::new(name).map_err(|error| {
         let what = format!("`{flag} {}`: {error}", excerpt(name));
@@ -244,7 +244,7 @@ fn place(arguments: &Arguments) -> Result<Place, InputError> {
         return Err(InputError::new(what, "give each path once"));
     }
     let options = Box::new(options(arguments)?);
-    Ok(Place::Tcp { addresses, is_discovery, subsystem: Box::new(subsystem), options })
+    Ok(DriveAddress::Tcp { addresses, is_discovery, subsystem: Box::new(subsystem), options })
 }
 
 /// Lists the drives that Discovery Services report.

@@ -18,9 +18,9 @@ use byteway_console::error::InputError;
 use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
 use byteway_lab::error::AttachedError;
+use byteway_lab::location::DriveLocation;
 use byteway_lab::pairs::bench::PairsBench;
 use byteway_lab::pairs::{Answer, Request, ask, key, shown};
-use byteway_lab::place::Place;
 use byteway_lab::run::{Session, run};
 use byteway_measure::output::{Output, print};
 use byteway_scenario::{Options, Scenario};
@@ -232,18 +232,18 @@ impl Real {
     }
 }
 
-fn place(vfio_user: Option<&Path>, device: Option<&Path>, data: Option<&Path>) -> Option<Place> {
+fn place(vfio_user: Option<&Path>, device: Option<&Path>, data: Option<&Path>) -> Option<DriveLocation> {
     match (vfio_user, device, data) {
-        (Some(folder), ..) => Some(Place::Served(folder.to_path_buf())),
+        (Some(folder), ..) => Some(DriveLocation::Served(folder.to_path_buf())),
         (None, Some(device), Some(data)) => {
-            Some(Place::Directory { device: device.to_path_buf(), data: data.to_path_buf() })
+            Some(DriveLocation::Directory { device: device.to_path_buf(), data: data.to_path_buf() })
         }
         _ => None,
     }
 }
 
 impl Drive {
-    fn place(&self) -> Result<Place, InputError> {
+    fn place(&self) -> Result<DriveLocation, InputError> {
         place(self.vfio_user.as_deref(), self.drive.as_deref(), self.data.as_deref()).ok_or_else(|| {
             let cure = "name a device file with --drive and a directory with --data, or a served drive with --vfio-user";
             InputError::new("no drive is named", cure)

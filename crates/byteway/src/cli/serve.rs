@@ -16,7 +16,7 @@ use crate::interrupt::{end_within, on_hangup, on_signal};
 use byteway_auth::Credentials;
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::file::read_secret_file;
-use byteway_lab::serve::{HostControl, Place, Service, served_json, served_tables};
+use byteway_lab::serve::{HostControl, ServeAddress, Service, served_json, served_tables};
 use byteway_measure::output::print;
 use byteway_scenario::Options;
 use byteway_scenario::secrets::load_secrets;
@@ -185,9 +185,10 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let (credentials, keys) = arguments.host_files()?;
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
-    let mut places: Vec<Place> = arguments.vfio_user.iter().cloned().map(Place::VfioUser).collect();
+    let mut places: Vec<ServeAddress> =
+        arguments.vfio_user.iter().cloned().map(ServeAddress::VfioUser).collect();
     if !arguments.tcp.is_empty() {
-        places.push(Place::Tcp {
+        places.push(ServeAddress::Tcp {
             addresses: arguments.tcp.clone(),
             hosts: arguments.host.clone(),
             credentials,

@@ -1,8 +1,8 @@
 //! Workers of key-value jobs: on a key-value drive, where most operations are a single command, or on an LSM tree on the host.
 
 use super::ios::Done;
-use super::manner::Manner;
 use super::tree::Tree;
+use super::worker_options::WorkerOptions;
 use super::{Play, Worker, later, within_reach};
 use crate::error::{NamespaceKind, RunError};
 use crate::lsm::LsmError;
@@ -113,7 +113,7 @@ impl Pairs {
         jobs: &[JobPlan],
         kv: &KvPlan,
         (job, worker): (usize, u32),
-        manner: &Manner,
+        worker_options: &WorkerOptions,
         common: &Common,
     ) -> Result<Pairs, RunError> {
         let plan = &jobs[job];
@@ -124,9 +124,12 @@ impl Pairs {
                     return Err(RunError::no_namespace(NamespaceKind::KeyValue, plan));
                 }
                 let config = KvConfig {
-                    results: manner.results,
+                    results: worker_options.results,
                     oracle,
-                    ..KvConfig::new(manner.rules, common.bytes_max.max(kv.bulk.map_or(0, |bulk| bulk.bytes)))
+                    ..KvConfig::new(
+                        worker_options.rules,
+                        common.bytes_max.max(kv.bulk.map_or(0, |bulk| bulk.bytes)),
+                    )
                 };
                 driver.enable_methods(&queue, config.methods()).await?;
                 Keeper::Drive(KvClient::new(queue.clone(), plan.nsid, config))
@@ -136,13 +139,15 @@ impl Pairs {
                 let tree = match made {
                     // Jobs on one namespace share the tree. Each has its own queue, but the tree's commands use the first one's.
                     Some(tree) => tree,
-                    None => Rc::new(Tree::new(driver, queue.clone(), plan, manner, sync, oracle).await?),
+                    None => {
+                        Rc::new(Tree::new(driver, queue.clone(), plan, worker_options, sync, oracle).await?)
+                    }
                 };
                 common.trees.borrow_mut().insert(plan.nsid, tree.clone());
                 Keeper::Tree(tree)
             }
         };
-        let rng = Rng::new(manner.seed);
+        let rng = Rng::new(worker_options.seed);
         let generator = KvGenerator::new(plan, kv, worker, &rng, &common.inserted[job])?;
         Ok(Pairs {
             clock: driver.clock().clone(),

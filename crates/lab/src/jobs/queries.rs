@@ -1,7 +1,7 @@
 //! Workers of query jobs on a computational drive. Tables are loaded before the measurement, and results are compared with those of this
 //! host's engine on the same rows.
 
-use super::manner::Manner;
+use super::worker_options::WorkerOptions;
 use super::{Play, Worker, later, within_reach};
 use crate::error::{AttachedError, NamespaceKind, RunError};
 use crate::tables::plan::result_bytes_most;
@@ -97,7 +97,7 @@ impl Queries {
         queue: QueuePair,
         (jobs, job, worker): (&[JobPlan], usize, u32),
         plan: &QueryPlan,
-        manner: &Manner,
+        worker_options: &WorkerOptions,
         common: &Common,
     ) -> Result<Queries, RunError> {
         let settings = &jobs[job];
@@ -108,23 +108,25 @@ impl Queries {
         let most =
             driver.transfer_bytes_max().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
         let bytes = FETCH_BYTES.max(plan.task_bytes_max()).min(most);
-        let config = TablesConfig::new(manner.rules, bytes);
+        let config = TablesConfig::new(worker_options.rules, bytes);
         driver.enable_methods(&queue, config.methods()).await?;
         let client = TablesClient::new(queue.clone(), nsid, &config);
         let (clock, cpu, port) = (driver.clock().clone(), queue.cpu().clone(), queue.port().clone());
-        let (own, hertz, model) = (client.clone(), plan.host_hertz, manner.model.clone());
+        let (own, hertz, model) = (client.clone(), plan.host_hertz, worker_options.model.clone());
         let session: Rc<dyn Fn() -> Result<Session, AttachedError>> = Rc::new(move || {
             Session::new(&clock, own.clone(), cpu.clone(), hertz, port.clone(), model.clone())
         });
-        let rng = Rng::new(manner.seed);
+        let rng = Rng::new(worker_options.seed);
         let is_loaded = common.tables.borrow().contains_key(&nsid);
         if !is_loaded {
             // PRP regardless of the job's method, which applies to tasks: rows are long.
             let config = TablesConfig::new(Rules::only(Method::Prp), LOAD_BYTES.min(most));
             let client = TablesClient::new(queue.clone(), nsid, &config);
-            let (cpu, port, model) = (queue.cpu().clone(), queue.port().clone(), manner.model.clone());
+            let (cpu, port, model) =
+                (queue.cpu().clone(), queue.port().clone(), worker_options.model.clone());
             let loader = Session::new(driver.clock(), client, cpu, hertz, port, model);
-            let loaded = load(&loader.map_err(of_job(&settings.name))?, nsid, &manner.tables, &rng).await;
+            let loaded =
+                load(&loader.map_err(of_job(&settings.name))?, nsid, &worker_options.tables, &rng).await;
             common.tables.borrow_mut().insert(nsid, Rc::new(loaded.map_err(of_job(&settings.name))?));
         }
         let tables = common.tables.borrow().get(&nsid).cloned().unwrap_or_default();
@@ -133,7 +135,7 @@ impl Queries {
             Some(made) => made,
             None => {
                 let session = session().map_err(of_job(&settings.name))?;
-                let sources = (&tables[..], &manner.tables[..], &rng);
+                let sources = (&tables[..], &worker_options.tables[..], &rng);
                 let made = prepare(&session, plan, settings, sources).await;
                 let made = Rc::new(made.map_err(of_job(&settings.name))?);
                 common.prepared.borrow_mut().insert(job, made.clone());

@@ -1,7 +1,7 @@
 //! Key-value operations on an LSM tree on the host, for jobs with `engine = "leveldb"`.
 
 use super::ios::Done;
-use super::manner::Manner;
+use super::worker_options::WorkerOptions;
 use crate::error::{NamespaceKind, RunError};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
 use crate::spans::joined;
@@ -31,7 +31,7 @@ impl Tree {
         driver: &Driver,
         queue: QueuePair,
         plan: &JobPlan,
-        manner: &Manner,
+        worker_options: &WorkerOptions,
         sync: bool,
         oracle: Option<Rc<RefCell<KvOracle>>>,
     ) -> Result<Tree, RunError> {
@@ -42,9 +42,13 @@ impl Tree {
         if driver.transfer_bytes_max().is_some_and(|most| most < PART_BYTES.into()) {
             return Err(RunError::TransferTooShort { job: plan.name.clone(), bytes: PART_BYTES });
         }
-        driver.enable_methods(&queue, manner.rules.methods()).await?;
-        let config =
-            ClientConfig { rules: manner.rules, bytes_max: PART_BYTES, oracle: None, verify_bytes: false };
+        driver.enable_methods(&queue, worker_options.rules.methods()).await?;
+        let config = ClientConfig {
+            rules: worker_options.rules,
+            bytes_max: PART_BYTES,
+            oracle: None,
+            verify_bytes: false,
+        };
         let clock = driver.clock().clone();
         let client = Client::new(queue, *namespace, config)?;
         let lsm = Lsm::new(client, clock.clone(), sync).await?;

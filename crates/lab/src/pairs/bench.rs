@@ -8,8 +8,8 @@ use crate::attach::attached;
 use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, kept_pace};
 use crate::drive_model::DriveModel;
 use crate::error::{AttachedError, RunError};
-use crate::jobs::{self, Manner, Oracles, Play};
-use crate::place::{Access, Holds, Place, in_directory};
+use crate::jobs::{self, Oracles, Play, WorkerOptions};
+use crate::location::{Access, DriveLocation, Holds, in_directory};
 use byteway_clock::Clock;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
@@ -29,7 +29,7 @@ use byteway_world::Host;
 #[derive(Clone)]
 pub struct PairsBench {
     /// Location of the drive.
-    pub place: Place,
+    pub place: DriveLocation,
     /// Namespace; `None`: the first KV namespace.
     pub nsid: Option<u32>,
     /// Jobs, one phase after the other.
@@ -52,12 +52,12 @@ impl PairsBench {
     pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
         let (bench, interrupt) = (self.clone(), interrupt.clone());
         match &self.place {
-            Place::Served(folder) => {
+            DriveLocation::Served(folder) => {
                 attached(folder, self.memory_bytes()?, Some(&interrupt), |clock, port| {
                     bench.play(clock.clone(), port, ClockKind::Wall, interrupt.clone())
                 })
             }
-            Place::Directory { device, data } => {
+            DriveLocation::Directory { device, data } => {
                 in_directory(device, data, (Holds::Pairs, Access::Change), |clock, port| {
                     bench.play(clock.clone(), port, ClockKind::Virtual, interrupt)
                 })
@@ -113,7 +113,7 @@ impl PairsBench {
         } else if plans.iter().any(|plan| plan.verify.is_on()) {
             check_empty(&driver, namespace.nsid).await?;
         }
-        let manner = Manner {
+        let worker_options = WorkerOptions {
             drive: 0,
             shared: None,
             paths: None,
@@ -128,7 +128,7 @@ impl PairsBench {
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: self.seed,
         };
-        let workers = jobs::workers(&driver, &plans, &manner, &Oracles::new()).await?;
+        let workers = jobs::workers(&driver, &plans, &worker_options, &Oracles::new()).await?;
         let count =
             plans.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?));
         let progress = Progress::new(&*self.bars, "", count, None);

@@ -24,7 +24,7 @@ use crate::attach::attached;
 use crate::build;
 use crate::drive_model::DriveModel;
 use crate::error::AttachedError;
-use crate::place::{Access, Holds, Place, in_directory};
+use crate::location::{Access, DriveLocation, Holds, in_directory};
 use byteway_clock::{Clock, Delay, Executor, SpanRecord, Station};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
@@ -42,9 +42,9 @@ use std::rc::Rc;
 
 /// Where the drive is.
 #[derive(Clone, Debug)]
-pub enum Whence {
+pub enum DriveSource {
     /// It is there already.
-    At(Place),
+    At(DriveLocation),
     /// It is simulated, new and empty, and gone afterwards.
     Simulated {
         /// Its profile: built in, or a path.
@@ -58,7 +58,7 @@ pub enum Whence {
 
 /// How it is asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct SessionOptions {
     /// Its namespace; left out, the first that holds tables.
     pub nsid: Option<u32>,
     /// How tasks cross.
@@ -119,32 +119,34 @@ pub struct TableInfo {
 /// # Errors
 /// There is no such drive or namespace, or it can't do what is asked.
 pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
-    whence: &Whence,
-    manner: Manner,
+    source: &DriveSource,
+    options: SessionOptions,
     change: Change,
     work: impl FnOnce(Session) -> W + 'static,
 ) -> Result<T, AttachedError> {
-    match whence {
-        Whence::At(Place::Directory { device, data }) => {
+    match source {
+        DriveSource::At(DriveLocation::Directory { device, data }) => {
             let access = if change == Change::None { Access::Read } else { Access::Change };
-            let options = Options { in_files: true, ..Options::default() };
-            let model = DriveModel::of(&Device::load(device, &options)?.drive.profile);
+            let in_files = Options { in_files: true, ..Options::default() };
+            let model = DriveModel::of(&Device::load(device, &in_files)?.drive.profile);
             in_directory(device, data, (Holds::Tables, access), |clock, port| {
-                exchange(clock.clone(), port, (manner, model, None), change, work)
+                exchange(clock.clone(), port, (options, model, None), change, work)
             })
         }
-        Whence::At(Place::Served(folder)) => attached(folder, MEMORY_BYTES, None, |clock, port| {
-            exchange(clock.clone(), port, (manner, DriveModel::assumed(), None), change, work)
-        }),
-        Whence::Simulated { profile, capacity, programs } => {
-            simulated((profile, *capacity, *programs), manner, work)
+        DriveSource::At(DriveLocation::Served(folder)) => {
+            attached(folder, MEMORY_BYTES, None, |clock, port| {
+                exchange(clock.clone(), port, (options, DriveModel::assumed(), None), change, work)
+            })
+        }
+        DriveSource::Simulated { profile, capacity, programs } => {
+            simulated((profile, *capacity, *programs), options, work)
         }
     }
 }
 
 fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
     (profile, capacity, programs): (&str, Bytes, bool),
-    manner: Manner,
+    options: SessionOptions,
     work: impl FnOnce(Session) -> W + 'static,
 ) -> Result<T, AttachedError> {
     let programs = if programs { "[drive.override.programs]\n" } else { "" };
@@ -164,7 +166,7 @@ fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>
     let sites: Vec<Site> = powered.sites().into_iter().cloned().collect();
     let busy: CoresBusy = Rc::new(move || Delay(sites.iter().map(|site| site.busy().0).sum()));
     executor
-        .run(exchange(clock, port, (manner, model, Some(busy)), Change::None, work))
+        .run(exchange(clock, port, (options, model, Some(busy)), Change::None, work))
         .map_err(AttachedError::Stalled)?
 }
 
@@ -172,7 +174,7 @@ fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>
 async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
     clock: Clock,
     port: Port,
-    (manner, model, busy): (Manner, DriveModel, Option<CoresBusy>),
+    (options, model, busy): (SessionOptions, DriveModel, Option<CoresBusy>),
     change: Change,
     work: impl FnOnce(Session) -> W,
 ) -> Result<T, AttachedError> {
@@ -186,15 +188,15 @@ async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
         ..DriverConfig::default()
     };
     let driver = Driver::attach(port.clone(), config).await.map_err(AttachedError::NotDriven)?;
-    let nsid = namespace(&driver.namespaces_of(csi::TABLES).await?, manner.nsid)?;
+    let nsid = namespace(&driver.namespaces_of(csi::TABLES).await?, options.nsid)?;
     let most = driver.transfer_bytes_max().and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(u32::MAX);
-    let config = TablesConfig::new(Rules::only(manner.method), PAYLOAD_BYTES.min(most));
+    let config = TablesConfig::new(Rules::only(options.method), PAYLOAD_BYTES.min(most));
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await?;
     driver.enable_methods(&queue, config.methods()).await?;
     let client = TablesClient::new(queue, nsid, &config);
-    let session = Session::new(&clock, client, cpu, manner.hertz, port, Rc::new(model))?;
+    let session = Session::new(&clock, client, cpu, options.hertz, port, Rc::new(model))?;
     let mut session = Session { busy, ..session };
-    if manner.programs {
+    if options.programs {
         let namespaces = driver.namespaces_of(csi::COMPUTATIONAL_PROGRAMS).await?;
         session.programs = namespaces.first().map(|nsid| {
             let queue = session.client.queue().clone();

@@ -9,7 +9,7 @@ use crate::drive_model::DriveModel;
 use crate::error::AttachedError;
 use crate::tables::query::Executor;
 use crate::tables::reading::{DEPTH, commands};
-use crate::tables::sample::Sample;
+use crate::tables::sample::SelectivitySample;
 use crate::tables::{Session, TableInfo};
 use byteway_console::error::InputError;
 use byteway_console::table::{bytes, time};
@@ -31,7 +31,7 @@ pub struct Plan {
     /// The share of its rows that conditions let pass, estimated.
     pub selectivity: f64,
     /// The row groups by which that is estimated.
-    pub sample: Sample,
+    pub sample: SelectivitySample,
     /// Bytes of the columns that this host would read, of all row groups.
     pub column_bytes: u64,
     /// Bytes of a result, estimated.

@@ -13,7 +13,7 @@ const SAMPLE_GROUPS_MAX: usize = 32;
 
 /// What is known of a filter by zone maps and by a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct SelectivitySample {
     /// Row groups that were read.
     pub groups: u64,
     /// Their rows.
@@ -40,9 +40,9 @@ impl Session {
         table: &TableInfo,
         metas: &[GroupMeta],
         may_match: &[bool],
-    ) -> Result<Sample, AttachedError> {
+    ) -> Result<SelectivitySample, AttachedError> {
         let filter: Option<&Expr> = query.filter.as_ref();
-        let mut sample = Sample::default();
+        let mut sample = SelectivitySample::default();
         let mut open: Vec<(usize, f64)> = Vec::new();
         for (index, meta) in metas.iter().enumerate().filter(|(index, _)| may_match[*index]) {
             match selectivity(filter, meta) {

@@ -41,7 +41,7 @@ pub enum QueryShape {
 
 fn wrong(error: &QueryError) -> AttachedError {
     let cure = match error {
-        QueryError::Undone { .. } => "ask otherwise: docs/queries.md says what drive and host do",
+        QueryError::Unsupported { .. } => "ask otherwise: docs/queries.md says what drive and host do",
         _ => "ask otherwise: `byteway csd --help` says what a drive does",
     };
     InputError::new(error.to_string(), cure).into()
@@ -170,7 +170,7 @@ impl Session {
     ) -> Result<Answer, AskFailure> {
         let (begin, before, busy) = (self.clock.now(), self.crossed(), self.drive_cycles());
         let failed = |error: QueryError| match error {
-            QueryError::Undone { .. } => AskFailure::Other(wrong(&error)),
+            QueryError::Unsupported { .. } => AskFailure::Other(wrong(&error)),
             error => AskFailure::Execution(wrong(&error)),
         };
         let mut rest = RestExecution::new(&split.rest, RestLimits::default());

@@ -15,7 +15,7 @@
 //! and order are DuckDB's, because the same code evaluates the expressions.
 //!
 //! What it does not do: outer, cross and natural joins, joins without an equality, sub-queries, WITH, window functions, set operations.
-//! They are refused with [`QueryError::Undone`](crate::QueryError::Undone), which gives the position.
+//! They are refused with [`QueryError::Unsupported`](crate::QueryError::Unsupported), which gives the position.
 
 mod join;
 mod key;

@@ -64,11 +64,11 @@ pub(super) struct Select {
     pub limit: Option<u64>,
 }
 
-/// Turns a refusal into [`QueryError::Undone`] with its position.
+/// Turns a refusal into [`QueryError::Unsupported`] with its position.
 pub(super) fn undone(error: QueryError, position: SqlPosition) -> QueryError {
     match error {
         QueryError::Refused(refusal) => {
-            QueryError::Undone { construct: refusal.construct, place: position, why: refusal.why }
+            QueryError::Unsupported { construct: refusal.construct, place: position, why: refusal.why }
         }
         error => error,
     }
@@ -87,7 +87,7 @@ impl WholeQuery {
         let tokens = sql::tokens(text)?;
         if let Some((construct, _, location)) = sql::sub_query(&tokens) {
             let why = "FROM, WHERE and SELECT must not contain a query".to_owned();
-            return Err(QueryError::Undone {
+            return Err(QueryError::Unsupported {
                 construct: construct.to_owned(),
                 place: position(location),
                 why,

@@ -75,7 +75,7 @@ pub(super) fn stages(
             .min_by_key(|&table| (rows[table], table));
         let Some(table) = next else {
             let alone = (0..rows.len()).find(|table| joined & 1 << table == 0).unwrap_or(0);
-            return Err(QueryError::Undone {
+            return Err(QueryError::Unsupported {
                 construct: format!("JOIN of {:?} without an equality", names[alone]),
                 place: SqlPosition::default(),
                 why: "one of its columns must equal one of the other tables, as in ON a.k = b.k".to_owned(),

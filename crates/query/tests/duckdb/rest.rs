@@ -82,7 +82,7 @@ pub fn compare(oracle: &mut Oracle, tables: &[&Table], sql: &str, order: &[usize
         |error: &QueryError| matches!(error, QueryError::Overflow { .. } | QueryError::DivisionByZero(_));
     let found = match (ask(tables, sql, form, groups), &answer) {
         (Ok(found), _) => found,
-        (Err(QueryError::Undone { construct, .. }), _) => return Outcome::Refused(construct),
+        (Err(QueryError::Unsupported { construct, .. }), _) => return Outcome::Refused(construct),
         (Err(error), Answer::Error(_)) if !matches!(error, QueryError::Batch(_)) => return Outcome::Same,
         (Err(error), Answer::Rows(..)) if by_values(&error) => return Outcome::OneFailed(error.to_string()),
         (Err(error), answer) => return Outcome::Differs(format!("here: {error}; there: {answer:?}")),

@@ -34,7 +34,7 @@ fn kept_inputs_break_nothing() {
         assert!(!files(&fuzz.join("corpus").join(name)).is_empty(), "the corpus is there");
         for folder in ["regressions", "corpus"] {
             for path in files(&fuzz.join(folder).join(name)) {
-                let bytes = std::fs::read(&path).unwrap();
+                let bytes = std::fs::read(&path).expect("a kept input can be read");
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| harness::run(name, &bytes))) {
                     eprintln!("it was fuzz/run {name} replay {}", path.display());
                     std::panic::resume_unwind(panic);

@@ -11,12 +11,12 @@ use byteway_console::progress::Progress;
 use byteway_console::table::{bytes, grouped, time};
 use byteway_console::units::Bytes;
 use byteway_lab::error::AttachedError;
-use byteway_lab::place::Place;
+use byteway_lab::location::DriveLocation;
 use byteway_lab::tables::plan::Plan;
 use byteway_lab::tables::program::RowProgram;
 use byteway_lab::tables::query::{Answer, Executor};
 use byteway_lab::tables::split::QueryShape;
-use byteway_lab::tables::{Change, Manner, Session, Whence, with_drive};
+use byteway_lab::tables::{Change, DriveSource, Session, SessionOptions, with_drive};
 use byteway_measure::output::print;
 use byteway_query::display::text;
 use byteway_query::{Form, RecordBatch};
@@ -291,23 +291,23 @@ struct Drive {
 }
 
 impl Drive {
-    fn whence(&self, programs: bool) -> Whence {
+    fn source(&self, programs: bool) -> DriveSource {
         match (&self.vfio_user, &self.drive, &self.data) {
-            (Some(folder), ..) => Whence::At(Place::Served(folder.clone())),
+            (Some(folder), ..) => DriveSource::At(DriveLocation::Served(folder.clone())),
             (None, Some(device), Some(data)) => {
-                Whence::At(Place::Directory { device: device.clone(), data: data.clone() })
+                DriveSource::At(DriveLocation::Directory { device: device.clone(), data: data.clone() })
             }
-            _ => Whence::Simulated { profile: self.profile.clone(), capacity: self.capacity, programs },
+            _ => DriveSource::Simulated { profile: self.profile.clone(), capacity: self.capacity, programs },
         }
     }
 
-    fn manner(&self, programs: bool) -> Result<Manner, InputError> {
+    fn options(&self, programs: bool) -> Result<SessionOptions, InputError> {
         if !(0.1..=100.0).contains(&self.host_ghz) {
             let what = format!("--host-ghz {} is no processor's", self.host_ghz);
             return Err(InputError::new(what, "choose 0.1 to 100"));
         }
         let hertz = (self.host_ghz * 1e9) as u64;
-        Ok(Manner { nsid: self.namespace, method: self.method, hertz, programs })
+        Ok(SessionOptions { nsid: self.namespace, method: self.method, hertz, programs })
     }
 
     /// Tables of --load, and where their rows come from.
@@ -338,16 +338,16 @@ impl Drive {
         work: impl FnOnce(Session) -> W + 'static,
     ) -> anyhow::Result<T> {
         let loads = self.loads()?;
-        let whence = self.whence(programs);
+        let source = self.source(programs);
         let is_empty =
-            matches!(whence, Whence::Simulated { .. }) && loads.is_empty() && change == Change::None;
+            matches!(source, DriveSource::Simulated { .. }) && loads.is_empty() && change == Change::None;
         if is_empty {
             let what = "a simulated drive has no tables";
             let cure = "load some with --load NAME=FILE, or name a drive: --drive and --data, or --vfio-user";
             return Err(InputError::new(what, cure).into());
         }
         let (quiet, rng) = (self.quiet, Rng::new(self.seed));
-        let loaded = with_drive(&whence, self.manner(programs)?, change, move |session| async move {
+        let loaded = with_drive(&source, self.options(programs)?, change, move |session| async move {
             for (name, source) in &loads {
                 let mut progress = Progress::parts(&Terminal { quiet }, "loading", 0);
                 session.load(name, std::slice::from_ref(source), &rng, &mut progress).await?;

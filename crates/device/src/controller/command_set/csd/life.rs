@@ -29,7 +29,7 @@ pub(crate) async fn tables_of(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, 
 pub(crate) fn status_of(core: &Core, error: TablesError) -> Status {
     match error {
         TablesError::NotFound | TablesError::Exists | TablesError::Name => Status::INVALID_FIELD.with_dnr(),
-        TablesError::TooMany | TablesError::NoRoom | TablesError::CatalogFull => {
+        TablesError::TooMany | TablesError::NoSpace | TablesError::CatalogFull => {
             Status::CAPACITY_EXCEEDED.with_dnr()
         }
         TablesError::Media(MediaError::WriteProtected) => Status::NAMESPACE_WRITE_PROTECTED,

@@ -14,7 +14,7 @@ use std::rc::Rc;
 const LONG_RING: u32 = 1024;
 
 /// How workers use the drive, independent of their jobs.
-pub struct Manner {
+pub struct WorkerOptions {
     /// Number of the drive in the run; jobs on other drives get no workers.
     pub drive: usize,
     /// Queue pairs of the target, used in turn, for jobs that run there. `None`: the jobs run on the host, and each worker has its own
@@ -44,7 +44,7 @@ pub struct Manner {
     pub seed: u64,
 }
 
-impl Manner {
+impl WorkerOptions {
     /// Queue length of a worker: enough for all of its I/Os, including entries that carry payload or results.
     pub(super) fn entries(&self, plan: &JobPlan, bytes_max: u32) -> u32 {
         let bytes = bytes_max.min(match self.rules.method {

@@ -17,7 +17,7 @@ use std::task::Poll;
 
 /// Location of a drive.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum DriveLocation {
     /// A data directory that no server uses.
     Directory {
         /// Device file.
