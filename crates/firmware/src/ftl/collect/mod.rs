@@ -318,6 +318,10 @@ impl Collector {
         let state = inner.state.borrow();
         let is_erased = |victim: &mut Emptied| victim.is_empty() && state.may_erase(victim.block, *die);
         for victim in victims.extract_if(.., is_erased) {
+            debug_assert!(
+                inner.config.canary.is_some() || state.blocks.valid(victim.block) == 0,
+                "what is erased is nowhere else"
+            );
             let priority = state.priority(*die, victim.cause);
             inner.flash.submit_erase(victim.block, priority, ticket);
             erasing.push(victim);
@@ -358,6 +362,11 @@ impl Collector {
         let freed = self.erasing.iter().filter(gives_back).count() + emptied;
         let standing = Standing { erasing: freed as u32, victims: (self.victims.len() - emptied) as u32 };
         if let Some((block, cause)) = state.next_victim(inner, die, &standing) {
+            debug_assert!(
+                self.victims.iter().all(|victim| victim.scanned),
+                "one victim is scanned at a time"
+            );
+            debug_assert!(self.victims.iter().all(|victim| victim.block != block), "it is a victim already");
             is_empty = state.blocks.valid(block) == 0;
             self.next_stripe = (!is_empty).then_some(0);
             self.victims.push(Emptied { block, cause, outstanding: 0, scanned: is_empty });
@@ -393,6 +402,7 @@ impl Collector {
         let victim = victims.last_mut().expect("a victim is being scanned");
         let state = inner.state.borrow();
         let pages = state.blocks.pages(victim.block);
+        debug_assert!(first < pages && !victim.scanned, "all of it has been scanned");
         let stripe_units = geometry.units_per_stripe();
         let stripes = ROUND_UNITS.div_ceil(stripe_units).min(pages - first);
         let cause = victim.cause;
@@ -472,6 +482,7 @@ impl Collector {
                 state.refresh(self.die);
             }
             let units = left.min(stripe_units);
+            debug_assert!(units == stripe_units || pads, "only the last stripe before a wait is padded");
             let mut batch = inner.flash.take_batch();
             let number = state.filling.next_number;
             batch.number = number;
@@ -532,6 +543,7 @@ impl Collector {
             }
         }
         self.ticket.take_contents(&mut self.contents);
+        debug_assert_eq!(self.contents.len() - start, self.reading.len(), "each unit read has a content");
         for (moved, content) in self.reading.iter().zip(&mut self.contents[start..]) {
             if moved.is_known() {
                 *content = self.inner.base.content(moved.lpa);
@@ -631,6 +643,7 @@ impl Collector {
             }
             is_there
         });
+        debug_assert!(left.next().is_none(), "each unit belongs to a stripe that was programmed");
         for block in failed {
             inner.fail(state, block);
             state.blocks.programmed(block, 0);

@@ -203,6 +203,12 @@ impl Inner {
         // Only now: a cut before this point must find the records in the journal.
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
+        debug_assert_eq!(
+            state.checkpoints.generation + 1,
+            root.generation,
+            "one checkpoint is written at a time"
+        );
+        debug_assert!(root.settled <= state.buffer.settled(), "what was settled stays settled");
         (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, is_clean);
         state.counters.checkpoints += 1;
         self.flash.cut_journal(state.journal.pass(root.settled));

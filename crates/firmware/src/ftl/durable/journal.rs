@@ -156,6 +156,7 @@ impl Journal {
         if !self.is_due() {
             return None;
         }
+        debug_assert_eq!(self.writing, 0, "one page is written at a time");
         self.writing = self.pending.len().min(self.page_records());
         Some(encode(self.pending.iter().take(self.writing), self.is_wide))
     }
@@ -164,6 +165,10 @@ impl Journal {
     pub(super) fn end(&mut self) {
         debug_assert!(self.writing > 0, "a page is being written");
         let last = self.pending.drain(..std::mem::take(&mut self.writing)).next_back();
+        debug_assert!(
+            self.pages.back().zip(last).is_none_or(|(before, last)| *before < last.sequence),
+            "pages are in the order of their records"
+        );
         self.pages.extend(last.map(|trim| trim.sequence));
     }
 
@@ -199,6 +204,7 @@ fn encode<'a>(records: impl Iterator<Item = &'a Trim>, is_wide: bool) -> Rc<[u8]
     let mut count = 0u32;
     let word_bytes = if is_wide { 8 } else { 4 };
     for (trim, bytes) in records.zip(page[HEADER_BYTES..].chunks_exact_mut(record_bytes(is_wide))) {
+        debug_assert!(is_wide || trim.first.max(trim.count) <= u32::MAX.into(), "a unit of a wide map");
         let (first, rest) = bytes.split_at_mut(word_bytes);
         let (number, sequence) = rest.split_at_mut(word_bytes);
         first.copy_from_slice(&trim.first.to_le_bytes()[..word_bytes]);

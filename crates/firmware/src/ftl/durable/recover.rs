@@ -222,6 +222,10 @@ impl<'a> Recovery<'a> {
                 }
             }
             // From the end backwards, since the last stripes may be torn.
+            debug_assert!(
+                programmed <= pages && base_stripes <= pages,
+                "a superblock has more than it holds"
+            );
             let last = (0..programmed).rev().find_map(|stripe| flash.stripe_number(block, stripe));
             self.found[block.0 as usize] = RecoveredBlock {
                 programmed,
