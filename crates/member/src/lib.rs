@@ -9,14 +9,14 @@
 //! use byteway_clock::{Executor, SpanId};
 //! use byteway_member::{Member, MemberError, MemberLost, MemberShape};
 //! use byteway_wire::content::Content;
-//! use std::cell::RefCell;
+//! # use std::cell::RefCell;
 //!
 //! struct RamMember(RefCell<Vec<Content>>);
 //!
 //! impl Member for RamMember {
-//!     fn lanes(&self) -> usize {
-//!         1
-//!     }
+//! #     fn lanes(&self) -> usize {
+//! #         1
+//! #     }
 //!     async fn describe(&self) -> Result<MemberShape, MemberLost> {
 //!         let units = self.0.borrow().len() as u64;
 //!         Ok(MemberShape { units, command_units: 32, block_bytes: 4096, identity: "RAM".into() })
@@ -24,8 +24,7 @@
 //!     async fn read(
 //!         &self, _lane: usize, _: SpanId, first: u64, count: u32, out: &mut Vec<Content>,
 //!     ) -> Result<(), MemberError> {
-//!         out.clear();
-//!         out.extend_from_slice(&self.0.borrow()[first as usize..][..count as usize]);
+//!         *out = self.0.borrow()[first as usize..][..count as usize].to_vec();
 //!         Ok(())
 //!     }
 //!     // The other operations likewise.

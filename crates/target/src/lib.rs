@@ -26,13 +26,13 @@
 //! A host attaches over a simulated network to a small drive behind a target:
 //!
 //! ```
-//! use byteway_clock::Station;
+//! # use byteway_clock::Station;
 //! use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 //! use byteway_host::{Completion, Driver, DriverConfig, Port};
-//! use byteway_link::{Memory, network};
+//! # use byteway_link::{Memory, network};
 //! use byteway_target::{Path, PathConfig, SimulatedTarget, Subsystem, SubsystemConfig, Target, TransportCosts};
 //! use byteway_testkit::{SmallWorld, network_config};
-//! use byteway_wire::fabrics::Nqn;
+//! # use byteway_wire::fabrics::Nqn;
 //! # use std::{error::Error, rc::Rc};
 //!
 //! SmallWorld::default().run_driven(DriverConfig::default(), async |driver, _| {
@@ -45,7 +45,7 @@
 //!     let (costs, processors) = (TransportCosts::default(), [Rc::new(Station::new(&clock, 1))]);
 //!     let _served = SimulatedTarget::serve(far, &target, &processors, costs);
 //!
-//!     let host = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555")?;
+//! #   let host = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555")?;
 //!     let config = InitiatorConfig {
 //!         subsystem, host, host_id: [7; 16], admin_entries: 32, in_capsule_bytes: 4096, authenticator: None,
 //!     };

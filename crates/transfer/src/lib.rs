@@ -19,17 +19,19 @@
 //! The host describes a payload by PRPs, and the device finds it by them:
 //!
 //! ```
-//! use byteway_clock::{Delay, Executor};
-//! use byteway_link::{Generation, Link, Memory, PcieConfig};
+//! use byteway_clock::Executor;
+//! use byteway_link::{Link, Memory};
+//! # use byteway_clock::Delay;
+//! # use byteway_link::{Generation, PcieConfig};
 //! use byteway_transfer::Collector;
 //! use byteway_transfer::collector::Supported;
 //! use byteway_transfer::host::{Buffer, Planner, PointerKind};
 //! use byteway_wire::nvme::{NvmOpcode, Sqe};
 //!
-//! let config = PcieConfig {
-//!     generation: Generation::Gen3, lanes: 4, mps: 256, mrrs: 512, rcb: 64, read_tags: 32, slowdown: 1,
-//!     propagation: Delay::from_ns(100), memory_latency: Delay::from_ns(150),
-//! };
+//! # let config = PcieConfig {
+//! #     generation: Generation::Gen3, lanes: 4, mps: 256, mrrs: 512, rcb: 64, read_tags: 32, slowdown: 1,
+//! #     propagation: Delay::from_ns(100), memory_latency: Delay::from_ns(150),
+//! # };
 //! let (executor, memory) = (Executor::new(), Memory::simulated());
 //! let (_host, device) = Link::connect(executor.clock(), config, memory.clone());
 //! let buffer = Buffer::scattered(&memory, 512, 10_000).expect("memory is not exhausted");
