@@ -19,6 +19,24 @@
 //! | [`tracer`] | each use of a resource: by which I/Os, from when to when |
 //! | [`random`], [`permutation`] | named random streams, distributions, a keyed bijection |
 //!
+//! Two transfers share a pipe, in virtual time:
+//!
+//! ```
+//! use byteway_clock::{Delay, Executor, Pipe, Rate, Time};
+//!
+//! let executor = Executor::new();
+//! let clock = executor.clock().clone();
+//! let ended = executor.run(async move {
+//!     let pipe = Pipe::new(&clock, Rate::per_second(1_000_000_000), Delay::from_us(1));
+//!     pipe.send(4096);
+//!     let second = pipe.transfer(4096).await;
+//!     assert_eq!(second.queued, Delay::from_ns(4096));
+//!     clock.now()
+//! })?;
+//! assert_eq!(ended, Time::ZERO + Delay::from_ns(4096 + 4096 + 1000));
+//! # Ok::<(), byteway_clock::Stalled>(())
+//! ```
+//!
 //! What it does not do: no I/O (it waits for descriptors but reads none), no foreign combinators (`select!`
 //! and `join!` of other crates register wakers, while these tasks are polled with a no-op waker), no work
 //! stealing. One executor is one core.

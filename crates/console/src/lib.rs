@@ -10,6 +10,21 @@
 //! | [`progress`] | progress of long work |
 //! | [`interrupt`] | the request to stop, which long work polls |
 //!
+//! Quantities are parsed exactly, and a mistake is answered with what would be right:
+//!
+//! ```
+//! use byteway_console::error::suggest;
+//! use byteway_console::units::{Bytes, Picos};
+//!
+//! assert_eq!("3.2 us".parse(), Ok(Picos(3_200_000)));
+//! assert_eq!("4 KiB".parse(), Ok(Bytes(4096)));
+//! assert_eq!(Picos(3_200_000).to_string(), "3.2 us");
+//!
+//! let error = "3.2".parse::<Picos>().unwrap_err();
+//! assert!(error.cure.contains("us"), "{error}");
+//! assert!(suggest("iodeph", &["bs", "iodepth"]).contains("`iodepth`"));
+//! ```
+//!
 //! What it does not do: it knows no file format, handles no signal, and draws no progress bar.
 
 pub mod error;

@@ -27,6 +27,35 @@
 //! | `ftl::steady` | the constructed steady state of a drive under overwrites |
 //! | [`ftl::health`] | media health, and end of life |
 //!
+//! A translation layer writes a unit twice, to different flash addresses, and reads the second version:
+//!
+//! ```
+//! use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
+//! use byteway_firmware::{Cycles, Ftl, FtlConfig, MediaError, Placement, Site, WorkKind};
+//! use byteway_flash::{Geometry, Timing};
+//! use byteway_wire::content::{BlockSize, Content, Stamp};
+//!
+//! let executor = Executor::new();
+//! let clock = executor.clock();
+//! let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+//! let placement = Placement::all_at(&site, Cycles::FREE.with(WorkKind::Translate, 300));
+//! let geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 40, pages: 8, page_bytes: 8192 };
+//! let config = FtlConfig { user_units: 900, write_buffer_units: 32, ..FtlConfig::default() };
+//! let ftl = Ftl::new(clock, placement, geometry, Timing::default(), config)?;
+//! let content = |version| Content::Stamp(Stamp { lba: 7, version, tag: 0, block: BlockSize::B4096 });
+//! executor.run(async move {
+//!     let (span, spans) = (SpanId::NONE, Spans::default());
+//!     for version in [1, 2] {
+//!         ftl.write_one(span, &spans, 7, content(version)).await?;
+//!         ftl.flush(span, &spans).await?;
+//!     }
+//!     assert_eq!(ftl.read_one(span, &spans, 7).await?, content(2));
+//!     assert_eq!(ftl.counters().units_programmed_host, 2);
+//!     Ok::<(), MediaError>(())
+//! })??;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it parses no command and touches no host memory (crate `device`), and it knows no
 //! flash timing (crate `flash`).
 

@@ -27,6 +27,37 @@
 //! | [`data_end`] | [`DataEnd`]: the flash of a translation layer, this array or one across a link |
 //! | [`far`] | [`Far`]: flash across a link |
 //!
+//! A page is programmed and read:
+//!
+//! ```
+//! use byteway_clock::{Delay, Executor, Time};
+//! use byteway_flash::{BlockId, Blank, Flash, Geometry, Medium, Priority, Spare, Timing};
+//! use byteway_wire::content::{BlockSize, Content, Stamp};
+//! use std::rc::Rc;
+//!
+//! let geometry = Geometry { channels: 1, ways: 1, planes: 1, blocks: 8, pages: 16, page_bytes: 4096 };
+//! let (read, program) = (vec![Delay::from_us(40)], vec![Delay::from_us(300)]);
+//! let timing = Timing { read, program, ..Timing::default() };
+//! let executor = Executor::new();
+//! let flash = Flash::new(executor.clock(), geometry, timing, Medium::new(geometry, Rc::new(Blank)));
+//! let content = Content::Stamp(Stamp { lba: 9, version: 1, tag: 0, block: BlockSize::B4096 });
+//! let (written, (block, page)) = (content.clone(), (BlockId(0), 0));
+//! let (found, ended) = executor.run(async move {
+//!     let (programmed, read) = (flash.ticket(), flash.ticket());
+//!     let mut batch = flash.take_batch();
+//!     batch.units.push((Spare { lpa: 9, sequence: 1 }, written));
+//!     flash.submit_program(block, page, batch, Priority::HostProgram, &programmed);
+//!     programmed.wait().await;
+//!     flash.submit_read(geometry.ppa(block, page, 0), 1, Priority::HostRead, &read);
+//!     read.wait().await;
+//!     (read.take(0), flash.clock().now())
+//! })?;
+//! assert_eq!(found, content);
+//! // Twice 4 KiB over a channel of 1 GB/s.
+//! assert_eq!(ended, Time::ZERO + Delay::from_us(40 + 300) + Delay::from_ns(2 * 4096));
+//! # Ok::<(), byteway_clock::Stalled>(())
+//! ```
+//!
 //! What it does not do: no mapping, allocation or garbage collection (`firmware`), so it does not decide
 //! which superblock is refreshed, retired or in one-bit mode; no cache programs. Spare area beyond the
 //! logical address takes no time on the channel.

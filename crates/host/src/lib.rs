@@ -34,6 +34,33 @@
 //! | [`programs`] | programs that a drive runs, and its local memory |
 //! | [`error`] | errors |
 //!
+//! A driver attaches to a small simulated drive; blocks are written, and verified when they are read:
+//!
+//! ```
+//! use byteway_host::{BaseState, Client, ClientConfig, DriverConfig, Method, Oracle, QueueConfig, Rules};
+//! use byteway_testkit::{NS_4K_UNITS, SmallWorld};
+//! use byteway_wire::content::BlockSize;
+//! use std::cell::RefCell;
+//! use std::error::Error;
+//! use std::rc::Rc;
+//!
+//! SmallWorld::default().run_driven(DriverConfig::default(), async |driver, _| {
+//!     let queue = driver.create_queue_pair(QueueConfig::new(64)).await?;
+//!     let oracle = Oracle::new(NS_4K_UNITS, BlockSize::B4096, 1, BaseState::Zeroes);
+//!     let oracle = Some(Rc::new(RefCell::new(oracle)));
+//!     let rules = Rules::only(Method::Prp);
+//!     let config = ClientConfig { rules, bytes_max: 128 << 10, oracle, verify_bytes: true };
+//!     let client = Client::new(queue, driver.namespaces()[1], config)?;
+//!     let mut buffer = client.buffer()?;
+//!     client.write(&mut buffer, 100, 8).await?;
+//!     client.flush().await?;
+//!     let read = client.read(&mut buffer, 96, 16).await?;
+//!     assert!(read.begin < read.last, "it took time");
+//!     Ok::<(), Box<dyn Error>>(())
+//! })?;
+//! # Ok::<(), Box<dyn Error>>(())
+//! ```
+//!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and uses none of that
 //! unchecked. It chooses no workload (`lab` does). Of a block layer it has only the splitting of long I/Os.
 

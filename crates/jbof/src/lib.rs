@@ -10,6 +10,21 @@
 //! | [`demand`] | the demand for DRAM, from the miss ratio curve (4.5) |
 //! | [`cost`] | purchase and running costs of drives (2.2, 5.2, Table 2) |
 //!
+//! A drive with a busy processor and idle flash borrows from the peer that offers just enough:
+//!
+//! ```
+//! use byteway_jbof::policy::{Action, WATERMARK, action, best_fit};
+//!
+//! assert_eq!(action(0.9, 0.3, WATERMARK), Action::Borrow);
+//! assert_eq!(action(0.2, 0.3, WATERMARK), Action::Lend);
+//! // More processor time would not help: the flash is busy too.
+//! assert_eq!(action(0.9, 0.8, WATERMARK), Action::Nothing);
+//!
+//! let offers = [80, 30, 50];
+//! assert_eq!(best_fit(offers, 40), Some(2));
+//! assert_eq!(best_fit(offers, 100), Some(0), "the largest, if none is large enough");
+//! ```
+//!
 //! What it does not do: it knows no drive and no command. `assembly` measures drives and carries these decisions out.
 
 pub mod cost;

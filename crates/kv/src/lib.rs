@@ -21,6 +21,44 @@
 //! | [`cursor`] | a stable view, in order |
 //! | `check` | invariants, for tests |
 //!
+//! A key-value pair is stored, made durable, retrieved and deleted, on a small drive:
+//!
+//! ```
+//! use byteway_clock::{Clock, Executor, SpanId, Spans};
+//! use byteway_firmware::{Ftl, Placement};
+//! use byteway_kv::{Key, Kv, KvConfig, KvError, Origin, StoreMode, UnitExtent};
+//!
+//! # fn small_drive(clock: &Clock) -> (Placement, Ftl) {
+//! #     use byteway_clock::{Delay, Rate};
+//! #     use byteway_firmware::{Cycles, FtlConfig, Site};
+//! #     use byteway_flash::{Geometry, Timing};
+//! #     let site = Site::new(clock, 1, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+//! #     let placement = Placement::all_at(&site, Cycles::FREE);
+//! #     let geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 60, pages: 8, page_bytes: 8192 };
+//! #     let config = FtlConfig { user_units: 1400, write_buffer_units: 32, ..FtlConfig::default() };
+//! #     let ftl = Ftl::new(clock, placement.clone(), geometry, Timing::default(), config);
+//! #     (placement, ftl.expect("such a drive can exist"))
+//! # }
+//! let executor = Executor::new();
+//! let (placement, ftl) = small_drive(executor.clock());
+//! let extents = vec![UnitExtent { first: 0, count: 1400 }];
+//! let (memtable_bytes, value_bytes_max) = (16 << 10, 16 << 10);
+//! let config = KvConfig { extents, segment_units: 16, memtable_bytes, value_bytes_max, ..KvConfig::default() };
+//! let kv = Kv::power_on(executor.clock(), placement, ftl, config)?;
+//! executor.run(async move {
+//!     let (span, spans, key) = (SpanId::NONE, Spans::default(), Key::new(b"user:17").expect("1 to 16 bytes"));
+//!     kv.store(span, &spans, key, b"Ada", Origin::Memory, StoreMode::Any).await?;
+//!     kv.flush(span, &spans).await?;
+//!     let mut value = Vec::new();
+//!     kv.retrieve(span, &spans, key, 0, 100, &mut value).await?;
+//!     assert_eq!(value, b"Ada");
+//!     kv.delete(span, &spans, key).await?;
+//!     assert_eq!(kv.exist(span, &spans, key).await, Ok(false));
+//!     Ok::<(), KvError>(())
+//! })??;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it does not compress, it parses no command, and it gives no order of durability between
 //! unflushed key-value pairs of different keys.
 

@@ -22,6 +22,28 @@
 //! Data flows one way: a [`Scenario`](byteway_scenario::Scenario) -> [`run`] -> [`Results`](byteway_measure::results::Results); a benchmark
 //! joins at the jobs. For a served drive it is [`Device`](byteway_scenario::Device) -> `Service`, and the rest is in the crate `serve`.
 //!
+//! A scenario is run, and its reads are verified:
+//!
+//! ```
+//! use byteway_console::interrupt::Interrupt;
+//! use byteway_console::progress::Progress;
+//! use byteway_lab::run::{Session, run};
+//! use byteway_scenario::{Options, Scenario};
+//! use std::path::Path;
+//!
+//! let text = r#"
+//!     drive.profile = "samsung-970-pro"
+//!     job = [{ rw = "randread", bs = "4 KiB", count = 1000 }]
+//! "#;
+//! let scenario = Scenario::from_text("reads.toml", Path::new(""), text, &Options::default())?;
+//! let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
+//! let summary = run(&scenario, session)?.summary;
+//! assert_eq!(summary.ios, 1000);
+//! assert_eq!((summary.verification.reads, summary.verification.mismatches), (1000, 0));
+//! assert!(summary.elapsed_ns > 0.0, "virtual time has passed");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it implements no protocol and charges no time, which the crates below it do. It reads no user files, and draws
 //! nothing.
 

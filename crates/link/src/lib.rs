@@ -11,6 +11,31 @@
 //! | [`switch`] | several links behind one shared upstream link |
 //! | [`watch`] | waits for completion queue entries |
 //!
+//! A device fetches 64 bytes from host memory, and the ledger counts payload and wire bytes:
+//!
+//! ```
+//! use byteway_clock::{Delay, Executor};
+//! use byteway_link::{Generation, Link, Memory, PcieConfig, Purpose};
+//!
+//! let config = PcieConfig {
+//!     generation: Generation::Gen3, lanes: 4, mps: 256, mrrs: 512, rcb: 64, read_tags: 32, slowdown: 1,
+//!     propagation: Delay::from_ns(100), memory_latency: Delay::from_ns(150),
+//! };
+//! let (executor, memory) = (Executor::new(), Memory::simulated());
+//! let (host, device) = Link::connect(executor.clock(), config, memory.clone());
+//! let queue = memory.allocate(1).expect("memory is not exhausted");
+//! memory.write(queue, &[7; 64])?;
+//! let mut entry = [0; 64];
+//! let entry = executor.run(async move {
+//!     device.read(queue, &mut entry, Purpose::SqeFetch).await.map(|()| entry)
+//! })??;
+//! assert_eq!(entry, [7; 64]);
+//! // The request has 24 bytes on the wire; the completion has 20 in addition to the payload.
+//! let fetched = host.ledger().snapshot().of(Purpose::SqeFetch);
+//! assert_eq!((fetched.payload, fetched.wire), (64, 24 + 20 + 64));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it parses no NVMe command, follows no data pointer (that is `transfer`), and keeps no
 //! queue. It carries the span of an I/O across by queue and slot, because the device must not look into the
 //! host.

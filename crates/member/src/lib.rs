@@ -3,6 +3,60 @@
 //! An array (crate `array`) depends on no driver, and a driver (crate `host`) on no array. They meet in
 //! [`Member`].
 //!
+//! A member that keeps its units in memory:
+//!
+//! ```
+//! use byteway_clock::{Executor, SpanId};
+//! use byteway_member::{Member, MemberError, MemberLost, MemberShape};
+//! use byteway_wire::content::Content;
+//! # use std::cell::RefCell;
+//!
+//! struct RamMember(RefCell<Vec<Content>>);
+//!
+//! impl Member for RamMember {
+//! #     fn lanes(&self) -> usize {
+//! #         1
+//! #     }
+//!     async fn describe(&self) -> Result<MemberShape, MemberLost> {
+//!         let units = self.0.borrow().len() as u64;
+//!         Ok(MemberShape { units, command_units: 32, block_bytes: 4096, identity: "RAM".into() })
+//!     }
+//!     async fn read(
+//!         &self, _lane: usize, _: SpanId, first: u64, count: u32, out: &mut Vec<Content>,
+//!     ) -> Result<(), MemberError> {
+//!         *out = self.0.borrow()[first as usize..][..count as usize].to_vec();
+//!         Ok(())
+//!     }
+//!     // The other operations likewise.
+//! #     async fn write(
+//! #         &self, _: usize, _: SpanId, first: u64, contents: &[Content], _: bool,
+//! #     ) -> Result<(), MemberError> {
+//! #         self.0.borrow_mut()[first as usize..][..contents.len()].clone_from_slice(contents);
+//! #         Ok(())
+//! #     }
+//! #     async fn write_part(
+//! #         &self, lane: usize, span: SpanId, unit: u64, _: u32, _: u32, content: &Content, durable: bool,
+//! #     ) -> Result<(), MemberError> {
+//! #         self.write(lane, span, unit, std::slice::from_ref(content), durable).await
+//! #     }
+//! #     async fn deallocate(&self, _: usize, _: SpanId, first: u64, count: u64) -> Result<(), MemberError> {
+//! #         self.0.borrow_mut()[first as usize..][..count as usize].fill(Content::Zero);
+//! #         Ok(())
+//! #     }
+//! #     async fn flush(&self, _: usize, _: SpanId) -> Result<(), MemberError> {
+//! #         Ok(())
+//! #     }
+//! }
+//!
+//! let member = RamMember(RefCell::new(vec![Content::Zero; 64]));
+//! let mut read = Vec::new();
+//! let read = Executor::new().run(async move {
+//!     member.read(0, SpanId::NONE, 60, 4, &mut read).await.map(|()| read)
+//! })?;
+//! assert_eq!(read, Ok(vec![Content::Zero; 4]));
+//! # Ok::<(), byteway_clock::Stalled>(())
+//! ```
+//!
 //! What it does not do: it knows neither levels nor parity (`array`), nor commands (`host`).
 
 use byteway_clock::SpanId;

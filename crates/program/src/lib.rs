@@ -20,6 +20,23 @@
 //! Why no library is used: `rbpf` exposes addresses of the host process to programs, so that results differ from run to run, and it does
 //! not count instructions.
 //!
+//! A program adds its first two arguments; one that accesses memory it was not given is stopped:
+//!
+//! ```
+//! use byteway_program::assemble::{R0, R1, R2, alu64, assemble, exit, load, mov};
+//! use byteway_program::instruction::{alu, size};
+//! use byteway_program::{Program, Ranges};
+//!
+//! let mut memory = Ranges { parameters: &[], ranges: vec![] };
+//! let sum = assemble(&[mov(R0, R1), alu64(alu::ADD, R0, R2), exit()]);
+//! let outcome = Program::verify(&sum)?.run(&mut memory, [40, 2, 0, 0, 0], 100)?;
+//! assert_eq!((outcome.r0, outcome.counts.all()), (42, 3));
+//!
+//! let stray = assemble(&[load(size::DOUBLE, R0, R1, 0), exit()]);
+//! assert!(Program::verify(&stray)?.run(&mut memory, [40, 0, 0, 0, 0], 100).is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it knows no clock, charges no time and does no I/O; no linking, maps, relocation, atomics, or compilation to
 //! machine code. The verifier proves nothing about a program's result or termination: loops are allowed, and the instruction limit ends
 //! them.

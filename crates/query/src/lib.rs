@@ -26,6 +26,23 @@
 //!
 //! All input is validated: tasks, SQL, encoded tables. Errors say what is wrong and where; memory and recursion are bounded.
 //!
+//! A query is parsed, bound to a schema, and executed over a batch:
+//!
+//! ```
+//! use byteway_query::display::text;
+//! use byteway_query::{Execution, Form, Schema, Task, rows};
+//!
+//! let batch = rows::numbered(0, 100);
+//! let schema = Schema::from_arrow(&batch.schema())?;
+//! let task = Task::parse(Form::Sql, b"SELECT sum(n), count(t) FROM numbered WHERE n < 20")?;
+//! let mut execution = Execution::new(task.bind(&schema)?, &schema)?;
+//! execution.push(&batch.project(execution.columns())?)?;
+//! let result = execution.finish()?.expect("an aggregate has a row");
+//! assert_eq!(text(result.column(0), 0).as_deref(), Some("190"));
+//! assert_eq!(text(result.column(1), 0).as_deref(), Some("18"), "`t` is null in rows 0 and 10");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it reads no flash, charges no time and knows no commands. It is a function of the bytes passed to it.
 
 mod aggregate;

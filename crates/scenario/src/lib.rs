@@ -24,6 +24,26 @@
 //! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
 //! | [`source`] | TOML that keeps the location of every value through merging and overriding |
 //!
+//! A scenario gets its defaults, and a wrong one an error with the place:
+//!
+//! ```
+//! use byteway_scenario::{Options, Scenario};
+//! use std::path::Path;
+//!
+//! let parse = |job: &str| {
+//!     let text = format!("[drive]\nprofile = \"samsung-970-pro\"\n[[job]]\n{job}");
+//!     Scenario::from_text("reads.toml", Path::new(""), &text, &Options::default())
+//! };
+//! let scenario = parse("rw = \"randread\"\ncount = 1000\n")?;
+//! assert_eq!((scenario.name.as_str(), scenario.seed), ("reads", 1));
+//! assert_eq!((scenario.jobs[0].iodepth, scenario.command_count()), (1, Some(1000)));
+//!
+//! let error = parse("rw = \"randread\"\niodeph = 4\n").unwrap_err();
+//! assert!(error.to_string().starts_with("reads.toml:5:1"), "{error}");
+//! assert!(error.to_string().contains("`iodepth`"), "{error}");
+//! # Ok::<(), byteway_console::error::InputError>(())
+//! ```
+//!
 //! What it does not do: it builds nothing, runs nothing and draws nothing.
 
 mod array;

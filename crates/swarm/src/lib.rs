@@ -25,6 +25,21 @@
 //! | [`swarm`] | many runs |
 //! | [`every`] | a cut at every poll of a run |
 //!
+//! A random plan survives as text, runs without a failure, and does the same each time:
+//!
+//! ```
+//! use byteway_swarm::draw::draw;
+//! use byteway_swarm::plan::Plan;
+//! use byteway_swarm::rig::run;
+//!
+//! let plan = draw(1, 0);
+//! assert_eq!(Plan::from_toml(&plan.to_toml()), Ok(plan.clone()));
+//!
+//! let ended = run(&plan);
+//! assert!(ended.failure.is_none(), "{:?}", ended.failure);
+//! assert_eq!(run(&plan).lives, ended.lives);
+//! ```
+//!
 //! What it does not do: it knows the drive only through driver and oracle, and inspects its internals only to find leaks at the end. It
 //! measures nothing.
 

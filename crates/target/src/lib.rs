@@ -23,6 +23,42 @@
 //! | [`tcp`] | the TCP transport: PDUs in, PDUs out |
 //! | [`simulated`] | the target on a simulated network: adapter, processors, cost of messages |
 //!
+//! A host attaches over a simulated network to a small drive behind a target:
+//!
+//! ```
+//! # use byteway_clock::Station;
+//! use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
+//! use byteway_host::{Completion, Driver, DriverConfig, Port};
+//! # use byteway_link::{Memory, network};
+//! use byteway_target::{Path, PathConfig, SimulatedTarget, Subsystem, SubsystemConfig, Target, TransportCosts};
+//! use byteway_testkit::{SmallWorld, network_config};
+//! # use byteway_wire::fabrics::Nqn;
+//! # use std::{error::Error, rc::Rc};
+//!
+//! SmallWorld::default().run_driven(DriverConfig::default(), async |driver, _| {
+//!     let (clock, namespaces) = (driver.clock().clone(), driver.namespaces());
+//!     let subsystem = Nqn::new("nqn.2026-11.org.byteway:a")?;
+//!     let path = Path::open(driver, PathConfig { commands_max: 64, ..PathConfig::default() }).await?;
+//!     let served = Subsystem::new(&clock, SubsystemConfig::new(subsystem), path);
+//!     let target = Target::new(vec![served]);
+//!     let (near, far) = network::connect(&clock, network_config());
+//!     let (costs, processors) = (TransportCosts::default(), [Rc::new(Station::new(&clock, 1))]);
+//!     let _served = SimulatedTarget::serve(far, &target, &processors, costs);
+//!
+//! #   let host = Nqn::new("nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555")?;
+//!     let config = InitiatorConfig {
+//!         subsystem, host, host_id: [7; 16], admin_entries: 32, in_capsule_bytes: 4096, authenticator: None,
+//!     };
+//!     let initiator = Initiator::connect(&Adapter::new(near), Memory::simulated(), config).await?;
+//!     let config = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
+//!     let remote = Driver::attach(Port::Fabric(initiator), config).await?;
+//!     assert_eq!(remote.namespaces()[0].blocks, namespaces[0].blocks);
+//!     remote.shutdown().await?;
+//!     Ok::<(), Box<dyn Error>>(())
+//! })?;
+//! # Ok::<(), Box<dyn Error>>(())
+//! ```
+//!
 //! What it does not do: it opens no socket, trusts nothing that a host sends, and passes no address of a host
 //! to a drive.
 

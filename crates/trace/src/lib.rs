@@ -18,6 +18,23 @@
 //! skipped and counted. Times that decrease (several merged devices, corrected clocks) are raised to the
 //! latest earlier time and counted, because an I/O cannot be issued in the past.
 //!
+//! A trace is read, and its format found by its first lines:
+//!
+//! ```
+//! use byteway_trace::{Format, Kind, ReadOptions, Reader};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("web.csv");
+//! std::fs::write(&path, "128166372003061629,hm,1,Read,383496192,32768,413\n")?;
+//!
+//! let mut reader = Reader::open(&path, &ReadOptions::default())?;
+//! assert_eq!(reader.format(), Format::Msr);
+//! let record = reader.next_record()?.expect("a record");
+//! assert_eq!((record.kind, record.offset_bytes, record.bytes), (Kind::Read, 383_496_192, 32_768));
+//! assert_eq!(reader.next_record()?, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What it does not do: it models no drive (`workload/replay.rs` maps records to one), and it neither keeps
 //! nor sorts records.
 

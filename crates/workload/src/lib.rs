@@ -3,6 +3,50 @@
 //! A generator only determines the next I/O. Queue depth, time and completions are up to the runner: it asks
 //! for the next I/O when a slot is free (closed loop), or issues each I/O at its due time (open loop).
 //!
+//! A job reads a range of eight blocks in order, two at a time:
+//!
+//! ```
+//! use byteway_clock::random::Rng;
+//! use byteway_workload::{Generator, JobPlan, JobSettings, Kind, Rw, Source, Synthetic};
+//! # use byteway_console::units::Picos;
+//! # use byteway_workload::{Issue, Priority, Verify};
+//! # fn settings() -> JobSettings {
+//! #     JobSettings {
+//! #         name: "j".to_owned(),
+//! #         drive: 0,
+//! #         at_target: false,
+//! #         nsid: 1,
+//! #         lba_bytes: 4096,
+//! #         range_lba: 0,
+//! #         range_blocks: 64,
+//! #         stride_blocks: None,
+//! #         namespace_blocks: 1 << 30,
+//! #         iodepth: 1,
+//! #         workers: 1,
+//! #         issue: Issue::Closed,
+//! #         cap: None,
+//! #         think: None,
+//! #         phase: 0,
+//! #         start_delay: Picos(0),
+//! #         ramp: Picos(0),
+//! #         verify: Verify::On,
+//! #         priority: Priority::Medium,
+//! #         count: Some(1000),
+//! #         io_bytes: None,
+//! #         runtime: None,
+//! #         transfer_blocks_max: 64,
+//! #     }
+//! # }
+//!
+//! let settings = JobSettings { range_lba: 1000, range_blocks: 8, count: Some(5), ..settings() };
+//! let plan = JobPlan { settings, source: Source::Synthetic(Synthetic::fixed(Rw::Read, 2)) };
+//! let ios: Vec<_> = Generator::new(&plan, 0, &Rng::new(1))?.collect();
+//! assert!(ios.iter().all(|io| io.kind == Kind::Read && io.blocks == 2));
+//! // After the end of the range it begins again.
+//! assert!(ios.iter().map(|io| io.lba).eq([1000, 1002, 1004, 1006, 1000]));
+//! # Ok::<(), byteway_console::error::InputError>(())
+//! ```
+//!
 //! The files, from the bottom up; each imports only those above it in this table:
 //!
 //! | file | what |
