@@ -897,6 +897,8 @@ fn files_and_the_standard_output_are_written_in_one_place() {
     for (path, text) in all {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         let is_allowed = allowed.contains(&name.as_str());
+        // Examples of documentation write what they read.
+        let text: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
         let what = WRITES.iter().find(|what| !is_allowed && text.contains(**what));
         assert_eq!(what, None, "{name}: write through byteway_measure::output");
     }

@@ -169,7 +169,9 @@ fn drives_are_built_in_the_world_alone() {
         let mut found = Vec::new();
         files(&folder, &mut found);
         for path in found {
+            // Examples of documentation build what they show.
             let text = std::fs::read_to_string(&path).unwrap();
+            let text: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
             let connects =
                 text.contains(CONNECTS) && !["link", "host"].iter().any(|name| folder.ends_with(name));
             let is_relay = path.ends_with("device/tests/two_links.rs");
