@@ -39,7 +39,8 @@ impl Levels {
 pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     let (mut parts, mut signs, mut intervals, mut levels) = (1, 0, 0, Levels(vec![false]));
     for (index, token) in tokens.iter().enumerate() {
-        let before = index.checked_sub(1).map(|index| &tokens[index].token);
+        let back = |count: usize| index.checked_sub(count).map(|index| &tokens[index].token);
+        let before = back(1);
         let after = tokens.get(index + 1).map(|token| &token.token);
         match &token.token {
             Token::Period => {
@@ -54,8 +55,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
                 at_most("parts of a name", parts, NAME_PARTS_MAX)?;
             }
             Token::LParen => {
-                let is_trial = matches!(before, Some(Token::Word(word)) if !INFIX.contains(&word.keyword));
-                levels.mark(is_trial);
+                levels.mark(is_trial(before, back(2)));
                 levels.open(false)?;
             }
             Token::Word(word) if word.keyword == Keyword::CASE => levels.open(true)?,
@@ -70,8 +70,9 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
             Token::RParen => levels.close(),
             // Of the keyword as a name, or of what follows it.
             Token::Minus | Token::Plus => {
-                signs +=
-                    usize::from(matches!(before, Some(Token::Word(word)) if !INFIX.contains(&word.keyword)));
+                let is_operator =
+                    matches!(before, Some(Token::Word(word)) if OPERATORS.contains(&word.keyword));
+                signs += usize::from(is_operator || is_not(back(2)) && is_trial(before, back(2)));
                 at_most("signs behind NOT and other keywords", signs, TRIALS_MAX)?;
             }
             Token::LBracket => return Err(refuse("array", "tables have no lists")),
@@ -86,6 +87,19 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), QueryError> {
     }
     Ok(())
 }
+
+fn is_not(token: Option<&Token>) -> bool {
+    matches!(token, Some(Token::Word(word)) if word.keyword == Keyword::NOT)
+}
+
+/// Whether a keyword, and what is before it, may be taken for a name.
+fn is_trial(keyword: Option<&Token>, before: Option<&Token>) -> bool {
+    let Some(Token::Word(word)) = keyword else { return false };
+    !INFIX.contains(&word.keyword) && (is_not(before) || !AFTER_NOT.contains(&word.keyword))
+}
+
+/// Keywords between operands, which are taken for names only behind a NOT.
+const AFTER_NOT: [Keyword; 3] = [Keyword::IN, Keyword::BETWEEN, Keyword::LIKE];
 
 /// Keywords that begin an expression, and so are no part of a name unless they are quoted.
 const OPERATORS: [Keyword; 6] =
