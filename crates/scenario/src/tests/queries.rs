@@ -55,7 +55,7 @@ fn wrong_queries_have_their_line_and_their_cure() {
             "sql = \"SELEC id FROM particles\"\ncount = 1\n",
             "s.toml:9:7",
             "invalid SQL",
-            "SELECT of one table",
+            "write one SELECT",
         ),
         (
             "sql = \"SELECT mass FROM particles\"\ncount = 1\n",
