@@ -51,12 +51,7 @@ fn a_query_is_said_in_any_form() {
 #[test]
 fn wrong_queries_have_their_line_and_their_cure() {
     for (lines, line, what, cure) in [
-        (
-            "sql = \"SELEC id FROM particles\"\ncount = 1\n",
-            "s.toml:9:7",
-            "invalid SQL",
-            "write one SELECT",
-        ),
+        ("sql = \"SELEC id FROM particles\"\ncount = 1\n", "s.toml:9:7", "invalid SQL", "write one SELECT"),
         (
             "sql = \"SELECT mass FROM particles\"\ncount = 1\n",
             "s.toml:9:7",
