@@ -6,11 +6,13 @@
 //! | `links.rs` | checks that links between pages and to files lead somewhere |
 //! | `commands.rs` | runs the command blocks of pages as a reader would |
 //! | `reference.rs` | generates the reference of keys |
+//! | `python.rs` | generates the types of the Python package |
 //! | `test.rs` | runs the tests, and counts those that were skipped |
 
 mod commands;
 mod links;
 mod page;
+mod python;
 mod reference;
 mod test;
 
@@ -44,6 +46,15 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = "target/release")]
         program: PathBuf,
     },
+    /// Write the generated types of the Python package anew.
+    Python {
+        /// The directory of the `byteway` program.
+        #[arg(long, value_name = "DIR", default_value = "target/release")]
+        program: PathBuf,
+        /// Write nothing; fail if they are out of date.
+        #[arg(long)]
+        check: bool,
+    },
     /// Write docs/reference anew, from what the program's schemas say.
     Reference {
         /// The directory of the `byteway` program.
@@ -62,6 +73,8 @@ fn main() -> ExitCode {
         Command::Test { arguments } => test::run(root(), &arguments),
         Command::Links => links::check(root()),
         Command::Commands { pages, program } => commands::run(root(), &pages, &root().join(program)),
+        Command::Python { program, check: true } => python::check(root(), &root().join(program)),
+        Command::Python { program, check: false } => python::write(root(), &root().join(program)),
         Command::Reference { program } => reference::write(root(), &root().join(program)),
     };
     match done {

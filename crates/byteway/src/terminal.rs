@@ -16,6 +16,7 @@ pub struct Terminal {
 const KNOWN: &str = "{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left";
 const UNKNOWN: &str = "{prefix}{spinner} {msg}, {elapsed}";
 const POINTS: &str = "{bar:40} {pos} of {len} points, {eta} left";
+const GROWING: &str = "{spinner} {pos} points, {elapsed}, {per_sec}";
 
 struct Shown {
     bar: ProgressBar,
@@ -67,6 +68,16 @@ impl PointsBar {
         PointsBar(bar)
     }
 
+    /// A bar for a number of points that is not known yet.
+    pub fn growing(quiet: bool) -> PointsBar {
+        if quiet || !std::io::stderr().is_terminal() {
+            return PointsBar(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+        bar.set_style(ProgressStyle::with_template(GROWING).expect("a test uses all templates"));
+        PointsBar(bar)
+    }
+
     /// Removes the bar from the terminal.
     pub fn finish(&self) {
         self.0.finish_and_clear();
@@ -90,7 +101,7 @@ mod tests {
     // An invalid template would panic, but only on a terminal, which no test uses.
     #[test]
     fn all_templates_are_valid() {
-        for template in [KNOWN, UNKNOWN, POINTS] {
+        for template in [KNOWN, UNKNOWN, POINTS, GROWING] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
         let shown = Shown { bar: ProgressBar::hidden(), goal: Goal::Commands };

@@ -1,4 +1,4 @@
-//! Location of a drive that a command accesses: a data directory, or a server's socket.
+//! Location of a drive that a command accesses: a data directory, a server's socket, or memory.
 
 use crate::build;
 use crate::error::{AttachedError, DataError};
@@ -9,6 +9,7 @@ use byteway_device::Drive;
 use byteway_flash::file::{Directory, Files, Overlay};
 use byteway_host::Port;
 use byteway_scenario::{Device, Options, Store};
+use byteway_world::PoweredDrive;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -27,6 +28,22 @@ pub enum DriveLocation {
     },
     /// Folder of the socket of a served drive.
     Served(PathBuf),
+}
+
+/// A drive: an existing one, or one in memory.
+#[derive(Clone, Debug)]
+pub enum DriveSource {
+    /// It exists.
+    At(DriveLocation),
+    /// It is simulated, new and empty, and gone afterwards.
+    Simulated {
+        /// Its profile: built in, or a path.
+        profile: String,
+        /// Its capacity.
+        capacity: Bytes,
+        /// Whether it runs programs even if its profile has none.
+        programs: bool,
+    },
 }
 
 /// Kind of access to a data directory.
@@ -53,6 +70,14 @@ pub(crate) enum Holds {
 }
 
 impl Holds {
+    /// The personality of a drive that holds it.
+    fn personality(self) -> &'static str {
+        match self {
+            Holds::Pairs => "kv",
+            Holds::Tables => "tables",
+        }
+    }
+
     fn check(self, device: &Device) -> Result<(), InputError> {
         let (is_there, what, cure) = match self {
             Holds::Pairs => (
@@ -104,6 +129,27 @@ async fn unless_failed<T>(
         Poll::Pending => work.as_mut().poll(context),
     })
     .await
+}
+
+/// Powers on a new drive in memory, runs `work` in virtual time, and drops the drive.
+pub(crate) fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+    (profile, capacity, programs): (&str, Bytes, bool),
+    holds: Holds,
+    work: impl FnOnce(&Clock, Port, &Device, &PoweredDrive) -> W,
+) -> Result<T, AttachedError> {
+    let programs = if programs { "[drive.override.programs]\n" } else { "" };
+    let text = format!(
+        "[drive]\nprofile = {}\npersonality = \"{}\"\ncapacity = \"{capacity}\"\nstore = \"ram\"\n{programs}",
+        serde_json::to_string(profile).expect("a text is JSON"),
+        holds.personality(),
+    );
+    let device = Device::from_text("drive", Path::new("."), &text, &Options::default())?;
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let bay = build::bay(&clock, &device.drive.profile);
+    let powered = bay.power_on(build::served(&device, &device.name), None).map_err(DataError::from)?;
+    let work = work(&clock, Port::Link(powered.host.clone()), &device, &powered);
+    executor.run(work).map_err(AttachedError::Stalled)?
 }
 
 /// Powers on the drive in the directory, runs `work` in virtual time, and shuts it down.

@@ -1,4 +1,4 @@
-//! Single requests to a key-value drive from the command line: on a drive in a directory, or on a served one. Jobs are in [`mod@bench`].
+//! Requests to a key-value drive: in a directory, served, or simulated. Jobs are in [`mod@bench`].
 
 pub mod bench;
 
@@ -11,7 +11,7 @@ use byteway_wire::nvme::kv::Key;
 
 use crate::attach::attached;
 use crate::error::AttachedError;
-use crate::location::{Access, DriveLocation, Holds, in_directory};
+use crate::location::{Access, DriveLocation, DriveSource, Holds, in_directory, simulated};
 use byteway_console::error::InputError;
 
 /// A request.
@@ -92,19 +92,65 @@ const MEMORY_BYTES: u64 = 256 << 20;
 /// Buffer of a List command in bytes.
 const LIST_BYTES: u32 = 64 << 10;
 
+/// Options of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct PairsOptions {
+    /// Namespace; `None`: the first KV namespace.
+    pub nsid: Option<u32>,
+    /// Transfer method of values.
+    pub method: Method,
+    /// Whether nothing is changed: a data directory can then be on a full or read-only disk.
+    pub is_read_only: bool,
+}
+
+/// A client that is attached to a key-value drive.
+pub struct PairsSession {
+    client: KvClient,
+    buffer: IoBuffer,
+    bytes_max: u32,
+}
+
 /// Executes a request on the namespace `nsid` of the drive at `place`. Default: the first KV namespace.
 ///
 /// # Errors
 /// No such drive or namespace, or the request fails.
 pub fn ask(place: &DriveLocation, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
-    match place {
-        DriveLocation::Directory { device, data } => {
-            in_directory(device, data, (Holds::Pairs, request.access()), |_, port| {
-                exchange(port, nsid, request)
-            })
+    let access = request.access();
+    let source = DriveSource::At(place.clone());
+    let work = async move |mut session: PairsSession| session.ask(request).await;
+    opened(&source, (nsid, Method::Prp), access, work)
+}
+
+/// Attaches to the drive, runs `work`, and shuts down, which makes stored pairs durable.
+///
+/// # Errors
+/// No such drive or namespace, the error of the work, or the drive cannot be shut down.
+pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+    source: &DriveSource,
+    options: PairsOptions,
+    work: impl FnOnce(PairsSession) -> W + 'static,
+) -> Result<T, AttachedError> {
+    let access = if options.is_read_only { Access::Read } else { Access::Change };
+    opened(source, (options.nsid, options.method), access, work)
+}
+
+fn opened<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
+    source: &DriveSource,
+    how: (Option<u32>, Method),
+    access: Access,
+    work: impl FnOnce(PairsSession) -> W + 'static,
+) -> Result<T, AttachedError> {
+    match source {
+        DriveSource::At(DriveLocation::Directory { device, data }) => {
+            in_directory(device, data, (Holds::Pairs, access), |_, port| exchange(port, how, work))
         }
-        DriveLocation::Served(folder) => {
-            attached(folder, MEMORY_BYTES, None, |_, port| exchange(port, nsid, request))
+        DriveSource::At(DriveLocation::Served(folder)) => {
+            attached(folder, MEMORY_BYTES, None, |_, port| exchange(port, how, work))
+        }
+        DriveSource::Simulated { profile, capacity, programs } => {
+            simulated((profile, *capacity, *programs), Holds::Pairs, |_, port, _, _| {
+                exchange(port, how, work)
+            })
         }
     }
 }
@@ -138,8 +184,12 @@ fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputErr
     Err(InputError::new(what, cure))
 }
 
-/// Attaches, executes the request, and shuts down, which makes stored pairs durable.
-async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
+/// Attaches, runs the work, flushes and shuts down.
+async fn exchange<T, W: Future<Output = Result<T, AttachedError>>>(
+    port: Port,
+    (nsid, method): (Option<u32>, Method),
+    work: impl FnOnce(PairsSession) -> W,
+) -> Result<T, AttachedError> {
     let timeout = Some(Delay::from_s(30));
     let config = DriverConfig { queues_wanted: 1, timeout, ..DriverConfig::default() };
     let driver = Driver::attach(port, config).await.map_err(AttachedError::NotDriven)?;
@@ -148,15 +198,36 @@ async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> Result<Ans
     let transfer_bytes_max = transfer_bytes_max.unwrap_or(u32::MAX);
     let bytes_max = namespace.value_bytes_max.max(LIST_BYTES).min(transfer_bytes_max);
     let queue = driver.create_queue_pair(QueueConfig::new(32)).await?;
-    let client = KvClient::new(queue, namespace.nsid, KvConfig::new(Rules::only(Method::Prp), bytes_max));
-    let mut buffer = client.buffer()?;
-    let answer = asked(&client, &mut buffer, bytes_max, request).await;
-    let flushed = client.flush().await;
+    let config = KvConfig::new(Rules::only(method), bytes_max);
+    driver.enable_methods(&queue, config.methods()).await?;
+    let client = KvClient::new(queue, namespace.nsid, config);
+    let buffer = client.buffer()?;
+    let flusher = client.clone();
+    let done = work(PairsSession { client, buffer, bytes_max }).await;
+    let flushed = flusher.flush().await;
     let ended = driver.shutdown().await;
-    let answer = answer?;
+    let done = done?;
     flushed.map_err(|error| AttachedError::NotDurable(error.into()))?;
     ended.map_err(AttachedError::NotShutDown)?;
-    Ok(answer)
+    Ok(done)
+}
+
+impl PairsSession {
+    /// Executes a request.
+    ///
+    /// # Errors
+    /// The value is too long for the drive, or the drive refuses.
+    pub async fn ask(&mut self, request: Request) -> Result<Answer, AttachedError> {
+        asked(&self.client, &mut self.buffer, self.bytes_max, request).await
+    }
+
+    /// Makes everything stored so far durable.
+    ///
+    /// # Errors
+    /// The drive could not write it.
+    pub async fn flush(&self) -> Result<(), AttachedError> {
+        self.client.flush().await.map(drop).map_err(|error| AttachedError::NotDurable(error.into()))
+    }
 }
 
 async fn asked(

@@ -13,26 +13,27 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 /// A column: name, type, description.
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) data: DataType,
-    pub(crate) nullable: bool,
-    pub(crate) description: String,
+pub struct Column {
+    name: String,
+    data: DataType,
+    nullable: bool,
+    description: String,
 }
 
 impl Column {
-    pub(crate) fn new(name: &str, data: DataType, description: &str) -> Self {
+    /// A column without null values.
+    pub fn new(name: &str, data: DataType, description: &str) -> Self {
         Column { name: name.to_owned(), data, nullable: false, description: description.to_owned() }
     }
 
     /// Makes the column nullable, for unknown values.
-    pub(crate) fn nullable(self) -> Self {
+    pub fn nullable(self) -> Self {
         Column { nullable: true, ..self }
     }
 }
 
 /// The schema of these columns; each field's metadata has its `description`.
-pub(crate) fn schema(columns: impl IntoIterator<Item = Column>) -> SchemaRef {
+pub fn schema(columns: impl IntoIterator<Item = Column>) -> SchemaRef {
     let field = |column: Column| {
         let metadata = [("description".to_owned(), column.description)].into_iter().collect();
         Field::new(column.name, column.data, column.nullable).with_metadata(metadata)
@@ -41,7 +42,10 @@ pub(crate) fn schema(columns: impl IntoIterator<Item = Column>) -> SchemaRef {
 }
 
 /// A writer of rows of `schema`; `about` becomes the file's metadata.
-pub(crate) fn writer<W: Write + Send>(
+///
+/// # Errors
+/// The schema has a type that Parquet has not: a defect.
+pub fn writer<W: Write + Send>(
     out: W,
     schema: &SchemaRef,
     about: &[(&str, String)],
@@ -56,6 +60,9 @@ pub(crate) fn writer<W: Write + Send>(
 }
 
 /// A batch of rows from its columns, in schema order.
-pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+///
+/// # Errors
+/// The columns do not match the schema: a defect.
+pub fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }

@@ -40,7 +40,7 @@
 //!
 //! What it does not do: it runs nothing, and draws nothing.
 
-mod columns;
+pub mod columns;
 pub mod host;
 mod ios;
 pub mod output;

@@ -21,7 +21,7 @@ use tempfile::{NamedTempFile, TempPath};
 use byteway_console::error::InputError;
 
 /// The files that commands write to an output directory.
-pub const RESULTS: [&str; 8] = [
+pub const RESULTS: [&str; 10] = [
     "summary.json",
     "results.parquet",
     "report.html",
@@ -30,6 +30,8 @@ pub const RESULTS: [&str; 8] = [
     "compare.json",
     "compare.csv",
     "reproduce.json",
+    "sweep.parquet",
+    "sweep.json",
 ];
 
 /// Directory for the points of a comparison, each in a numbered subdirectory.
@@ -150,7 +152,6 @@ impl Output {
     ///
     /// # Errors
     /// Another process holds the lock, or the directory cannot be created.
-    /// Another process writes to it, or it can't be made.
     pub fn claim(mut self) -> Result<Output, InputError> {
         let shown = self.folder.display();
         let refuse = |why: &str, cure| {
@@ -207,7 +208,6 @@ impl Output {
     ///
     /// # Errors
     /// The file could not be created.
-    /// Which file it is, and what is wrong.
     pub fn create(&self, name: &str) -> Result<Unfinished, OutputError> {
         debug_assert!(RESULTS.contains(&name) || POINT_RESULTS.contains(&name), "{name} would remain");
         let path = self.folder.join(name);
@@ -351,7 +351,6 @@ impl Unfinished {
     ///
     /// # Errors
     /// The path is a directory, a dangling link, or not writable.
-    /// It is a folder, a link to nothing, or can't be written.
     pub fn at(path: &Path) -> Result<Unfinished, InputError> {
         let shown = path.display();
         let refuse =
@@ -383,6 +382,22 @@ impl Unfinished {
         };
         let (file, aside) = Aside::create(folder)?;
         Ok(Unfinished { file, path, aside: Some(aside) })
+    }
+
+    /// A file that will have this path, for other files than a command's output.
+    ///
+    /// # Errors
+    /// The folder does not exist or is not writable.
+    pub fn next_to(path: &Path) -> io::Result<Unfinished> {
+        Unfinished::aside(path.to_owned())
+    }
+
+    /// Renames the complete file to its name without syncing it: after a crash of the machine it may be incomplete.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub fn rename(self) -> Result<(), OutputError> {
+        Synced { path: self.path, aside: self.aside }.rename()
     }
 
     /// Syncs the complete file and renames it to its name.

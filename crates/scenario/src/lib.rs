@@ -6,6 +6,7 @@
 //! | `file.rs` | the scenario file ([`ScenarioFile`]), section by section |
 //! | `drive_names.rs` | [`DriveNames`]: the drives that a job uses |
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
+//! | `input.rs` | [`ScenarioInput`]: a file, or a text in place of one |
 //! | `drive.rs` | [`DrivePlan`]: a drive, in scenarios and in device files |
 //! | `kv_section.rs` | the section of a key-value job |
 //! | `jbof_section.rs`, `jbof.rs` | a box of drives: its section, and its plan ([`JbofPlan`]) |
@@ -54,6 +55,7 @@ mod drive_names;
 mod file;
 pub mod fio;
 mod hosted;
+mod input;
 mod jbof;
 mod jbof_section;
 mod job;
@@ -99,6 +101,7 @@ pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::{ArrayPlan, DrivePlan};
 pub use drive_names::DriveNames;
 pub use file::*;
+pub use input::ScenarioInput;
 pub use jbof::{JbofPlan, Share};
 pub use jbof_section::{JbofSection, Platform};
 pub use job::{Draft, Keys, Limits};

@@ -85,7 +85,6 @@ pub enum Encoding {
 /// How results of reads return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "ResultWay")] // the definition's name in published schemas
 pub enum ResultTransfer {
     /// By the data pointer, with exact length.
     #[default]

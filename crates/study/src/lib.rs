@@ -20,6 +20,7 @@
 //! let text = "[drive]\nprofile = \"samsung-970-pro\"\n[[job]]\nrw = \"randread\"\ncount = 1000\n";
 //! std::fs::write(&scenario, text)?;
 //! let varies = vec!["iodepth=1,8".to_owned()];
+//! let scenario = scenario.into();
 //! let request = Request { scenario, varies, baseline: None, metric: None, options: Options::default() };
 //! let plan = Plan::load(&request)?;
 //! let iops = plan.points.iter().map(|point| {
@@ -37,4 +38,5 @@ pub mod compare;
 pub mod report;
 pub mod reproduce;
 mod shell;
+pub mod sweep;
 pub mod threshold;

@@ -29,7 +29,6 @@ const RECORDS_PER_LOOK: u64 = 4096;
 ///
 /// # Errors
 /// A line of the trace is not a record, the format cannot represent a record, or the output failed.
-/// If a line of the trace is no record, the format can't hold one, or the output takes no more.
 pub fn convert<W: Write>(
     reader: &mut Reader,
     writer: &mut Writer<W>,

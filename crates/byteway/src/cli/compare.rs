@@ -104,7 +104,7 @@ fn metric(text: &str) -> Result<Metric, String> {
 /// Runs every combination.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let request = Request {
-        scenario: arguments.scenario.clone(),
+        scenario: arguments.scenario.clone().into(),
         varies: arguments.varies.clone(),
         baseline: arguments.baseline.clone(),
         metric: arguments.metric,

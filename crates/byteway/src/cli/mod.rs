@@ -7,6 +7,7 @@ mod csd;
 mod fio;
 mod flags;
 mod fuzz;
+mod generate;
 mod help;
 mod kv;
 mod media;
@@ -15,6 +16,7 @@ mod reproduce;
 mod run;
 mod serve;
 mod show;
+mod sweep;
 mod threshold;
 mod trace;
 
@@ -30,10 +32,23 @@ use byteway_lab::error::{AttachedError, RunError};
 use byteway_lab::media::MediaError;
 use byteway_lab::serve::ServiceError;
 use byteway_measure::output::{StdoutError, print};
+use byteway_measure::summary::summary_schema;
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, network_schema, reference, scenario_schema};
 use byteway_study::compare::StoreError;
 use byteway_study::threshold::ThresholdError;
+
+/// Version, commit, profile and target of this program. A `+` behind the commit: files differed from it.
+pub const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("BYTEWAY_COMMIT"),
+    ", ",
+    env!("BYTEWAY_PROFILE"),
+    ", ",
+    env!("BYTEWAY_TARGET"),
+    ")"
+);
 
 /// An NVMe solid-state drive in software.
 ///
@@ -41,7 +56,7 @@ use byteway_study::threshold::ThresholdError;
 /// throughput, latency, every byte on the link, the utilization of every die, channel and core. The same drive can be served in real time
 /// to an unmodified host over vfio-user or NVMe/TCP.
 #[derive(Parser)]
-#[command(name = "byteway", version, max_term_width = 110, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "byteway", version = VERSION, max_term_width = 110, after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -73,6 +88,9 @@ enum Command {
     /// Run a scenario for every combination of varied keys, and compare the results.
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Arguments),
+    /// Run many points of a scenario, chosen by a search: a grid, drawn points, a knee, a crossover, a Pareto front.
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::Arguments),
     /// Measure the payload size up to which each fine-grained method beats PRPs.
     #[command(after_help = threshold::EXAMPLES)]
     Threshold(threshold::Arguments),
@@ -115,6 +133,10 @@ enum Command {
         #[arg(long, value_enum, default_value_t = SchemaFormat::Json)]
         format: SchemaFormat,
     },
+    /// Print a completion script for a shell.
+    Completions(generate::Completions),
+    /// Print the manual page, or write those of all commands.
+    Man(generate::Man),
     /// Show the help of a command, or a page of the documentation; `byteway help topics` lists the pages.
     Help(help::Arguments),
 }
@@ -131,6 +153,8 @@ enum SchemaOf {
     Host,
     /// Network profile.
     Network,
+    /// Results of a run: summary.json.
+    Summary,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -150,6 +174,7 @@ impl SchemaOf {
             SchemaOf::Profile => ("Profile of a drive", profile_schema()),
             SchemaOf::Host => ("Profile of a host", host_schema()),
             SchemaOf::Network => ("Profile of a network", network_schema()),
+            SchemaOf::Summary => ("Summary of a run", summary_schema()),
         }
     }
 }
@@ -160,6 +185,13 @@ const EXIT_INPUT: u8 = 2;
 /// The command line as a clap command, with all subcommands.
 pub fn command() -> clap::Command {
     Arguments::command()
+}
+
+/// As [`main_with`], for a process that is not this program, such as a Python interpreter: the exit code as a number.
+pub fn exit_code(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let code = main_with(arguments);
+    // A program's exit code is opaque, but for equality.
+    (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
 }
 
 /// Runs the program with `arguments`, the first of which is the program's name, and returns the exit code.
@@ -186,6 +218,7 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
     let done = match arguments.command {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Sweep(arguments) => sweep::execute(&arguments),
         Command::Threshold(arguments) => threshold::execute(&arguments),
         Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Trace(arguments) => trace::execute(&arguments),
@@ -205,6 +238,8 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
             };
             print(text).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Command::Completions(arguments) => generate::completions(&arguments, command()),
+        Command::Man(arguments) => generate::man(&arguments, command()),
         Command::Help(arguments) => help::execute(&arguments, command()),
     };
     done.unwrap_or_else(|error| report(&error))
@@ -220,29 +255,31 @@ fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(EXIT_INTERRUPTED);
     }
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
-    ExitCode::from(if is_wrong_input(error) { EXIT_INPUT } else { 1 })
+    ExitCode::from(if wrong_input(error).is_some() { EXIT_INPUT } else { 1 })
 }
 
-fn is_interrupted(error: &anyhow::Error) -> bool {
+/// Whether the cause is an interrupt, in an error of any crate.
+pub fn is_interrupted(error: &anyhow::Error) -> bool {
     error.downcast_ref::<AttachedError>().is_some_and(AttachedError::is_interrupted)
         || matches!(error.downcast_ref(), Some(RunError::Interrupted))
 }
 
-/// Whether the cause is invalid input, in an error of any crate.
-fn is_wrong_input(error: &anyhow::Error) -> bool {
+/// The invalid input, if that is the cause, in an error of any crate.
+pub fn wrong_input(error: &anyhow::Error) -> Option<&InputError> {
     fn of<E: std::error::Error + Send + Sync + 'static>(
         error: &anyhow::Error,
         wrong_input: fn(&E) -> Option<&InputError>,
-    ) -> bool {
-        error.downcast_ref().and_then(wrong_input).is_some()
+    ) -> Option<&InputError> {
+        error.downcast_ref().and_then(wrong_input)
     }
-    error.is::<InputError>()
-        || of(error, RunError::wrong_input)
-        || of(error, AttachedError::wrong_input)
-        || of(error, MediaError::wrong_input)
-        || of(error, ServiceError::wrong_input)
-        || of(error, StoreError::wrong_input)
-        || of(error, ThresholdError::wrong_input)
+    error
+        .downcast_ref()
+        .or_else(|| of(error, RunError::wrong_input))
+        .or_else(|| of(error, AttachedError::wrong_input))
+        .or_else(|| of(error, MediaError::wrong_input))
+        .or_else(|| of(error, ServiceError::wrong_input))
+        .or_else(|| of(error, StoreError::wrong_input))
+        .or_else(|| of(error, ThresholdError::wrong_input))
 }
 
 #[cfg(test)]
@@ -272,12 +309,12 @@ mod tests {
             ThresholdError::from(input()).into(),
         ];
         for error in all {
-            assert!(is_wrong_input(&error) && !is_interrupted(&error), "{error:?}");
+            assert!(wrong_input(&error).is_some() && !is_interrupted(&error), "{error:?}");
         }
-        assert!(!is_wrong_input(&AttachedError::Gone.into()));
+        assert!(wrong_input(&AttachedError::Gone.into()).is_none());
         let gone = Some(Box::new(AttachedError::Gone));
         let interrupted = anyhow::Error::from(AttachedError::Interrupted { source: gone });
-        assert!(is_interrupted(&interrupted) && !is_wrong_input(&interrupted));
+        assert!(is_interrupted(&interrupted) && wrong_input(&interrupted).is_none());
         assert!(is_interrupted(&RunError::Interrupted.into()));
         assert!(is_interrupted(&AttachedError::from(RunError::Interrupted).into()));
         let text = format!("{interrupted:#}");

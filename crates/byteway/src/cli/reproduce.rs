@@ -7,10 +7,9 @@ use std::process::ExitCode;
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
-use byteway_console::error::InputError;
 use byteway_measure::output::{Output, print};
 use byteway_study::reproduce::{
-    Lengths, PAPERS, PAYLOADS_FULL, ReproduceOptions, Reproduction, paper, report, specs, twice, work,
+    PAPERS, PAYLOADS_FULL, ReproducePlan, Reproduction, RunLength, paper, report,
 };
 
 pub(super) const EXAMPLES: &str = "\
@@ -79,36 +78,22 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         print(arguments.tables.wrapped(&list))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if file.claims.is_empty() {
-        return Err(
-            InputError::new("the claims file has no claims", "add `[[claim]]` to the claims file").into()
-        );
-    }
+    let length = match arguments.payloads {
+        _ if arguments.full => RunLength::Full,
+        Some(payloads) => RunLength::Payloads(payloads),
+        None => RunLength::Default,
+    };
+    let plan = ReproducePlan::new(paper, file, length, arguments.out.is_some())?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
     let interrupt = raised_by_signal();
-    let specs = specs(paper, &file.claims, output.is_some());
-    let pairs = twice(paper, &specs).len();
-    let bar = PointsBar::new(specs.len() + pairs, arguments.quiet);
-    let lengths = match arguments.payloads {
-        _ if arguments.full => Lengths { puts: PAYLOADS_FULL, ..paper.lengths },
-        Some(payloads) => Lengths::all(payloads),
-        None => paper.lengths,
-    };
-    // Some points also run with many more payloads, or fewer, to check that their number does not matter.
-    let more = |payloads: u64| (payloads * 100).min(PAYLOADS_FULL);
-    let others = match arguments.full {
-        true => Lengths { payloads: PAYLOADS_FULL, puts: paper.lengths.puts },
-        false => Lengths { payloads: more(lengths.payloads), puts: more(lengths.puts) },
-    };
+    let bar = PointsBar::new(plan.points(), arguments.quiet);
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let options = ReproduceOptions { lengths, others, threads, interrupt: &interrupt, bar: &bar };
-    let (points, agreements) = work(paper, &specs, &options);
+    let reproduction = plan.run(threads, &interrupt, &bar);
     bar.finish();
-    let reproduction = Reproduction::new(paper, file, lengths, points, agreements);
     let written = output.map_or(Ok(()), |output| {
         output.replace([
             output.made("reproduce.json", reproduction.to_json().as_bytes()),
@@ -121,13 +106,11 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     });
     written?;
     printed?;
-    // The points that run twice belong to no claim, and may be the only ones missing.
-    let unpaired = reproduction.agreements.len() < pairs && interrupt.is_raised();
-    if unpaired {
+    if reproduction.is_unpaired {
         let _ = writeln!(std::io::stderr(), "interrupted: short and long runs were not compared");
     }
     Ok(match () {
-        () if reproduction.is_partial() || unpaired => ExitCode::from(EXIT_INTERRUPTED),
+        () if reproduction.is_partial() || reproduction.is_unpaired => ExitCode::from(EXIT_INTERRUPTED),
         () if !reproduction.holds() => ExitCode::FAILURE,
         () => ExitCode::SUCCESS,
     })

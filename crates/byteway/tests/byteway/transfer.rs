@@ -152,7 +152,7 @@ fn thresholds_of_the_profiles_are_what_is_measured() {
 
 fn compare(varies: [&str; 2]) -> Comparison {
     let request = Request {
-        scenario: small_payloads(),
+        scenario: small_payloads().into(),
         varies: varies.map(str::to_owned).to_vec(),
         baseline: Some("method=prp".to_owned()),
         metric: None,

@@ -21,13 +21,13 @@ mod sample;
 pub mod split;
 
 use crate::attach::attached;
-use crate::build;
 use crate::drive_model::DriveModel;
 use crate::error::AttachedError;
-use crate::location::{Access, DriveLocation, Holds, in_directory};
-use byteway_clock::{Clock, Delay, Executor, SpanRecord, Station};
+use crate::location::{Access, DriveLocation, Holds, in_directory, simulated};
+
+pub use crate::location::DriveSource;
+use byteway_clock::{Clock, Delay, SpanRecord, Station};
 use byteway_console::error::InputError;
-use byteway_console::units::Bytes;
 use byteway_firmware::Site;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Arbitration, IoBuffer, Method, Port, ProgramsClient, Rules, TablesClient, TablesConfig};
@@ -37,24 +37,7 @@ use byteway_scenario::{Device, Options};
 use byteway_wire::nvme::csi;
 use byteway_wire::nvme::vendor::csd::{Problem, TableRecord};
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
-
-/// Where the drive is.
-#[derive(Clone, Debug)]
-pub enum DriveSource {
-    /// It is there already.
-    At(DriveLocation),
-    /// It is simulated, new and empty, and gone afterwards.
-    Simulated {
-        /// Its profile: built in, or a path.
-        profile: String,
-        /// What it has room for.
-        capacity: Bytes,
-        /// It runs programs, also if its profile says nothing of them.
-        programs: bool,
-    },
-}
 
 /// How it is asked.
 #[derive(Clone, Copy, Debug)]
@@ -139,35 +122,14 @@ pub fn with_drive<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'st
             })
         }
         DriveSource::Simulated { profile, capacity, programs } => {
-            simulated((profile, *capacity, *programs), options, work)
+            simulated((profile, *capacity, *programs), Holds::Tables, |clock, port, device, powered| {
+                let model = DriveModel::of(&device.drive.profile);
+                let sites: Vec<Site> = powered.sites().into_iter().cloned().collect();
+                let busy: CoresBusy = Rc::new(move || Delay(sites.iter().map(|site| site.busy().0).sum()));
+                exchange(clock.clone(), port, (options, model, Some(busy)), Change::None, work)
+            })
         }
     }
-}
-
-fn simulated<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
-    (profile, capacity, programs): (&str, Bytes, bool),
-    options: SessionOptions,
-    work: impl FnOnce(Session) -> W + 'static,
-) -> Result<T, AttachedError> {
-    let programs = if programs { "[drive.override.programs]\n" } else { "" };
-    let text = format!(
-        "[drive]\nprofile = {}\npersonality = \"tables\"\ncapacity = \"{}\"\nstore = \"ram\"\n{programs}",
-        serde_json::to_string(profile).expect("a text is JSON"),
-        capacity
-    );
-    let device = Device::from_text("drive", Path::new("."), &text, &Options::default())?;
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let bay = build::bay(&clock, &device.drive.profile);
-    let powered = bay.power_on(build::served(&device, &device.name), None);
-    let powered = powered.map_err(|error| AttachedError::from(crate::error::DataError::from(error)))?;
-    let port = Port::Link(powered.host.clone());
-    let model = DriveModel::of(&device.drive.profile);
-    let sites: Vec<Site> = powered.sites().into_iter().cloned().collect();
-    let busy: CoresBusy = Rc::new(move || Delay(sites.iter().map(|site| site.busy().0).sum()));
-    executor
-        .run(exchange(clock, port, (options, model, Some(busy)), Change::None, work))
-        .map_err(AttachedError::Stalled)?
 }
 
 /// Attaches, does the work, and shuts the drive down. An answer that changed nothing stands, whether or not the drive shuts down after it.

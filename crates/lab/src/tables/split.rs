@@ -121,6 +121,32 @@ impl Session {
         }
     }
 
+    /// Executes a query by one executor, or by whichever is estimated to be faster for each of its tables.
+    ///
+    /// # Errors
+    /// As [`shape`](Self::shape), [`plan`](Self::plan) and [`perform`](Self::perform).
+    pub async fn query(
+        &self,
+        form: Form,
+        text: &[u8],
+        by: Option<Executor>,
+    ) -> Result<Answer, AttachedError> {
+        match (self.shape(form, text).await?, by) {
+            (QueryShape::Whole { task, table }, by) => {
+                let by = match by {
+                    Some(by) => by,
+                    None => self.plan(&task, &table).await?.choice,
+                };
+                self.perform_whole(&task, &table, by, None).await
+            }
+            (QueryShape::Split(query), Some(by)) => self.perform(&query, &vec![by; query.tables.len()]).await,
+            (QueryShape::Split(query), None) => {
+                let by: Vec<Executor> = self.plans(&query).await?.iter().map(|plan| plan.choice).collect();
+                self.perform(&query, &by).await
+            }
+        }
+    }
+
     /// Executes a task that is a whole query; if the drive has no result for its groups, the host makes these of rows. `result_bytes` are
     /// those that its result is known to have; none: what follows from the task.
     ///

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::{DrivePoint, DriveResults, HostPoint, JobPoint, Point, Results};
@@ -109,14 +109,22 @@ impl Results {
     ///
     /// # Errors
     /// A defect of the writer.
-    /// A defect of what writes it.
     pub fn to_parquet(&self) -> Result<Vec<u8>, OutputError> {
-        let schema = schema(!self.drives.is_empty(), self.summary.host.is_some());
+        let rows = self.to_batch()?;
         let mut out = Vec::new();
-        let mut writer = columns::writer(&mut out, &schema, &about(&self.summary))?;
-        writer.write(&columns::batch(&schema, self.columns())?)?;
+        let mut writer = columns::writer(&mut out, &rows.schema(), &about(&self.summary))?;
+        writer.write(&rows)?;
         writer.close()?;
         Ok(out)
+    }
+
+    /// The rows of [`to_parquet`](Results::to_parquet), in memory.
+    ///
+    /// # Errors
+    /// A defect: columns do not match their schema.
+    pub fn to_batch(&self) -> Result<RecordBatch, OutputError> {
+        let schema = schema(!self.drives.is_empty(), self.summary.host.is_some());
+        Ok(columns::batch(&schema, self.columns())?)
     }
 
     fn rows(&self) -> Vec<Row<'_>> {

@@ -4,10 +4,11 @@ use byteway_array::{Array, Cause, SlotState};
 use byteway_clock::Time;
 use byteway_console::number::{ns, ratio};
 use byteway_console::table::{Cell, Column, Quantity, TextTable, grouped, number, time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An array over the whole run, including the time before the measured part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArraySummary {
     /// RAID level.
     pub level: u8,
@@ -37,7 +38,7 @@ pub struct ArraySummary {
 }
 
 /// Progress of a rebuild. Times are relative to the start of the jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RebuildSummary {
     /// Index of the drive, from 0.
     pub member: u64,
@@ -53,7 +54,7 @@ pub struct RebuildSummary {
 }
 
 /// Traffic to the drives of an array, by cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArrayRow {
     /// The cause: data, parity, repair, rebuild, log.
     pub cause: String,

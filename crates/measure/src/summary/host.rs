@@ -4,10 +4,11 @@ use super::network::ns_per_io;
 use crate::host::{HostComponent, HostMemory, HostUsage};
 use byteway_console::number::ratio;
 use byteway_console::table::{Cell, Column, Quantity, TextTable};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Cost of I/O on the host over the measured part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostSummary {
     /// Number of processors.
     pub processors: u64,
@@ -20,7 +21,7 @@ pub struct HostSummary {
 }
 
 /// Processor time of a component.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostRow {
     /// Name of the component.
     pub component: String,
@@ -31,7 +32,7 @@ pub struct HostRow {
 }
 
 /// Memory of a component.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryRow {
     /// Name of the component.
     pub component: String,

@@ -3,10 +3,11 @@
 use byteway_console::number::ratio;
 use byteway_console::table::{Column, Quantity, TextTable, grouped, number};
 use byteway_jbof::cost::{Activity, Bill, Parts, Power, Prices};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A box over the measured part of the run, until the end of all jobs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JbofSummary {
     /// Platform: `conv`, `oc`, `shrunk`, `vh`, `vh-ideal`, `proch` or `espresso`.
     pub platform: String,
@@ -26,7 +27,7 @@ pub struct JbofSummary {
 
 /// Energy in joules, without the host's. For `oc`, where the host executes the drives' firmware, this
 /// excludes that execution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnergySummary {
     /// Active cells, dies that wait for the channel, and dies in standby.
     pub flash: f64,
@@ -71,7 +72,7 @@ impl EnergySummary {
 }
 
 /// A drive of a box.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JbofRow {
     /// Name of the drive.
     pub drive: String,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use byteway_host::LossFigures;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::latency::{KindSummary, latency_cells, latency_table, per_second};
@@ -11,7 +12,7 @@ use byteway_console::table::grouped;
 use byteway_console::table::{Cell, Column, Printout, Quantity, TextTable, bytes, number};
 
 /// Key-value statistics of the measured part.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KvSummary {
     /// Operations of each job, by kind.
     pub operations: Vec<OperationRow>,
@@ -26,7 +27,7 @@ pub struct KvSummary {
 /// A job that batched its stores, and its loss window: key-value pairs that were acknowledged, but not yet on
 /// the drive, and so are lost if the host crashes. Means are over time, except for the time of a pair in the
 /// window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BulkRow {
     /// Name of the job.
     pub job: String,
@@ -104,7 +105,7 @@ impl BulkRow {
 pub const BULK_TITLE: &str = "Bulk PUT: acknowledged pairs not on the drive yet, lost if the host crashes";
 
 /// Operations of one kind of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationRow {
     /// Name of the job.
     pub job: String,
@@ -120,7 +121,7 @@ pub struct OperationRow {
 }
 
 /// The work of a store. Pages are flash pages; a unit has 4 KiB.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KvStoreSummary {
     /// Packing of values: `none`, `all`, `selective`, `backfill`.
     pub packing: String,
@@ -181,7 +182,7 @@ pub struct KvStoreSummary {
 }
 
 /// Commit record statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommitSummary {
     /// Commit records that the drive answered.
     pub records: u64,

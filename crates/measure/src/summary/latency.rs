@@ -1,10 +1,11 @@
 //! Throughput and latency of one kind of I/O, and their tables.
 
 use byteway_console::table::{Cell, Column, Quantity, TextTable};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The reads, writes or trims of a job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindSummary {
     /// I/Os completed.
     pub ios: u64,
@@ -19,7 +20,7 @@ pub struct KindSummary {
 }
 
 /// Latency in nanoseconds. Mean, minimum and maximum are exact, percentiles within 0.1 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
     pub mean_ns: f64,

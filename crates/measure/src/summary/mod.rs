@@ -17,6 +17,7 @@ mod upkeep;
 
 use std::ops::AddAssign;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use byteway_console::number::ratio;
@@ -42,7 +43,7 @@ pub use upkeep::{
 pub use tables::{DRIVES_TITLE, LINK_TITLE, link_table};
 
 /// The summary of a run. The order of the fields is that of `summary.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Version of the program.
     pub byteway: String,
@@ -131,7 +132,7 @@ pub struct Summary {
 }
 
 /// The clock that measured the times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockKind {
     /// Virtual time of the simulation: equal on every machine.
@@ -141,7 +142,7 @@ pub enum ClockKind {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobSummary {
     /// Name of the job.
     pub name: String,
@@ -168,7 +169,7 @@ pub struct JobSummary {
 }
 
 /// I/Os that the host split, as Linux's block layer does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SplitSummary {
     /// Number of I/Os split.
     pub ios: u64,
@@ -177,7 +178,7 @@ pub struct SplitSummary {
 }
 
 /// A resource's share in the time of an I/O.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpanRow {
     /// The resource, or `queueing` for waiting.
     pub span: String,
@@ -188,7 +189,7 @@ pub struct SpanRow {
 }
 
 /// Operations of the flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlashSummary {
     /// Pages read for the host.
     pub host_reads: u64,
@@ -252,7 +253,7 @@ impl FlashSummary {
 }
 
 /// Verification of the data read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
     /// Whether reads were verified.
     pub on: bool,
@@ -263,7 +264,7 @@ pub struct Verification {
 }
 
 /// Commands that failed with the same status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRow {
     /// Name of the status in the specification.
     pub status: String,
@@ -306,6 +307,11 @@ pub fn link_rows(ledgers: &[Ledger]) -> Vec<LinkRow> {
         }
     }
     rows
+}
+
+/// The JSON schema of `summary.json`.
+pub fn summary_schema() -> serde_json::Value {
+    schemars::schema_for!(Summary).to_value()
 }
 
 impl Summary {

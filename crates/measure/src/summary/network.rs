@@ -4,10 +4,11 @@ use super::row::{LinkRow, Utilisation};
 use byteway_console::number::ratio;
 use byteway_console::table::{Cell, Column, TextTable};
 use byteway_link::{MessageKind, NetworkLedger};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A network and the target at its other end, over the measured part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkSummary {
     /// Name of the network's profile.
     pub profile: String,
@@ -26,7 +27,7 @@ pub struct NetworkSummary {
 }
 
 /// A path to a drive behind a target, over the whole run, including the time before the measured part.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PathRow {
     /// Address of the target.
     pub path: String,

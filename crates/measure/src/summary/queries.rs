@@ -2,12 +2,13 @@
 
 use byteway_console::number::ratio;
 use byteway_console::table::{Cell, Column, Quantity, TextTable};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::latency::{KindSummary, latency_cells, latency_table, per_second};
 
 /// Queries of a job by one executor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueryRow {
     /// Name of the job.
     pub job: String,

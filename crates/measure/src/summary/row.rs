@@ -1,10 +1,11 @@
 //! Rows common to several parts of a summary: traffic of a link or network, and utilisation.
 
 use byteway_console::number::ratio;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Traffic on the link for one purpose in one direction, in both ledgers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkRow {
     /// The purpose: doorbell, sqe-fetch, data, ...
     pub purpose: String,
@@ -19,7 +20,7 @@ pub struct LinkRow {
 }
 
 /// Utilisation of several resources of a kind, as fractions of the covered time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Utilisation {
     /// `dies`, `channels`, `cores`, ...
     pub resource: String,

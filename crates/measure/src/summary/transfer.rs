@@ -1,12 +1,13 @@
 //! The transfer part of the summary: payloads by transfer method, fallbacks, and processor time.
 
 use byteway_console::table::{grouped, time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use byteway_console::number::ratio;
 
 /// Payload transfers of the measured part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferSummary {
     /// The configured method.
     pub method: String,
@@ -26,7 +27,7 @@ pub struct TransferSummary {
 }
 
 /// A transfer method, and its payloads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MethodRow {
     /// Name of the method.
     pub way: String,

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use byteway_console::number::ratio;
@@ -11,7 +12,7 @@ use byteway_console::table::{grouped, percent, time};
 use byteway_wire::content::UNIT_BYTES;
 
 /// Background work of a drive.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UpkeepSummary {
     /// Units programmed by cause: the parts of write amplification. Empty if there are only the host's
     /// writes, garbage collection and padding.
@@ -44,7 +45,7 @@ pub struct UpkeepSummary {
 }
 
 /// Units of 4 KiB programmed for one cause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramRow {
     /// The cause: host, collector, levelling, refresh, folding, retirement, map, padding.
     pub cause: String,
@@ -55,7 +56,7 @@ pub struct ProgramRow {
 }
 
 /// Map cache statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MapCacheSummary {
     /// Translation pages of 4 KiB in the cache.
     pub pages: u64,
@@ -73,7 +74,7 @@ pub struct MapCacheSummary {
 }
 
 /// Read cache statistics. Data in the write buffer, and unmapped data, is not looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReadCacheSummary {
     /// Units of 4 KiB found in the cache.
     pub hits: u64,
@@ -84,7 +85,7 @@ pub struct ReadCacheSummary {
 }
 
 /// Use of blocks with one bit per cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlcSummary {
     /// Units programmed to these blocks.
     pub units_programmed: u64,
@@ -95,7 +96,7 @@ pub struct SlcSummary {
 }
 
 /// Flash reads retried at shifted thresholds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RetrySummary {
     /// Successful flash reads, of the host and others.
     pub reads: u64,
@@ -112,7 +113,7 @@ pub struct RetrySummary {
 }
 
 /// Bad superblocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BadBlockSummary {
     /// Programs that failed.
     pub failed_programs: u64,
@@ -125,7 +126,7 @@ pub struct BadBlockSummary {
 }
 
 /// Wear of superblocks. Erases before the run count if the drive's initial wear is configured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WearSummary {
     /// Number of superblocks.
     pub blocks: u64,
@@ -140,7 +141,7 @@ pub struct WearSummary {
 }
 
 /// Recovery statistics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoverySummary {
     /// Time from power-on until ready.
     pub time_ns: f64,

@@ -1,6 +1,6 @@
 //! Figures by which points are compared, and differences between them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::found::RunResult;
 use byteway_console::number::ratio;
@@ -262,7 +262,7 @@ impl Metric {
 }
 
 /// All figures of a point; `None` where there is none, such as write amplification without writes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Figures([Option<f64>; Metric::ALL.len()]);
 
 impl Figures {

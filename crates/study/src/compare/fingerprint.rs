@@ -2,7 +2,7 @@
 //! another notation or path, but the same plan, have equal fingerprints.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -20,6 +20,20 @@ pub struct Fingerprint(String);
 
 /// Hash of the program's sources: a changed model has other results, even with the same version.
 pub const SOURCES: &str = env!("BYTEWAY_SOURCES");
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The fingerprint of a scenario with this build.
+///
+/// # Errors
+/// A trace of the scenario cannot be read.
+pub fn fingerprint(scenario: &Scenario) -> Result<Fingerprint, InputError> {
+    of(scenario, &mut BTreeMap::new())
+}
 
 /// The fingerprint of a scenario with this build. The contents of traces are included; `hashed` caches their
 /// hashes.

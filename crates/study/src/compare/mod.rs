@@ -39,15 +39,18 @@ pub use comparison::{Comparison, Point};
 pub(crate) use figures::equal;
 pub use figures::{Figures, Metric};
 pub use finding::{Corner, Fact, Finding, FindingInput, SHOWN_MAX};
-pub use fingerprint::{Fingerprint, SOURCES};
+pub use fingerprint::{Fingerprint, SOURCES, fingerprint};
 pub use found::RunResult;
 pub(crate) use outcome::run_followed;
 pub use outcome::{CompareOptions, Outcome, PointOutcomes, probe, run_all};
+pub(crate) use plan::job_count;
 pub use plan::{Plan, Planned, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};
+pub(crate) use store::{Kept, read_kept};
 pub use store::{Store, StoreError};
-pub use vary::{Axis, Jobs, POINTS_MAX, Scale, Value};
+pub use vary::{Amount, Axis, Jobs, POINTS_MAX, Scale, Value};
+pub(crate) use vary::{place, resolve};
 
 impl Store {
     /// Writes all files about the comparison as a whole.

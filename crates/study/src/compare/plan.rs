@@ -1,7 +1,7 @@
 //! The plan of a comparison: every combination of values as a validated scenario, and the baseline of each.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use toml::de::DeValue;
 
@@ -12,14 +12,14 @@ use crate::shell::quoted;
 use byteway_console::error::{InputError, SourceLocation, suggest};
 use byteway_console::units::excerpt;
 use byteway_scenario::source::{Sources, Texts};
-use byteway_scenario::{Options, Scenario};
+use byteway_scenario::{Options, Scenario, ScenarioInput};
 use byteway_workload::{Issue, JobPlan};
 
 /// The user's request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The scenario file.
-    pub scenario: PathBuf,
+    /// The scenario.
+    pub scenario: ScenarioInput,
     /// `--vary` flags, in their order.
     pub varies: Vec<String>,
     /// `--baseline`.
@@ -145,9 +145,10 @@ impl Plan {
 /// The command, without flags that do not affect the results.
 fn command(request: &Request) -> String {
     // The text shown next to the command is a scenario, even for a fio job file.
-    let name = match request.scenario.extension().is_some_and(|extension| extension == "fio") {
-        true => request.scenario.with_extension("toml"),
-        false => request.scenario.clone(),
+    let path = request.scenario.path();
+    let name = match path.extension().is_some_and(|extension| extension == "fio") {
+        true => path.with_extension("toml"),
+        false => path.to_owned(),
     };
     let file = name.file_name().unwrap_or_default().to_string_lossy();
     let mut parts = vec!["byteway compare".to_owned(), quoted(&file)];
@@ -190,13 +191,13 @@ fn choice_of(index: usize, axes: &[Axis]) -> Vec<usize> {
 
 /// Number of jobs in the scenario. A scenario that is valid only with the varied values is counted as
 /// written.
-fn job_count(path: &Path, options: &Options) -> Result<Jobs, InputError> {
-    let loaded = Scenario::load(path, options);
+pub(crate) fn job_count(input: &ScenarioInput, options: &Options) -> Result<Jobs, InputError> {
+    let loaded = input.load(options);
     let texts = Texts::default();
     let tree = match &loaded {
         // A section may be a job on each of several drives, and a fio job file has no sections.
         Ok(scenario) => Sources::new(&texts).parse_text("scenario", Path::new(""), &scenario.text),
-        Err(_) => Sources::new(&texts).parse_file(path, "scenario"),
+        Err(_) => input.parse(&mut Sources::new(&texts)),
     };
     let tree = match (tree, loaded) {
         (Ok(tree), _) => tree,
@@ -222,7 +223,7 @@ fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scen
             options.sets.push(set);
         }
     }
-    Scenario::load(&request.scenario, &options).map_err(|mut error| {
+    request.scenario.load(&options).map_err(|mut error| {
         let stands = error.place.as_ref().map(|place| place.source.clone());
         match flags.into_iter().find(|(set, _)| Some(set) == stands.as_ref()) {
             Some((_, vary)) => error.place = Some(Box::new(vary)),

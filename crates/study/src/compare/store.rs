@@ -51,9 +51,11 @@ pub struct Store {
 
 /// The stored form of a point.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    fingerprint: Fingerprint,
-    found: RunResult,
+pub(crate) struct Kept {
+    /// Identity of the point. Checked when it is read, because files are copied and renamed.
+    pub(crate) fingerprint: Fingerprint,
+    /// Its result.
+    pub(crate) found: RunResult,
 }
 
 /// Size limit; a larger file was not written by a comparison.
@@ -70,7 +72,7 @@ impl Store {
     /// All stored points, by fingerprint.
     pub(super) fn kept(&self) -> BTreeMap<Fingerprint, RunResult> {
         let folders = folders(&self.folder.join(POINTS));
-        let kept = folders.iter().filter_map(|folder| read(&folder.join("point.json")));
+        let kept = folders.iter().filter_map(|folder| read_kept(&folder.join("point.json")));
         kept.map(|kept| (kept.fingerprint, kept.found)).collect()
     }
 
@@ -124,7 +126,8 @@ impl Store {
     }
 }
 
-fn read(path: &Path) -> Option<Kept> {
+/// A stored point; `None` if the file is missing, incomplete, or something else.
+pub(crate) fn read_kept(path: &Path) -> Option<Kept> {
     let mut bytes = Vec::new();
     std::fs::File::open(path).ok()?.take(KEPT_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()

@@ -121,7 +121,7 @@ impl Axis {
 }
 
 /// The location of an error in a flag.
-pub(super) fn place(flag: &str, text: &str) -> SourceLocation {
+pub(crate) fn place(flag: &str, text: &str) -> SourceLocation {
     SourceLocation { source: format!("{flag} {}", excerpt(text)), position: None, excerpt: None }
 }
 
@@ -153,7 +153,7 @@ impl From<usize> for Jobs {
 type Trouble = (String, String);
 
 /// The keys of the scenario that a key selects.
-pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Trouble> {
+pub(crate) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Trouble> {
     let jobs = jobs.into();
     if key.is_empty() || key.split('.').any(|part| part.trim().is_empty()) {
         let cure = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
@@ -359,14 +359,14 @@ fn expand(item: &str) -> Result<Vec<String>, Trouble> {
 /// Unit of numbers without a unit, so that 0.25 is exact.
 const MILLIONTHS: u64 = 1_000_000;
 
-/// The end or the step of a range.
-#[derive(Clone, Copy)]
-struct Amount {
+/// The end or the step of a range: millionths of a number, bytes, or picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
     kind: Kind,
     value: u64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Count,
     Bytes,
@@ -374,7 +374,8 @@ enum Kind {
 }
 
 impl Amount {
-    fn parse(text: &str) -> Option<Amount> {
+    /// Parses a number, a size or a time; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Amount> {
         let text = text.trim();
         if let Ok(bytes) = text.parse::<Bytes>() {
             return Some(Amount { kind: Kind::Bytes, value: bytes.0 });
@@ -395,6 +396,28 @@ impl Amount {
         let millionths: u64 = format!("{fraction:0<6}").parse().ok()?;
         let value = whole.parse::<u64>().ok()?.checked_mul(MILLIONTHS)?.checked_add(millionths)?;
         Some(Amount { kind: Kind::Count, value })
+    }
+
+    /// Its value in units of its kind.
+    pub fn value(self) -> u64 {
+        self.value
+    }
+
+    /// Another value of the same kind.
+    pub fn with(self, value: u64) -> Amount {
+        Amount { value, ..self }
+    }
+
+    /// Whether both are of one kind.
+    pub fn is_like(self, other: Amount) -> bool {
+        self.kind == other.kind
+    }
+
+    /// As a value of a key.
+    pub fn into_value(self) -> Value {
+        let raw = self.kind.show(self.value);
+        let number = number(&raw).map(|(number, _)| number);
+        Value { label: raw.clone(), raw, number }
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `point.rs` | points, and their results |
 //! | `power.rs` | power cuts during PUTs |
 //! | `paper.rs`, `papers.rs` | a paper: claims, recipes, figures; the list of papers |
+//! | `plan.rs` | which points run, and how long |
 //! | `work.rs` | running all points of a paper in parallel |
 //! | `reproduction.rs` | the complete result, and `reproduce.json` |
 //! | `table.rs` | the table for the terminal |
@@ -39,6 +40,7 @@ mod nvmeof;
 mod paper;
 mod papers;
 mod pcie_ssd;
+mod plan;
 mod point;
 mod power;
 mod report;
@@ -55,8 +57,8 @@ pub use error::{ClaimError, CutError, Measured};
 pub use load::{Load, Pattern};
 pub use paper::{Paper, Recipe};
 pub use papers::{PAPERS, paper};
+pub use plan::{ReproducePlan, RunLength};
 pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, PointResult, Points, Spec};
 pub use report::report;
 pub use reproduction::{Agreement, Reproduction};
 pub use verdict::{Check, Judged, Measurement, Outcome, Verdict, judge};
-pub use work::{ReproduceOptions, specs, twice, work};

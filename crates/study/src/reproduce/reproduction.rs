@@ -57,6 +57,8 @@ pub struct Reproduction {
     pub points: Points,
     /// The points that were run twice.
     pub agreements: Vec<Agreement>,
+    /// Whether an interrupt left out points that run twice, which belong to no claim.
+    pub is_unpaired: bool,
 }
 
 /// A point with two numbers of payloads.
@@ -185,6 +187,7 @@ impl Reproduction {
             rows: rows.collect(),
             points,
             agreements,
+            is_unpaired: false,
         }
     }
 

@@ -14,21 +14,21 @@ use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Points as Counter;
 
 /// Options of running points.
-pub struct ReproduceOptions<'a> {
+pub(super) struct ReproduceOptions<'a> {
     /// Lengths of points, at least 1.
-    pub lengths: Lengths,
+    pub(super) lengths: Lengths,
     /// Lengths of the repeated points that judge whether a shorter run is representative.
-    pub others: Lengths,
+    pub(super) others: Lengths,
     /// Number of threads, at least 1.
-    pub threads: usize,
+    pub(super) threads: usize,
     /// Interrupt flag.
-    pub interrupt: &'a Interrupt,
+    pub(super) interrupt: &'a Interrupt,
     /// Progress counter of points.
-    pub bar: &'a dyn Counter,
+    pub(super) bar: &'a dyn Counter,
 }
 
 /// All distinct points that these claims need, and with `figures` those of the paper's figures only.
-pub fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
+pub(super) fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
     let recipes = claims.iter().filter(|claim| claim.needs.is_there());
     let recipes = recipes.filter_map(|claim| paper.recipe(&claim.id));
     let drawn = if figures { (paper.drawn)() } else { Vec::new() };
@@ -37,12 +37,16 @@ pub fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
 }
 
 /// The points that are run a second time, with another number of payloads.
-pub fn twice(paper: &Paper, specs: &[Spec]) -> Vec<Spec> {
+pub(super) fn twice(paper: &Paper, specs: &[Spec]) -> Vec<Spec> {
     (paper.agreement)().into_iter().filter(|spec| specs.contains(spec)).collect()
 }
 
 /// Runs the points; returns their outcomes.
-pub fn work(paper: &Paper, specs: &[Spec], options: &ReproduceOptions<'_>) -> (Points, Vec<Agreement>) {
+pub(super) fn work(
+    paper: &Paper,
+    specs: &[Spec],
+    options: &ReproduceOptions<'_>,
+) -> (Points, Vec<Agreement>) {
     let twice = twice(paper, specs);
     // Start the longest points first, so that the others fill the remaining time.
     let mut tasks: Vec<(&Spec, u64)> = twice.iter().map(|spec| (spec, options.others.of(spec))).collect();

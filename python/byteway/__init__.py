@@ -1,0 +1,62 @@
+"""An NVMe solid-state drive in software.
+
+`run` simulates a scenario, `compare` varies it, `reproduce` measures a paper's claims again; `trace`, `kv` and `csd` have block
+traces, key-value drives and computational drives. Wrong input raises `InputError` with its cure.
+
+    >>> import byteway
+    >>> result = byteway.run({
+    ...     "drive": {"profile": "samsung-970-pro"},
+    ...     "job": [{"rw": "randread", "bs": "4 KiB", "iodepth": 32, "count": 20_000}],
+    ... })
+    >>> result.summary.ios
+    20000
+"""
+
+from . import csd, errors, kv, profiles, sections, summary, trace
+from ._native import SOURCES as __sources__
+from ._native import VERSION as __version__
+from ._run import Result, run
+from ._study import Comparison, Paper, Reproduction, compare, papers, reproduce, threshold
+from ._sweep import Sweep, sweep
+from ._table import Table
+from .errors import DriveError, DriveGoneError, Error, InputError, Interrupted, RunError
+from .sections import Drive, Host, Job, Kv, Measure, Query, Scenario, Target, Transfer
+
+__all__ = [
+    "Comparison",
+    "Drive",
+    "DriveError",
+    "DriveGoneError",
+    "Error",
+    "Host",
+    "InputError",
+    "Interrupted",
+    "Job",
+    "Kv",
+    "Measure",
+    "Paper",
+    "Query",
+    "Reproduction",
+    "Result",
+    "RunError",
+    "Scenario",
+    "Sweep",
+    "Table",
+    "Target",
+    "Transfer",
+    "__sources__",
+    "__version__",
+    "compare",
+    "csd",
+    "errors",
+    "kv",
+    "papers",
+    "profiles",
+    "reproduce",
+    "run",
+    "sections",
+    "summary",
+    "sweep",
+    "threshold",
+    "trace",
+]

@@ -1,0 +1,119 @@
+"""Running a scenario."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import NoReturn
+
+from . import _native
+from ._decode import decode
+from ._html import frame
+from ._progress import Display, Progress
+from ._scenario import Overrides, ScenarioLike, native
+from ._table import Table
+from .errors import Interrupted
+from .summary import Summary
+
+
+class Result:
+    """Results of a run."""
+
+    def __init__(self, native: _native.RunResults) -> None:
+        self._native = native
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The figures of the whole measured part: the content of `summary.json`."""
+        return decode(Summary, json.loads(self._native.summary()))
+
+    def to_json(self) -> str:
+        """The content of `summary.json`."""
+        return self._native.summary()
+
+    @cached_property
+    def series(self) -> Table:
+        """The time series, a row for each job in each step: the content of `results.parquet`."""
+        return Table(self._native.series())
+
+    @cached_property
+    def ios(self) -> Table | None:
+        """Every measured I/O with the stages of its latency, if the run was asked for them by `ios=True`."""
+        found = self._native.ios()
+        return None if found is None else Table(found)
+
+    @property
+    def partial(self) -> bool:
+        """Whether the run was interrupted: the figures then cover only completed I/Os."""
+        return self.summary.partial
+
+    @property
+    def scenario(self) -> str:
+        """The text of the scenario, as TOML, before overrides."""
+        return self._native.scenario
+
+    def report(self) -> str:
+        """The report with its charts, as one HTML page."""
+        return self._native.report()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes summary.json, results.parquet and report.html (and ios.parquet) to `folder`, which is created if necessary."""
+        self._native.save(Path(folder))
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        partial = ", partial" if summary.partial else ""
+        rate = f"{summary.iops:,.0f} IOPS"
+        return f"<byteway.Result of {summary.scenario!r}: {summary.ios:,} I/Os, {rate}{partial}>"
+
+    def _repr_html_(self) -> str:
+        return frame(self.report(), f"Report of {self.summary.scenario}")
+
+
+def stopped(by: BaseException, result: object) -> NoReturn:
+    """Raises what interrupted long work, with the partial result if it was Ctrl-C."""
+    if isinstance(by, KeyboardInterrupt):
+        raise Interrupted("interrupted: the result is partial", result=result) from by
+    raise by
+
+
+def run(
+    scenario: ScenarioLike,
+    overrides: Overrides = None,
+    *,
+    ios: bool = False,
+    defines: Mapping[str, str] | None = None,
+    skip_bad_lines: bool = False,
+    progress: Progress = None,
+) -> Result:
+    """Runs a scenario in virtual time.
+
+    Other Python threads go on meanwhile. The result depends on the scenario and its seed alone.
+
+    Args:
+        scenario: a path, a text of TOML, a dictionary, or a `Scenario`. Relative paths in it start at the file's folder, or at
+            the current one.
+        overrides: keys that are replaced or added, by their dotted paths: `{"drive.capacity": "64 GiB", "job.0.iodepth": 16}`.
+        ios: also record every measured I/O, for `Result.ios`.
+        defines: values of `${NAME}` in a fio job file.
+        skip_bad_lines: skip and count the lines of a trace that are not records.
+        progress: `True` for a bar, or a function.
+
+    Raises:
+        InputError: the scenario is invalid; nothing was run.
+        RunError: the run failed.
+        Interrupted: Ctrl-C; its `result` is the partial `Result`, or None before the first I/O.
+    """
+    made = native(scenario, overrides, defines, skip_bad_lines)
+    with Display(progress, "I/O") as function:
+        found, by = _native.run(made, ios, function)
+    result = Result(found)
+    if by is not None:
+        stopped(by, result)
+    return result

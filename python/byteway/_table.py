@@ -1,0 +1,71 @@
+"""Arrow tables that other libraries take over without a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from .errors import missing
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+class Table:
+    """Rows in memory, in Arrow's format.
+
+    Anything that knows the Arrow C stream interface takes it as it is: `polars.DataFrame(table)`, `pyarrow.table(table)`,
+    `duckdb.from_arrow(table)`. Numbers are shared with it, not copied.
+    """
+
+    def __init__(self, native: _native.Table) -> None:
+        self._native = native
+
+    def __len__(self) -> int:
+        return self._native.num_rows
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return self._native.column_names
+
+    def describe(self) -> dict[str, str | None]:
+        """What each column means, with its unit."""
+        return dict(self._native.descriptions)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self._native.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def to_polars(self) -> polars.DataFrame:
+        """A polars data frame; numbers share memory with this table."""
+        try:
+            import polars
+        except ImportError as error:
+            raise missing("polars", "to_polars()", "polars") from error
+        frame = polars.from_arrow(self, rechunk=False)
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def to_pyarrow(self) -> pyarrow.Table:
+        """A pyarrow table, which shares memory with this one."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise missing("pyarrow", "to_pyarrow()", "arrow") from error
+        return pyarrow.table(self)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A pandas data frame, by way of pyarrow."""
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise missing("pandas", "to_pandas()", "pandas") from error
+        return self.to_pyarrow().to_pandas()
+
+    def __repr__(self) -> str:
+        return f"<byteway.Table: {len(self):,} rows of {', '.join(self.columns)}>"

@@ -1,0 +1,79 @@
+"""Exceptions of this package. Each message ends with its cure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Error(Exception):
+    """Base of all errors of this package."""
+
+
+class InputError(Error, ValueError):
+    """Invalid input: a scenario, override, path, trace or query that cannot be used. Nothing was run."""
+
+    what: str
+    """What is wrong, with the key and the value."""
+    cure: str
+    """How to fix it."""
+    file: str | None
+    """The file or argument with the mistake, if it has a place."""
+    line: int | None
+    """Line in it, from 1."""
+    column: int | None
+    """Column in it, from 1, in characters."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        what: str | None = None,
+        cure: str = "",
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.what = text if what is None else what
+        self.cure = cure
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Exceptions of worker processes are pickled; the default forgets keyword arguments.
+        about = {name: getattr(self, name) for name in ("what", "cure", "file", "line", "column")}
+        return (_input_error, (str(self), about))
+
+
+def _input_error(text: str, about: dict[str, Any]) -> InputError:
+    return InputError(text, **about)
+
+
+class RunError(Error, RuntimeError):
+    """A run failed: the scenario is valid, but its drive or a job could not do what it asks."""
+
+
+class DriveError(Error, RuntimeError):
+    """A drive refused a request, or its data directory failed."""
+
+
+class DriveGoneError(DriveError, ConnectionError):
+    """The process that serves the drive has gone."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during long work. Like `KeyboardInterrupt`, it is not an `Exception`."""
+
+    result: Any
+    """The partial result, or None if there is none."""
+
+    def __init__(self, text: str = "interrupted", *, result: Any = None) -> None:
+        super().__init__(text)
+        self.result = result
+
+
+def missing(package: str, purpose: str, extra: str) -> Error:
+    """The error for a package that is not installed."""
+    cure = f"pip install '{package}', or 'byteway[{extra}]'"
+    return Error(f"{purpose} needs the package `{package}`, which is not installed\n  cure: {cure}")

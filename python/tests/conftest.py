@@ -1,0 +1,32 @@
+"""What the tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def reads() -> dict[str, Any]:
+    """A short run of random reads."""
+    return {
+        "drive": {"profile": "samsung-970-pro", "precondition": "filled"},
+        "job": [{"name": "reads", "rw": "randread", "bs": "4 KiB", "iodepth": 8, "count": 4000}],
+    }
+
+
+@pytest.fixture
+def endless(reads: dict[str, Any]) -> dict[str, Any]:
+    """A run that takes many minutes, for interruptions."""
+    reads["job"][0].pop("count")
+    reads["job"][0]["runtime"] = "1 h"
+    return reads
+
+
+@pytest.fixture
+def scenarios() -> Path:
+    return ROOT / "scenarios"

@@ -1,0 +1,72 @@
+"""Comparisons, thresholds, papers."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import byteway
+
+
+def test_a_comparison_has_points_findings_and_frames(reads: dict[str, Any], tmp_path: Path) -> None:
+    vary = {"iodepth": [1, 4, 16], "bs": "4 KiB..8 KiB x2"}
+    found = byteway.compare(reads, vary, {"job.0.count": 500}, out=tmp_path / "out")
+    assert len(found.points) == 6 and not found.partial
+    assert {point["iodepth"] for point in found.points} == {"1", "4", "16"}
+    assert all(point["status"] == "done" and point["iops"] > 0 for point in found.points)
+    assert found.findings and "knee" in " ".join(found.findings)
+    assert found.to_polars().shape[0] == 6 and len(found.to_pandas()) == 6
+    assert found._repr_html_().startswith("<iframe")
+    again = byteway.compare(reads, vary, {"job.0.count": 500}, out=tmp_path / "out", jobs=1)
+    assert again.to_json() == found.to_json()
+
+
+def test_values_with_commas_and_baselines(reads: dict[str, Any]) -> None:
+    vary = {"drive.override.flash.read": [["50 us"], ["60 us"]], "job.0.iodepth": (1, 2)}
+    found = byteway.compare(reads, vary, {"job.0.count": 200}, baseline={"job.0.iodepth": 2})
+    assert len(found.points) == 4
+    assert "iodepth=2" in found.data["baseline"]
+
+
+def test_wrong_values_are_named(reads: dict[str, Any]) -> None:
+    for vary in ({}, {"iodeph": [1]}, {"iodepth": ["deep"]}, ["iodepth"], {"iodepth": "1..0"}):
+        with pytest.raises(byteway.InputError) as caught:
+            byteway.compare(reads, vary)
+        assert caught.value.cure
+    with pytest.raises(byteway.InputError, match="p99_ns"):
+        byteway.compare(reads, {"iodepth": [1]}, metric="p99")
+
+
+def test_ctrl_c_keeps_completed_points(reads: dict[str, Any]) -> None:
+    threading.Timer(1.0, _thread.interrupt_main).start()
+    with pytest.raises(byteway.Interrupted) as caught:
+        byteway.compare(reads, {"seed": "1..2000"}, {"job.0.count": 20_000})
+    assert caught.value.result.partial
+
+
+def test_thresholds_are_measured(scenarios: Path) -> None:
+    found = byteway.threshold(scenarios / "small-payloads.toml", {"job.0.count": 50})
+    assert {"piggyback", "inline"} <= set(found) and found["inline"].endswith("B")
+
+
+def test_papers_are_measured_again() -> None:
+    names = [paper.name for paper in byteway.papers()]
+    assert names == ["byteexpress", "bandslim", "nvmeof", "pcie-ssd", "espresso"]
+    found = byteway.reproduce("byteexpress", payloads=20, figures=False)
+    assert len(found.claims) > 10 and not found.partial
+    assert found._repr_html_().startswith("<iframe") and "reproduced" in str(found)
+    with pytest.raises(byteway.InputError, match="byteexpress"):
+        byteway.reproduce("byteexpres")
+
+
+def test_profiles_are_listed_and_shown() -> None:
+    assert {"samsung-970-pro", "cosmos-plus"} <= {drive["name"] for drive in byteway.profiles.drives()}
+    assert byteway.profiles.load("p4500")["flash"]["channels"] == 12
+    assert byteway.profiles.hosts() and byteway.profiles.networks()
+    assert "job" in byteway.profiles.schema()["properties"]
+    with pytest.raises(byteway.InputError, match="p4500"):
+        byteway.profiles.show("p450")

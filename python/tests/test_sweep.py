@@ -1,0 +1,241 @@
+"""Sweeps: every executor gives the same rows, nothing is lost, nothing is run twice."""
+
+from __future__ import annotations
+
+import _thread
+import concurrent.futures
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import byteway
+
+
+def parquet(sweep: byteway.Sweep, folder: Path) -> bytes:
+    sweep.save(folder)
+    return (folder / "sweep.parquet").read_bytes()
+
+
+SHORT = {"job.0.count": 200}
+VARY = {"iodepth": [1, 2, 4], "bs": "4 KiB..16 KiB x2"}
+
+
+def test_a_grid_has_a_row_for_each_point(reads: dict[str, Any], tmp_path: Path) -> None:
+    found = byteway.sweep(reads, VARY, SHORT, cache=tmp_path / "cache", out=tmp_path / "out")
+    frame = found.to_polars()
+    assert found.counts == {"points": 9, "cached": 0, "run": 9} and not found.partial
+    assert frame["iodepth"].to_list() == ["1"] * 3 + ["2"] * 3 + ["4"] * 3
+    assert frame["bs (number)"].to_list() == [4096.0, 8192.0, 16384.0] * 3
+    assert frame["iops"].null_count() == 0 and set(frame["status"]) == {"done"}
+    assert found.found is not None and "the best IOPS" in found.found
+    assert json.loads((tmp_path / "out" / "sweep.json").read_text())["points"] == 9
+    again = byteway.sweep(reads, VARY, SHORT, cache=tmp_path / "cache")
+    assert again.counts == {"points": 9, "cached": 9, "run": 0}
+    assert parquet(again, tmp_path / "again") == parquet(found, tmp_path / "first")
+    # A larger space runs only what is new.
+    more = byteway.sweep(reads, {**VARY, "iodepth": [1, 2, 4, 8]}, SHORT, cache=tmp_path / "cache")
+    assert more.counts == {"points": 12, "cached": 9, "run": 3}
+
+
+@pytest.mark.parametrize("executor", ["processes", "pool", "dask"])
+def test_every_executor_gives_the_same_rows(
+    reads: dict[str, Any], tmp_path: Path, executor: str
+) -> None:
+    here = byteway.sweep(reads, VARY, SHORT, cache=False, jobs=1)
+    if executor == "pool":
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            there = byteway.sweep(reads, VARY, SHORT, cache=tmp_path / "cache", executor=pool)
+    else:
+        if executor == "dask":
+            pytest.importorskip("distributed")
+        there = byteway.sweep(
+            reads, VARY, SHORT, cache=tmp_path / "cache", executor=executor, jobs=2
+        )
+    assert parquet(there, tmp_path / "there") == parquet(here, tmp_path / "here")
+
+
+def test_drawn_points_are_even_and_the_same_for_a_seed(reads: dict[str, Any]) -> None:
+    vary = {
+        "drive.override.firmware.read_base": {"from": "1 us", "to": "100 us", "spacing": "log"},
+        "iodepth": {"from": 1, "to": 64},
+    }
+
+    def draw(method: str, seed: int) -> Any:
+        found = byteway.sweep(
+            reads, vary, {"job.0.count": 20}, method=method, points=20, seed=seed, cache=False  # type: ignore[arg-type]
+        )
+        return found.to_polars()
+
+    try:
+        first = draw("latin-hypercube", 1)
+    except byteway.InputError as error:
+        pytest.skip(f"the profile has another key: {error.what}")
+    assert first.equals(draw("latin-hypercube", 1)) and not first.equals(draw("latin-hypercube", 2))
+    times = sorted(first["drive.override.firmware.read_base (number)"])
+    # A tenth of the range has a tenth of the points: logarithmically, two of each hundredfold's tenth.
+    assert sum(time <= 10_000 for time in times) == 10
+
+
+def test_searches_find_what_they_look_for(scenarios: Path, reads: dict[str, Any]) -> None:
+    knee = byteway.sweep(reads, {"iodepth": "1..1024x2"}, {"job.0.count": 2000}, method="knee", cache=False)
+    assert knee.found is not None and "the most throughput for its latency" in knee.found
+    whole = byteway.sweep(reads, {"iodepth": "1..1024x2"}, {"job.0.count": 2000}, cache=False)
+    power = whole.to_polars().select(power=byteway_power())["power"]
+    best = whole.to_polars()["iodepth"][int(power.arg_max() or 0)]
+    assert f"iodepth={best}" in knee.found and knee.counts["points"] < 11
+    crossover = byteway.sweep(
+        scenarios / "small-payloads.toml",
+        {"bs": "32 B..4064 B + 32 B", "method": ["prp", "inline"]},
+        {"job.0.count": 50},
+        method="crossover",
+        metric="mean_ns",
+        cache=False,
+    )
+    assert crossover.found is not None and "inline has the better mean latency up to" in crossover.found
+    assert crossover.counts["points"] < 30
+    front = byteway.sweep(
+        reads,
+        {"iodepth": "1..64x2", "drive.override.flash.channels": [2, 4, 8]},
+        SHORT,
+        method="pareto",
+        cache=False,
+    )
+    assert front.found is not None and "the front of IOPS and mean latency" in front.found
+
+
+def byteway_power() -> Any:
+    import polars
+
+    return polars.col("iops") / polars.col("mean_ns")
+
+
+def test_failed_points_are_reported_and_retried(reads: dict[str, Any], tmp_path: Path) -> None:
+    # Some drives are too small for what the job asks.
+    vary = {"job.0.count": [100, 200]}
+    found = byteway.sweep(reads, vary, {"job.0.runtime": "1 ps"}, cache=tmp_path / "cache")
+    frame = found.to_polars()
+    assert found.failed == 2 and set(frame["status"]) == {"failed"}
+    assert all("no I/O" in reason for reason in frame["reason"])
+    assert byteway.sweep(reads, vary, {"job.0.runtime": "1 ps"}, cache=tmp_path / "cache").counts["run"] == 2
+
+
+def test_wrong_spaces_are_refused(reads: dict[str, Any]) -> None:
+    for vary, more in (
+        ({}, {}),
+        ({"iodeph": [1]}, {}),
+        ({"iodepth": ["x"]}, {}),
+        ({"iodepth": [1], "job.*.iodepth": [2]}, {}),
+        ({"iodepth": {"from": 1, "to": 4}}, {}),
+        ({"iodepth": {"from": 4, "to": 1}}, {"method": "random", "points": 3}),
+        ({"iodepth": {"from": 1, "to": "4 us"}}, {"method": "random", "points": 3}),
+        ({"iodepth": {"from": 1, "until": 4}}, {"method": "random", "points": 3}),
+        ({"iodepth": [1]}, {"method": "randon"}),
+        ({"iodepth": [1]}, {"method": "random"}),
+        ({"iodepth": [1]}, {"points": 3}),
+        ({"iodepth": [1], "bs": ["4 KiB"]}, {"method": "knee"}),
+        ({"iodepth": [1, 2]}, {"method": "crossover"}),
+        ({"iodepth": [1]}, {"metric": "iop"}),
+        ({"iodepth": [1]}, {"executor": "cloud"}),
+        ({"iodepth": [1]}, {"cache": "/proc/none"}),
+    ):
+        with pytest.raises(byteway.InputError) as caught:
+            byteway.sweep(reads, vary, **{"cache": False, **more})  # type: ignore[arg-type]
+        assert caught.value.cure
+
+
+def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(
+    reads: dict[str, Any], tmp_path: Path
+) -> None:
+    vary = {"seed": "1..60"}
+    overrides = {"job.0.count": 30_000}
+    threading.Timer(1.5, _thread.interrupt_main).start()
+    with pytest.raises(byteway.Interrupted) as caught:
+        byteway.sweep(reads, vary, overrides, cache=tmp_path)
+    done = caught.value.result.counts["run"]
+    assert caught.value.result.partial and 0 < done < 60
+    rest = byteway.sweep(reads, vary, overrides, cache=tmp_path)
+    assert rest.counts["cached"] >= done - 1 and not rest.partial
+
+
+# Two sweeps over one cache at the same time: a point that one runs, the other waits for.
+def test_concurrent_writers_of_a_cache_run_nothing_twice(
+    reads: dict[str, Any], tmp_path: Path
+) -> None:
+    script = (
+        "import sys, json, byteway\n"
+        "found = byteway.sweep(json.loads(sys.argv[1]), {'seed': '1..24'}, {'job.0.count': 4000},\n"
+        "    cache=sys.argv[2], jobs=1)\n"
+        "print(found.counts['run'])\n"
+    )
+    command = [sys.executable, "-c", script, json.dumps(reads), str(tmp_path / "cache")]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    ran = [int(process.communicate(timeout=300)[0]) for process in processes]
+    assert sum(ran) == 24, ran
+    assert not list((tmp_path / "cache").rglob("*.lock"))
+
+
+@pytest.mark.parametrize("points", [1000 if os.environ.get("CI") else 120])
+def test_a_killed_dask_worker_loses_nothing(
+    reads: dict[str, Any], tmp_path: Path, points: int
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    vary = {"seed": f"1..{points}"}
+    overrides = {"job.0.count": 400}
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as cluster, distributed.Client(cluster) as client:
+        victim = next(iter(client.run(os.getpid).values()))
+
+        def kill() -> None:
+            deadline = time.monotonic() + 120
+            while sum(1 for _ in (tmp_path / "cache").rglob("*.json")) < points // 10:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            os.kill(victim, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        there = byteway.sweep(reads, vary, overrides, cache=tmp_path / "cache", executor=client)
+        killer.join()
+        assert there.counts["points"] == points and not there.partial and there.failed == 0
+    # Another scheduler, later: everything is there.
+    again = byteway.sweep(
+        reads, vary, overrides, cache=tmp_path / "cache", executor="dask", jobs=2
+    )
+    assert again.counts == {"points": points, "cached": points, "run": 0}
+    here = byteway.sweep(reads, vary, overrides, cache=False)
+    assert parquet(there, tmp_path / "there") == parquet(here, tmp_path / "here")
+    assert parquet(again, tmp_path / "again") == parquet(here, tmp_path / "here2")
+
+
+def test_a_scheduler_that_goes_away_is_resumed_by_the_next(
+    reads: dict[str, Any], tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed")
+    script = (
+        "import sys, json, byteway\n"
+        "if __name__ == '__main__':\n"
+        "    byteway.sweep(json.loads(sys.argv[1]), {'seed': '1..200'}, {'job.0.count': 2000},\n"
+        "        cache=sys.argv[2], executor='dask', jobs=2)\n"
+    )
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    cache = tmp_path / "cache"
+    process = subprocess.Popen([sys.executable, str(path), json.dumps(reads), str(cache)], start_new_session=True)
+    deadline = time.monotonic() + 120
+    while sum(1 for _ in cache.rglob("*.json")) < 20:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    kept = sum(1 for _ in cache.rglob("*.json"))
+    rest = byteway.sweep(reads, {"seed": "1..200"}, {"job.0.count": 2000}, cache=cache)
+    assert rest.counts["cached"] >= kept and rest.counts["cached"] + rest.counts["run"] == 200
