@@ -18,8 +18,8 @@ pub(super) struct Completions {
 #[derive(clap::Args)]
 pub(super) struct Man {
     /// Write a page for each command to DIR, which is created if necessary, instead of printing the program's page.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    #[arg(long)]
+    dir: Option<PathBuf>,
 }
 
 /// Prints the completion script of a shell.
@@ -32,12 +32,12 @@ pub(super) fn completions(arguments: &Completions, mut command: clap::Command) -
 
 /// Prints the program's manual page, or writes those of all commands.
 pub(super) fn man(arguments: &Man, command: clap::Command) -> anyhow::Result<ExitCode> {
-    match &arguments.out {
+    match &arguments.dir {
         None => print(page(command, "byteway")?)?,
         Some(folder) => {
             std::fs::create_dir_all(folder).map_err(|error| {
                 let what = format!("cannot create `{}`: {error}", folder.display());
-                InputError::new(what, "choose another folder with --out")
+                InputError::new(what, "choose another folder with --dir")
             })?;
             write_all(folder, &command, "byteway")?;
         }

@@ -32,9 +32,12 @@ const fn sample(path: &'static str, short: &'static str, long: &'static str, pri
     Sample { path, short, long, prints }
 }
 
-const SAMPLES: [Sample; 30] = [
+const SAMPLES: [Sample; 33] = [
     sample("run", "run s.toml", "run endless.toml", true),
     sample("compare", "compare s.toml --vary iodepth=1,2", "compare endless.toml --vary iodepth=1,2", true),
+    sample("sweep", "sweep space.toml --no-cache", "sweep endless-space.toml --no-cache", true),
+    sample("completions", "completions bash", "completions zsh", true),
+    sample("man", "man", "man", true),
     sample("threshold", "threshold sink.toml", "threshold sink.toml", true),
     sample(
         "reproduce",
@@ -163,6 +166,11 @@ impl Bench {
         let job = "[[job]]\nrw = \"randread\"\n";
         write("s.toml", &format!("{DRIVE}{job}count = 200\n"));
         write("endless.toml", &format!("{DRIVE}{job}iodepth = 4\nruntime = \"10000 s\"\n"));
+        for name in ["space", "endless-space"] {
+            let scenario = if name == "space" { "s" } else { "endless" };
+            let vary = "[[vary]]\nkey = \"iodepth\"\nvalues = \"1,2\"\n";
+            write(&format!("{name}.toml"), &format!("scenario = \"{scenario}.toml\"\n{vary}"));
+        }
         write(
             "sink.toml",
             "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"sink\"\ncapacity = \"1 GiB\"\n\

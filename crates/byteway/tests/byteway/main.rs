@@ -41,6 +41,7 @@ mod shutdown;
 mod spans;
 mod steady;
 mod structure;
+mod sweep;
 mod tables;
 mod trace_convert;
 mod trace_formats;
