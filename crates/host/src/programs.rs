@@ -52,7 +52,7 @@ pub enum ProgramsError {
         status: Status,
     },
     /// The checksum of the loaded program differs from that of the program sent.
-    #[error("the drive's program has the checksum {loaded:#010x}, and {sent:#010x} was sent")]
+    #[error("the drive's program has checksum {loaded:#010x}, expected {sent:#010x}")]
     Checksum {
         /// Checksum reported by the drive.
         loaded: u32,
@@ -60,7 +60,7 @@ pub enum ProgramsError {
         sent: u32,
     },
     /// A list is too long for one command.
-    #[error("{count} {what} are more than one command can have ({most})")]
+    #[error("{count} {what} do not fit in one command (at most {most})")]
     TooMany {
         /// Name of the list's elements.
         what: &'static str,

@@ -32,10 +32,10 @@ pub enum TablesError {
         words: String,
     },
     /// A malformed or truncated answer of the drive.
-    #[error("what the drive says of its {0} is not whole")]
+    #[error("the drive's answer about {0} is malformed or truncated")]
     Answer(&'static str),
     /// A record does not fit into the client's buffer.
-    #[error("a record of the drive's {0} is longer than {1} B")]
+    #[error("a record in the drive's list of {0} is longer than {1} B")]
     TooSmall(&'static str, u32),
 }
 

@@ -77,7 +77,7 @@ fn amount(
         (None, Some(scale)) => match generator.scales() {
             Some(scales) if scales.contains(&scale) => Ok(Amount::Scale(scale)),
             Some(scales) => {
-                let what = format!("`{}` = {scale} is no scale of this", key("scale"));
+                let what = format!("`{}` = {scale} is out of range", key("scale"));
                 Err(fault(key("scale"), what, format!("choose {} to {}", scales.start(), scales.end())))
             }
             None => {
@@ -90,13 +90,13 @@ fn amount(
             Err(fault(key("scale"), what, "leave one of the two out"))
         }
         (None, None) => {
-            let what = format!("`{}` is not said", key("rows"));
+            let what = format!("`{}` is missing", key("rows"));
             Err(fault(key("generate"), what, "add `rows = 100000`"))
         }
     }
 }
 
-/// What a reader of results should know of a drive's tables.
+/// Notes for the results on the origin of a drive's tables.
 pub(super) fn notes(tables: &[TableRows]) -> Vec<String> {
     let note = |table: &TableRows| match &table.source {
         RowSource::File(path) => {

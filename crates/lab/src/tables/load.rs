@@ -188,7 +188,7 @@ impl Session {
         self.give_back(buffer);
         loaded.rows_in_all = appended.map_err(|error| match error {
             IoError::Status(status) if status.is(Status::CAPACITY_EXCEEDED) => {
-                let what = format!("the drive has no room for {rows} more rows");
+                let what = format!("the drive has not enough free space for {rows} more rows");
                 InputError::new(what, "drop a table, or give the drive more `capacity`").into()
             }
             error => AttachedError::from(error),

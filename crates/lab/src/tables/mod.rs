@@ -273,7 +273,7 @@ impl Session {
         let info = |record: TableRecord| match Schema::from_bytes(&record.schema) {
             Ok(schema) => Ok(TableInfo { record, schema }),
             Err(error) => {
-                let what = format!("the drive's table {:?} has a schema that is none: {error}", record.name);
+                let what = format!("the drive's table {:?} has an invalid schema: {error}", record.name);
                 Err(InputError::new(what, "drop it, and load it again").into())
             }
         };
