@@ -89,8 +89,7 @@ pub enum Canary {
 pub struct ArrayConfig {
     /// RAID level.
     pub level: Level,
-    /// Units of a chunk: a power of two from 1 to 1024. For level 1 it only determines how much is rebuilt at
-    /// once.
+    /// Units of a chunk: a power of two from 1 to 1024. For level 1 it only determines the rebuild step.
     pub chunk_units: u32,
     /// Identity of the array.
     pub uuid: [u8; 16],
@@ -158,7 +157,7 @@ pub enum ArrayError {
         /// The minimum for the level.
         least: usize,
     },
-    /// Mirrored pairs need an even number of members.
+    /// The number of members is odd; mirroring needs pairs.
     #[error("{0} members for level 10, which takes an even number")]
     Odd(usize),
     /// The members differ in capacity.
@@ -198,12 +197,12 @@ pub enum ArrayError {
     Differs {
         /// Name of the parameter.
         what: &'static str,
-        /// Its value on the members.
+        /// Value found on the members.
         found: u64,
-        /// Its value in the configuration.
+        /// Value in the configuration.
         expected: u64,
     },
-    /// There is no failed slot for a spare.
+    /// No failed slot is left for a spare.
     #[error("no slot has failed, so a spare has no place")]
     NoSlot,
     /// Too many members are missing or stale.

@@ -22,7 +22,7 @@ enum Method {
     Modify,
     /// From the rest of the stripe.
     Reconstruct,
-    /// Not at all: its member is missing.
+    /// Not computed: its member is missing.
     None,
 }
 
@@ -243,8 +243,7 @@ impl Inner {
         self.unless_broken()
     }
 
-    /// Reads what the parity of the segments needs, and computes it, in order of the segments that have
-    /// parity.
+    /// Reads the inputs of the segments' parity and computes it, in the order of the segments with parity.
     async fn compute(
         &self,
         context: WorkContext,

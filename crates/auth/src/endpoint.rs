@@ -52,7 +52,7 @@ pub trait Provider {
     }
 }
 
-/// One end, for any number of transactions.
+/// One end of authentication, for any number of transactions.
 pub struct Endpoint {
     algorithms: Algorithms,
     provider: Box<dyn Provider>,

@@ -207,7 +207,8 @@ impl Login {
         }
     }
 
-    /// The failure message to send to the controller for an error; `None`: the controller knows already.
+    /// The failure message to send to the controller for an error; `None` if the controller knows of the
+    /// failure.
     pub fn failure(&self, error: &LoginError) -> Option<Vec<u8>> {
         let explanation = match error {
             LoginError::Refused(_) | LoginError::NoRandomness(_) => return None,

@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 struct Message<T> {
     at: Time,
-    /// Its arrival wakes the reader.
+    /// Whether the arrival wakes the reader.
     wakes: bool,
     value: T,
 }

@@ -9,9 +9,9 @@ use std::cell::{Cell, RefCell};
 /// Times of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How long it waits for a server.
+    /// Time spent waiting for a server.
     pub queued: Delay,
-    /// When the service ends.
+    /// End of the service.
     pub end: Time,
 }
 
@@ -147,8 +147,8 @@ impl Station {
         service
     }
 
-    /// When the first server becomes free: a reservation from then on does not wait. In the past if a server
-    /// is idle.
+    /// Instant at which the first server becomes free: a reservation from then on does not wait. In the past
+    /// if a server is idle.
     pub fn next_free(&self) -> Time {
         self.free_at.borrow().iter().copied().min().unwrap_or(Time::ZERO)
     }

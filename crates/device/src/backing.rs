@@ -1,7 +1,7 @@
-//! What stores a controller's units: a translation layer over flash, or an array of whole drives.
+//! The storage behind a controller's units: a translation layer over flash, or an array of whole drives.
 //!
-//! The operations are those of [`Ftl`]. Operations that only a translation layer supports say so; over an array they
-//! are neither offered to hosts nor called: [`Backing::has_own_media`].
+//! Operations are those of [`Ftl`]. Those that only a translation layer supports are marked; over an array
+//! they are neither offered to hosts nor called ([`Backing::has_own_media`]).
 
 use byteway_array::{Array, ArrayCounters, Bridge};
 use byteway_clock::{SpanId, Spans};
@@ -10,7 +10,7 @@ use byteway_flash::Medium;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use std::rc::Rc;
 
-/// What stores a controller's units. Cheap to clone; clones share state.
+/// The storage behind a controller's units. Cheap to clone; clones share state.
 #[derive(Clone)]
 pub enum Backing {
     /// A translation layer.
@@ -316,7 +316,7 @@ impl Backing {
     /// As [`Ftl::purge`].
     ///
     /// # Errors
-    /// Also over an array, whose members' media are not the controller's to erase.
+    /// Always over an array: the members' media are not the controller's to erase.
     pub(crate) async fn purge(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
         match self {
             Backing::Ftl(ftl) => ftl.purge(progress).await,

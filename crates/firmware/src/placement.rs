@@ -19,7 +19,7 @@ impl Route {
     pub const OWN: Route = Route(0);
 }
 
-/// On behalf of what work is done.
+/// The work on whose behalf an operation runs.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkContext {
     /// The span that time is charged to.

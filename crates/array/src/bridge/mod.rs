@@ -57,7 +57,7 @@ pub struct BridgeCounters {
     pub writes_taken: u64,
     /// Writes that passed through, as a whole or except for units in the memory.
     pub writes_passed: u64,
-    /// Of those that passed through, the small ones that belonged to a stream.
+    /// Small writes that passed through because they belonged to a sequential stream.
     pub writes_of_streams: u64,
     /// Times that a write waited for free memory.
     pub waits: u64,
@@ -452,7 +452,7 @@ impl Inner {
         self.counters.set(counters);
     }
 
-    /// Whether a write of `bytes`, or a piece of one of `command_bytes`, goes to the memory.
+    /// Whether a write of `bytes`, or a piece of a command of `command_bytes`, goes to the memory.
     fn is_small(&self, at: u64, bytes: u64, command_bytes: u64) -> bool {
         let goes_on = self.streams.borrow_mut().goes_on(at, bytes);
         let is_short = command_bytes <= self.config.small_bytes;

@@ -159,7 +159,7 @@ impl Jbof {
         self.0.members[drive].present().map(|present| present.powered.clone())
     }
 
-    /// Its driver; `None`: the drive has no power, or the host has no driver for it.
+    /// Driver of a drive; `None` if the drive is not powered or the host has no driver for it.
     ///
     /// # Panics
     /// If the drive does not exist.
@@ -241,8 +241,8 @@ impl Jbof {
         self.harvest().map(|harvest| harvest.drives[drive].clone())
     }
 
-    /// Ends the host's background work for drives, once tenants have nothing in flight: copies in progress finish, and
-    /// none begins. The books balance afterwards.
+    /// Ends the host's background work for drives, once tenants have no I/O in flight: copies in progress
+    /// finish, and none begins. The byte counts of link, memory and controller balance afterwards.
     pub async fn quiesce(&self) {
         let Some(harvest) = self.harvest() else { return };
         for drive in &harvest.drives {

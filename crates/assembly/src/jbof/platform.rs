@@ -141,10 +141,10 @@ pub struct VirtualConfig {
 }
 
 impl VirtualConfig {
-    /// With `spare_units` of each drive for others. The cost of a command is an estimate: device mapper, block layer
-    /// and notifications of a hypervisor in Linux take about as much as a guest's own I/O, some 6 us of a core of 2.1
-    /// GHz, of which a small part looks into the one map. The paper says only that the host becomes the bottleneck
-    /// (3.1).
+    /// A platform that lends `spare_units` of each drive. The cost of a command is an estimate: device
+    /// mapper, block layer and notifications of a hypervisor in Linux cost about as much as a guest's own
+    /// I/O, some 6 us of a 2.1 GHz core, of which a small part is the look-up in the shared map. The paper
+    /// says only that the host becomes the bottleneck (3.1).
     pub fn new(copyback: Copyback, spare_units: u64) -> Self {
         VirtualConfig {
             copyback,

@@ -196,8 +196,8 @@ async fn run_fused(
     slot.clear(statuses[0], statuses[1]);
 }
 
-/// Drops the commands of a lent queue whose borrower is gone: they end without a completion, as in a reset, and their
-/// slots become free. The queue stays lent, so that no further command of it is executed.
+/// Drops the commands of a lent queue whose borrower was removed: they end without a completion, as in a
+/// reset, and their slots become free. The queue stays lent, so that no further command of it is executed.
 pub(crate) fn abandon(sets: &Rc<CommandSets>, qid: u16) {
     let core = &sets.core;
     sets.lending.end(qid);

@@ -41,7 +41,7 @@ pub(super) struct State {
     /// The read cache, if enabled.
     pub(super) read_cache: Option<ReadCache>,
     pub(super) counters: FtlCounters,
-    /// How far the end of life has progressed.
+    /// Progress of the end of life.
     pub(super) end: EndOfLife,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Signals {
     pub(super) ails: Notify,
     /// A die started garbage collection because few superblocks are free, outside any window.
     pub(super) collection_begun: Notify,
-    /// By die: there may be work for its collector.
+    /// By die: notified when its collector may have work.
     pub(super) collectors: Vec<Notify>,
 }
 

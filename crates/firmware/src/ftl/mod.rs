@@ -627,8 +627,8 @@ impl Ftl {
         self.0.space
     }
 
-    /// Ends its tasks: the drive is gone. Requests in progress never complete, and their tasks must be
-    /// killed.
+    /// Ends the layer's tasks, because the drive was removed. Requests in progress never complete, and their
+    /// tasks must be killed.
     pub fn stop(&self) {
         if let DataEnd::Far(far) = &self.0.flash {
             far.stop();
@@ -720,8 +720,8 @@ impl Inner {
         }
     }
 
-    /// Submits a read for garbage collection, which knows the contents where they are those of the base
-    /// state.
+    /// Submits a read for garbage collection. The contents are known in advance where they are those of the
+    /// base state.
     fn submit_read(
         &self,
         first: Ppa,

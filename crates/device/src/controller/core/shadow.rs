@@ -243,7 +243,7 @@ impl Core {
             .each_completion(|queue| list.extend(shadowed(queue.id, || Queue::Completion(queue.clone()))));
     }
 
-    /// Sets a fatal status: a buffer is no longer memory.
+    /// Sets Controller Fatal Status, because a shadow buffer is no longer in host memory.
     fn lose_shadow(&self) {
         self.queues.shadow.buffers.set(None);
         self.fail();

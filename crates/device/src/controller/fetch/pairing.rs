@@ -37,13 +37,13 @@ impl Candidate {
     }
 }
 
-/// Hands out the commands of one read of entries, fused pairs together.
+/// Dispatches the commands of one read of submission queue entries, fused pairs together.
 pub struct Pairing<'a> {
     sets: &'a CommandSets,
     queue: &'a SubmissionQueue,
     /// Index of the read's first entry.
     first: u32,
-    /// A first half in the previous entry.
+    /// Pairing for the read of `queue` that began with entry `first` and has ended.
     open: Option<Candidate>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Pairing<'a> {
         Some(Candidate { command, slot: None })
     }
 
-    /// Ends the read: all `count` entries were handed out.
+    /// Ends the read: all `count` entries were dispatched.
     pub fn end(mut self, count: u32) {
         if let Some(first) = self.open.take() {
             self.leave(first, count);

@@ -39,11 +39,11 @@ pub(in crate::ftl) enum Cause {
     Window,
     /// A program of it failed.
     Retire,
-    /// It was read too often, or its data are old.
+    /// The superblock was read too often, or its data is old.
     Refresh,
-    /// It has fewer program/erase cycles than others.
+    /// The superblock has fewer program/erase cycles than others.
     Level,
-    /// It belongs to the cache.
+    /// The superblock belongs to the one-bit cache.
     Fold,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::ftl) struct DieUpkeep {
     /// The wear was evaluated since the last erase; `coldest` is the superblock to move, if any.
     pub(super) looked: bool,
     pub(super) coldest: Option<BlockId>,
-    /// A victim that was already begun, which comes before everything else.
+    /// A victim whose collection has begun. It precedes everything else.
     pub(super) begun: Option<(BlockId, Cause)>,
 }
 

@@ -74,9 +74,9 @@ use std::rc::Rc;
 #[derive(Clone, Copy)]
 struct Moved {
     lpa: u64,
-    /// Its version, which a move does not change.
+    /// Version of the unit, which a move does not change.
     sequence: u64,
-    /// Its location according to the map.
+    /// Location of the unit according to the map.
     from: Entry,
     ppa: Ppa,
     victim: BlockId,
@@ -135,7 +135,8 @@ struct Collector {
     /// Scratch for scanning: the spare areas of the next stripes, and the map entries of their units.
     spares: Vec<Spare>,
     entries: Vec<Entry>,
-    /// Of this round: units being read, units being programmed, and the division of the latter into stripes.
+    /// State of this round: units being read, units being programmed, and the division of the latter into
+    /// stripes.
     reading: Vec<Moved>,
     flying: Vec<Moved>,
     programs: Vec<Program>,
@@ -618,8 +619,8 @@ impl Collector {
         state.collecting.moving[self.die as usize].drain(..safe);
     }
 
-    /// After failed programs, reads the units again that these, and earlier stripes of their wordlines,
-    /// should have held.
+    /// After failed programs, reads again the units of these stripes, and of earlier stripes of their
+    /// wordlines.
     #[cold]
     fn sort_out(&mut self) {
         let inner = &*self.inner;

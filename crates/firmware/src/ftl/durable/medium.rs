@@ -51,7 +51,7 @@ pub enum MediumError {
 }
 
 impl Ftl {
-    /// A new medium in the base state that `config` asks for.
+    /// A new medium in the base state of `config`.
     ///
     /// # Errors
     /// As [`Ftl::new`].

@@ -283,7 +283,7 @@ impl Inner {
     }
 
     /// Reads a dirty page back from a peer's DRAM, before it is captured for flash. False if it is no longer
-    /// there, or no longer needs writing.
+    /// present, or no longer needs writing.
     pub(in crate::ftl) async fn read_back(&self, page: u32) -> bool {
         if !self.is_borrowed(page) {
             return true;

@@ -68,7 +68,7 @@ impl Part {
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
     valid: Part,
-    /// How often all units of each kind had been overwritten by then.
+    /// Number of times that all units of each kind had been overwritten by then.
     at: [f64; 2],
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Course {
     /// The cache's superblocks, oldest first.
     cache: VecDeque<Written>,
     doing: DieActivity,
-    /// How often all units of each kind have been overwritten, and the remaining fraction.
+    /// Number of times that all units of each kind have been overwritten, and the remaining fraction.
     overwritten: [f64; 2],
     left: [f64; 2],
     /// Exponentially weighted sums: host data written, data programmed, and time.

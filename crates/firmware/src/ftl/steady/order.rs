@@ -9,7 +9,7 @@ const TABLE_UNITS_MAX: u64 = 1 << 15;
 pub(super) enum Positions {
     /// Image of each position, and the reverse.
     Table { images: Box<[u16]>, positions: Box<[u16]> },
-    /// For superblocks so large that building a table would take too long.
+    /// Computed on demand, for superblocks so large that building a table would take too long.
     Computed(Permutation),
 }
 

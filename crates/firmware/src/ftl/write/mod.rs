@@ -402,7 +402,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Map changes that are paid for at once; changes of a tree of extents are paid later.
+    /// Map changes that are charged immediately; changes of a tree of extents are charged later.
     #[inline]
     pub(in crate::ftl) fn changes_at_once(&self, count: u64) -> u64 {
         if self.config.extents.is_some() { 0 } else { count }

@@ -18,7 +18,7 @@ pub(in crate::ftl) struct Superseded {
     turn: Cell<usize>,
     /// By turn: reads, writes, flushes and the like that started in it and have not ended.
     in_flight: [Cell<u32>; 2],
-    /// By the turn in which they were superseded.
+    /// Superseded units by the turn in which they were superseded.
     units: [RefCell<Vec<Outdated>>; 2],
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn check_value(core: &Core, bytes: u32) -> Result<(), Status> {
     Ok(())
 }
 
-/// Stores a pair and answers the command.
+/// Stores a key-value pair and answers the command.
 pub(crate) async fn put(
     context: &Context<'_>,
     pairs: &Kv,
