@@ -49,10 +49,10 @@ struct Shadow {
     queue: QueuePair,
     /// Reset count of the queue pair at binding: a reset makes it the lender's own again.
     epoch: u64,
-    /// The share of commands that goes through it.
+    /// Fraction of commands that use it.
     share: Cell<f64>,
     in_flight: Cell<u32>,
-    /// No further command goes through it.
+    /// Whether further commands are barred from it.
     is_leaving: Cell<bool>,
     /// The loan that the borrower revokes when the lender has failed.
     loan: Option<LoanOf>,
@@ -144,7 +144,7 @@ impl Redirection {
         id
     }
 
-    /// Whether commands may go through a shadow queue pair: it is not leaving, and its controller was not reset or
+    /// Whether commands may use a shadow queue pair: it is not leaving, and its controller was not reset or
     /// given up.
     pub fn holds(&self, id: ShadowId) -> bool {
         let holds =
@@ -267,7 +267,8 @@ impl Inner {
 }
 
 impl Inner {
-    /// Makes the borrower revoke the loan of a lender that does not answer. `false`: it can't be asked.
+    /// Makes the borrower revoke the loan of a lender that does not answer. Returns false if the borrower
+    /// cannot be asked.
     async fn revoke(&self, shadow: &Shadow) -> bool {
         let Some(loan) = &shadow.loan else { return true };
         while shadow.revocation.get() == Revocation::Asked {

@@ -101,8 +101,8 @@ impl MapSample {
         samples.older.curve()
     }
 
-    /// Whether the curve tells what a drive can do without. It does not if most sampled look-ups were of pages new to
-    /// the sample.
+    /// Whether the curve shows what a drive can do without. It does not if most sampled look-ups were of
+    /// pages new to the sample.
     pub fn is_reliable(&self) -> bool {
         let samples = self.samples.borrow();
         samples.is_by_age || self.is_enough(samples.older_looks, &samples.older)

@@ -46,9 +46,9 @@ pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<us
 /// Arbitration weight of a queue, and the sum over all I/O submission queues of its drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// Of the queue.
+    /// Commands of the queue.
     pub own: u32,
-    /// Of all.
+    /// Commands of all queues.
     pub all: u32,
 }
 

@@ -182,7 +182,7 @@ impl Kv {
         self.store_told(span, spans, key, value, origin, mode).await.map(drop)
     }
 
-    /// As [`Kv::store`]; returns where the value lies, for a host that places values itself.
+    /// As [`Kv::store`]. Returns the position of the value, for a host that places values itself.
     ///
     /// # Errors
     /// As [`Kv::store`].
@@ -339,10 +339,10 @@ impl Kv {
         inner.flush_logs(span, spans).await
     }
 
-    /// Deletes all key-value pairs, durably. Operations that run meanwhile take effect either before or after.
+    /// Deletes all key-value pairs, durably. A concurrent operation takes effect either before or after.
     ///
     /// # Errors
-    /// [`KvError::Media`] if flash can't be written. All pairs then remain, unless the store [is no longer
+    /// [`KvError::Media`] if flash cannot be written. All pairs then remain, unless the store [is no longer
     /// known](Kv::is_known).
     pub async fn format(&self) -> Result<(), KvError> {
         self.ready().await;

@@ -188,8 +188,8 @@ impl Far {
         self.submit(Verb::Read(mask), block, stripe, priority, ticket)
     }
 
-    /// A read out of range fails at once, without crossing the link. Such an address may come from the flash
-    /// itself.
+    /// Fails a read that is out of range, without crossing the link. The address may come from damaged flash
+    /// contents.
     #[cold]
     fn fail_read(&self, mask: u64, ticket: &Ticket) -> usize {
         let units = mask.count_ones();

@@ -56,7 +56,7 @@ pub struct InitiatorConfig {
     pub admin_entries: u16,
     /// Maximum in-capsule data of commands on I/O queues, in bytes.
     pub in_capsule_bytes: u32,
-    /// How to authenticate if required.
+    /// Authentication, if required.
     pub authenticator: Option<Authenticator>,
 }
 

@@ -24,31 +24,32 @@ use std::rc::Rc;
 /// Limits of a batch: it is sent when either is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkLimits {
-    /// Number of pairs.
+    /// Number of key-value pairs.
     pub pairs: u32,
-    /// Bytes of the command's payload, pairs with their headers; at most the size of the client's buffers.
+    /// Bytes of the command's payload: key-value pairs with their headers; at most the size of the client's
+    /// buffers.
     pub bytes: u32,
 }
 
-/// A gathered pair.
+/// A key-value pair in a batch.
 struct Gathered {
     key: Key,
     /// Length of its value, in bytes.
     bytes: u32,
-    /// When it was acknowledged to the caller.
+    /// Instant at which it was acknowledged to the caller.
     told: Option<Time>,
-    /// Its store in the oracle.
+    /// Record of its store in the oracle.
     write: Option<KvWrite>,
 }
 
 impl Gathered {
-    /// Its bytes in the loss window.
+    /// Bytes that it contributes to the loss window.
     fn counts(&self) -> u64 {
         self.key.as_bytes().len() as u64 + u64::from(self.bytes)
     }
 }
 
-/// Gathers pairs for one namespace. Pairs of the same key are stored in the order of their puts.
+/// Batches key-value pairs for one namespace. Pairs of the same key are stored in the order of their puts.
 pub struct KvBulk {
     client: KvClient,
     limits: BulkLimits,
@@ -60,8 +61,8 @@ pub struct KvBulk {
 }
 
 impl KvBulk {
-    /// Stores by `client`; commands use its kind of data pointers, whatever its rules say about single values. `window`
-    /// may be shared: it then counts what all clients would lose together.
+    /// A batch for `client`; commands use its kind of data pointers, independent of its rules for single
+    /// values. `window` may be shared: it then counts what all clients would lose together.
     ///
     /// # Errors
     /// [`KvIoError`] if no host memory is available.
@@ -82,22 +83,22 @@ impl KvBulk {
         })
     }
 
-    /// Number of pairs that are gathered and not sent.
+    /// Number of key-value pairs in the batch.
     pub fn len(&self) -> usize {
         self.gathered.len()
     }
 
-    /// Whether no pairs are gathered.
+    /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.gathered.is_empty()
     }
 
-    /// Puts a pair. On return it counts as acknowledged, but it may be in host memory only: a put that reaches a limit
-    /// sends the batch, and waits until the drive has stored it.
+    /// Puts a key-value pair. On return it counts as acknowledged, but it may be in host memory only. A put
+    /// that reaches a limit sends the batch, and waits until the drive has stored it.
     ///
     /// # Errors
-    /// [`KvIoError`] if the pair is longer than a batch, without any change. Or if a command failed or was lost: those
-    /// of its pairs that the drive did not store are lost, although they were acknowledged.
+    /// [`KvIoError`] if the pair is longer than a batch; nothing changes then. Also if a command failed or
+    /// was lost: those of its pairs that the drive did not store are lost, although they were acknowledged.
     pub async fn put(&mut self, key: Key, value: &[u8]) -> Result<SpanRecord, KvIoError> {
         let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
         self.add(key, bytes, Some(value)).await
@@ -111,7 +112,7 @@ impl KvBulk {
         self.add(key, bytes, None).await
     }
 
-    /// Sends all gathered pairs, and waits until the drive has stored them.
+    /// Sends all key-value pairs of the batch, and waits until the drive has stored them.
     ///
     /// # Errors
     /// As [`KvBulk::put`].
@@ -171,7 +172,7 @@ impl KvBulk {
         Ok(())
     }
 
-    /// Charges copying a pair into the batch, at the cost of queue entries of 64 bytes.
+    /// Charges copying a key-value pair into the batch, at the cost of queue entries of 64 bytes.
     async fn charge_copy(&self, span: SpanId, bytes: u64) {
         let submission = &self.client.queue().submission;
         let cost = submission.costs.chunk * bytes.div_ceil(64);
@@ -214,7 +215,7 @@ impl KvBulk {
         Ok(sent?)
     }
 
-    /// Ends the command with all gathered pairs.
+    /// Ends the command with all key-value pairs of the batch.
     fn end(&mut self, completed: Result<Cqe, KvIoError>) -> Result<(), KvIoError> {
         let pairs = self.gathered.len();
         let (stored, others, result) = match completed {
@@ -230,7 +231,8 @@ impl KvBulk {
         result
     }
 
-    /// Empties the batch: the first `stored` pairs are on the drive, and the others have the outcome `others`.
+    /// Empties the batch: the first `stored` key-value pairs are on the drive, and the others have the
+    /// outcome `others`.
     fn empty(&mut self, stored: usize, others: KvOutcome) {
         let now = self.now();
         let mut window = self.window.borrow_mut();
@@ -260,7 +262,7 @@ impl KvBulk {
 }
 
 impl Drop for KvBulk {
-    /// A client that is dropped, as in a crash of the host, loses its gathered pairs.
+    /// Dropping a client, as in a crash of the host, loses the key-value pairs of its batch.
     fn drop(&mut self) {
         self.empty(0, KvOutcome::Uncertain);
     }

@@ -64,10 +64,10 @@ pub enum KvError {
     /// The contents of a key are wrong.
     #[error(transparent)]
     Mismatch(Box<KvMismatch>),
-    /// The buffer is too small for a pair.
+    /// The buffer is too small for a key-value pair.
     #[error("the buffer is too small for the next pair of {bytes} bytes")]
     TooSmall {
-        /// Bytes that the pair takes.
+        /// Length of the key-value pair, in bytes.
         bytes: u32,
     },
 }
@@ -95,7 +95,7 @@ impl From<IoError> for KvIoError {
 pub struct Answer {
     /// Whether the key exists.
     pub found: bool,
-    /// Of a retrieve: length of the whole value, in bytes. The buffer holds as much of it as fits.
+    /// For a retrieve: length of the whole value, in bytes, even if the buffer is smaller.
     pub value_bytes: u32,
     /// Trace record of the operation.
     pub span: SpanRecord,

@@ -43,12 +43,12 @@ pub struct Pairing<'a> {
     queue: &'a SubmissionQueue,
     /// Index of the read's first entry.
     first: u32,
-    /// Pairing for the read of `queue` that began with entry `first` and has ended.
+    /// First half of a fused pair in the previous entry.
     open: Option<Candidate>,
 }
 
 impl<'a> Pairing<'a> {
-    /// For the read of `queue` that began with entry `first` and has ended.
+    /// Pairing for a finished read of `queue` that began with entry `first`.
     pub fn new(sets: &'a CommandSets, queue: &'a SubmissionQueue, first: u32) -> Self {
         Pairing { sets, queue, first, open: None }
     }

@@ -211,7 +211,8 @@ impl KvOracle {
     }
 }
 
-/// When a record was replaced for readers: when an operation ended that began after it, and has certainly taken effect.
+/// Instant at which a record was replaced for readers: the end of an operation that began after it and has
+/// certainly taken effect.
 pub(super) fn replaced_at(history: &[Record], of: &Record) -> u64 {
     let after = history.iter().filter(|other| other.is_certain && other.begin > of.end);
     after.map(|other| other.end).min().unwrap_or(NEVER)
