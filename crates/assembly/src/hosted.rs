@@ -188,7 +188,7 @@ impl HostedConfig {
     /// Media of new endpoints.
     ///
     /// # Errors
-    /// As [`HostedConfig::validate`].
+    /// Same as [`HostedConfig::validate`].
     pub fn media(&self) -> Result<Vec<Medium>, ConfigError> {
         self.validate()?;
         (0..self.endpoints).map(|number| Drive::medium(&self.endpoint_number(number))).collect()

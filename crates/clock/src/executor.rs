@@ -314,12 +314,12 @@ impl Executor {
         }
     }
 
-    /// As [`run`](Executor::run), but stops before poll number `polls` (numbered from 0 since the executor
+    /// Like [`run`](Executor::run), but stops before poll number `polls` (numbered from 0 since the executor
     /// was made). The tasks, `main` among them, stay where they wait and are dropped with the executor: a
     /// power cut at a repeatable point.
     ///
     /// # Errors
-    /// As [`run`](Executor::run).
+    /// Same as [`run`](Executor::run).
     pub fn run_cut<T: 'static>(
         &self,
         main: impl Future<Output = T> + 'static,
@@ -336,11 +336,11 @@ impl Executor {
         }
     }
 
-    /// As [`run`](Executor::run), but calls `is_to_stop` every 65,536 polls, and ends as by
+    /// Like [`run`](Executor::run), but calls `is_to_stop` every 65,536 polls, and ends as by
     /// [`run_cut`](Executor::run_cut) when it returns true. While it returns false it changes nothing.
     ///
     /// # Errors
-    /// As [`run`](Executor::run).
+    /// Same as [`run`](Executor::run).
     pub fn run_unless<T: 'static>(
         &self,
         main: impl Future<Output = T> + 'static,

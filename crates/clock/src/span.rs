@@ -214,7 +214,7 @@ impl Spans {
         self.charge_split(id, now, Delay::ZERO, stage);
     }
 
-    /// As [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
+    /// Like [`charge`](Spans::charge), but up to `queued` of the time goes to [`Stage::Queueing`].
     pub fn charge_split(&self, id: SpanId, now: Time, queued: Delay, stage: Stage) {
         let mut table = self.0.borrow_mut();
         let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };

@@ -50,10 +50,10 @@ impl Drive {
         Self::open_medium_tuned(config, files, Tuning::default())
     }
 
-    /// As [`Drive::open_medium`], with checkpoints written as `tuning` says.
+    /// Like [`Drive::open_medium`], with checkpoints written as `tuning` says.
     ///
     /// # Errors
-    /// As [`Drive::open_medium`].
+    /// Same as [`Drive::open_medium`].
     pub fn open_medium_tuned(
         config: &DriveConfig,
         files: Arc<dyn Files>,

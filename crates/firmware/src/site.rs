@@ -103,7 +103,7 @@ impl Site {
         clock.now().since(began).saturating_sub(worked)
     }
 
-    /// As [`reserve`](Site::reserve), for two pieces of work in sequence without a gap.
+    /// Like [`reserve`](Site::reserve), for two pieces of work in sequence without a gap.
     pub fn reserve_both(&self, first: (WorkKind, u64), second: (WorkKind, u64)) -> Service {
         let cycles = first.1.saturating_add(second.1);
         if cycles == 0 {

@@ -245,7 +245,7 @@ impl Flash {
         self.submit_reading(first, mask, false, priority, ticket)
     }
 
-    /// As [`submit_read`](Flash::submit_read), for a caller who knows the contents, as in a base state. The
+    /// Like [`submit_read`](Flash::submit_read), for a caller who knows the contents, as in a base state. The
     /// ticket records only which units are unreadable, and holds zeroes instead of contents.
     pub fn submit_known_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         self.submit_reading(first, mask, true, priority, ticket)
@@ -454,7 +454,7 @@ impl Flash {
         self.0.array.borrow().store.content(ppa)
     }
 
-    /// As [`content`](Flash::content); None if the unit is not intact, as in a damaged file.
+    /// Like [`content`](Flash::content); None if the unit is not intact, as in a damaged file.
     pub fn intact(&self, ppa: Ppa) -> Option<Content> {
         if ppa.0 >= self.0.geometry.total_units() {
             return None;

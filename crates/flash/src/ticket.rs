@@ -216,7 +216,7 @@ impl Ticket {
         self.node(|node| node.contents.get(index).cloned().unwrap_or_default())
     }
 
-    /// As [`content`](Ticket::content), moved out of the ticket.
+    /// Like [`content`](Ticket::content), moved out of the ticket.
     pub fn take(&self, index: usize) -> Content {
         self.node(|node| node.contents.get_mut(index).map(std::mem::take).unwrap_or_default())
     }

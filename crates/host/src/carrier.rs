@@ -283,7 +283,7 @@ impl Carrier {
         get(self.memory(), &buffer.buffer, into)
     }
 
-    /// As [`Carrier::get`], into a vector, whose contents are replaced.
+    /// Like [`Carrier::get`], into a vector, whose contents are replaced.
     pub fn take(&self, buffer: &IoBuffer, bytes: u32, into: &mut Vec<u8>) -> Result<(), IoError> {
         self.fits(buffer, bytes)?;
         into.clear();

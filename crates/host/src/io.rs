@@ -383,7 +383,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::compare_and_write`], with a wrong byte in the comparison, so that nothing may be written.
+    /// Like [`Client::compare_and_write`], with a wrong byte in the comparison, so that nothing may be written.
     ///
     /// # Errors
     /// [`BlockError::WroteUnequal`], or any failure of the Compare other than a difference.
@@ -748,7 +748,7 @@ impl Client {
         })
     }
 
-    /// As [`Inner::fill_parts`], for reading.
+    /// Like [`Inner::fill_parts`], for reading.
     fn show_parts(
         &self,
         buffer: &Buffer,

@@ -273,7 +273,7 @@ impl QueuePair {
     /// in order. They belong to the first owner.
     ///
     /// # Errors
-    /// As [`QueuePair::submit`]; the commands submitted before are in `pending`.
+    /// Same as [`QueuePair::submit`]; the commands submitted before are in `pending`.
     pub async fn submit_batch(
         &self,
         requests: &[Request<'_>],
@@ -288,7 +288,7 @@ impl QueuePair {
     /// order.
     ///
     /// # Errors
-    /// As [`QueuePair::submit`]; [`Lost::NotPlaced`] if the queue can never hold all of them.
+    /// Same as [`QueuePair::submit`]; [`Lost::NotPlaced`] if the queue can never hold all of them.
     pub async fn submit_together(
         &self,
         requests: &[Request<'_>],
@@ -316,7 +316,7 @@ impl QueuePair {
         self.execute_placed(&request).await
     }
 
-    /// As [`QueuePair::execute`], with a borrowed request whose band is set.
+    /// Like [`QueuePair::execute`], with a borrowed request whose band is set.
     pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
         if let Some(routes) = &self.routes {
             return routes.execute(request).await;

@@ -128,7 +128,7 @@ impl Redirection {
         self.add(queue, None)
     }
 
-    /// As [`Redirection::bind`], for a lender that `borrower`'s drive knows by number, and that may fail during
+    /// Like [`Redirection::bind`], for a lender that `borrower`'s drive knows by number, and that may fail during
     /// commands.
     pub fn bind_loan(&self, queue: QueuePair, borrower: &Driver, lender: u8) -> ShadowId {
         self.add(queue, Some(LoanOf { borrower: borrower.clone(), lender }))

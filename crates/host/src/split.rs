@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::read_or_write_split`], by several commands.
+    /// Like [`Client::read_or_write_split`], by several commands.
     async fn split(
         &self,
         direction: Direction,

@@ -309,7 +309,7 @@ impl TablesClient {
         self.fetch_some(buffer, cursor, u32::MAX).await
     }
 
-    /// As [`fetch`](Self::fetch), with a buffer of at most `bytes_max` bytes: a short result needs no PRP
+    /// Like [`fetch`](Self::fetch), with a buffer of at most `bytes_max` bytes: a short result needs no PRP
     /// list.
     pub async fn fetch_some(
         &self,
@@ -365,11 +365,11 @@ impl TablesClient {
         }
     }
 
-    /// As [`query`](Self::query), for a task whose rows a program of the drive filters. A
+    /// Like [`query`](Self::query), for a task whose rows a program of the drive filters. A
     /// [`ProgramsClient`](crate::ProgramsClient) must have loaded and activated the program.
     ///
     /// # Errors
-    /// As [`query`](Self::query); [`Problem::Program`] if the program does not exist, is not activated, or
+    /// Same as [`query`](Self::query); [`Problem::Program`] if the program does not exist, is not activated, or
     /// was stopped.
     pub async fn filter(
         &self,

@@ -24,7 +24,7 @@ pub enum Packing {
     /// Values held by the processor at the write pointer; values transferred by DMA at the next multiple of 4
     /// KiB, without a copy.
     Selective,
-    /// As `Selective`, but the write pointer stays before a value transferred by DMA, and later values fill
+    /// Like `Selective`, but the write pointer stays before a value transferred by DMA, and later values fill
     /// the gap.
     Backfill,
 }

@@ -61,7 +61,7 @@ impl RunReader {
         is_sound.then_some(()).ok_or(KvError::Media(MediaError::Unreadable))
     }
 
-    /// As [`RunReader::fill`], for a cursor: one unit at a time, through the cache.
+    /// Like [`RunReader::fill`], for a cursor: one unit at a time, through the cache.
     pub(super) async fn fill_for(
         &mut self,
         inner: &Inner,

@@ -28,7 +28,7 @@ pub enum Request {
     },
     /// Retrieve a value.
     Get(Key),
-    /// Delete a pair.
+    /// Delete a key-value pair.
     Delete(Key),
     /// Check whether a key exists.
     Exist(Key),
@@ -138,7 +138,7 @@ fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputErr
     Err(InputError::new(what, cure))
 }
 
-/// Attaches, executes the request, and shuts down, which makes stored pairs durable.
+/// Attaches, executes the request, and shuts down, which makes stored key-value pairs durable.
 async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
     let timeout = Some(Delay::from_s(30));
     let config = DriverConfig { queues_wanted: 1, timeout, ..DriverConfig::default() };

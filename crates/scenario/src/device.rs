@@ -29,7 +29,7 @@ pub struct DeviceFile {
     /// The drive, as in a scenario. Default: `store` is "ram", or with `--data DIR` "file"; `precondition` is
     /// "empty".
     pub drive: DriveSection,
-    /// How it is served.
+    /// How the drive is served.
     #[serde(default)]
     pub serve: ServeSection,
 }
@@ -100,7 +100,7 @@ pub struct Device {
     pub seed: u64,
     /// The drive.
     pub drive: DrivePlan,
-    /// How it is served.
+    /// How the drive is served.
     pub serve: ServeSection,
 }
 
@@ -117,7 +117,7 @@ impl Device {
         Device::resolve(sources, tree, &stem, options)
     }
 
-    /// As [`Device::load`], for a text in place of the file `folder`/`name`.
+    /// Like [`Device::load`], for a text in place of the file `folder`/`name`.
     pub fn from_text(name: &str, folder: &Path, text: &str, options: &Options) -> Result<Device, InputError> {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);

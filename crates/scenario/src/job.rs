@@ -1,4 +1,4 @@
-//! From a job's section to its plan: every value is checked against the job's drive. The section comes from a
+//! Plans of jobs: every value of a job's section is checked against the job's drive. The section comes from a
 //! scenario, or from the flags of a benchmark.
 
 use std::fmt;
@@ -72,7 +72,7 @@ impl Limits {
 pub enum Keys<'a> {
     /// A section of a scenario.
     Section {
-        /// Its path, such as `job.0`.
+        /// Path of the section, such as `job.0`.
         path: &'a str,
         /// Locations of the keys.
         index: &'a Index,

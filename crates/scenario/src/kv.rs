@@ -21,9 +21,9 @@ use byteway_workload::kv::{
 use byteway_workload::kv::{KEY_BYTES_MAX, KeyOrder};
 use byteway_workload::{JobPlan, JobSettings, Source};
 
-/// Key-value pairs of a bulk command, at most.
+/// Maximum number of key-value pairs in a bulk command.
 const BULK_PAIRS_MAX: u32 = 1 << 20;
-/// Key-value pairs of a job, at most.
+/// Maximum number of key-value pairs of a job.
 const KEYS_MAX: u64 = 1 << 40;
 
 /// A section being turned into a plan.

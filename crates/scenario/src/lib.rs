@@ -197,7 +197,7 @@ impl Scenario {
         Scenario::resolve(sources, tree, &stem, options)
     }
 
-    /// As [`Scenario::load`], for a text in place of the file `folder`/`name`.
+    /// Like [`Scenario::load`], for a text in place of the file `folder`/`name`.
     pub fn from_text(
         name: &str,
         folder: &Path,

@@ -21,19 +21,20 @@ pub struct TargetPlan {
     pub network: NetworkProfile,
     /// Name of its host profile, without the directory.
     pub profile_name: String,
-    /// Its processors, and the cost of its driver for the drives.
+    /// Processors of the target, and the cost of its driver for the drives.
     pub profile: HostProfile,
     /// The path of commands to the drive.
     pub path: TargetPath,
     /// The I/O scheduler.
     pub scheduler: BlockScheduler,
-    /// Commands of remote hosts at a drive at once.
+    /// Maximum number of commands of remote hosts in flight at a drive.
     pub remote_outstanding: u32,
-    /// Commands of local jobs per queue pair of a drive; `None`: as many as they may have outstanding.
+    /// Maximum number of commands of local jobs per queue pair of a drive; `None`: the number that they may
+    /// have outstanding.
     pub local_outstanding: Option<u16>,
 }
 
-/// Queue pairs of a host at a target's controller, at most.
+/// Maximum number of queue pairs of a host at a target's controller.
 const QUEUES_MAX: u32 = 63;
 
 /// Limit of `remote_outstanding`.

@@ -51,12 +51,12 @@ pub struct TransferSection {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LineOrdering {
-    /// It flushes each line.
+    /// The host flushes each line.
     #[default]
     Flush,
-    /// It uses non-temporal stores, and reads the last line back.
+    /// The host uses non-temporal stores, and reads the last line back.
     ReadBack,
-    /// It uses non-temporal stores; the command contains a checksum for which the drive waits.
+    /// The host uses non-temporal stores; the command contains a checksum for which the drive waits.
     Checksum,
 }
 
@@ -75,7 +75,7 @@ pub enum Pointer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// By an SGL descriptor in place of the data pointer, like in-capsule data on a fabric.
+    /// An SGL descriptor in place of the data pointer, like in-capsule data on a fabric.
     #[default]
     Sgl,
     /// As in ByteExpress: the data pointer keeps its PRPs, and CDW3 contains the length.
@@ -87,12 +87,12 @@ pub enum Encoding {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "ResultWay")] // the definition's name in published schemas
 pub enum ResultTransfer {
-    /// By the data pointer, with exact length.
+    /// The data pointer, with exact length.
     #[default]
     Pointer,
     /// Inline behind the completion, if short enough.
     Inline,
-    /// By the data pointer, in whole DMA units.
+    /// The data pointer, in whole DMA units.
     Rounded,
 }
 
@@ -112,7 +112,7 @@ pub struct TransferPlan {
     /// Rules for payloads to the drive. The threshold is alpha x tau, rounded up, so that exactly the lengths
     /// below the product are below it.
     pub rules: Rules,
-    /// How results return.
+    /// Transfer of results.
     pub results: Results,
 }
 

@@ -131,7 +131,7 @@ impl Subsystem {
         Subsystem::of(clock, config, path, None)
     }
 
-    /// As [`Subsystem::new`], where each queue of a host with a secret has to authenticate first.
+    /// Like [`Subsystem::new`], where each queue of a host with a secret has to authenticate first.
     pub fn with_credentials(
         clock: &Clock,
         config: SubsystemConfig,
@@ -142,7 +142,7 @@ impl Subsystem {
         Subsystem::with_keys(clock, config, path, credentials, provider, None)
     }
 
-    /// As [`Subsystem::with_credentials`], where hosts may or must generate TLS keys, according to the
+    /// Like [`Subsystem::with_credentials`], where hosts may or must generate TLS keys, according to the
     /// credentials; `keys` receives them.
     pub fn with_keys(
         clock: &Clock,

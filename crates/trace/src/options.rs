@@ -29,7 +29,7 @@ impl ReadOptions {
         ReadOptions { format, ..ReadOptions::default() }
     }
 
-    /// What is assumed about a trace that is read with these options, for the notes of a result.
+    /// Assumptions about a trace that is read with these options, for the notes of a result.
     pub fn assumption(&self) -> String {
         let mut text = match &self.columns {
             Some(columns) => format!("columns {columns}"),

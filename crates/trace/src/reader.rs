@@ -44,7 +44,7 @@ impl Reader {
         Reader::of(open(path)?, path, options)
     }
 
-    /// As [`Reader::open`], for one pass: the standard input (`-`) is read directly, and an interrupt ends
+    /// Like [`Reader::open`], for one pass: the standard input (`-`) is read directly, and an interrupt ends
     /// reading with an error.
     pub fn open_once(path: &Path, options: &ReadOptions, interrupt: &Interrupt) -> Result<Self, InputError> {
         let mut reader = Reader::of(open_once(path, interrupt)?, path, options)?;

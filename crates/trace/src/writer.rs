@@ -1,4 +1,4 @@
-//! The writer: from records to a file of any format. What the format cannot represent is an error, or is
+//! The writer: records to a file of any format. Records that the format cannot represent are errors, or are
 //! dropped and counted.
 
 use std::io::{self, Write};

@@ -33,7 +33,7 @@ impl BlockSize {
         UNIT_BYTES / self.bytes()
     }
 
-    /// From a size in bytes; `None` unless it is one of the two.
+    /// Converts a size in bytes; `None` unless it is one of the two.
     pub fn from_bytes(bytes: u64) -> Option<Self> {
         match bytes {
             512 => Some(BlockSize::B512),
@@ -237,7 +237,7 @@ pub enum Content {
     Blocks(Rc<[Pattern; BLOCKS]>),
     /// Anything else.
     Bytes(UnitBytes),
-    /// As `Bytes`, but short: the bytes, followed by zeroes.
+    /// Like `Bytes`, for few bytes followed by zeroes.
     Head(Rc<Box<[u8]>>),
     /// Bytes with unreadable parts.
     Marred(Rc<Marred>),
@@ -313,7 +313,7 @@ impl Content {
         Content::Bytes(UnitBytes::copied(unit.try_into().expect("a unit is 4 KiB")))
     }
 
-    /// A unit of these bytes. Trailing zeroes are not stored if they are most of it.
+    /// A unit of these bytes. Trailing zeroes are not stored if they are the greater part.
     pub fn of_bytes(unit: &UnitBytes) -> Content {
         let head = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if head > HEAD_BYTES_MAX {

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use byteway_console::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
 use byteway_trace::Kind;
 
-/// One value for each kind of I/O.
+/// A value for each kind of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByKind<T> {
-    /// For reads.
+    /// Value for reads.
     pub read: T,
-    /// For writes.
+    /// Value for writes.
     pub write: T,
-    /// For trims.
+    /// Value for trims.
     pub trim: T,
 }
 

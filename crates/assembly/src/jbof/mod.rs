@@ -115,10 +115,10 @@ impl Jbof {
         self.queue_pair_of(drive, QueuePriority::Medium).await
     }
 
-    /// As [`Jbof::queue_pair`], of another priority class.
+    /// Like [`Jbof::queue_pair`], of another priority class.
     ///
     /// # Errors
-    /// As [`Jbof::queue_pair`].
+    /// Same as [`Jbof::queue_pair`].
     ///
     /// # Panics
     /// If the drive does not exist.
@@ -127,10 +127,10 @@ impl Jbof {
         self.queue_pair_with(drive, queue).await
     }
 
-    /// As [`Jbof::queue_pair`], with entries and a processor of its own.
+    /// Like [`Jbof::queue_pair`], with entries and a processor of its own.
     ///
     /// # Errors
-    /// As [`Jbof::queue_pair`].
+    /// Same as [`Jbof::queue_pair`].
     ///
     /// # Panics
     /// If the drive does not exist.

@@ -220,10 +220,10 @@ impl Controller {
         self.lend_as(0, qid, borrower, route)
     }
 
-    /// As [`Controller::lend`], for the drive with number `lender` among the borrower's peers.
+    /// Like [`Controller::lend`], for the drive with number `lender` among the borrower's peers.
     ///
     /// # Errors
-    /// As [`Controller::lend`].
+    /// Same as [`Controller::lend`].
     pub fn lend_as(
         &self,
         lender: u8,

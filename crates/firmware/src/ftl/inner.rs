@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// As [`find`](State::find), with counters and the read cache, for a host read.
+    /// Like [`find`](State::find), with counters and the read cache, for a host read.
     #[inline]
     pub(super) fn find_counted(&mut self, base: &BaseState, lpa: u64) -> UnitLocation {
         let found = self.find(base, lpa);

@@ -100,7 +100,7 @@ impl Ftl {
     /// A translation layer over the medium of an earlier one with the same geometry and `config`.
     ///
     /// # Errors
-    /// As [`Ftl::new`].
+    /// Same as [`Ftl::new`].
     pub fn power_on(
         clock: &Clock,
         placement: Placement,

@@ -238,7 +238,7 @@ impl KvClient {
     /// Checks whether a key exists.
     ///
     /// # Errors
-    /// As [`KvClient::retrieve`].
+    /// Same as [`KvClient::retrieve`].
     pub async fn exist(&self, key: Key) -> Result<Answer, KvIoError> {
         let opened = Opened::open(self.port());
         let reading = self.note_read();
@@ -260,7 +260,7 @@ impl KvClient {
     /// Deletes a key. A missing key is an answer, not an error.
     ///
     /// # Errors
-    /// As [`KvClient::retrieve`].
+    /// Same as [`KvClient::retrieve`].
     pub async fn delete(&self, key: Key) -> Result<Answer, KvIoError> {
         let opened = Opened::open(self.port());
         let writing = self.note_write(StoreIf::Exists, |oracle| oracle.begin_delete(key));
@@ -404,7 +404,7 @@ impl KvClient {
         carrier.queue.submit(request).await?.with_result(taken).await?
     }
 
-    /// As [`Inner::receive`], with the result by data pointer only; returns the completion.
+    /// Like [`Inner::receive`], with the result by data pointer only; returns the completion.
     async fn receive_by_pointer(
         &self,
         span: SpanId,

@@ -117,7 +117,7 @@ struct Record {
     held: Held,
     /// Instant of submission: earlier readers cannot have seen it.
     submitted: u64,
-    /// As `submitted`, until a reader proves that it has replaced the others: then that instant.
+    /// Like `submitted`, until a reader proves that it has replaced the others: then that instant.
     begin: u64,
     end: u64,
     /// Whether it has certainly taken effect.
@@ -317,7 +317,7 @@ impl KvOracle {
         self.end_as(write, outcome, self.cuts != Some(false));
     }
 
-    /// As [`KvOracle::end`]; `is_durable`: if it has succeeded, it survives a power cut.
+    /// Like [`KvOracle::end`]; `is_durable`: if it has succeeded, it survives a power cut.
     fn end_as(&mut self, write: KvWrite, outcome: KvOutcome, is_durable: bool) {
         let end = self.next_moment();
         let Some(History { key, records: history }) = self.histories.get_mut(write.history as usize) else {

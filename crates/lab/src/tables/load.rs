@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// As [`load`](Self::load). Sets `made` to the number of a created table.
+    /// Like [`load`](Self::load). Sets `made` to the number of a created table.
     async fn load_all(
         &self,
         name: &str,

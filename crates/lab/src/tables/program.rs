@@ -94,7 +94,7 @@ impl Session {
     /// Executes a task with a row filter program, on the drive or on this host.
     ///
     /// # Errors
-    /// As [`push_filtered`](Self::push_filtered) and [`execute_filtered`](Self::execute_filtered).
+    /// Same as [`push_filtered`](Self::push_filtered) and [`execute_filtered`](Self::execute_filtered).
     pub async fn perform_filtered(
         &self,
         task: &Task,

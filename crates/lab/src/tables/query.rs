@@ -126,7 +126,7 @@ impl Session {
         Ok(self.ask_drive(form.code(), payload, result_bytes).await?)
     }
 
-    /// As [`push`](Self::push), for a payload in the form with this code.
+    /// Like [`push`](Self::push), for a payload in the form with this code.
     pub(crate) async fn ask_drive(
         &self,
         form: u8,

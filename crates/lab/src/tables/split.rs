@@ -127,7 +127,7 @@ impl Session {
     /// instead. `result_bytes` is the size of the result, if known; otherwise it is derived from the task.
     ///
     /// # Errors
-    /// As [`perform`](Self::perform).
+    /// Same as [`perform`](Self::perform).
     pub async fn perform_whole(
         &self,
         task: &Task,

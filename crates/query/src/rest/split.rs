@@ -33,10 +33,11 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The scan as a task. SQL falls back to the compact form if the text would be too deep for a drive's parser.
+    /// The scan as a task. SQL falls back to the compact form if the text would be nested too deep for a
+    /// drive's parser.
     ///
     /// # Errors
-    /// The task exceeds the limit of bytes.
+    /// The task exceeds the maximum length in bytes.
     pub fn task(&self, form: Form) -> Result<Task, QueryError> {
         if form != Form::Compact
             && let Ok(task) = Task::parse(Form::Sql, self.text().as_bytes())

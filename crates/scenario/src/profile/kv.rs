@@ -70,7 +70,7 @@ pub enum KvPacking {
 }
 
 impl KvPacking {
-    /// Its name in profiles and results.
+    /// Name in profiles and results.
     pub const fn name(self) -> &'static str {
         match self {
             KvPacking::None => "none",

@@ -88,7 +88,7 @@ pub struct BlockCosts {
     pub schedule: Picos,
     /// Handing it to the driver.
     pub dispatch: Picos,
-    /// Its completion, from the driver to the submitter.
+    /// Completion, from the driver to the submitter.
     pub complete: Picos,
     /// Outstanding requests, at most: 1 to 65535.
     pub tags: u32,

@@ -88,7 +88,7 @@ impl FromStr for ConfiguredPsk {
 /// A PSK for TLS.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsPsk {
-    /// Its PSK identity on the wire; not secret.
+    /// PSK identity on the wire; not secret.
     pub identity: String,
     pub(super) hash: Hash,
     pub(super) secret: Zeroizing<Vec<u8>>,

@@ -67,13 +67,13 @@ pub enum Gone {
 /// A received message.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// Its header.
+    /// Header.
     pub header: Header,
     /// The bytes after the header.
     pub payload: Vec<u8>,
-    /// The descriptors that came with it, up to [`FILES_MAX`].
+    /// The descriptors received with it, up to [`FILES_MAX`].
     pub files: Vec<OwnedFd>,
-    /// More descriptors came than allowed: all were closed, and the message has to be refused.
+    /// Whether more descriptors came than allowed: all were closed, and the message has to be refused.
     pub has_too_many_files: bool,
 }
 

@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 /// Longest path of a socket, in bytes.
 const PATH_BYTES_MAX: usize = 107;
-/// Clients that are being refused at the same time, at most; further ones are closed at once.
+/// Maximum number of clients that are being refused at the same time; further ones are closed immediately.
 const TURNED_AWAY_MAX: usize = 4;
 /// Delay before accepting again when the system has no free descriptor.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);

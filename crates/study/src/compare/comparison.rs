@@ -65,9 +65,9 @@ pub struct Comparison {
 pub struct Point {
     /// The point as input of findings.
     pub seen: FindingInput,
-    /// Its outcome.
+    /// Outcome of the point.
     pub outcome: Outcome,
-    /// Its figures, even if some of its I/Os failed.
+    /// Figures of the point, even if some of its I/Os failed.
     pub figures: Option<Figures>,
     /// Index of its baseline.
     pub against: usize,

@@ -431,7 +431,7 @@ pub const fn segments_needed(descriptors: usize, per_segment: usize) -> usize {
 /// Lays out an SGL as [`plan_with`], but returns the segments.
 ///
 /// # Panics
-/// As [`plan_with`].
+/// Same as [`plan_with`].
 pub fn plan(descriptors: &[SglDescriptor], segments: &[u64], per_segment: usize) -> SglPlan {
     let mut written = Vec::new();
     let first =

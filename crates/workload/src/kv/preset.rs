@@ -16,23 +16,23 @@ use crate::distribution::Distribution;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// Stores all pairs in key order.
+    /// Stores all key-value pairs in key order.
     Fillseq,
-    /// Stores pairs at random: some never, some several times.
+    /// Stores key-value pairs at random: some never, some several times.
     Fillrandom,
-    /// Stores all pairs once, in random order.
+    /// Stores all key-value pairs once, in random order.
     Filluniquerandom,
-    /// Retrieves pairs at random.
+    /// Retrieves key-value pairs at random.
     Readrandom,
-    /// Deletes pairs at random.
+    /// Deletes key-value pairs at random.
     Deleterandom,
-    /// Checks pairs at random for existence.
+    /// Checks keys at random for existence.
     Existrandom,
     /// Scans from random keys.
     Scanrandom,
     /// A mix with the shares `store`, `read`, `delete`, `exist` and `scan`.
     Mixed,
-    /// BandSlim's W(A): stores pairs in key order, with values of one length.
+    /// BandSlim's W(A): stores key-value pairs in key order, with values of one length.
     #[value(name = "w-a")]
     WA,
     /// BandSlim's W(B): unique hashed keys in random order, nine values of 8 B to one of 2 KiB.
@@ -85,7 +85,7 @@ impl Preset {
         Preset::Trace,
     ];
 
-    /// Its name in scenarios.
+    /// Name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
             Preset::Fillseq => "fillseq",

@@ -1,4 +1,4 @@
-//! The survey: a pass over a trace for what a layout needs to know in advance.
+//! The survey: a pass over a trace that collects the facts that a layout needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

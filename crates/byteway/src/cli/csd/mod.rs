@@ -334,7 +334,7 @@ impl Drive {
         self.ask_with(change, false, work)
     }
 
-    /// As [`Drive::ask`], with or without programs.
+    /// Like [`Drive::ask`], with or without programs.
     fn ask_with<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
         &self,
         change: Change,

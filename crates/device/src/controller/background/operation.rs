@@ -279,7 +279,7 @@ impl Core {
     /// The allocated namespace with this identifier.
     ///
     /// # Errors
-    /// As [`Inventory::active`](super::inventory::Inventory::active).
+    /// Same as [`Inventory::active`](super::inventory::Inventory::active).
     pub(crate) fn known(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
         if nsid == 0 || nsid > self.inventory.nsid_max() {
             return Err(Status::INVALID_NAMESPACE.with_dnr());

@@ -15,7 +15,7 @@ use std::rc::Rc;
 pub enum Reply {
     /// Success, with these dwords 0 and 1 in the completion.
     Done([u32; 2]),
-    /// As `Done`, followed by the workspace's bytes in reserved completion queue slots.
+    /// Like `Done`, followed by the workspace's bytes in reserved completion queue slots.
     Result([u32; 2]),
     /// Not yet: the command is held (Asynchronous Event Request).
     Parked,
@@ -58,7 +58,7 @@ impl Context<'_> {
         self.charge(Stage::Dram);
     }
 
-    /// As [`Context::check`], for work that Abort cannot stop.
+    /// Like [`Context::check`], for work that Abort cannot stop.
     pub(crate) fn check_queue(&self) -> Result<(), Status> {
         match self.queue.fate.get() {
             QueueFate::Live => self.loan.map_or(Ok(()), Loan::check),

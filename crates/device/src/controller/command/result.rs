@@ -13,7 +13,7 @@ impl Context<'_> {
         self.queue.methods.get().inline_result() && bytes > 0 && self.reserve_result(bytes)
     }
 
-    /// As [`Context::reserve_behind`], for a result that may also go to the data pointer.
+    /// Like [`Context::reserve_behind`], for a result that may also go to the data pointer.
     pub(crate) fn reserve_result(&self, bytes: u32) -> bool {
         let is_short = bytes <= self.core.config.transfer.inline_result_bytes_max;
         self.core.port.settle_writes();

@@ -143,7 +143,7 @@ impl Core {
         covered
     }
 
-    /// As [`Core::tail_hint`], for a completion queue.
+    /// Like [`Core::tail_hint`], for a completion queue.
     pub(crate) fn head_hint(&self, queue: &Rc<CompletionQueue>) -> bool {
         let covered = self.queues.shadow.covers(queue.id);
         if covered {

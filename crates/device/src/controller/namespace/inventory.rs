@@ -153,7 +153,7 @@ impl Inventory {
         wanted.map(|namespace| namespace.nsid).collect()
     }
 
-    /// As [`Inventory::nsids`], restricted to one command set.
+    /// Like [`Inventory::nsids`], restricted to one command set.
     pub fn nsids_of(&self, attached: bool, set: CommandSet) -> Vec<u32> {
         let mut nsids = self.nsids(attached);
         nsids.retain(|nsid| self.set_of(*nsid) == set);

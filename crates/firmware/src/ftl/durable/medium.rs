@@ -54,7 +54,7 @@ impl Ftl {
     /// A new medium in the base state of `config`.
     ///
     /// # Errors
-    /// As [`Ftl::new`].
+    /// Same as [`Ftl::new`].
     pub fn medium(geometry: Geometry, config: &FtlConfig) -> Result<Medium, FtlError> {
         geometry.validate()?;
         validate(&geometry, config)?;

@@ -128,7 +128,7 @@ impl Ftl {
         }
     }
 
-    /// As [`pages`](Inner::pages), for the pages of which a deallocation leaves some units mapped.
+    /// Like [`pages`](Inner::pages), for the pages of which a deallocation leaves some units mapped.
     pub(in crate::ftl) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
         let user = self.0.config.user_units;
         let space = self.0.space;

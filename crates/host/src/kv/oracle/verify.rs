@@ -23,7 +23,7 @@ impl KvOracle {
         self.verify_pair(read.window(), key, length, offset, bytes)
     }
 
-    /// As [`KvOracle::verify_value`], in a period: [`KvRead::window`] or [`KvRead::view`].
+    /// Like [`KvOracle::verify_value`], in a period: [`KvRead::window`] or [`KvRead::view`].
     ///
     /// # Errors
     /// [`KvMismatch`] if the value is not allowed.

@@ -60,7 +60,7 @@ enum State {
     Data { left: u32 },
     /// In the data digest.
     Trailer,
-    /// After an error: nothing further is decoded.
+    /// An error occurred: nothing further is decoded.
     Failed(PduError),
 }
 
@@ -68,7 +68,7 @@ enum State {
 enum Phase {
     /// ICReq or ICResp must come first.
     Initial,
-    /// It was received, and the caller has not established the agreement yet.
+    /// The request was received, and the caller has not established the agreement yet.
     Agreeing,
     /// All other PDUs are allowed.
     Running,

@@ -100,7 +100,7 @@ impl Extension {
         ),
     ];
 
-    /// Its name in profiles.
+    /// Name in profiles.
     pub fn name(self) -> &'static str {
         let entry = Extension::TABLE.iter().find(|(extension, ..)| *extension == self);
         entry.expect("the table has all of them").1
@@ -118,7 +118,7 @@ impl Methods {
         Methods::from_bits(bits)
     }
 
-    /// Whether `offered` contains all of it.
+    /// Whether `offered` contains all of these methods.
     pub const fn is_within(self, offered: Methods) -> bool {
         self.into_bits() & !offered.into_bits() == 0
     }

@@ -48,11 +48,11 @@ pub const fn device_memory_descriptor(address: u64, length: u32) -> SglDescripto
 /// A payload in device memory, as a command names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InDeviceMemory {
-    /// Its device address.
+    /// Device address of the value.
     pub address: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Its CRC-32C, if the host sent it.
+    /// CRC-32C, if the host sent it.
     pub checksum: Option<u32>,
 }
 
@@ -85,7 +85,7 @@ pub struct PagePointer {
 }
 
 impl PagePointer {
-    /// What the entry says.
+    /// Decodes the submission queue entry.
     pub const fn parse(sqe: &Sqe) -> PagePointer {
         PagePointer { gives_up: sqe.cdw10 & 1 == 1 }
     }

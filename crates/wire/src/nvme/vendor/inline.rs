@@ -26,7 +26,7 @@ impl Framing {
         Self::with_tail(sqe, enabled, sqe.cdw3)
     }
 
-    /// As [`Framing::of`], for a Store to a KV namespace, which has its key where other commands have the length of an
+    /// Like [`Framing::of`], for a Store to a KV namespace, which has its key where other commands have the length of an
     /// inline tail.
     pub fn of_store(sqe: &Sqe, enabled: Methods) -> Framing {
         Self::with_tail(sqe, enabled, sqe.cdw13)

@@ -399,7 +399,7 @@ pub struct RawSystem {
     pub bytes: u32,
     /// Offset in the part, in bytes.
     pub offset: u32,
-    /// Of a write: length of all pieces, in bytes.
+    /// Total length of the pieces of a write, in bytes.
     pub total: u32,
 }
 

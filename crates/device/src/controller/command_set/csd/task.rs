@@ -161,7 +161,7 @@ fn prepare(
     }
 }
 
-/// As [`prepare_plain`], with a program that filters rows. The program counts as in use from now on.
+/// Like [`prepare_plain`], with a program that filters rows. The program counts as in use from now on.
 fn prepare_filtered(core: &Core, tables: &Tables, payload: &[u8]) -> Result<Prepared, (Problem, String)> {
     let malformed = |words: &str| (Problem::Malformed, words.to_owned());
     let filtered = Filtered::parse(payload).ok_or_else(|| {
