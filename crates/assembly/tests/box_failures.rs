@@ -271,7 +271,7 @@ fn rough(seed: u64, count: usize, failures: u64) -> (u64, u64, u64, u64, u64) {
 /// No loans are left, and nothing has leaked.
 async fn is_well(clock: &Clock, jbof: &Jbof) {
     clock.sleep(PERIOD * 20).await;
-    assert!(jbof.is_at_rest(), "something is lent, or bound, for ever");
+    assert!(jbof.is_at_rest(), "something stays lent or bound");
     for drive in 0..jbof.len() {
         let powered = jbof.drive(drive).unwrap();
         assert!(powered.drive.controller.is_quiet(), "drive {drive}: slots, permits and tags are free");

@@ -222,7 +222,7 @@ fn admin_data_goes_where_the_prps_say() {
             assert_eq!(host.peek(second + PAGE, 4096 - split), expected[split..]);
             let around =
                 [host.peek(first, PAGE as usize + offset as usize), host.peek(second + 2 * PAGE, 4096)];
-            assert!(around.concat().iter().all(|byte| *byte == 0), "nothing beside it");
+            assert!(around.concat().iter().all(|byte| *byte == 0), "nothing around it");
         }
         let page = host.pages(1);
         let status = host.admin(identify(Cns::CONTROLLER, 0).with_prp(page + 2, 0)).await.status();

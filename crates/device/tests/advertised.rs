@@ -230,7 +230,7 @@ fn every_bit_that_is_advertised_works_and_no_other_does() {
                     bit("for ever", nwpc::PERMANENT, protects(3).await),
                 ],
             );
-            assert_eq!(id.rpmbs, 0, "without it nobody could say whether the last two are allowed");
+            assert_eq!(id.rpmbs, 0, "without it a host could not tell whether the last two are allowed");
             // Metadata, features of other kinds of drives: none.
             assert_eq!((id.cmic, id.hmpre, id.npss, id.anacap), (0, 0, 0, 0));
             assert_eq!(id.cdfs, 1);

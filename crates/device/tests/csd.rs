@@ -323,7 +323,7 @@ fn a_reset_ends_queries_and_leaves_tables() {
     });
 }
 
-// A command that waits for a result must end with its cursor: one that waited for ever would hold up the reset, and with it the drive.
+// A command that waits for a result must end with its cursor: one that never ended would hold up the reset, and with it the drive.
 #[test]
 fn a_result_that_is_waited_for_ends_with_a_reset() {
     driven(async |driver, powered| {
@@ -354,7 +354,7 @@ fn a_result_that_is_waited_for_ends_with_a_reset() {
                 "after {moment}"
             );
         }
-        assert!(lost > 10, "{lost} were under way");
+        assert!(lost > 10, "{lost} were in flight");
         assert!(powered.drive.controller.is_quiet());
     });
 }

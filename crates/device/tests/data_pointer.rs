@@ -62,7 +62,7 @@ async fn there_and_back(
         let page = address / PAGE * PAGE;
         assert!(
             host.peek(page, PAGE as usize).iter().all(|byte| *byte == UNTOUCHED),
-            "bytes beside the payload"
+            "bytes around the payload"
         );
     }
 }

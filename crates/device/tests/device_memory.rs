@@ -39,7 +39,7 @@ fn enumeration_finds_the_memory() {
         let bytes = log.as_mut_bytes();
         bytes.copy_from_slice(&host.peek(address, bytes.len()));
         assert_eq!((log.bytes, log.area_offset, log.area_bytes), (AREA, 0, AREA as u32));
-        assert_eq!((log.buffer_bytes, log.placing()), (0, None), "there is no namespace of pairs");
+        assert_eq!((log.buffer_bytes, log.placing()), (0, None), "there is no KV namespace");
     });
     Bench::offering(Methods::new()).enabled(async move |host| {
         assert_eq!(host.end().hdm(), None);

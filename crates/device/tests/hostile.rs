@@ -1130,7 +1130,7 @@ fn an_aborted_event_request_waits_for_room() {
         let first = host.next_quietly(&admin.cq).await;
         assert_eq!((first.cid, first.status()), (abort, Status::SUCCESS));
         host.sleep(Delay::from_us(10)).await;
-        assert!(host.look(&admin.cq).is_none(), "there is no room");
+        assert!(host.look(&admin.cq).is_none(), "the completion queue is full");
         host.ring_head(&admin.cq);
         let second = host.next(&admin.cq).await;
         assert_eq!((second.cid, second.status()), (request, Status::ABORT_REQUESTED));

@@ -53,7 +53,7 @@ fn namespaces_come_and_go_and_capacity_with_them() {
         assert_eq!(host.io(&pair, sqe.with_prp(prp1, prp2)).await.status(), Status::SUCCESS);
         assert_eq!(host.try_read(&pair, first, 992, 8, 4096).await, (Status::SUCCESS, bytes));
         let beyond = host.try_read(&pair, first, 1000, 1, 4096).await.0;
-        assert_eq!(beyond, Status::LBA_OUT_OF_RANGE.with_dnr(), "what was rounded up is nobody's");
+        assert_eq!(beyond, Status::LBA_OUT_OF_RANGE.with_dnr(), "blocks added by rounding are out of range");
 
         let second = host.create(24_704, 0).await;
         assert_eq!((second, host.capacity().await.1), (3, 0));
@@ -283,7 +283,7 @@ fn changes_are_in_the_log_and_announced_to_who_asked() {
         let request = host.request_event();
         host.succeed(host.attach_sqe(NS_4K, false)).await;
         host.sleep(fixture::LONG).await;
-        assert!(host.look(&host.admin_pair().cq).is_none(), "nobody has asked for it");
+        assert!(host.look(&host.admin_pair().cq).is_none(), "it was not requested");
         let config = AsyncEventConfig::new().with_namespace_attribute(true).into_bits();
         host.set_feature(fid::ASYNC_EVENT_CONFIGURATION, config).await;
         host.succeed(host.attach_sqe(NS_4K, true)).await;

@@ -92,7 +92,7 @@ fn a_full_completion_queue_holds_up_and_recovers() {
                 assert_eq!(
                     posted as usize,
                     (done.len() + room).min(cids.len()),
-                    "as many as there is room for"
+                    "as many as slots are free"
                 );
                 if done.len() == cids.len() {
                     break;
@@ -261,7 +261,7 @@ fn deleting_a_submission_queue_ends_its_commands_first() {
             ended.push((cqe.cid, cqe.status()));
         }
         host.ring_head(&pair.cq);
-        assert!(ended.iter().any(|(_, status)| *status == Status::ABORTED_SQ_DELETED), "some were under way");
+        assert!(ended.iter().any(|(_, status)| *status == Status::ABORTED_SQ_DELETED), "some were in flight");
         assert!(ended.iter().all(|(cid, _)| cids.contains(cid)));
         host.sleep(LONG).await;
         assert!(host.look(&pair.cq).is_none(), "nothing comes after the Delete");

@@ -163,7 +163,7 @@ fn results_under_way_at_once_share_the_room() {
             assert_eq!(cqe.status(), Status::SUCCESS);
             assert!(result == held[which..which + 70]);
         }
-        assert!(behind > 0 && behind < 20, "some have room and some not: {behind}");
+        assert!(behind > 0 && behind < 20, "some find free slots and some do not: {behind}");
         assert_eq!(fallbacks(&host), 20 - behind);
     });
 }

@@ -474,7 +474,7 @@ fn a_train_counts_all_its_entries_in_arbitration() {
             }
             // A second task goes on with the plain ones while the first reads a train: then they get more.
             let most = if fetch_outstanding == 1 { 180 + 20 } else { 360 };
-            let what = format!("{of_plain} commands beside 20 trains, burst {ab}, {fetch_burst} in a read");
+            let what = format!("{of_plain} commands next to 20 trains, burst {ab}, {fetch_burst} in a read");
             assert!((180 - 20..=most).contains(&of_plain), "{what}");
             host.next_many(&cq, 400 - of_trains - of_plain).await;
         });

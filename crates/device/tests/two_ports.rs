@@ -590,7 +590,7 @@ fn a_power_cut_takes_nothing_acknowledged_from_either_host() {
             known.iter().map(|known| known.borrow().iter().map(|it| it.0).sum::<u64>()).sum::<u64>();
         medium = Some(first.power_off());
     }
-    assert!(acknowledged > 100, "writes were under way when the power went: {acknowledged}");
+    assert!(acknowledged > 100, "writes were in flight at the power cut: {acknowledged}");
 }
 
 // The map borrows memory of one host: were it lent by both, a reset of one would leave the drive with memory that is not its any more.

@@ -82,11 +82,11 @@ pub(super) fn plan(
             return Err(fault(key("precondition"), what, "leave it out; jobs can fill the array"));
         }
         if drive.personality != Personality::Block || drive.kv_bytes > 0 || drive.namespaces != 1 {
-            let what = format!("`{path}`: a drive of an array has one namespace of blocks");
+            let what = format!("`{path}`: a drive of an array has one block namespace");
             return Err(fault(path.clone(), what, "leave `personality`, `kv_capacity` and `namespaces` out"));
         }
         if drive.profile.programs.is_some() {
-            let what = format!("`{path}`: a drive of an array has one namespace of blocks, and no programs");
+            let what = format!("`{path}`: a drive of an array has one block namespace, and no programs");
             return Err(fault(path.clone(), what, "set `override.programs = false`"));
         }
         let differs = [

@@ -89,7 +89,7 @@ pub(super) fn plan(
         }
         if platform.is_virtual() && (drive.personality != Personality::Block || drive.namespaces != 1) {
             let what =
-                format!("`{path}`: a hypervisor redirects writes of drives with one namespace of blocks");
+                format!("`{path}`: a hypervisor redirects writes of drives with one block namespace");
             return Err(fault(path.clone(), what, "leave `personality` and `namespaces` out"));
         }
         let cores_whole = profile.firmware.cores;

@@ -62,7 +62,7 @@ impl KvDraft<'_> {
         if nsids.is_empty() && engine == Engine::Drive {
             let what = "`kv`: the drive has no pairs";
             let cure = "set `personality = \"kv\"` in [drive], or `kv_capacity = \"1 GiB\"`; or `engine = \"leveldb\"` here, \
-                        for a tree on the host; or write `[[job]]`";
+                        for an LSM tree on the host; or write `[[job]]`";
             return Err(fault(self.path, what, cure).into());
         }
         if nsids.is_empty() {
@@ -151,7 +151,7 @@ impl KvDraft<'_> {
             (_, Some(_)) => "bulk_bytes",
         };
         if plan.engine != Engine::Drive {
-            return Err(self.fault(key, "a tree on the host gathers nothing", "leave it out"));
+            return Err(self.fault(key, "an LSM tree on the host does not batch stores", "leave it out"));
         }
         if !plan.only_stores() {
             let what = format!("`workload = \"{}\"` does more than store pairs", section.workload.name());

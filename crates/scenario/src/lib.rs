@@ -592,7 +592,7 @@ impl Scenario {
                 notes.extend(pairs.note().map(|note| format!("job {}: {note}", job.name)));
                 if pairs.engine != Engine::Drive {
                     notes.push(format!(
-                        "job {}: pairs are kept by a tree on the host (LevelDB's), whose processor time and file system cost \
+                        "job {}: key-value pairs are stored in an LSM tree on the host (LevelDB), whose processor time and file system cost \
                          nothing",
                         job.name
                     ));

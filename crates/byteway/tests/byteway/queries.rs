@@ -204,7 +204,7 @@ fn push_down_pays_where_few_rows_pass_and_costs_little_where_all_do() {
     assert!(ratios.windows(2).all(|pair| pair[0] <= pair[1] * 1.02), "{ratios:?}");
 }
 
-// What a drive refuses it would not do at all: its parts are pushed, the host does the rest, and the rows are the same whoever executes
+// What a drive refuses it would not do at all: its parts are pushed, the host does the rest, and the rows are the same wherever they are executed
 // what is pushed. What the host does for it counts as the host's.
 #[test]
 fn a_query_is_split_between_drive_and_host() {

@@ -98,7 +98,7 @@ impl Controller {
         }
         tasks.push(clock.spawn("registers", run_registers(core.clone(), idle)));
         if is_first {
-            tasks.push(clock.spawn("what outlives the power", background::restore::run(sets.clone())));
+            tasks.push(clock.spawn("non-volatile state", background::restore::run(sets.clone())));
         }
         tasks.push(clock.spawn("lifecycle", lifecycle::run(sets.clone())));
         if is_first {

@@ -205,7 +205,7 @@ fn a_cursor_is_used_by_one_command_of_its_namespace() {
     });
 }
 
-// A table that is dropped while it is read: the query has the rows of when it began, or whoever gets the units reads another's. They are
+// A table that is dropped while it is read: the query has the rows of when it began, or the next owner's units are read. They are
 // free when the cursor is closed.
 #[test]
 fn a_table_that_is_dropped_under_a_cursor() {

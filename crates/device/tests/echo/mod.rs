@@ -108,7 +108,7 @@ fn a_job_of_echoes_is_verified_over_a_reset_and_a_power_cut() {
         clock.sleep(Delay::from_us(100)).await;
     });
     run(Some(medium), async |driver| {
-        assert_eq!(driver.namespaces_of(CSI).await, Ok(vec![ECHO]), "the namespace outlives the power");
+        assert_eq!(driver.namespaces_of(CSI).await, Ok(vec![ECHO]), "the namespace survives a power cut");
         let client = EchoClient::new(queue(&driver).await, ECHO, Method::Prp);
         client.count().await.expect("and has nothing in it");
         play(&client, "later", 200).await;

@@ -216,7 +216,7 @@ fn hostile_records_are_refused_and_change_nothing() {
             ("both conditions", CommitRecord { options: 3, ..good }, invalid),
             ("an unknown option", CommitRecord { options: 8, ..good }, invalid),
             ("all options", CommitRecord { options: 255, ..good }, invalid),
-            ("nobody's namespace", CommitRecord { nsid: 0, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
+            ("an invalid namespace", CommitRecord { nsid: 0, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
             ("a far one", CommitRecord { nsid: u32::MAX, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
             ("one of blocks", CommitRecord { nsid: NS_4K, ..good }, Status::INVALID_NAMESPACE.with_dnr()),
             ("in the area", at_address(0), misplaced),

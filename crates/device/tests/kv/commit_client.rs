@@ -47,7 +47,7 @@ fn clients_store_one_by_one_and_many_at_once() {
                 let batch = KvBatch::new(client, 40, move |_, stored| {
                     failed.set(failed.get() + u32::from(stored.is_err()));
                 });
-                let batch = batch.expect("room");
+                let batch = batch.expect("a free record");
                 for index in 0..400u64 {
                     let name = key(index * 2 + which as u64);
                     batch.store_pattern(name, 1 + (index * 97 % 700) as u32).await.expect("a store");

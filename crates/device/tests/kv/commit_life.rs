@@ -126,7 +126,7 @@ fn a_reset_waits_for_the_record_that_is_being_taken() {
         let begin = host.clock().now();
         host.disable().await;
         assert!(host.clock().now().since(begin) > Delay::from_us(190), "the store takes 200 us");
-        assert_eq!(host.drive().controller.counters().records.get(), 0, "nobody is answered any more");
+        assert_eq!(host.drive().controller.counters().records.get(), 0, "no record is acknowledged any more");
     });
 }
 

@@ -98,7 +98,7 @@ fn a_program_finds_its_parameters() {
     });
 }
 
-// What is not handed in can't be read or written: neither beside a range, nor in another namespace, nor the parameters.
+// What is not handed in can't be read or written: neither next to a range, nor in another namespace, nor the parameters.
 #[test]
 fn a_program_that_reaches_beyond_is_stopped() {
     bench().with_queue(async |host, pair| {
@@ -199,7 +199,7 @@ fn a_loop_ends_by_its_fuel_and_holds_up_nothing() {
         // Of two cores one is the programs'; a slice of 10,000 instructions weighs 15,000.
         for _ in 0..50 {
             let beside = time(block).await;
-            assert!(beside <= alone + Delay::from_us(16), "{beside:?} beside programs, {alone:?} alone");
+            assert!(beside <= alone + Delay::from_us(16), "{beside:?} next to programs, {alone:?} alone");
         }
         assert!(host.look(&pair.cq).is_none(), "the programs run on");
         for run in runs {

@@ -178,7 +178,7 @@ fn a_program_stays_while_it_filters_and_no_longer() {
     });
 }
 
-/// Waits for a result, and has that aborted; gives how it ended, when no Abort is under way any more.
+/// Waits for a result, and has that aborted; gives how it ended, when no Abort is in flight any more.
 async fn abort_a_fetch(driver: &Driver, pair: &mut Pair, cursor: u32) -> Result<(), IoError<TablesError>> {
     let ended = aborted_fetch(driver, pair, cursor).await;
     driver.clock().sleep(Delay::from_ms(10)).await;
@@ -234,7 +234,7 @@ fn a_filter_ends_in_the_middle() {
             driver.clock().sleep(Delay::from_ms(1)).await;
             works(&mut pair).await;
         }
-        assert!(ended > 20, "{ended} were under way");
+        assert!(ended > 20, "{ended} were in flight");
         assert!(powered.drive.controller.is_quiet());
     });
 }
