@@ -203,7 +203,7 @@ pub enum ArrayError {
         expected: u64,
     },
     /// No failed slot is left for a spare.
-    #[error("no slot has failed, so a spare has no place")]
+    #[error("no failed slot is left for a spare")]
     NoSlot,
     /// Too many members are missing or stale.
     #[error("{missing} of {members} members are missing or stale: the array has lost data")]

@@ -31,7 +31,7 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeError {
     /// The host is authenticated, and this message does not start another transaction.
-    #[error("an authentication message of no transaction")]
+    #[error("an authentication message belongs to no transaction")]
     OutOfSequence,
     /// The system has no random bytes.
     #[error(transparent)]

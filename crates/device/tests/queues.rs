@@ -89,11 +89,7 @@ fn a_full_completion_queue_holds_up_and_recovers() {
             for identified in 0.. {
                 host.sleep(LONG).await;
                 let posted = host.drive().controller.counters().posted.get() - admin - identified;
-                assert_eq!(
-                    posted as usize,
-                    (done.len() + room).min(cids.len()),
-                    "as many as slots are free"
-                );
+                assert_eq!(posted as usize, (done.len() + room).min(cids.len()), "as many as slots are free");
                 if done.len() == cids.len() {
                     break;
                 }

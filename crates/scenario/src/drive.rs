@@ -353,7 +353,7 @@ fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<Dri
     let Some(copies) = section.copies else { return Ok(vec![plan]) };
     within(&format!("{path}.copies"), copies, 1, DRIVES_MAX as u32)?;
     let Some(name) = &section.name else {
-        let what = format!("`{path}` has copies, and no name from which theirs follow");
+        let what = format!("`{path}` has copies, but no name from which theirs are derived");
         return Err(fault(path, what, "add `name = \"ssd\"` for `ssd0`, `ssd1` and so on"));
     };
     Ok((0..copies)
@@ -391,8 +391,7 @@ fn check_drive_name(key: &str, name: &str) -> Result<(), KeyError> {
         return Ok(());
     }
     let what = format!("`{}` cannot be the name of a drive", excerpt(name));
-    let cure =
-        "write 1 to 32 letters, digits, `-` or `_`, of which one is no digit; `all` stands for all drives";
+    let cure = "write 1 to 32 letters, digits, `-` or `_`, not only digits; `all` is reserved for all drives";
     Err(fault(key, what, cure))
 }
 

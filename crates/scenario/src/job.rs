@@ -346,12 +346,12 @@ impl Draft<'_> {
         let distribution = section.random_distribution.clone().unwrap_or_default();
         let once = section.norandommap == Some(false);
         if once && (distribution != Distribution::Uniform || lengths.fixed(rw).is_none()) {
-            let what = "each block once can be had only with `random_distribution = \"random\"` and one `bs`";
+            let what = "accessing each block once is only possible with `random_distribution = \"random\"` and one `bs`";
             return Err(self.fault("norandommap", what, "leave it out"));
         }
         let align_blocks = self.align_blocks(&lengths, rw, range_blocks)?;
         if once && align_blocks.is_some() {
-            let what = "each block once can be had only without `blockalign`";
+            let what = "accessing each block once is only possible without `blockalign`";
             return Err(self.fault("norandommap", what, "leave it out"));
         }
         if let Distribution::ZonedAbs(zones) = &distribution {
@@ -514,7 +514,7 @@ impl Draft<'_> {
             };
         };
         if issue != Issue::Closed {
-            let what = "an open loop does not pause: its I/Os come at their times";
+            let what = "an open loop does not pause: its I/Os have fixed due times";
             return Err(self.fault("thinktime", what, "leave it out, or choose a closed loop"));
         }
         within(&self.key("thinktime"), time, Picos(0), RUNTIME_MAX)?;

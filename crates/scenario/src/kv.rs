@@ -60,7 +60,7 @@ impl KvDraft<'_> {
         };
         let nsid = section.namespace.unwrap_or(*nsids.start());
         if nsids.is_empty() && engine == Engine::Drive {
-            let what = "`kv`: the drive has no pairs";
+            let what = "`kv`: the drive has no KV namespace";
             let cure = "set `personality = \"kv\"` in [drive], or `kv_capacity = \"1 GiB\"`; or `engine = \"leveldb\"` here, \
                         for an LSM tree on the host; or write `[[job]]`";
             return Err(fault(self.path, what, cure).into());
@@ -90,7 +90,7 @@ impl KvDraft<'_> {
         if plan.engine == Engine::Drive && u64::from(plan.value_bytes_max()) > value_bytes_max {
             let key = if section.value.is_some() { "value" } else { "workload" };
             let what = format!(
-                "values of up to {} are longer than the drive takes",
+                "values of up to {} exceed the drive's maximum",
                 Bytes(plan.value_bytes_max().into())
             );
             let cure = format!(
@@ -135,7 +135,8 @@ impl KvDraft<'_> {
         }
         for (key, count) in [("iodepth", section.iodepth.unwrap_or(1)), ("numjobs", section.numjobs)] {
             if count > 1 {
-                let what = format!("{count} with `engine = \"leveldb\"`, which does one thing at a time");
+                let what =
+                    format!("{count} with `engine = \"leveldb\"`, which executes one operation at a time");
                 return Err(self.fault(key, what, "leave it out"));
             }
         }
@@ -166,7 +167,7 @@ impl KvDraft<'_> {
         if bytes < pair || bytes > mdts {
             let what = format!("a command of {} is not possible", Bytes(bytes));
             let cure = format!(
-                "from {}, the longest pair with its header, to {}, `controller.mdts` in [drive.override]",
+                "from {}, the longest key-value pair with its header, to {}, `controller.mdts` in [drive.override]",
                 Bytes(pair),
                 Bytes(mdts)
             );

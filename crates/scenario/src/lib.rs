@@ -273,7 +273,7 @@ impl Scenario {
         }
         if let Some(section) = &file.array {
             if target.is_some() {
-                let what = "`[array]`: an array is the host's, and these drives are a target's";
+                let what = "`[array]`: an array consists of the host's drives, and these are a target's";
                 return Err(placed(
                     &index,
                     fault("array", what, "leave `[array]`, or `[target]` and `[network]`, out"),

@@ -100,7 +100,7 @@ impl QueryDraft<'_> {
         if !is_of_drive || outstanding <= cursors {
             return Ok(());
         }
-        let what = format!("{outstanding} queries at once take as many cursors, and the drive has {cursors}");
+        let what = format!("{outstanding} queries at once need one cursor each, and the drive has {cursors}");
         let cure =
             format!("lower `iodepth` or `numjobs`, or set `csd.cursors = {outstanding}` in [drive.override]");
         Err(self.fault("iodepth", what, cure))
@@ -192,7 +192,7 @@ impl QueryDraft<'_> {
         let form = match (written, self.section.form) {
             (Form::Sql, None | Some(QueryForm::Sql)) => Form::Sql,
             (Form::Sql, Some(QueryForm::Compact)) => Form::Compact,
-            _ => return Err(self.fault(key, "a segment says which rows, and no more", "give `sql` instead")),
+            _ => return Err(self.fault(key, "a segment only selects rows", "give `sql` instead")),
         };
         let whole = WholeQuery::parse(text).map_err(|error| self.wrong(key, &error))?;
         let mut facts = Vec::new();
@@ -218,7 +218,7 @@ impl QueryDraft<'_> {
         let statement = task.statement();
         let plain = Statement { filter: statement.filter.clone(), ..Statement::all(task.table()) };
         if *statement != plain {
-            let what = "a segment says which rows, and gets all of their columns";
+            let what = "a segment selects rows, and returns all of their columns";
             let cure = "leave `form` out, or give a `segment` instead of `sql`";
             return Err(self.fault(key, what, cure));
         }
@@ -230,15 +230,15 @@ impl QueryDraft<'_> {
         let cure = match error {
             QueryError::UnknownColumn { .. } => "name one of these",
             QueryError::Refused(_) => {
-                "ask for something that a drive does (`byteway csd --help` lists it); `execute = \"check\"` sends it all the same"
+                "rewrite the query (`byteway csd --help` lists what a drive supports); `execute = \"check\"` sends it as it is"
             }
             QueryError::Unsupported { .. } => {
-                "ask otherwise: docs/queries.md lists what drive and host do; `execute = \"check\"` sends it all the same"
+                "rewrite the query: docs/queries.md lists what drive and host support; `execute = \"check\"` sends it as it is"
             }
             QueryError::Syntax(_) => {
                 "write one SELECT, or with `segment` a table's name and a predicate: docs/queries.md has examples"
             }
-            _ => "ask otherwise: `byteway csd --help` says what a drive does",
+            _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
         };
         self.fault(key, error, cure)
     }

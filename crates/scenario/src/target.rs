@@ -72,12 +72,12 @@ pub(crate) fn load<'t>(
         profile::load(sources, &HOSTS, &section.profile, at, target_over, "host profile")?;
     host.check().map_err(|fault| placed(sources, &own, fault))?;
     if section.path == TargetPath::Bypass && section.scheduler != BlockScheduler::None {
-        let what = "`target.scheduler`: past the block layer there is none";
+        let what = "`target.scheduler`: the path past the block layer has no scheduler";
         let fault = fault("target.scheduler", what, "leave it out, or set `path = \"block\"`");
         return Err(placed(sources, index, fault));
     }
     if section.path == TargetPath::Block && section.local_outstanding.is_some() {
-        let what = "`target.local_outstanding`: through the block layer all have the same tags";
+        let what = "`target.local_outstanding`: through the block layer all commands share its tags";
         let cure = "set `override.block.tags` of [network], or `path = \"bypass\"`";
         return Err(placed(sources, index, fault("target.local_outstanding", what, cure)));
     }
@@ -130,14 +130,14 @@ impl TargetPlan {
             };
             if let Some(key) = key {
                 let key = format!("{path}.{key}");
-                let what = format!(
-                    "`{key}`: over a network, and through a block layer, a drive is asked for blocks"
-                );
-                let cure = "leave it out, choose path = \"bypass\" for pairs, or leave [target] out";
+                let what =
+                    format!("`{key}`: over a network, and through a block layer, only blocks are accessible");
+                let cure =
+                    "leave it out, choose path = \"bypass\" for key-value pairs, or leave [target] out";
                 return Err(fault(key, what, cure));
             }
             if !transfer.rules.method.is_pointer() && transfer.rules.method != Method::Inline {
-                let what = "`transfer.method`: over a network a payload goes in its command's capsule, or is pointed at";
+                let what = "`transfer.method`: over a network a payload is in its command's capsule, or behind a data pointer";
                 let cure = "choose inline (by the capsule, and inline to the target's drive), prp or sgl";
                 return Err(fault("transfer.method", what, cure));
             }

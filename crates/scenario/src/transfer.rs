@@ -196,8 +196,7 @@ impl TransferSection {
         }
         match method.entry().of {
             Of::Pairs if drive.pairs_nsids().is_empty() => {
-                let what =
-                    format!("`{key}` = {name}: only pairs of keys and values are stored without a command");
+                let what = format!("`{key}` = {name}: only key-value pairs are stored without a command");
                 return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
             }
             Of::Payloads if !drive.personality.has_payloads() => {

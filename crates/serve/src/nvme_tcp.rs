@@ -420,9 +420,9 @@ enum CloseReason {
     Unproven,
     #[error("it has not sent the whole of a PDU within {} s", PDU_LIMIT.0 / Delay::from_s(1).0)]
     Stalled,
-    #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
+    #[error("it has not read the data sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
     Deaf,
-    #[error("it has not sent data that it was asked for within {} s", DATA_LIMIT.0 / Delay::from_s(1).0)]
+    #[error("it has not sent requested data within {} s", DATA_LIMIT.0 / Delay::from_s(1).0)]
     Owing,
     #[error(transparent)]
     Stream(#[from] StreamError),

@@ -169,7 +169,7 @@ impl Reader {
                 Ok(Step::Bad(bad)) => self.bad(*bad)?,
                 Err(error) => {
                     self.ended = true;
-                    let what = format!("cannot read on: {error}");
+                    let what = format!("cannot continue reading: {error}");
                     return Err(InputError::new(what, cure_of(self.packing)).at(self.place()));
                 }
             }

@@ -110,8 +110,8 @@ fn what_is_wrong_with_a_filtered_task_is_said() {
             (by_program(&["n"; 65], &[], SQL), Problem::Execution, "columns of a program"),
             (by_program(&["n"], &[], "SELECT n FROM nowhere"), Problem::NoTable, "nowhere"),
             (by_program(&["n"], &[], "SELECT m FROM numbers"), Problem::Malformed, "\"m\""),
-            (Filtered { form: FILTERED, ..good() }, Problem::Malformed, "no form"),
-            (Filtered { form: 200, ..good() }, Problem::Malformed, "no form"),
+            (Filtered { form: FILTERED, ..good() }, Problem::Malformed, "unknown form"),
+            (Filtered { form: 200, ..good() }, Problem::Malformed, "unknown form"),
             (Filtered { task: &[], ..good() }, Problem::Malformed, ""),
         ] {
             let (problem, said) = pair.problem(&task).await;

@@ -216,7 +216,7 @@ async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     if keys.is_empty() {
         return Ok(());
     }
-    let what = format!("namespace {nsid} has pairs whose expected values are unknown");
+    let what = format!("namespace {nsid} has key-value pairs whose expected values are unknown");
     let cure = "add --erase, which deletes them, or --no-verify";
     Err(InputError::new(what, cure).into())
 }

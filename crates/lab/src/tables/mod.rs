@@ -220,8 +220,8 @@ fn namespace(there: &[u32], nsid: Option<u32>) -> Result<u32, InputError> {
         return Ok(*found);
     }
     let what = match nsid {
-        Some(nsid) => format!("the drive has no namespace {nsid} of tables"),
-        None => "the drive has no namespace of tables".to_owned(),
+        Some(nsid) => format!("the drive has no tables namespace {nsid}"),
+        None => "the drive has no tables namespace".to_owned(),
     };
     let list: Vec<String> = there.iter().map(u32::to_string).collect();
     let cure = match list.is_empty() {

@@ -75,7 +75,8 @@ pub(crate) fn result_bytes_most(query: &Query) -> Option<u64> {
 }
 
 fn wrong(error: impl std::fmt::Display) -> AttachedError {
-    InputError::new(error.to_string(), "ask otherwise: `byteway csd --help` says what a drive does").into()
+    InputError::new(error.to_string(), "rewrite the query: `byteway csd --help` lists what a drive supports")
+        .into()
 }
 
 /// The refusal behind an error, if the task is valid but this drive does not support it.

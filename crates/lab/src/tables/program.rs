@@ -33,7 +33,7 @@ pub struct RowProgram {
 }
 
 fn wrong(error: impl std::fmt::Display) -> AttachedError {
-    InputError::new(error.to_string(), "see `byteway csd query --help` for what a program is given").into()
+    InputError::new(error.to_string(), "see `byteway csd query --help` for the interface of a program").into()
 }
 
 fn refused(error: ProgramsError) -> AttachedError {
@@ -50,10 +50,11 @@ impl RowProgram {
         let is_object = file.starts_with(&elf::MAGIC);
         let code = if is_object { elf::instructions(file) } else { Ok(file) };
         let code = code.map_err(|error| {
-            InputError::new(error.to_string(), "or name a file of instructions alone, 8 bytes each")
+            InputError::new(error.to_string(), "or name a file of raw instructions, 8 bytes each")
         })?;
         let program = Program::verify(code).map_err(|error| {
-            let cure = "write eBPF as RFC 9669 has it, with no calls but of helpers 1 and 2, without atomics and maps";
+            let cure =
+                "write eBPF according to RFC 9669, without atomics and maps, and call only helpers 1 and 2";
             InputError::new(error.to_string(), cure)
         })?;
         Ok(RowProgram { code: code.to_vec(), program, columns, parameters })
@@ -121,8 +122,8 @@ impl Session {
         program: &RowProgram,
     ) -> Result<Answer, AttachedError> {
         let Some((nsid, client)) = &self.programs else {
-            let what = "the drive has no namespace of programs";
-            let cure = "add [drive.override.programs] to its device file, and begin it anew";
+            let what = "the drive has no programs namespace";
+            let cure = "add [drive.override.programs] to its device file, and create the drive again";
             return Err(InputError::new(what, cure).into());
         };
         let index = install(client, &program.code).await.map_err(refused)?;

@@ -109,7 +109,7 @@ pub(crate) fn fetch_bytes(result_bytes: u64) -> u32 {
 }
 
 fn wrong(error: impl std::fmt::Display) -> AttachedError {
-    InputError::new(error.to_string(), "ask otherwise, or see `byteway csd explain`").into()
+    InputError::new(error.to_string(), "rewrite the query, or see `byteway csd explain`").into()
 }
 
 impl Session {
@@ -157,8 +157,7 @@ impl Session {
                 if !fetched.is_end {
                     self.client.cancel(cursor).await?;
                 }
-                let what =
-                    format!("the result has more than {RESULT_BYTES_MAX} B, which this host does not hold");
+                let what = format!("the result exceeds {RESULT_BYTES_MAX} B, the limit of this host");
                 return Err(AskFailure::Other(wrong(what)));
             }
             bytes.extend_from_slice(&part);

@@ -42,8 +42,10 @@ pub enum QueryShape {
 
 fn wrong(error: &QueryError) -> AttachedError {
     let cure = match error {
-        QueryError::Unsupported { .. } => "ask otherwise: docs/queries.md says what drive and host do",
-        _ => "ask otherwise: `byteway csd --help` says what a drive does",
+        QueryError::Unsupported { .. } => {
+            "rewrite the query: docs/queries.md lists what drive and host support"
+        }
+        _ => "rewrite the query: `byteway csd --help` lists what a drive supports",
     };
     InputError::new(error.to_string(), cure).into()
 }

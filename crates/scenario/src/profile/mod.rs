@@ -671,8 +671,8 @@ impl Profile {
             if self.is_hosted()
                 || part.map && (self.firmware.map_cache.is_some() || self.firmware.extents.is_some())
             {
-                let what = "`firmware.on_host`: with `placement = \"host\"` all of the firmware is there, and a map there is a table \
-                     that is all in memory: no `map_cache`, no `extents`";
+                let what = "`firmware.on_host`: with `placement = \"host\"` the whole firmware runs on the host, and its map is a table \
+                     in memory: no `map_cache`, no `extents`";
                 return Err(fault("firmware.on_host", what, "leave one of them out"));
             }
         }

@@ -34,7 +34,7 @@ pub enum PskError {
     #[error("a TLS key has 32 bytes (with hash 01) or 48 (with hash 02), and 4 of a CRC")]
     Length,
     /// The CRC-32 does not match.
-    #[error("a TLS key's checksum is wrong: it was not copied as it is")]
+    #[error("a TLS key's checksum is wrong: the key was not copied exactly")]
     Crc,
 }
 

@@ -54,9 +54,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// A reply is malformed.
-    #[error(
-        "the answer to {0} is not what the protocol says: this is not a vfio-user server, or not one that can be used"
-    )]
+    #[error("the reply to {0} violates the protocol: this is not a vfio-user server, or an incompatible one")]
     Answer(Command),
     /// The caller's request cannot be encoded.
     #[error("{0}")]

@@ -63,7 +63,7 @@ pub enum BindError {
         path: PathBuf,
     },
     /// The system refused.
-    #[error("the socket {path} cannot be made")]
+    #[error("the socket {path} cannot be created")]
     System {
         /// Path of the socket.
         path: PathBuf,

@@ -66,7 +66,7 @@ impl Keys {
             return Err(InputError::new(what, "write `key_bytes = 8`"));
         }
         if bytes < 8 && count > 1 << (8 * bytes) {
-            let what = format!("there are no {count} keys of {bytes} B");
+            let what = format!("there are fewer than {count} keys of {bytes} B");
             return Err(InputError::new(what, "raise `key_bytes`, or lower `keys`"));
         }
         let scatter = match order {

@@ -55,7 +55,7 @@ impl RowSource {
         let amount = match (rows, scale, generator.scales()) {
             (Some(rows), None, _) if (1..=ROWS_MAX).contains(&rows) => Amount::Rows(rows),
             (Some(rows), None, _) => {
-                let what = format!("{rows} rows of the generator {name} can't be drawn");
+                let what = format!("{rows} rows of the generator {name} are out of range");
                 return Err(InputError::new(what, format!("choose 1 to {ROWS_MAX}")));
             }
             (None, Some(scale), Some(scales)) if scales.contains(&scale) => Amount::Scale(scale),
@@ -65,15 +65,15 @@ impl RowSource {
             }
             (None, Some(_), None) => {
                 let what = format!("the generator {name} has no scale: only tables of TPC-H have one");
-                return Err(InputError::new(what, "say how many rows"));
+                return Err(InputError::new(what, "give the number of rows"));
             }
             (Some(_), Some(_), _) => {
                 let what = format!("both rows and a scale of the generator {name}");
-                return Err(InputError::new(what, "say one of the two"));
+                return Err(InputError::new(what, "give one of the two"));
             }
             (None, None, scales) => {
-                let what = format!("how many rows of the generator {name}?");
-                let cure = if scales.is_some() { "say rows or a scale" } else { "say how many rows" };
+                let what = format!("the number of rows of the generator {name} is missing");
+                let cure = if scales.is_some() { "give rows or a scale" } else { "give the number of rows" };
                 return Err(InputError::new(what, cure));
             }
         };

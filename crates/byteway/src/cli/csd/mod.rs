@@ -320,7 +320,10 @@ impl Drive {
             Some((name, source)) if !name.is_empty() && !source.is_empty() => {
                 Ok((name.to_owned(), source_of(text, source)?))
             }
-            _ => Err(InputError::new(format!("`--load {text}` is not NAME=SOURCE"), "write `--load NAME=FILE`")),
+            _ => Err(InputError::new(
+                format!("`--load {text}` is not NAME=SOURCE"),
+                "write `--load NAME=FILE`",
+            )),
         };
         self.load.iter().map(pair).collect()
     }
@@ -472,9 +475,10 @@ fn ask(query: &QueryText, filter: &Filter, drive: &Drive, count: u32) -> anyhow:
     drive.ask_with(Change::None, program.is_some(), async move |session| {
         let shape = session.shape(form, &text).await?;
         if let (QueryShape::Split(query), Some(_)) = (&shape, &program) {
-            let what =
-                format!("`--program` needs a query that the drive executes as a whole: {}", query.why);
-            return Err(InputError::new(what, "simplify the query, and process the returned rows elsewhere").into());
+            let what = format!("`--program` needs a query that the drive executes as a whole: {}", query.why);
+            return Err(
+                InputError::new(what, "simplify the query, and process the returned rows elsewhere").into()
+            );
         }
         let tables = match &shape {
             QueryShape::Whole { .. } => 1,

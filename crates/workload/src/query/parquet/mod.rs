@@ -44,7 +44,7 @@ const TYPES: &str = "write BOOLEAN, integers of 8 to 64 bits, FLOAT, DOUBLE, DEC
 fn read<T, E: std::fmt::Display>(path: &Path, reads: impl FnOnce() -> Result<T, E>) -> Result<T, InputError> {
     match catch_unwind(AssertUnwindSafe(reads)) {
         Ok(read) => read.map_err(|error| wrong(path, error)),
-        Err(_) => Err(wrong(path, "it contradicts itself")),
+        Err(_) => Err(wrong(path, "its contents are inconsistent")),
     }
 }
 

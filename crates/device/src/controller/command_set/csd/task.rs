@@ -165,10 +165,10 @@ fn prepare(
 fn prepare_filtered(core: &Core, tables: &Tables, payload: &[u8]) -> Result<Prepared, (Problem, String)> {
     let malformed = |words: &str| (Problem::Malformed, words.to_owned());
     let filtered = Filtered::parse(payload).ok_or_else(|| {
-        malformed("a filtered task: its bytes end before its task begins, or a name is no text")
+        malformed("a filtered task: it is truncated before its task, or a column name is not UTF-8")
     })?;
     let form = Form::from_code(filtered.form)
-        .ok_or_else(|| malformed("a filtered task: the task behind the program has no form that there is"))?;
+        .ok_or_else(|| malformed("a filtered task: the contained task has an unknown form"))?;
     let mut prepared = prepare_plain(tables, form, filtered.task)?;
     let columns =
         FilterColumns::bind(filtered.columns.iter().copied(), &prepared.table.name, &prepared.schema)
