@@ -28,7 +28,7 @@ pub enum Method {
     Hybrid,
     /// Stores to device memory over CXL.mem (BandSlim).
     CxlMem,
-    /// In the fields of one command as far as they suffice, by CXL.mem above that.
+    /// Command fields for payloads that fit in one command, CXL.mem for longer ones.
     PiggybackCxl,
     /// Stores to device memory; key-value pairs need no command, but a commit record that the device polls
     /// for.

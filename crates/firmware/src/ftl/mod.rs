@@ -698,7 +698,7 @@ impl Inner {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
     }
 
-    /// Pays for reading units from flash across a link.
+    /// Charges reads of units from flash across a link.
     async fn command_reads(&self, span: SpanId, spans: &Spans, units: u64) {
         self.placement.command_hardware(&self.clock, span, spans, FlashCommands::reads(units)).await;
     }

@@ -65,8 +65,8 @@ impl KvOracle {
         Ok(())
     }
 
-    /// Verifies that a key was found or not. `own`: by this operation, which has not ended and does not count. Call it
-    /// before the read ends.
+    /// Verifies that a key was found or not. `own` is the operation in flight that observed it; its own effect is ignored.
+    /// Call it before the read ends.
     ///
     /// # Errors
     /// [`KvMismatch`] if the answer is not allowed.
