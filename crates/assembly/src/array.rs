@@ -37,7 +37,7 @@ pub enum ArrayLocation {
     Bridge {
         /// The link.
         link: PcieConfig,
-        /// Non-volatile memory for small writes; `None`: there is none.
+        /// Non-volatile memory for small writes; `None` if there is none.
         nvram: Option<NvramConfig>,
         /// Cores of the bridge's processor.
         cores: u32,
@@ -225,7 +225,7 @@ async fn take_places(array: Array, spares: Vec<Spare>) {
     }
 }
 
-/// Attaches a driver to a member; `cpu` pays for its commands and interrupts.
+/// Attaches a driver to a member; its commands and interrupts are charged to `cpu`.
 async fn open(
     config: &ArrayDriveConfig,
     member: &PoweredDrive,

@@ -23,7 +23,7 @@
 //!   ([`Redirection::bind_loan`]). Later actions of the lender do not reach the borrower's data. If the borrower can't
 //!   be asked, the command is lost like the lender's commands.
 //!
-//! A reset makes a shadow queue pair its controller's own again, so no command goes through it until it is bound anew.
+//! A reset makes a shadow queue pair its controller's own again, so no command goes through it until it is bound again.
 //!
 //! An Abort names a queue and an identifier there: those of a redirected command belong to the shadow queue pair, and
 //! its users can't know them. The lender's driver aborts it when it takes too long; an Abort at the borrower does not

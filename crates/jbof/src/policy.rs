@@ -27,7 +27,7 @@ pub fn action(processor: f64, data_end: f64, watermark: f64) -> Action {
 }
 
 /// Best fit: the index of the smallest offer of at least `wanted`, or of the largest if there is none; among equals the
-/// first. `None`: there are no offers.
+/// first. `None` if there are no offers.
 pub fn best_fit(offers: impl IntoIterator<Item = u64>, wanted: u64) -> Option<usize> {
     let mut best: Option<(usize, u64)> = None;
     for (index, offer) in offers.into_iter().enumerate().filter(|(_, offer)| *offer > 0) {

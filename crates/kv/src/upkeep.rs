@@ -82,7 +82,7 @@ impl Inner {
         self.changed.notify_all();
     }
 
-    /// Does the most urgent work. `false` if there is none.
+    /// Does the most urgent work. False if there is none.
     async fn do_next(&self, spans: &Spans) -> Result<bool, KvError> {
         let (wanted, done) = self.formats.get();
         if wanted > done {

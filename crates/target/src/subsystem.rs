@@ -121,7 +121,7 @@ pub struct Subsystem {
 struct Authenticator {
     credentials: Credentials,
     endpoint: Rc<Endpoint>,
-    /// `None`: there is no TLS to use generated keys.
+    /// `None` without TLS, which generated keys require.
     keys: Option<Rc<dyn GeneratedKeys>>,
 }
 
@@ -243,7 +243,7 @@ impl Subsystem {
     /// requests; zero: none.
     ///
     /// # Errors
-    /// [`CONTROLLER_BUSY`]: there are too many controllers.
+    /// [`CONTROLLER_BUSY`] if there are too many controllers.
     pub(crate) fn make(
         self: &Rc<Self>,
         host: HostName,

@@ -258,7 +258,7 @@ impl Jbof {
         self.harvest().and_then(|harvest| harvest.lends_to(drive))
     }
 
-    /// Time for which the hypervisor's lock was held; `None`: there is no hypervisor.
+    /// Time for which the hypervisor's lock was held; `None` without a hypervisor.
     pub fn hypervisor_lock_busy(&self) -> Option<Delay> {
         self.harvest().map(|harvest| harvest.hypervisor.lock_busy())
     }

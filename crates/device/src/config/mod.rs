@@ -98,7 +98,7 @@ pub struct MemoryConfig {
     pub link: CxlConfig,
     /// Size of the area for payloads of any command, in bytes: a multiple of 4 KiB.
     pub area_bytes: u32,
-    /// Commit records that the host may have unanswered: a power of two; 0: there is no ring.
+    /// Commit records that the host may have unanswered: a power of two; 0 if there is no ring.
     pub records: u32,
     /// Interval at which the drive polls the ring.
     pub poll: Delay,

@@ -282,7 +282,7 @@ impl Controller {
         (self.0.core.config.bar_offset(), self.0.core.config.transfer.bar_bytes)
     }
 
-    /// The DVSEC that announces memory for the host in configuration space; `None`: there is no such memory.
+    /// The DVSEC that announces memory for the host in configuration space; `None` if there is no such memory.
     pub fn dvsec(&self) -> Option<DeviceDvsec> {
         self.0.dvsec()
     }

@@ -49,7 +49,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             member: Member::First,
         };
         (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
-        // A command without its parse reserved pays for fetching and parsing here; then the pipeline's latency passes.
+        // A command without its parse reserved is charged for fetching and parsing here; then the pipeline's latency passes.
         let parse = match parse {
             Some(parse) => parse,
             None => {

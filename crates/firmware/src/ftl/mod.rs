@@ -331,7 +331,7 @@ impl Ftl {
         Some(content)
     }
 
-    /// Reads a unit whose translation has been paid for. With `salvages`, a unit that flash cannot deliver is
+    /// Reads a unit whose translation has been charged. With `salvages`, a unit that flash cannot deliver is
     /// returned as its absorbed parts, if there are any, and unreadable blocks.
     async fn read_unit(
         &self,
@@ -387,7 +387,7 @@ impl Ftl {
         }
     }
 
-    /// Reads units whose translation has been paid for; with `has_pages` their map pages have been looked up,
+    /// Reads units whose translation has been charged; with `has_pages` their map pages have been looked up,
     /// too.
     async fn read_units(
         &self,
@@ -664,7 +664,7 @@ impl Ftl {
 }
 
 impl Inner {
-    /// Number of [`WorkKind::Translate`] that a look-up of `count` units pays for: one for each unit, or for
+    /// Number of [`WorkKind::Translate`] charged for a look-up of `count` units: one for each unit, or for
     /// each node of a tree of extents that it visits.
     #[inline]
     fn look_ups(&self, first: u64, count: u64) -> u64 {
@@ -682,7 +682,7 @@ impl Inner {
         }
     }
 
-    /// Pays for changes of the tree of extents up to now, after the work that made them.
+    /// Charges changes of the tree of extents up to now, after the work that made them.
     async fn pay_for_changes(&self) {
         if self.config.extents.is_none() {
             return;

@@ -521,7 +521,7 @@ impl KvOracle {
         }
     }
 
-    /// Notes that the namespace was formatted, or created anew: it is empty, with no operation in flight.
+    /// Notes that the namespace was formatted, or created again: it is empty, with no operation in flight.
     pub fn clear(&mut self) {
         self.abandon();
         self.keys.clear();

@@ -235,7 +235,7 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
     for namespace in &formatted {
         let _ = sets.open(namespace); // it was open before, at this size
     }
-    // If the erase fails the namespaces are formatted all the same, and the status tells the host that data may be
+    // If the erase fails the namespaces are formatted nevertheless, and the status tells the host that data may be
     // left.
     let erased = if erase && core.backing.has_own_media() { core.erase_stale(|_| ()).await } else { Ok(()) };
     core.background.persistence.pending.replace(Pending::None);

@@ -194,12 +194,12 @@ pub(crate) trait IoCommandSet: Sized {
         log
     }
 
-    /// Stores to the set's part of device memory; `false`: `offset` is outside of it.
+    /// Stores to the set's part of device memory; false if `offset` is outside of it.
     fn store_memory(_core: &Core, _offset: u64, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// Loads from the set's part of device memory; `false`: `offset` is outside of it.
+    /// Loads from the set's part of device memory; false if `offset` is outside of it.
     fn load_memory(_core: &Core, _offset: u64, _into: &mut [u8]) -> bool {
         false
     }

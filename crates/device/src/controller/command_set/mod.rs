@@ -467,12 +467,12 @@ impl CommandSet {
         of!(self, Set => Set::memory_log(core, log))
     }
 
-    /// Stores to the set's part; `false`: `offset` is outside of it.
+    /// Stores to the set's part; false if `offset` is outside of it.
     fn store_memory(self, core: &Core, offset: u64, bytes: &[u8]) -> bool {
         of!(self, Set => Set::store_memory(core, offset, bytes))
     }
 
-    /// Loads from the set's part; `false`: `offset` is outside of it.
+    /// Loads from the set's part; false if `offset` is outside of it.
     fn load_memory(self, core: &Core, offset: u64, into: &mut [u8]) -> bool {
         of!(self, Set => Set::load_memory(core, offset, into))
     }

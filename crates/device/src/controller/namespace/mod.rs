@@ -38,7 +38,7 @@ pub struct Namespace {
     pub attached: Cell<bool>,
     /// Write protection state.
     pub protection: Cell<WriteProtection>,
-    /// Remaining per cent of a format in progress; `None`: there is none.
+    /// Remaining per cent of a format in progress; `None` if there is none.
     pub formatting: Cell<Option<u8>>,
     /// Status of refused commands; success: commands are accepted.
     pub refusal: Cell<Status>,

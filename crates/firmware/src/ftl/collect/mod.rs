@@ -8,7 +8,7 @@
 //! It never stalls while there is work, and never runs in circles. The host leaves it one free superblock. A
 //! victim has at least a wordline of stale units, so its valid units and the carry (less than a stripe) fill
 //! no more stripes than one superblock has; programming the first of these frees the previous victim. If the
-//! carry must be padded because there is no other victim, a stripe is gained all the same. If there is no
+//! carry must be padded because there is no other victim, a stripe is gained nevertheless. If there is no
 //! victim at all, the die is full: by the check in `Ftl::new` some other die is not.
 //!
 //! Emptying for a reason other than space (`upkeep`) may free nothing, or only at its end:

@@ -403,7 +403,7 @@ impl Inner {
         }
     }
 
-    /// Pays for the commits up to now, after the work that changed the entries.
+    /// Charges the commits up to now, after the work that changed the entries.
     pub(in crate::ftl) async fn pay_for_commits(&self) {
         loop {
             let unpaid = match &mut self.state.borrow_mut().map.segments {

@@ -1,4 +1,4 @@
-//! Segments of peers' DRAM that hold part of the cached map: lenders, logs, and commits not yet paid for.
+//! Segments of peers' DRAM that hold part of the cached map: lenders, logs, and commits not yet charged.
 //!
 //! A segment has frames of the cache and, in the borrower's own DRAM, a [log page](super::redo), which gets a
 //! record for each change of an entry in those frames. Capturing a page for flash makes its earlier records
@@ -131,7 +131,7 @@ pub(super) struct Segment {
     pub(super) is_leaving: bool,
 }
 
-/// Commits not yet paid for.
+/// Commits not yet charged.
 pub(super) struct Unpaid {
     pub(super) route: Route,
     pub(super) lender: Lender,

@@ -10,7 +10,7 @@
 //!   for a *fold*, which moves the valid data of the cache's oldest superblock to the collector's; the check
 //!   for it takes place before the last victim is erased, so the superblock that this erase frees goes to the
 //!   host. Another fold follows at once while a superblock is free and the collector is not short;
-//! - the host *fills* the cache's superblock anew.
+//! - the host *fills* the cache's superblock again.
 //!
 //! Meanwhile the host overwrites: each of its units with equal probability, and each translation page
 //! likewise, at the mean rate at which the die is written.

@@ -168,11 +168,11 @@ pub struct Capabilities {
     pub partial_timeout_us: u32,
     /// Offset of the payload buffer in BAR0.
     pub bar_offset: u64,
-    /// Size of the payload buffer, in bytes; 0: there is none.
+    /// Size of the payload buffer, in bytes; 0 if there is none.
     pub bar_bytes: u32,
     /// DMA unit, in bytes: reads of host memory are rounded to it, and results where the host permits.
     pub dma_unit: u32,
-    /// Size of the payload sink, in bytes; 0: there is none.
+    /// Size of the payload sink, in bytes; 0 if there is none.
     pub sink_bytes: u64,
 }
 

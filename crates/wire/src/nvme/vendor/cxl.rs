@@ -122,7 +122,7 @@ pub struct DeviceMemoryLog {
     pub limit: u32,
     /// Offset of the ring of commit records.
     pub records_offset: u32,
-    /// Number of records: a power of two; 0: there is no ring.
+    /// Number of records: a power of two; 0 if there is no ring.
     pub records: u32,
     /// Polling interval of the ring, in nanoseconds.
     pub poll_ns: u32,

@@ -203,7 +203,7 @@ pub struct RawRead {
     pub mask: u64,
     /// Priority; 0 is the most urgent.
     pub priority: u8,
-    /// Transfer the metadata only. This takes the sense of one unit all the same.
+    /// Transfer the metadata only. This takes the sense of one unit nevertheless.
     pub metadata_only: bool,
 }
 
