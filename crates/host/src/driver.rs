@@ -1063,7 +1063,6 @@ impl Driver {
 
     /// Forgets a submission queue that the controller no longer has: takes its last completions, then frees its
     /// resources.
-    /// belonged to it.
     async fn forget(&self, pair: &QueuePair) {
         let inner = &self.0;
         let QueuePair { submission, completion, .. } = pair;

@@ -246,7 +246,6 @@ mod tests {
 
     // With a curve of all look-ups since power-on, a drive would keep forever what it needed once; one that forgets too
     // early takes first accesses for misses.
-    // for misses.
     #[test]
     fn the_curve_follows_the_workload() {
         let config = SampleConfig { pages: 4096, periods: 10, looks_of_page: 20, periods_most: 10 };

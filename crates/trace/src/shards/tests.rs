@@ -42,7 +42,6 @@ fn cloudphysics() -> Option<Vec<u64>> {
 
 // The curves depend on this accuracy: compared with an exact curve that others computed, for twenty seeds
 // without selection.
-// twenty seeds without selection.
 #[test]
 fn a_real_curve_is_found_by_nearly_every_seed() {
     let Some(keys) = cloudphysics() else { return };
