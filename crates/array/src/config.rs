@@ -165,7 +165,7 @@ pub enum ArrayError {
     Capacity {
         /// The member that differs.
         member: usize,
-        /// Its capacity in units.
+        /// Capacity of the member in units.
         units: u64,
         /// Capacity of member 0 in units.
         first: u64,

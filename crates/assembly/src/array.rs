@@ -23,7 +23,7 @@ use byteway_link::{Memory, PcieConfig};
 use byteway_world::{DriveBay, PoweredDrive};
 use std::rc::Rc;
 
-/// Where the array's work runs.
+/// Location of the array's work.
 #[derive(Clone)]
 pub enum ArrayLocation {
     /// On the host's processors; the last one is its home.
@@ -54,7 +54,7 @@ pub struct ArrayDriveConfig {
     pub drive: DriveConfig,
     /// The array.
     pub array: ArrayConfig,
-    /// Where the array's work runs.
+    /// Location of the array's work.
     pub place: ArrayLocation,
     /// Cost of driving a member there, per command.
     pub costs: HostCosts,

@@ -16,7 +16,7 @@ use crate::error::nearest;
 /// Text that is not a quantity of the expected kind. Displays as two lines: what is wrong, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
-    /// What is wrong.
+    /// Description of the mistake.
     pub what: String,
     /// How to fix it: the accepted units, with an example.
     pub cure: String,

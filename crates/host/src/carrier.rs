@@ -119,12 +119,12 @@ impl AddAssign for Counts {
 /// Transfer of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Results {
-    /// To the data pointer, with exact length.
+    /// The data pointer, with exact length.
     #[default]
     Pointer,
     /// Behind the completion, as far as slots are available.
     Inline,
-    /// To the data pointer, in whole DMA units.
+    /// The data pointer, in whole DMA units.
     Rounded,
 }
 

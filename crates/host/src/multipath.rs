@@ -175,7 +175,7 @@ struct PathQueues {
     inner: Rc<Inner>,
     config: QueueConfig,
     methods: Cell<Methods>,
-    /// By path; `None`: the path was not available when they were created.
+    /// Queue pairs by path; `None` if the path was not available when they were created.
     pairs: RefCell<Vec<Option<QueuePair>>>,
 }
 

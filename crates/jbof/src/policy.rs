@@ -6,7 +6,7 @@ use crate::descriptor::Utilisation;
 /// Utilization above which a processor or data-end is busy.
 pub const WATERMARK: f64 = 0.75;
 
-/// What a drive does with its processor.
+/// Decision of a drive about its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Neither: more processor time would not help, and there is none to spare.

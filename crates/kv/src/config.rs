@@ -12,7 +12,7 @@ pub struct UnitExtent {
     pub count: u64,
 }
 
-/// Where a value goes in a page of the value log (BandSlim, 3.3).
+/// Placement of values in a page of the value log (BandSlim, 3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Packing {

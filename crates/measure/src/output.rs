@@ -400,7 +400,7 @@ impl Unfinished {
         Ok(Synced { path: self.path, aside: self.aside })
     }
 
-    /// Another writer to the same file, for a task that keeps one during the run.
+    /// Opens another writer to the same file, for a task that keeps one during the run.
     ///
     /// # Errors
     /// The file could not be duplicated.

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {problem}, at byte {at}")]
 pub struct FormatError {
-    /// What was decoded, such as "schema" or "chunk of column 3".
+    /// Name of the decoded item, such as "schema" or "chunk of column 3".
     pub what: String,
     /// The invalid value, and the valid range.
     pub problem: String,

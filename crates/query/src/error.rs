@@ -90,7 +90,7 @@ pub enum QueryError {
     Misplaced {
         /// The construct.
         construct: String,
-        /// What is wrong, and what would be right.
+        /// The invalid value, and the valid range.
         problem: String,
     },
     /// A string that is not a value of the required type.

@@ -68,7 +68,7 @@ const READS_MAX: u32 = 8;
 /// Error of [`Server::bind`].
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another socket listens at the address.
+    /// The address is in use by another socket.
     #[error("{address} is in use: stop what listens there, or choose another port")]
     InUse {
         /// The address.

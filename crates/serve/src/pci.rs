@@ -71,7 +71,7 @@ impl Identity {
     }
 }
 
-/// What a write requires in addition to changing bits.
+/// Action that a write requires in addition to changing bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// No further action.

@@ -31,7 +31,7 @@ const LARGE_MAX: usize = 1024;
 pub enum StoreWait {
     /// Wait for the completion of another value in flight.
     Completions,
-    /// Nothing is in flight, and the host must ask the device for its pointer ([`PageBuffer::learn`]).
+    /// Request the device's pointer ([`PageBuffer::learn`]), while no store is in flight.
     Pointer(PagePointer),
 }
 

@@ -118,7 +118,7 @@ impl Stamp {
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = LINE_WORDS * 8;
 
-/// What a block's first line would hold without a header: words that count up from a checksum of the header.
+/// Contents of a block's first line without a header: words that count up from a checksum of the header.
 fn first_line(header: [u64; 2]) -> [u64; LINE_WORDS] {
     let filler = Stamp::filler(header);
     std::array::from_fn(|index| filler.wrapping_add(WORD.wrapping_mul(index as u64)))

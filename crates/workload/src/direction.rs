@@ -60,8 +60,8 @@ pub trait Directed: FromStr<Err = UnitError> + fmt::Display + Clone + PartialEq 
     }
 }
 
-/// Up to three values, for reads, writes and trims. The last value also applies to the directions after it;
-/// an empty position (also after a comma at the end) gives them none.
+/// Up to three values, for reads, writes and trims. The last value also applies to the remaining directions.
+/// An empty position (also after a final comma) leaves its direction without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerDirection<T>(pub ByKind<Option<T>>);
 

@@ -112,7 +112,7 @@ struct State {
     cut: Option<Time>,
     /// Traced I/Os in flight.
     in_flight: u64,
-    /// By task slot: the task, and the I/Os that it works for.
+    /// Tasks, each with the I/Os that it works for, by task slot.
     tasks: Vec<Option<(TaskId, Vec<u32>)>>,
     held: Vec<Vec<u32>>,
     free: Vec<u32>,

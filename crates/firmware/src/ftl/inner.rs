@@ -61,7 +61,7 @@ pub(super) struct Signals {
     pub(super) ails: Notify,
     /// A die started garbage collection because few superblocks are free, outside any window.
     pub(super) collection_begun: Notify,
-    /// By die: notified when its collector may have work.
+    /// Notified when a die's collector may have work; by die.
     pub(super) collectors: Vec<Notify>,
 }
 

@@ -62,7 +62,7 @@ const UNIT: u64 = byteway_wire::content::UNIT_BYTES as u64;
 #[derive(Default)]
 struct Outstanding {
     now: Cell<u32>,
-    /// That number, integrated over picoseconds since the mean was last taken.
+    /// `now`, integrated over picoseconds since the mean was last taken.
     sum: Cell<u128>,
     changed: Cell<Time>,
     since: Cell<Time>,

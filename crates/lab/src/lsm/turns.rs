@@ -141,7 +141,7 @@ impl Lsm {
         Ok((record, found.pop().map(|(_, value)| value)))
     }
 
-    /// Up to `count` key-value pairs from `first` on, in key order.
+    /// Reads up to `count` key-value pairs from `first` on, in key order.
     ///
     /// # Errors
     /// The tree or the drive failed.

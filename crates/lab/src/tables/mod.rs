@@ -69,7 +69,7 @@ pub struct SessionOptions {
     pub programs: bool,
 }
 
-/// What a request changes on the drive.
+/// Changes that a request makes on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The request only reads.

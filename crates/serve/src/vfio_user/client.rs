@@ -34,7 +34,7 @@ pub enum ClientError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Another host is attached.
+    /// Another host is attached to the device.
     #[error(
         "the device at {path} is in use by another host, and serves one at a time: detach that one first"
     )]

@@ -50,7 +50,7 @@ pub enum BindError {
         /// The missing directory.
         directory: PathBuf,
     },
-    /// Another server listens there.
+    /// Another server listens at the path.
     #[error("a server answers at {path} already: stop it, or choose another path")]
     InUse {
         /// Path of the socket.

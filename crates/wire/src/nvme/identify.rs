@@ -834,7 +834,7 @@ pub enum NamespaceDescriptor {
     Uuid([u8; 16]),
     /// 4h: Command Set Identifier.
     Csi(u8),
-    /// Another type, or a known one with a wrong length.
+    /// A descriptor of another type, or a known one with a wrong length.
     Unknown {
         /// Namespace Identifier Type.
         nidt: u8,

@@ -194,7 +194,7 @@ impl From<SglError> for Status {
     }
 }
 
-/// What a device accepts in an SGL: SGLS of Identify Controller, and a limit of its own.
+/// SGL features that a device accepts: SGLS of Identify Controller, and a limit on descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SglRules {
     /// A list may be longer than the transfer; the excess is not examined.

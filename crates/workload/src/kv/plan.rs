@@ -81,7 +81,7 @@ pub enum KvChoice {
     Prefixes,
     /// YCSB's selection of records.
     Records(Choice),
-    /// By the popularity of a cache's objects.
+    /// At random, with the popularity of a cache's objects.
     Popular(Arc<Popularity>),
 }
 

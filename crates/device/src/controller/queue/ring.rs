@@ -6,7 +6,7 @@ use byteway_wire::nvme::{AsyncEvent, Cqe, QueuePriority, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// What happens to the commands of a queue.
+/// State of a queue that its commands check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueFate {
     /// Commands are executed.

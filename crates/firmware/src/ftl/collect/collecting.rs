@@ -4,9 +4,9 @@ use byteway_flash::BlockId;
 
 /// State of the collectors.
 pub(in crate::ftl) struct Collecting {
-    /// By die: stripes that the collector has filled and that are not safe yet.
+    /// Stripes that the collector has filled and that are not durable yet, by die.
     pub(in crate::ftl) moving: Vec<Vec<(BlockId, u32)>>,
-    /// By die: work other than garbage collection for space.
+    /// Work of collectors other than gaining space, by die.
     pub(in crate::ftl) upkeep: Vec<DieUpkeep>,
     /// Every collector has been notified at least once.
     pub(in crate::ftl) roused: bool,

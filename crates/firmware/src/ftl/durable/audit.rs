@@ -120,7 +120,7 @@ pub enum Disagreement {
 /// Content of a unit of the array, according to its spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitContent {
-    /// Nothing readable.
+    /// The unit is not readable.
     Nothing,
     /// A version of this logical unit.
     Unit(u64),

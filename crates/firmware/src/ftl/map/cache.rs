@@ -58,7 +58,8 @@ enum Look {
     Here,
     /// Being loaded: the frame, and the load's number.
     Coming(u32, u64),
-    /// To be loaded into this frame: from flash, from the write buffer, or, for a void page, without a read.
+    /// The page must be loaded into this frame: from flash, from the write buffer, or, for a void page,
+    /// without a read.
     Load(u32, UnitLocation),
     /// No frame is available.
     Full,

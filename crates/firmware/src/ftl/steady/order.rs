@@ -62,7 +62,7 @@ pub(super) enum Spread<'a> {
     /// Evenly over a range: behind the emptied part of a victim, in the cache, in open superblocks, and where
     /// all units are valid.
     Evenly { first: u32, span: u32 },
-    /// By a shared permutation between two rotations of the superblock's own.
+    /// A shared permutation between two rotations of the superblock's own.
     Scattered { positions: &'a Positions, turns: [u32; 2] },
 }
 

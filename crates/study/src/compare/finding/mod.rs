@@ -96,7 +96,7 @@ pub enum Fact {
         others: String,
         /// Mean latency by PRP, in nanoseconds.
         prp_ns: f64,
-        /// By SGL: exact length, with DMA setup.
+        /// Latency of SGL: exact length, with DMA setup.
         sgl_ns: f64,
         /// Inline: without DMA.
         inline_ns: f64,

@@ -10,7 +10,7 @@ use super::pdu::{CommonHeader, End, Flags, Pdu, PduType};
 /// The longest header with its digest: a Command Capsule has 76 bytes, an ICReq 128 without a digest.
 const HEADER_BYTES: usize = 128;
 
-/// What a receiver accepts.
+/// Limits of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Greatest PLEN, in bytes; a greater one is an invalid field. H2CData has a separate limit.

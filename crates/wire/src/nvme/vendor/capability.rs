@@ -144,7 +144,7 @@ impl Methods {
     }
 }
 
-/// What a drive offers: the first of the vendor bytes of Identify Controller (bytes 3072 to 3135).
+/// Extensions that a drive offers: the first of the vendor bytes of Identify Controller (bytes 3072 to 3135).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Capabilities {

@@ -44,7 +44,7 @@ pub(crate) struct Table {
     /// Permits for slices, shared by all namespaces.
     pub(crate) turns: Semaphore,
     programs: RefCell<Vec<Option<ProgramSlot>>>,
-    /// By identifier minus 1.
+    /// Range sets by identifier minus 1.
     sets: RefCell<Vec<Option<RangeSet>>>,
 }
 
