@@ -390,8 +390,9 @@ fn lender_and_borrower_are_pulled_out() {
     });
 }
 
-// After a reset the lender's queue is its own again. A reset between its daemon's period and the host's, or longer than
-// both, must leave no other impression: a redirected command would be executed on the lender's data.
+// A reset returns the lender's queue to its own host. Whether it comes between its daemon's period and the
+// host's, or lasts longer than both, no command may be redirected afterwards: it would be executed on the
+// lender's data.
 #[test]
 fn a_lender_is_reset_at_any_moment() {
     for moment in 0..RESETS {

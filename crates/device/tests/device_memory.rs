@@ -92,7 +92,7 @@ fn a_payload_lies_in_memory_or_the_command_fails() {
     });
 }
 
-// What one host has stored is not for the next.
+// The next host must not see data that another host has stored.
 #[test]
 fn nothing_is_left_after_a_reset() {
     Bench::offering(CXL).with_methods(64, async |host, pair| {

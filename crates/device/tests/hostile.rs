@@ -124,7 +124,7 @@ impl Hostile {
         self.below(n) == 0
     }
 
-    // What commands are made of.
+    // Building blocks of commands.
 
     /// An address: nearly always of memory that was given for it.
     fn address(&mut self) -> u64 {
@@ -496,7 +496,7 @@ impl Hostile {
         sqe.to_bytes()
     }
 
-    // What the driver does.
+    // Actions of the driver.
 
     fn ring(&self, doorbell: Doorbell, value: u32) {
         self.host.write32(doorbell.offset(self.dstrd), value);

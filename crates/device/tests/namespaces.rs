@@ -1,5 +1,6 @@
-//! Namespace Management and Attachment (NVMe Base 2.1, 5.1.20, 5.1.21 and 8.1.15): what is created, attached, detached
-//! and deleted, in any order; who has which capacity; and that no look-up finds what another has left.
+//! Namespace Management and Attachment (NVMe Base 2.1, 5.1.20, 5.1.21 and 8.1.15): creation, attachment,
+//! detachment and deletion in any order; the capacity of each namespace; and that no look-up finds a deleted
+//! one.
 
 use crate::fixture;
 use crate::fixture::management::{delete, wanted};
@@ -143,7 +144,7 @@ fn a_namespace_over_several_extents_is_one() {
     });
 }
 
-// A namespace that can't be as asked for must not be another one.
+// A creation that cannot be carried out as requested must fail, not create something else.
 #[test]
 fn create_refuses_each_wrong_field() {
     Bench::default().enabled(async |host| {
@@ -228,7 +229,8 @@ fn attachment_refuses_each_wrong_field() {
     });
 }
 
-// What is detached keeps what it holds; what is deleted and created again is another one to its host.
+// A detached namespace keeps its contents; one that is deleted and created again is a different one to its
+// host.
 #[test]
 fn detached_namespaces_keep_their_data_and_new_ones_their_own_names() {
     Bench::default().with_queue(async |host, pair| {
@@ -300,8 +302,8 @@ fn changes_are_in_the_log_and_announced_to_who_asked() {
     });
 }
 
-// What changes while the list is on its way to the host is not in it. Were it forgotten with the rest, the host would
-// never learn of it.
+// A change during the transfer of the list is not in the list. If it were forgotten with the others, the host
+// would never learn of it.
 #[test]
 fn a_change_that_the_list_does_not_tell_stays_in_it() {
     let mut seen = [0, 0];

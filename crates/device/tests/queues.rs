@@ -74,7 +74,7 @@ fn batches_are_fetched_whole() {
     }
 }
 
-// A host that is slow to look must not lose completions: the drive waits, and goes on when there is space.
+// A host that polls slowly must not lose completions: the drive waits, and continues when slots are free.
 #[test]
 fn a_full_completion_queue_holds_up_and_recovers() {
     for (cq_entries, at_once) in [(2, 1), (3, 2), (4, 3), (9, 8), (9, 1), (9, 5)] {

@@ -508,14 +508,14 @@ impl Remote for Stepping {
     }
 }
 
-/// What the host does in one step of telling a new value.
+/// Step of the host in announcing a new value.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Store(Doorbell, u32),
     Load(Doorbell, u32),
 }
 
-/// Who takes the host's steps: each at the device's access of that number, or earlier ones' time.
+/// Time of the host's steps: each at the device's access of that number, or at an earlier step's time.
 struct Script {
     host: TestHost,
     pages: Rc<Stepping>,

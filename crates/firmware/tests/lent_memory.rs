@@ -250,7 +250,7 @@ async fn host(ftl: Ftl, mut stream: Stream, first: u64, units: u64, steps: u32) 
     }
 }
 
-/// Lends, damages and takes away, at any moment.
+/// Lends, damages and withdraws memory, at any moment.
 async fn lend(clock: Clock, ftl: Ftl, mut stream: Stream) {
     loop {
         let places = 1 + stream.below(PAGES) as u32;

@@ -148,7 +148,7 @@ fn rows_of_a_generator_are_loaded() {
     );
     assert_eq!(one.lines().count(), 10);
     assert_ne!(one, two);
-    // No row that passes has its columns all the same.
+    // A result without rows has its columns nevertheless.
     assert_eq!(printed(&alone("SELECT id, x FROM p WHERE x > 2", "p=vpic,rows=9", &[])).0, "id,x\n");
     for (load, words) in [
         ("p=vpic", "write `vpic,rows=100000`"),
@@ -193,7 +193,8 @@ fn rows_are_printed_as_what_they_are() {
     assert_eq!(csv.lines().skip(1).collect::<Vec<_>>(), ["", "\"\"", "\"a,b\"", ""]);
 }
 
-// What is wrong with a program is said before a drive is made, or by the drive with the row at which it stopped it.
+// Mistakes in a program are reported before a drive is created, or by the drive with the row at which it
+// stopped the program.
 #[test]
 fn mistakes_of_programs_are_named() {
     let folder = tempfile::tempdir().unwrap();

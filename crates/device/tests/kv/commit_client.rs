@@ -39,7 +39,7 @@ fn clients_store_one_by_one_and_many_at_once() {
                 stored.unwrap_or_else(|error| panic!("{ordering:?}, {bytes}: {error}"));
             }
             let counts = one.counts();
-            // What is longer than a page goes as it always did, and no bytes lie nowhere.
+            // A value longer than a page goes by the usual method, and its bytes are accounted for.
             assert_eq!((counts.cxl_commit, counts.prp, counts.fallbacks), (6, 3, 2), "{ordering:?}");
             let failed = Rc::new(Cell::new(0));
             for (which, client) in [&one, &two].into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the tests have in common: the drive, and a raw host's commands.
+//! Shared parts of the tests: the drive, and a raw host's commands.
 
 use crate::fixture::{Bench, PAGE, Pair, TestHost, cc};
 use byteway_clock::Delay;

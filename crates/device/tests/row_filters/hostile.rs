@@ -1,4 +1,4 @@
-//! What no host should send, and what ends in the middle.
+//! Invalid filters and tasks, and filters that end part way.
 
 use super::{REJECT, TABLES, by_program, decide, driven, pair};
 use crate::row_filters::Pair;
@@ -73,7 +73,7 @@ fn a_program_that_misbehaves_is_stopped() {
         assert_eq!(problem, Problem::Program, "{said}");
         assert!(said.contains("limit of instructions"), "{said}");
         works(&mut pair).await;
-        // What jumps out is no program.
+        // Bytes with a jump out of range are not a program.
         for wrong in [&[goto(5), exit()][..], &[mov(R0, 1)], &[]] {
             let loaded = pair.programs.load(2, 1, &assemble(wrong)).await;
             assert!(
@@ -127,7 +127,7 @@ fn what_is_wrong_with_a_filtered_task_is_said() {
                 1 => wrong[random.below(bytes.len() as u64) as usize] ^= 1 << random.below(8),
                 _ => wrong.iter_mut().for_each(|byte| *byte = random.next_u64() as u8),
             }
-            // Whatever it is: it ends, and the drive goes on.
+            // In every case it ends, and the drive continues to work.
             let _ = pair.ask(FILTERED, &wrong).await;
         }
         works(&mut pair).await;

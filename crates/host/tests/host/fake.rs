@@ -739,7 +739,7 @@ impl Bar for Registers {
     }
 }
 
-/// What a test uses.
+/// Resources of a test.
 pub struct Rig {
     pub clock: Clock,
     pub port: Port,

@@ -30,7 +30,7 @@ fn sampled(keys: impl Iterator<Item = u64>) -> (Exact, Vec<Shards>) {
     (exact, shards)
 }
 
-/// The keys of the CloudPhysics trace w106, if it is there.
+/// The keys of the CloudPhysics trace w106, if available.
 fn cloudphysics() -> Option<Vec<u64>> {
     let path = byteway_needs::trace("mrc/cloudphysics-w106.keys-le32.xz")?;
     let file = std::fs::File::open(&path).unwrap();
