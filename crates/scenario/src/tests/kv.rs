@@ -42,7 +42,11 @@ fn what_contradicts_itself_is_named() {
         ("workload = \"readrandom\"\nkeys = 10\n", "never ends", "count"),
         ("workload = \"readrandom\"\nruntime = \"1 ms\"\n", "neither `keys` nor `count`", "keys"),
         ("workload = \"w-m\"\ncount = 10\nkey_bytes = 17\n", "`kv.0.key_bytes` = 17", "1 to 16"),
-        ("workload = \"w-m\"\ncount = 10\nkeys = 300\nkey_bytes = 1\n", "fewer than 300 keys of 1 B", "key_bytes"),
+        (
+            "workload = \"w-m\"\ncount = 10\nkeys = 300\nkey_bytes = 1\n",
+            "fewer than 300 keys of 1 B",
+            "key_bytes",
+        ),
         ("workload = \"w-a\"\nvalue = \"2 MiB\"\ncount = 1\n", "exceed the drive's maximum", "kv.value_max"),
         ("workload = \"ycsb\"\n", "needs `file`", "file ="),
         ("workload = \"ycsb\"\nfile = \"no-such-file\"\n", "no-such-file", "check the path"),
