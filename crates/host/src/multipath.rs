@@ -74,7 +74,7 @@ pub enum MultipathError {
     },
     /// A namespace differs between paths.
     #[error(
-        "namespace {nsid} by path {path} is another one than by path {first}: its identifiers or its format differ"
+        "namespace {nsid} differs between paths {first} and {path}: its identifiers or its format differ"
     )]
     Namespace {
         /// The namespace.

@@ -92,7 +92,7 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
     let force = "with `format = \"...\"` in a scenario, or --from on the command line";
     if let several @ [_, _, ..] = &candidates(head)[..] {
         let what = format!("the trace `{name}` can be of several formats: {}", names(several));
-        return Err(InputError::new(what, format!("name the one that it is, {force}")));
+        return Err(InputError::new(what, format!("name its format, {force}")));
     }
     if let Some((_, _, what)) =
         FOREIGN.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)))
