@@ -50,7 +50,7 @@ impl Level {
 /// Assumption about the contents of new members when an array is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// Zeroes, or nothing that is read before it is written: copies and parity are consistent.
+    /// The members' contents are zero, or are not read before they are written: copies and parity are consistent.
     Zeroed,
     /// Unknown: copies and parity are made consistent in the background.
     Unknown,
